@@ -1,0 +1,67 @@
+"""``rpsim list``: what there is to run."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from ..sim.errors import InputError, Mistake, nearest
+from .output import as_json
+from .text import paragraph
+
+Row = dict[str, object]
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print what there is of a kind; raises InputError for a kind that there is not."""
+    kind = options.subject
+    if kind not in KINDS:
+        raise InputError(Mistake(f"'{kind}'", f"a kind: {', '.join(KINDS)}", nearest=nearest(kind, KINDS)))
+    rows = KINDS[kind]()
+    if options.json:
+        print(as_json({kind: rows}), end="")
+        return 0
+    width = max((len(str(row["name"])) for row in rows), default=0) + 2
+    for row in rows:
+        more = [f"{key}: {value}" for key, value in row.items() if key not in ("name", "title")]
+        for line in paragraph(f"{str(row['name']).ljust(width)}{row['title']}", 0, width):
+            print(line)
+        for text in more:
+            print("\n".join(paragraph(text, width, 2)))
+    return 0
+
+
+def _schemes() -> list[Row]:
+    from ..protocols.scheme import schemes
+
+    rows: list[Row] = []
+    for name, scheme in schemes().items():
+        claims = ", ".join(f"{condition} ({where})" for condition, where in scheme.claims.items()) or "nothing"
+        rows.append(
+            {
+                "name": name,
+                "title": scheme.title,
+                "paper": f"{scheme.paper}, section {scheme.section}",
+                "claims": claims,
+            }
+        )
+    return rows
+
+
+def _platforms() -> list[Row]:
+    from ..models.platform import platform_names, platform_title
+
+    return [{"name": name, "title": platform_title(name)} for name in platform_names()]
+
+
+def _scenarios() -> list[Row]:
+    from ..scenarios.load import scenario_names, scenario_title
+
+    return [{"name": name, "title": scenario_title(name)} for name in scenario_names()]
+
+
+KINDS: dict[str, Callable[[], list[Row]]] = {
+    "schemes": _schemes,
+    "platforms": _platforms,
+    "scenarios": _scenarios,
+}

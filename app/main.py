@@ -1,0 +1,186 @@
+"""The command line ``rpsim``: arguments, dispatch, exit statuses.
+
+Exit status: 0 done and all as expected; 1 done and something is not; 2 wrong input; 70 a bug in rpsim;
+130 interrupted (Ctrl-C), 141 the reader of standard output went away, 143 terminated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import re
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+from ..sim.errors import InputError, Mistake, nearest
+
+WRONG_INPUT, BUG, INTERRUPTED, READER_GONE, TERMINATED = 2, 70, 130, 141, 143
+
+COMMANDS = {
+    "run": ("SCENARIO", "simulate: latency, throughput, where the time goes"),
+    "crash": ("SCENARIO", "cut the power at every instant: verdicts and smallest counterexamples"),
+    "replay": ("CASE", "run a saved counterexample again, step by step"),
+    "list": ("KIND", "what there is: schemes, platforms, scenarios"),
+}
+"""Name of a command (and of the module beside this one that does it): its argument, its one-line help."""
+
+ARGUMENTS = {
+    "SCENARIO": "a path to a scenario file, or the name of a shipped one (rpsim list scenarios)",
+    "CASE": "a case-N.json from a results folder",
+    "KIND": "schemes, platforms or scenarios",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line in the words of every other input error."""
+
+    def error(self, message: str) -> NoReturn:
+        option = re.match(r"argument (\S+): expected one argument", message)
+        if option:
+            raise InputError(Mistake("nothing", "a value", field=option[1]))
+        raise InputError(Mistake(message, f"arguments as in {self.prog} --help"))
+
+
+def parser() -> Parser:
+    """The whole command line; needs nothing beyond argparse, so that ``--help`` is instant."""
+    top = Parser(
+        prog="rpsim",
+        description="Simulates remote persistence: how fast a protocol is, and what survives a power failure.",
+        epilog="Exit status: 0 all as expected, 1 something is not, 2 the input is wrong.",
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    for name, (argument, text) in COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        command.add_argument("subject", metavar=argument, nargs="?", help=ARGUMENTS[argument])
+        command.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
+        if argument == "SCENARIO":
+            _add_scenario_options(command)
+    return top
+
+
+def _add_scenario_options(command: Parser) -> None:
+    command.add_argument(
+        "--set", dest="overrides", metavar="FIELD=VALUE", action="append", default=[],
+        help="override a field of the scenario (workload.keys=50); may be repeated",
+    )  # fmt: skip
+    command.add_argument("--seed", metavar="N", help="seed of all random choices (default: the scenario's)")
+    command.add_argument("--out", metavar="DIR", default="results", help="where results folders go (default: results)")
+    command.add_argument("--jobs", metavar="N", help="how many processes to use (default: one per processor)")
+    command.add_argument("--no-report", action="store_true", help="write no report.html")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse and check; raises InputError with the nearest name for an unknown command or option."""
+    top = parser()
+    first = next((word for word in arguments if not word.startswith("-")), None)
+    if first is not None and first not in COMMANDS:
+        expected = f"a command: {', '.join(COMMANDS)}"
+        raise InputError(Mistake(f"'{first}'", expected, nearest=nearest(first, COMMANDS)))
+    options, unknown = top.parse_known_args(arguments)
+    if unknown:
+        raise InputError(
+            [_unknown(word, options.command) for word in unknown if word.startswith("-")] or _extra(unknown)
+        )
+    if options.command is None:
+        return options
+    if options.subject is None:
+        argument = COMMANDS[options.command][0]
+        raise InputError(Mistake(f"no {argument}", ARGUMENTS[argument], field=f"rpsim {options.command}"))
+    if options.command in ("run", "crash"):
+        options.seed = _number(options.seed, "--seed", least=0)
+        options.jobs = _number(options.jobs, "--jobs", least=1) or os.cpu_count() or 1
+        for override in options.overrides:
+            if not re.match(r"[^=\s]+=", override):
+                raise InputError(Mistake(f"'{override}'", "FIELD=VALUE, as in workload.keys=50", field="--set"))
+    return options
+
+
+def _unknown(word: str, command: str | None) -> Mistake:
+    known = ["--help", "--json"] if command else ["--help", "--version"]
+    if command in ("run", "crash"):
+        known += ["--set", "--seed", "--out", "--jobs", "--no-report"]
+    name = f"rpsim {command}" if command else "rpsim"
+    close = nearest(word.partition("=")[0], known)
+    return Mistake(f"'{word}'", f"an option of {name}: {', '.join(known)}", nearest=close)
+
+
+def _extra(words: list[str]) -> Mistake:
+    return Mistake(f"'{' '.join(words)}'", "nothing more (one argument to a command)")
+
+
+def _number(text: str | None, option: str, least: int) -> int | None:
+    if text is None:
+        return None
+    if not re.fullmatch(r"\d{1,19}", text) or int(text) < least:
+        raise InputError(Mistake(f"'{text}'", f"a whole number, at least {least}", field=option))
+    return int(text)
+
+
+def dispatch(arguments: Sequence[str]) -> int:
+    """Do what the arguments say and return the exit status."""
+    options = parse(arguments)
+    if options.version:
+        from .. import __version__
+
+        print(f"rpsim {__version__}")
+        return 0
+    if options.command is None:
+        parser().print_help()
+        return 0
+    command = importlib.import_module(f".{options.command}", __package__)  # the heavy imports start here
+    status: int = command.main(options)
+    return status
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of ``rpsim``; returns the exit status (``--help`` raises SystemExit(0) as argparse does)."""
+    try:
+        with _terminable():
+            status = dispatch(sys.argv[1:] if arguments is None else arguments)
+            sys.stdout.flush()
+            return status
+    except InputError as error:
+        for mistake in error.mistakes:
+            print(mistake if mistake.file else f"rpsim: {mistake}", file=sys.stderr)
+        return WRONG_INPUT
+    except KeyboardInterrupt:
+        print("rpsim: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The interpreter flushes standard output once more on its way out: give it somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
+    except Exception:
+        traceback.print_exc()
+        print("rpsim: this is a bug in rpsim, not in your input; nothing was written", file=sys.stderr)
+        return BUG
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Make SIGTERM unwind like Ctrl-C does, so that a batch system's kill leaves nothing half-written either."""
+
+    def terminate(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(TERMINATED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""The report's figures as plotly specifications (plain data; the drawing is done by plotly.js in the browser)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .work import Outcome
+
+Figure = dict[str, Any]
+
+# Okabe and Ito's palette, told apart with every kind of colour vision (jfly.uni-koeln.de/color); yellow left out,
+# since it is not seen on white paper.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#444444")
+PATTERNS = ("", "/", ".", "x")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+
+QUANTILES = np.unique(np.concatenate([np.linspace(0, 0.99, 200), np.linspace(0.99, 0.999, 60), [0.9995, 0.9999, 1.0]]))
+TIME_BINS = 40
+LOG_FROM_RATIO = 30
+"""Slowest over fastest operation from which on a logarithmic axis reads better."""
+LEGEND_COLUMNS = 3
+LETTER = 0.0085
+"""Share of the axis that a letter needs: shorter bars go without their name (it is in the legend)."""
+
+
+def latency(outcomes: Sequence[Outcome]) -> Figure:
+    """Cumulative distribution of latency, a panel per operation."""
+    operations = _operations(outcomes)
+    layout = _layout(380, len(outcomes))
+    traces = []
+    for column, f in enumerate(operations):
+        samples = [np.asarray(o.latency_ps[f]) / 1e6 for o in outcomes if len(o.latency_ps.get(f, []))]
+        low, high = min(s.min() for s in samples), max(s.max() for s in samples)
+        axis: Figure = {
+            "title": {"text": f"{f}: latency in us"},
+            "rangemode": "tozero",
+            "domain": _domain(column, operations),
+        }
+        if low > 0 and high / low > LOG_FROM_RATIO:
+            axis |= {"type": "log", "dtick": 1}
+        layout[_axis("xaxis", column)] = _GRID | axis | {"anchor": _axis("y", column)}
+        layout[_axis("yaxis", column)] = _GRID | {
+            "title": {"text": "share of operations"} if column == 0 else {},
+            "range": [0, 1.01],
+            "tickformat": ".0%",
+            "anchor": _axis("x", column),
+        }
+        for outcome, style in _styled(outcomes):
+            values = outcome.latency_ps.get(f, [])
+            if len(values):
+                x = np.quantile(np.asarray(values) / 1e6, QUANTILES, method="inverted_cdf")
+                traces.append(
+                    _line(outcome, style, x, QUANTILES, "%{x:.3f} us: %{y:.2%}", show=column == 0)
+                    | {"xaxis": _axis("x", column), "yaxis": _axis("y", column)}
+                )
+    return {"data": traces, "layout": layout}
+
+
+def throughput(outcomes: Sequence[Outcome]) -> Figure:
+    """Completed operations of all kinds per second over simulated time."""
+    layout = _layout(340, len(outcomes))
+    layout["xaxis"] = _GRID | {"title": {"text": "simulated time in us"}}
+    layout["yaxis"] = _GRID | {"title": {"text": "thousand ops/s"}, "rangemode": "tozero"}
+    traces = []
+    for outcome, style in _styled(outcomes):
+        times = np.array([ps for completed in outcome.completed_ps.values() for ps in completed], dtype=np.int64)
+        if len(times) == 0 or outcome.elapsed_ps <= outcome.measured_from_ps:
+            continue
+        counts, edges = np.histogram(times, bins=TIME_BINS, range=(outcome.measured_from_ps, outcome.elapsed_ps))
+        rate = counts * 1e9 / np.diff(edges)
+        middle = (edges[:-1] + edges[1:]) / 2e6
+        traces.append(_line(outcome, style, middle, rate, "%{x:.1f} us: %{y:,.1f} kops/s"))
+    return {"data": traces, "layout": layout}
+
+
+def hops(outcomes: Sequence[Outcome]) -> Figure:
+    """Where the time of one typical operation goes, hop by hop, a bar per operation, scheme and platform."""
+    bars = [
+        (f"{f}, {outcome.scheme}<br><span style='color:#555'>{outcome.platform}</span>", way)
+        for f in sorted({f for outcome in outcomes for f in outcome.hops})
+        for outcome in outcomes
+        if (way := outcome.hops.get(f))
+    ]
+    names = list(dict.fromkeys(name for _, way in bars for name, _, _ in way))
+    longest = max((way[-1][2] - way[0][1] for _, way in bars), default=1)
+    traces = []
+    for i, name in enumerate(names):
+        own = [(label, start - way[0][1], end - start) for label, way in bars for hop, start, end in way if hop == name]
+        traces.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": name,
+                "y": [label for label, _, _ in own],
+                "base": [start / 1e6 for _, start, _ in own],
+                "x": [length / 1e6 for _, _, length in own],
+                "text": [name if length > LETTER * (len(name) + 1) * longest else "" for _, _, length in own],
+                "textposition": "inside",
+                "insidetextanchor": "middle",
+                "textangle": 0,
+                "constraintext": "none",
+                "hovertemplate": f"{name}: %{{x:.3f}} us, from %{{base:.3f}} us<extra></extra>",
+                "marker": {
+                    "color": COLOURS[i % len(COLOURS)],
+                    "line": {"color": "white", "width": 1},
+                    "pattern": {
+                        "shape": PATTERNS[i // len(COLOURS) % len(PATTERNS)],
+                        "fillmode": "overlay",
+                        "fgcolor": "white",
+                        "size": 6,
+                    },
+                },
+            }
+        )
+    layout = _layout(100 + 38 * len(bars), len(names) // 2)
+    layout |= {"barmode": "overlay", "bargap": 0.3}
+    layout["xaxis"] = _GRID | {"title": {"text": "us since the operation was invoked"}, "rangemode": "tozero"}
+    layout["yaxis"] = {"autorange": "reversed", "automargin": True, "tickfont": {"size": 11}}
+    return {"data": traces, "layout": layout}
+
+
+_GRID: Figure = {
+    "gridcolor": "#e2e2e2",
+    "linecolor": "#888888",
+    "zeroline": False,
+    "ticks": "outside",
+    "automargin": True,
+}
+
+
+def _layout(height: int, entries: int) -> Figure:
+    legend = 24 + 22 * -(-entries // LEGEND_COLUMNS)
+    return {
+        "height": height + legend,
+        "margin": {"l": 60, "r": 20, "t": 36, "b": 50 + legend},
+        "font": {
+            "family": "system-ui, 'Segoe UI', 'Liberation Sans', Arial, sans-serif",
+            "size": 13,
+            "color": "#1a1a1a",
+        },
+        "paper_bgcolor": "white",
+        "plot_bgcolor": "white",
+        "legend": {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0},
+        "hovermode": "closest",
+    }
+
+
+def _operations(outcomes: Sequence[Outcome]) -> list[str]:
+    return sorted({f for outcome in outcomes for f, values in outcome.latency_ps.items() if len(values)})
+
+
+def _styled(outcomes: Sequence[Outcome]) -> list[tuple[Outcome, Figure]]:
+    """Colour says the scheme, dashes say the platform."""
+    schemes = list(dict.fromkeys(outcome.scheme for outcome in outcomes))
+    platforms = list(dict.fromkeys(outcome.platform for outcome in outcomes))
+    return [
+        (
+            outcome,
+            {
+                "color": COLOURS[schemes.index(outcome.scheme) % len(COLOURS)],
+                "dash": DASHES[platforms.index(outcome.platform) % len(DASHES)],
+                "width": 2,
+            },
+        )
+        for outcome in outcomes
+    ]
+
+
+def _line(outcome: Outcome, style: Figure, x: Any, y: Any, hover: str, show: bool = True) -> Figure:
+    name = f"{outcome.scheme}, {outcome.platform}"
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "legendgroup": name,
+        "showlegend": show,
+        "x": [round(float(value), 6) for value in x],
+        "y": [round(float(value), 6) for value in y],
+        "line": style,
+        "hovertemplate": f"{name}<br>{hover}<extra></extra>",
+    }
+
+
+def _axis(name: str, column: int) -> str:
+    return name if column == 0 else f"{name}{column + 1}"
+
+
+def _domain(column: int, operations: Sequence[str]) -> list[float]:
+    share = 1 / len(operations)
+    return [column * share + (0.04 if column else 0), (column + 1) * share - (0.02 if len(operations) > 1 else 0)]

@@ -1,0 +1,43 @@
+"""``rpsim replay``: simulate a saved counterexample again and tell its story."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..sim.errors import InputError, Mistake
+from .output import as_json
+from .summary import counterexample
+from .timeline import timeline
+
+
+def main(options: argparse.Namespace) -> int:
+    """Replay and print; returns 0 when the case shows its violation again, else 1."""
+    from ..validation.crash import replay_case
+
+    path = Path(options.subject)
+    if not path.is_file():
+        found = "a folder" if path.is_dir() else "no such file"
+        raise InputError(Mistake(found, "a case-N.json from a results folder", file=str(path)))
+    example = replay_case(path)
+    if example is None:
+        if options.json:
+            print(as_json({"case": str(path), "reproduced": False}), end="")
+        else:
+            print(f"{path}: simulated again, and nothing is violated this time")
+        return 1
+    case = example.case
+    where = " on ".join(str(case[key]) for key in ("scheme", "platform") if key in case)
+    if options.json:
+        rows = [{"time_ps": r.time_ps, "side": r.side, "text": r.text, "mark": r.mark} for r in example.timeline]
+        document = {
+            "case": str(path),
+            "reproduced": True,
+            "scheme": case.get("scheme"),
+            "platform": case.get("platform"),
+        }
+        print(as_json({**document, **counterexample(example), "timeline": rows}), end="")
+    else:
+        head = f"{where}: {example.condition} VIOLATED" if where else f"{example.condition} VIOLATED"
+        print("\n".join([head, "", *timeline(example)]))
+    return 0

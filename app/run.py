@@ -1,0 +1,73 @@
+"""``rpsim run``: simulate every variant of a scenario; and what ``crash`` has in common with it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .output import as_json, folder, manifest, replacing, write_json, write_operations
+from .summary import performance
+from .work import Job, Outcome, perform_all
+
+
+def simulate(options: argparse.Namespace, crash: bool) -> tuple[Any, list[Outcome], Path]:
+    """Load the scenario and perform all its variants; raises InputError before anything is computed or written."""
+    from ..scenarios.load import load_scenario
+
+    overrides = tuple(options.overrides)
+    scenario = load_scenario(options.subject, overrides, options.seed)
+    target = folder(options.out, scenario.name, scenario.resolved(), scenario.seed, options.command)
+    jobs = [Job(options.subject, overrides, options.seed, index, crash) for index in range(len(scenario.variants()))]
+    return scenario, perform_all(jobs, options.jobs, f"{options.command} {scenario.name}"), target
+
+
+def title(scenario: Any) -> list[str]:
+    return [f"{scenario.name}: {scenario.title}   (seed {scenario.seed})", ""]
+
+
+def write(
+    target: Path,
+    options: argparse.Namespace,
+    scenario: Any,
+    outcomes: Sequence[Outcome],
+    summary: dict[str, Any],
+    began: float,
+    more: Callable[[Path], None] = lambda draft: None,
+) -> None:
+    """Write the results folder; ``more`` writes what only one command has."""
+    with replacing(target) as draft:
+        write_json(draft / "summary.json", summary)
+        write_operations(draft / "operations.csv", outcomes)
+        more(draft)
+        if not options.no_report:
+            from .report import report
+
+            (draft / "report.html").write_text(report(scenario, outcomes, summary), encoding="utf-8", newline="\n")
+        write_json(draft / "manifest.json", manifest(options.command, scenario, outcomes, time.monotonic() - began))
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run, print, write; returns the exit status."""
+    began = time.monotonic()
+    scenario, outcomes, target = simulate(options, crash=False)
+    summary = {
+        "scenario": scenario.name,
+        "title": scenario.title,
+        "seed": scenario.seed,
+        "schemes": [outcome.summary for outcome in outcomes],
+    }
+    write(target, options, scenario, outcomes, summary, began)
+    if options.json:
+        print(as_json({**summary, "results": target.as_posix()}), end="")
+    else:
+        print("\n".join([*title(scenario), *performance(outcomes), "", *footer(options, target)]))
+    return 0
+
+
+def footer(options: argparse.Namespace, target: Path) -> list[str]:
+    """Where to look further; the path comes last."""
+    report = [] if options.no_report else [f"report:  {(target / 'report.html').as_posix()}"]
+    return [*report, f"results: {target.as_posix()}"]

@@ -1,0 +1,40 @@
+"""Tables and paragraphs for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+WIDTH = 80
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, indent: int = 2) -> list[str]:
+    """Lines of a table: the first ``left`` columns flush left, the others flush right, two blanks between."""
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+
+    def line(row: Sequence[str]) -> str:
+        cells = [cell.ljust(widths[i]) if i < left else cell.rjust(widths[i]) for i, cell in enumerate(row)]
+        return (" " * indent + "  ".join(cells)).rstrip()
+
+    return [line(head), *(line(row) for row in rows)]
+
+
+def paragraph(text: str, indent: int = 0, hang: int = 0) -> list[str]:
+    """Text wrapped to 80 columns; ``hang`` more blanks in front of every line but the first."""
+    first, rest = " " * indent, " " * (indent + hang)
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False) or [""]
+
+
+def microseconds(ps: float) -> str:
+    """``2.010`` for 2,010,000 ps."""
+    return f"{ps / 1_000_000:,.3f}"
+
+
+def count(number: int) -> str:
+    """``9,731``."""
+    return f"{number:,}"
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """``1 crash state``, ``9,731 crash states``."""
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"

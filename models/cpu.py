@@ -1,0 +1,192 @@
+"""The CPU layer, as x86 names it: cores, and threads that queue for them.
+
+A store retires into its core's store buffer and drains in program order; nothing proves that it has left before a fence,
+a doorbell or another agent's read says so. ``clwb`` and ``clflushopt`` take effect with the next ``sfence``, ``clflush``
+at once; ``ntstore`` goes through write-combining buffers until an ``sfence`` (Intel SDM; Yang et al., FAST'20).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Generator
+from typing import Any
+
+from ..sim.bytespace import lines
+from ..sim.clock import Clock
+from ..sim.stations import Fifo
+from ..sim.trace import Flush
+from .hostmemory import HostMemory
+from .ordering import Event, Ordering
+from .platform import Platform
+from .verbs import CompletionQueue, Opcode, QueuePair, RecvWR, SendFlags, SendWR, Span, WorkCompletion
+
+Code = Generator[Any, Any, Any]
+
+
+class Core:
+    """One core: a server that threads queue for, with its store buffer and write-combining buffers."""
+
+    def __init__(self, ordering: Ordering, name: str) -> None:
+        self.name = name
+        self.station = Fifo()
+        self.stores = ordering.trace.channel(f"stores of {name}")
+        self.ntstores = ordering.trace.channel(f"non-temporal stores of {name}", ordered=False)
+
+
+class Thread:
+    """A software thread pinned to a core: the API that a scheme's code is written against."""
+
+    def __init__(
+        self, clock: Clock, ordering: Ordering, platform: Platform, host: HostMemory, core: Core, name: str
+    ) -> None:
+        self.clock = clock
+        self.name = name
+        self.core = core
+        self.host = host
+        self.span: Span | None = None
+        """What the thread is busy with; a request that it receives brings its own along."""
+        self._ordering = ordering
+        self._cpu = platform.cpu
+        self._nic = platform.nic
+        self._flushes: list[Flush] = []
+        self._queued_ps = 0
+
+    @property
+    def now_ps(self) -> int:
+        """The present instant."""
+        return self.clock.now_ps
+
+    def _work(self, cost_ps: int) -> Code:
+        """Hold the core for ``cost_ps``, after those who asked before."""
+        now_ps = self.clock.now_ps
+        yield self.clock.timeout(self.core.station.serve(now_ps, cost_ps) - now_ps)
+
+    def _copy_ps(self, length: int) -> int:
+        return length * 8 * 10**12 // self._cpu.memcpy_bits_per_s
+
+    def _writer(self, what: str) -> str:
+        return f"{what} by {self.name}" + (f", {self.span.label}" if self.span else "")
+
+    # memory ---------------------------------------------------------------------------------------------
+    def load(self, address: int, length: int) -> Code:
+        """Load ``length`` bytes; returns them."""
+        yield from self._work(self.host.access_ps(address, length, dirty=False))
+        data, seen = self.host.load(self.now_ps, address, length)
+        if seen:
+            self._ordering.happened(Event.LOAD, self.now_ps, returned=seen, reader=self.core.stores)
+        return data
+
+    def store(self, address: int, data: bytes) -> Code:
+        """Store ``data``, in program order, word after word."""
+        yield from self._work(self.host.access_ps(address, len(data), dirty=True) + self._copy_ps(len(data)))
+        self.host.store(address, data, self.core.stores, self._writer("store"), self.now_ps)
+
+    def ntstore(self, address: int, data: bytes) -> Code:
+        """Non-temporal stores: past the caches, unordered until an ``sfence``."""
+        count = len(lines(address, len(data)))
+        yield from self._work(self._cpu.ntstore_ps * count)
+        queued_ps = self.host.ntstore(address, data, self.core.ntstores, self._writer("ntstore"), self.now_ps)
+        self._queued_ps = max(self._queued_ps, queued_ps)
+
+    def memcpy(self, destination: int, source: int, length: int) -> Code:
+        """Copy by loads and stores."""
+        data = yield from self.load(source, length)
+        yield from self.store(destination, data)
+
+    def crc32(self, address: int, length: int) -> Code:
+        """The CRC32 of a range; returns it."""
+        data = yield from self.load(address, length)
+        yield from self._work(self._cpu.crc32_ps_per_byte * length)
+        return zlib.crc32(data)
+
+    def compute(self) -> Code:
+        """What a server's software does for a request besides touching its data: parse, dispatch, look up."""
+        yield from self._work(self._cpu.request_ps)
+
+    # persistence ------------------------------------------------------------------------------------------
+    def clwb(self, address: int, length: int) -> Code:
+        """Write the lines of a range back; done with the next ``sfence``."""
+        yield from self._write_back(address, length, self._cpu.clwb_ps, keep=not self._cpu.clwb_invalidates)
+
+    def clflushopt(self, address: int, length: int) -> Code:
+        """Write the lines of a range back and drop them; done with the next ``sfence``."""
+        yield from self._write_back(address, length, self._cpu.clflushopt_ps, keep=False)
+
+    def _write_back(self, address: int, length: int, cost_ps: int, keep: bool) -> Code:
+        device, offset = self.host.memory.locate(address)
+        start_ps = self.now_ps
+        touched = lines(offset, length)
+        for turn, line in enumerate(touched):
+            issued_ps = start_ps + turn * cost_ps
+            self._flushes.append(self._ordering.trace.flush(device.number, line, self.core.stores, issued_ps))
+            self._queued_ps = max(self._queued_ps, self.host.flush_line(device, line, issued_ps, keep))
+        yield from self._work(cost_ps * len(touched))
+
+    def clflush(self, address: int, length: int) -> Code:
+        """Write the lines of a range back and drop them, one after the other, each before any later store."""
+        device, offset = self.host.memory.locate(address)
+        for line in lines(offset, length):
+            flush = self._ordering.trace.flush(device.number, line, self.core.stores, self.now_ps)
+            queued_ps = self.host.flush_line(device, line, self.now_ps, keep=False)
+            yield from self._work(max(self._cpu.clflush_ps, queued_ps - self.now_ps))
+            self._ordering.happened(Event.CLFLUSH, self.now_ps, flushes=[flush])
+
+    def sfence(self) -> Code:
+        """Wait until this core's stores are visible and its flushes and non-temporal stores are queued.
+
+        It knows nothing of DMA in flight.
+        """
+        trace, core = self._ordering.trace, self.core
+        stores, ntstores = trace.count(core.stores), trace.count(core.ntstores)
+        flushes, self._flushes = self._flushes, []
+        yield from self._work(max(0, self._queued_ps - self.now_ps) + self._cpu.sfence_ps)
+        self._ordering.happened(
+            Event.SFENCE,
+            self.now_ps,
+            core=(core.stores, stores),
+            core_nt=(core.ntstores, ntstores),
+            flushes=flushes,
+        )
+
+    def flush(self, address: int, length: int) -> Code:
+        """Every line with the best instruction of this processor, then ``sfence``: what ``pmem_persist`` does."""
+        instruction = {"clwb": self.clwb, "clflushopt": self.clflushopt, "clflush": self.clflush}
+        yield from instruction[self._cpu.flush_instruction](address, length)
+        yield from self.sfence()
+
+    # verbs --------------------------------------------------------------------------------------------------
+    def post_send(self, qp: QueuePair, work: SendWR) -> Code:
+        """``ibv_post_send``: build the WQE (with the payload, if inline) and ring the doorbell.
+
+        Raises ValueError for an inline payload beyond ``max_inline_data``.
+        """
+        inline = SendFlags.IBV_SEND_INLINE in work.send_flags
+        if inline and work.length > self._nic.inline_max_bytes:
+            raise ValueError(f"inline data of {work.length} bytes, the adapter takes {self._nic.inline_max_bytes}")
+        work.span = self.span
+        if inline and work.opcode is not Opcode.IBV_WR_RDMA_READ:
+            work.payload = yield from self.load(work.local_address, work.length)
+        yield from self._work(self._nic.post_wqe_ps)
+        if self.span is not None:
+            self.span.mark(f"CPU of {self.name.split('[')[0]}", self.now_ps)
+        stores = self._ordering.trace.count(self.core.stores)
+        self._ordering.happened(Event.DOORBELL, self.now_ps, core=(self.core.stores, stores))
+        qp.nic.ring(qp, work)
+
+    def post_recv(self, qp: QueuePair, work: RecvWR) -> None:
+        """``ibv_post_recv``; its cost is part of ``compute``."""
+        qp.post_recv(work)
+
+    def poll(self, queue: CompletionQueue) -> Code:
+        """Poll until there is a completion; returns the :class:`WorkCompletion`."""
+        while (completion := queue.pop()) is None:
+            yield queue.not_empty()
+        yield from self._work(self._nic.poll_ps)
+        found: WorkCompletion = completion
+        if found.observe is not None:
+            found.observe(self.now_ps)
+        if found.opcode is Opcode.IBV_WC_RECV:
+            self.span = found.span
+        if self.span is not None and found.span is self.span:
+            self.span.mark(f"CPU of {self.name.split('[')[0]}", self.now_ps)
+        return found

@@ -1,0 +1,69 @@
+"""The fabric: a networkx graph of ports and switches, a bandwidth pipe for each direction of each link.
+
+Switches are cut-through: a packet's head leaves ``switch_ps`` after it came in, its tail never before it has all
+arrived. Where flows meet (the entrance of a switch's output) an event keeps them in order of arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import networkx as nx
+
+from ..sim.clock import Clock
+from ..sim.stations import Pipe
+from . import platform
+
+Deliver = Callable[[int], None]
+"""Called with the instant at which a packet's last bit is at its destination, in order of arrival there."""
+
+
+class Fabric:
+    """Links and switches of a system; names of vertices are the nodes' names and ``switch``."""
+
+    def __init__(self, clock: Clock, parameters: platform.Fabric, ports: list[str]) -> None:
+        self.clock = clock
+        self.parameters = parameters
+        self.graph = nx.Graph()
+        for port in ports:
+            self.graph.add_edge(port, "switch")
+        self._pipes = {
+            (a, b): Pipe(parameters.link_bits_per_s) for edge in self.graph.edges for a, b in (edge, edge[::-1])
+        }
+        self._routes: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
+
+    def route(self, source: str, destination: str) -> tuple[tuple[str, str], ...]:
+        """The links that a packet takes, shortest path."""
+        key = (source, destination)
+        if key not in self._routes:
+            path = nx.shortest_path(self.graph, source, destination)
+            self._routes[key] = tuple(zip(path, path[1:], strict=False))
+        return self._routes[key]
+
+    def send(self, source: str, destination: str, start_ps: int, n_bytes: int, deliver: Deliver) -> int:
+        """Send one packet that is ready at ``start_ps``; returns when its last bit has left the source's port."""
+        return self._hop(self.route(source, destination), 0, start_ps, start_ps, n_bytes, deliver)
+
+    def _hop(
+        self,
+        route: tuple[tuple[str, str], ...],
+        index: int,
+        head_ps: int,
+        tail_ps: int,
+        n_bytes: int,
+        deliver: Deliver,
+    ) -> int:
+        start_ps, end_ps = self._pipes[route[index]].send(head_ps, n_bytes)
+        end_ps = max(end_ps, tail_ps)
+        propagation_ps, switch_ps = self.parameters.propagation_ps, self.parameters.switch_ps
+        if index + 1 == len(route):
+            deliver(end_ps + propagation_ps)
+        else:
+            head_at_switch_ps = start_ps + propagation_ps
+            tail_out_ps = end_ps + propagation_ps + switch_ps
+
+            def forward() -> None:
+                self._hop(route, index + 1, head_at_switch_ps + switch_ps, tail_out_ps, n_bytes, deliver)
+
+            self.clock.call_at(head_at_switch_ps, forward)
+        return end_ps

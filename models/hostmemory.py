@@ -1,0 +1,172 @@
+"""A host's coherent memory: root complex, last-level cache and memory controllers, over the node's devices.
+
+Inbound DMA writes and cores meet here. Each way in says when bytes become visible (the byte spaces) and how far they got
+(the trace); what certainly happened, in any timing, is the ordering rules' business (``models.ordering``).
+"""
+
+from __future__ import annotations
+
+from ..sim.bytespace import LINE_BYTES, lines
+from ..sim.clock import Clock
+from ..sim.trace import NEVER, Chunk, Stage, Trace
+from .imc import MemoryController
+from .llc import LineKey, Llc
+from .memory import AddressSpace, MemoryDevice
+from .places import Path
+from .platform import Platform
+
+
+class HostMemory:
+    """What lies behind the root port and below the cores of one node."""
+
+    def __init__(self, clock: Clock, trace: Trace, platform: Platform, memory: AddressSpace) -> None:
+        self.clock = clock
+        self.trace = trace
+        self.memory = memory
+        self.ddio = platform.llc.ddio
+        self._platform = platform
+        self.llc = Llc(platform.llc)
+        self._controllers = {
+            device.number: MemoryController(platform.imc, platform.media[device.kind], device.dimms)
+            for device in memory.devices.values()
+        }
+        self._by_number = {device.number: device for device in memory.devices.values()}
+        self._draining: dict[LineKey, int] = {}
+        self._untraced = 0
+        self.last_visible_ps = 0
+        """When everything that came through the root port so far is visible (it keeps order)."""
+        self.last_queued_ps = 0
+        """With DDIO off: when everything that came through the root port so far is in a write pending queue."""
+
+    # from the root port, in order of arrival ------------------------------------------------------------------
+    def dma_write(
+        self, address: int, data: bytes, channel: int, writer: str, accepted_ps: int, transit_ps: int, arrive_ps: int
+    ) -> int:
+        """An inbound write reaches the root complex at ``arrive_ps``; returns when it is visible."""
+        device, offset = self.memory.locate(address)
+        visible_ps = arrive_ps + self._platform.pcie.posted_write_ps
+        self.last_visible_ps = max(self.last_visible_ps, visible_ps)
+        reached = [accepted_ps, transit_ps, visible_ps, NEVER, NEVER]
+        for line in lines(offset, len(data)):
+            key = (device.number, line)
+            if self.ddio:
+                evicted = self.llc.io_write(key)
+                if evicted is not None:
+                    self._write_back(evicted, visible_ps)
+            else:
+                self.llc.invalidate(key)
+                queued_ps, stored_ps = self._controllers[device.number].write_line(
+                    line, visible_ps + self._platform.llc.iio_wc_drain_ps
+                )
+                self.last_queued_ps = max(self.last_queued_ps, queued_ps)
+                self._draining[key] = queued_ps
+                if device.traced:
+                    self.trace.wrote_back(device.number, line, visible_ps, queued_ps, stored_ps)
+        if device.traced:
+            path = Path.DMA_DDIO if self.ddio else Path.DMA_NO_DDIO
+            chunk = self.trace.write(device.number, channel, offset, data, path, writer, reached)
+            device.space.write_at(visible_ps, channel, chunk.number, offset, data)
+        else:
+            self._untraced += 1
+            device.space.write_at(visible_ps, channel, -self._untraced, offset, data)
+        return visible_ps
+
+    def read_ready_ps(self, arrive_ps: int) -> int:
+        """When a DMA read that reaches the root complex at ``arrive_ps`` may be served: behind all posted writes.
+
+        With DDIO off it also waits until they are in the write pending queues (Intel's appliance persistency method).
+        """
+        behind_ps = self.last_visible_ps if self.ddio else max(self.last_visible_ps, self.last_queued_ps)
+        return max(arrive_ps, behind_ps)
+
+    def dma_read_ps(self, address: int, length: int) -> int:
+        """Round trip of a DMA read without serialisation: shorter from the cache, longer from slow media."""
+        device, offset = self.memory.locate(address)
+        pcie, media = self._platform.pcie, self._platform.media[device.kind]
+        if all((device.number, line) in self.llc for line in lines(offset, length)):
+            return pcie.dma_read_ps - self._platform.llc.dma_read_hit_saving_ps
+        return pcie.dma_read_ps + media.dma_read_extra_ps
+
+    @property
+    def wqe_read_ps(self) -> int:
+        """Round trip of the fetch of a WQE, which the core has just written: a hit."""
+        return self._platform.pcie.dma_read_ps - self._platform.llc.dma_read_hit_saving_ps
+
+    def dma_read(self, now_ps: int, address: int, length: int) -> tuple[bytes, list[Chunk]]:
+        """What a DMA read at ``now_ps`` returns, and which chunks the bytes prove to be visible."""
+        device, offset = self.memory.locate(address)
+        data = device.space.read(now_ps, offset, length)
+        return data, self.trace.observed(device.number, offset, length, now_ps) if device.traced else []
+
+    # from the cores --------------------------------------------------------------------------------------
+    def load(self, now_ps: int, address: int, length: int) -> tuple[bytes, list[Chunk]]:
+        """What a load at ``now_ps`` returns, and which chunks the bytes prove to be visible."""
+        return self.dma_read(now_ps, address, length)
+
+    def access_ps(self, address: int, length: int, dirty: bool) -> int:
+        """How long a core takes to touch these lines: one after the other, from cache or from the device."""
+        device, offset = self.memory.locate(address)
+        cpu, media = self._platform.cpu, self._platform.media[device.kind]
+        total_ps = 0
+        for line in lines(offset, length):
+            hit, evicted = self.llc.core_access((device.number, line), dirty)
+            total_ps += (cpu.store_ps if dirty else cpu.load_ps) if hit or dirty else media.load_ps
+            if evicted is not None:
+                self._write_back(evicted, self.clock.now_ps)
+        return total_ps
+
+    def store(self, address: int, data: bytes, channel: int, writer: str, at_ps: int) -> None:
+        """A core's store retires into its store buffer at ``at_ps``, and shows in this timing at once."""
+        device, offset = self.memory.locate(address)
+        done = 0
+        while done < len(data):  # one chunk a line: stores of one core to one line persist in their order
+            take = min(LINE_BYTES - (offset + done) % LINE_BYTES, len(data) - done)
+            piece = data[done : done + take]
+            if device.traced:
+                reached = [at_ps, at_ps, at_ps, NEVER, NEVER]
+                chunk = self.trace.write(device.number, channel, offset + done, piece, Path.STORE, writer, reached)
+                device.space.write_at(at_ps, channel, chunk.number, offset + done, piece)
+            else:
+                self._untraced += 1
+                device.space.write_at(at_ps, channel, -self._untraced, offset + done, piece)
+            done += take
+
+    def ntstore(self, address: int, data: bytes, channel: int, writer: str, at_ps: int) -> int:
+        """Non-temporal stores leave their write-combining buffers at ``at_ps``; returns when all are queued."""
+        device, offset = self.memory.locate(address)
+        done, last_ps = 0, at_ps
+        while done < len(data):
+            take = min(LINE_BYTES - (offset + done) % LINE_BYTES, len(data) - done)
+            piece, line = data[done : done + take], (offset + done) // LINE_BYTES
+            self.llc.invalidate((device.number, line))
+            arrive_ps = at_ps + self._platform.media[device.kind].ntstore_to_wpq_ps
+            queued_ps, stored_ps = self._controllers[device.number].write_line(line, arrive_ps)
+            last_ps = max(last_ps, queued_ps)
+            if device.traced:
+                reached = [at_ps, at_ps, queued_ps, queued_ps, stored_ps]
+                chunk = self.trace.write(device.number, channel, offset + done, piece, Path.NTSTORE, writer, reached)
+                device.space.write_at(queued_ps, channel, chunk.number, offset + done, piece)
+            else:
+                self._untraced += 1
+                device.space.write_at(queued_ps, channel, -self._untraced, offset + done, piece)
+            done += take
+        return last_ps
+
+    def flush_line(self, device: MemoryDevice, line: int, issued_ps: int, keep: bool) -> int:
+        """A core writes a line back; returns when the write pending queue has it (at once if there was nothing).
+
+        A line that drains from the IIO's write cache is waited for: the home agent orders the flush behind it.
+        """
+        key = (device.number, line)
+        drained_ps = max(issued_ps, self._draining.pop(key, 0))
+        if not self.llc.write_back(key, keep):
+            return drained_ps
+        return max(drained_ps, self._write_back(key, issued_ps))
+
+    def _write_back(self, key: LineKey, at_ps: int) -> int:
+        number, line = key
+        arrive_ps = at_ps + self._platform.media[self._by_number[number].kind].clwb_to_wpq_ps
+        queued_ps, stored_ps = self._controllers[number].write_line(line, arrive_ps)
+        if self._by_number[number].traced:
+            self.trace.wrote_back(number, line, at_ps, queued_ps, stored_ps)
+        return queued_ps

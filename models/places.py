@@ -1,0 +1,80 @@
+"""Places on the way of a write, and which of them survive a power failure.
+
+A path is a sequence of places, one for each stage of ``sim.trace``. A persistence domain belongs to a memory device
+and says which places survive (docs/architecture.md, "Places and domains").
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from ..sim.trace import Stage
+
+
+class Place(StrEnum):
+    """Where bytes may be."""
+
+    NIC = "nic"
+    PCIE = "pcie"
+    LLC = "llc"
+    IIO_WC = "iio_wc"
+    STORE_BUFFER = "store_buffer"
+    WC_BUFFER = "wc_buffer"
+    WPQ = "wpq"
+    MEDIA = "media"
+
+
+class Path(StrEnum):
+    """The ways into memory."""
+
+    DMA_DDIO = "dma, ddio on"
+    DMA_NO_DDIO = "dma, ddio off"
+    STORE = "store"
+    NTSTORE = "ntstore"
+
+
+PLACES: dict[str, tuple[Place, Place, Place, Place, Place]] = {
+    Path.DMA_DDIO: (Place.NIC, Place.PCIE, Place.LLC, Place.WPQ, Place.MEDIA),
+    Path.DMA_NO_DDIO: (Place.NIC, Place.PCIE, Place.IIO_WC, Place.WPQ, Place.MEDIA),
+    Path.STORE: (Place.STORE_BUFFER, Place.STORE_BUFFER, Place.LLC, Place.WPQ, Place.MEDIA),
+    Path.NTSTORE: (Place.WC_BUFFER, Place.WC_BUFFER, Place.WC_BUFFER, Place.WPQ, Place.MEDIA),
+}
+
+
+class Domain(StrEnum):
+    """A persistence domain: what of a device's writes survives a power failure."""
+
+    MEDIA = "media"
+    ADR = "adr"
+    EADR = "eadr"
+    WSP = "wsp"
+    NONE = "none"
+
+
+_SURVIVES: dict[Domain, frozenset[Place]] = {
+    Domain.MEDIA: frozenset({Place.MEDIA}),
+    Domain.ADR: frozenset({Place.WPQ, Place.MEDIA}),
+    Domain.EADR: frozenset({Place.LLC, Place.WPQ, Place.MEDIA}),
+    Domain.WSP: frozenset({Place.NIC, Place.PCIE, Place.LLC, Place.IIO_WC, Place.WPQ, Place.MEDIA}),
+    Domain.NONE: frozenset(),
+}
+
+
+def survives(place: Place, domain: Domain, iio_wc_survives: bool = False) -> bool:
+    """Whether bytes in ``place`` are still there after a power failure.
+
+    The NIC's and PCIe's buffers are in neither ADR nor eADR, and store and write-combining buffers in none (Intel,
+    pmem.io glossary; Du et al., ICPP'21, section 3). Whether eADR drains the IIO's write cache is not documented; it
+    counts as lost unless ``iio_wc_survives``.
+    """
+    if place is Place.IIO_WC and domain is Domain.EADR:
+        return iio_wc_survives
+    return place in _SURVIVES[domain]
+
+
+def safe_stage(path: str, domain: Domain, iio_wc_survives: bool = False) -> Stage | None:
+    """The first stage of ``path`` that is inside ``domain``; None where nothing of the device survives."""
+    for stage, place in zip(Stage, PLACES[path], strict=True):
+        if survives(place, domain, iio_wc_survives):
+            return stage
+    return None

@@ -1,0 +1,417 @@
+"""Platforms: what the hardware of one system is like, read from ``platforms/*.yaml`` with every number's origin.
+
+All times are integers of picoseconds, sizes are bytes, rates are bits per second. A profile is one YAML file;
+``extends: other`` lets it state only what differs. A profile's *settings* are switches such as ``ddio: on | off``
+that a scenario may turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any, Literal
+
+from ..sim.errors import InputError, Mistake, nearest
+from ..sim.yaml_source import Source, describe, read_yaml
+from .profile_reader import Group, Leaf, Parameter, Reader, group, merge
+
+FOLDER = FilePath(__file__).parent / "platforms"
+
+Domain = Literal["media", "adr", "eadr", "wsp", "none", "pmr"]
+"""What of a memory device survives a power failure, beyond the medium itself (``none``: not even that)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """Bytes that a packet carries beside its payload, link and transport together."""
+
+    write_bytes: int
+    """First or only packet of a WRITE (with RETH)."""
+    middle_bytes: int
+    """Middle and last packets of a WRITE or SEND, and middle packets of a READ response."""
+    send_bytes: int
+    immediate_bytes: int
+    """What an immediate adds."""
+    read_request_bytes: int
+    read_response_bytes: int
+    """First, last or only packet of a READ response (with AETH)."""
+    ack_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nic:
+    """An RDMA adapter and what its user-space driver costs the CPU."""
+
+    doorbell_ps: int
+    """From the store to the adapter's register until the adapter sees it."""
+    post_wqe_ps: int
+    """CPU time to build one work request and ring the doorbell."""
+    blueflame: bool
+    """A post of a single work request carries it in the doorbell: no WQE fetch."""
+    inline_max_bytes: int
+    wqe_bytes: int
+    tx_processing_ps: int
+    """Adapter's time for one message, from knowing the WQE (and payload) to its first byte on the wire."""
+    rx_processing_ps: int
+    """Adapter's time for one packet, from its last byte on the wire to staging."""
+    ack_processing_ps: int
+    """From acceptance of a packet to its ACK's first byte on the wire, and again from the ACK's arrival to the CQE."""
+    recv_processing_ps: int
+    """What a SEND takes longer than a WRITE at the responder (matching a receive request)."""
+    cqe_bytes: int
+    poll_ps: int
+    """CPU time of a poll that finds a completion."""
+    staging_bytes: int
+    """Inbound SRAM, volatile."""
+    mtu_bytes: int
+    outstanding_reads: int
+    """READs and atomics that a queue pair may have under way."""
+    rnr_timer_ps: int
+    """Wait after an RNR NAK before the SEND is repeated."""
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """Links and switches."""
+
+    link_bits_per_s: int
+    propagation_ps: int
+    """Of one link."""
+    switch_ps: int
+    """Port to port, first bit in to first bit out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pcie:
+    """The slot of the adapter; ``tlp_bits_per_s`` is after encoding and data-link packets, before TLP headers."""
+
+    generation: int
+    lanes: int
+    tlp_bits_per_s: int
+    mps_bytes: int
+    """Maximum payload of a TLP."""
+    mrrs_bytes: int
+    """Maximum size of a read request."""
+    rcb_bytes: int
+    """Read completion boundary."""
+    tlp_header_write_bytes: int
+    tlp_header_read_bytes: int
+    tlp_header_completion_bytes: int
+    dma_read_ps: int
+    """Round trip of a small read that misses the LLC and is answered by DRAM, without serialisation."""
+    posted_write_ps: int
+    """From the root port until coherent memory shows a posted write (LLC, or iio_wc with DDIO off)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Llc:
+    """The shared cache, and how the adapter's writes meet it."""
+
+    size_bytes: int
+    ways: int
+    io_ways: int
+    """Ways in which DMA writes that miss may allocate."""
+    line_bytes: int
+    ddio: bool
+    """DMA writes allocate in the LLC; off: they pass through iio_wc to the memory controller."""
+    dma_read_hit_saving_ps: int
+    """What a DMA read saves when it hits."""
+    iio_wc_drain_ps: int
+    """From iio_wc to the write pending queue, undisturbed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imc:
+    """The memory controllers of one node."""
+
+    channels: int
+    wpq_bytes: int
+    """Write pending queue of one channel."""
+    wpq_accept_ps: int
+    """What one line takes to be accepted, per channel."""
+    interleave_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """A kind of DIMM."""
+
+    line_bytes: int
+    """What the medium writes at once (an XPLine of Optane)."""
+    capacity_bytes: int
+    """Of one DIMM."""
+    load_ps: int
+    """A core's load that misses all caches."""
+    dma_read_extra_ps: int
+    """What a DMA read that misses the LLC takes longer here than from DRAM."""
+    write_ps: int
+    """From the write pending queue to the medium, undisturbed."""
+    read_bandwidth_bits_per_s: int
+    """Of one DIMM."""
+    write_bandwidth_bits_per_s: int
+    """Of one DIMM."""
+    clwb_to_wpq_ps: int
+    """From the issue of a clwb or clflushopt until the line is in the write pending queue."""
+    ntstore_to_wpq_ps: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryDevice:
+    """A memory of a node, as protocols name it (``pm``, ``dram``)."""
+
+    device: str
+    """The kind of DIMM: a key of ``Platform.media``."""
+    domain: Domain
+    dimms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """The cores of a node. Times are what the issuing core is held."""
+
+    cores: int
+    store_ps: int
+    """A store to a cached line."""
+    load_ps: int
+    """A load that hits."""
+    flush_instruction: Literal["clflush", "clflushopt", "clwb"]
+    """The best this processor has."""
+    clwb_invalidates: bool
+    clwb_ps: int
+    """Issue, per line; the way to the write pending queue is ``Media.clwb_to_wpq_ps`` and awaited by sfence."""
+    clflushopt_ps: int
+    clflush_ps: int
+    """Per line, the way to the write pending queue included: clflush is in order with later stores."""
+    ntstore_ps: int
+    """Issue, per line."""
+    sfence_ps: int
+    """The fence itself, without what it waits for."""
+    memcpy_bits_per_s: int
+    crc32_ps_per_byte: int
+    poll_loop_ps: int
+    """One round of a loop that polls an empty completion queue."""
+    spin_loop_ps: int
+    """One round of a loop that looks at a cached word."""
+    request_ps: int
+    """Server software per request: parse, dispatch, look up, build the reply; without flushes, copies and CRCs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A switch of a profile: the parameter it sets and the values it has."""
+
+    name: str
+    sets: str
+    values: tuple[str, ...]
+    default: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """One profile with its settings chosen."""
+
+    name: str
+    title: str
+    description: str
+    settings: Mapping[str, str]
+    """The settings in force: ``{"ddio": "on"}``."""
+    line_atomicity: Literal["word", "whole"]
+    """What of a line a power failure may leave before it is accepted whole: any of its 8 B words, or all or nothing."""
+    iio_wc_survives: bool
+    """Whether eADR covers iio_wc."""
+    nic: Nic
+    fabric: Fabric
+    pcie: Pcie
+    llc: Llc
+    imc: Imc
+    media: Mapping[str, Media]
+    memory: Mapping[str, MemoryDevice]
+    cpu: Cpu
+    origins: tuple[Parameter, ...] = field(repr=False, compare=False)
+
+    def parameters(self) -> list[Parameter]:
+        """Every value with its source, in the order of the dataclasses."""
+        return list(self.origins)
+
+
+_HEAD = ("platform", "title", "description", "extends", "settings")
+_NOT_READ = ("name", "title", "description", "settings", "origins")
+
+
+@dataclass(frozen=True)
+class _Profile:
+    """A file and those it extends, put over each other, not yet checked."""
+
+    source: Source
+    name: str
+    title: str
+    description: str
+    settings: Mapping[str, Leaf]
+    tree: Group
+
+
+def platform_names() -> list[str]:
+    """The shipped profiles."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def platform_title(name: str) -> str:
+    """What one profile is, in a line. Raises InputError like :func:`load_platform`."""
+    return _profile(name, None, ()).title
+
+
+def platform_settings(name: str) -> dict[str, Setting]:
+    """The settings that a profile has. Raises InputError like :func:`load_platform`."""
+    mistakes: list[Mistake] = []
+    settings = _settings(_profile(name, None, ()), mistakes)
+    if mistakes:
+        raise InputError(mistakes)
+    return settings
+
+
+def load_platform(name: str, **settings: str | bool | int) -> Platform:
+    """A shipped profile by name, or a user's by the path to its YAML file, with ``settings`` over its defaults.
+
+    Raises InputError with every mistake at once: unknown names (with the nearest), values without a unit or a
+    source, keys that are missing or unknown.
+    """
+    profile = _profile(name, None, ())
+    reader = Reader()
+    declared = _settings(profile, reader.mistakes)
+    chosen = {key: setting.default for key, setting in declared.items()}
+    for key, value in settings.items():
+        text = ("on" if value else "off") if isinstance(value, bool) else str(value)
+        if key not in declared:
+            known = f"one of {', '.join(declared)}" if declared else "no settings: this platform has none"
+            found = f"the unknown setting '{key}' of {profile.name}"
+            reader.mistakes.append(Mistake(found, known, nearest=nearest(key, declared)))
+        elif text not in declared[key].values:
+            expected = f"one of {', '.join(declared[key].values)}"
+            found = f"'{text}' for the setting {key} of {profile.name}"
+            reader.mistakes.append(Mistake(found, expected, nearest=nearest(text, declared[key].values)))
+        else:
+            chosen[key] = text
+    for key, setting in declared.items():
+        _set(profile, setting, chosen[key], profile.settings[key], reader.mistakes)
+    values = reader.read(Platform, profile.tree, skip=_NOT_READ)
+    if not reader.mistakes:
+        _check(values, profile, reader.mistakes)
+    if reader.mistakes:
+        raise InputError(reader.mistakes)
+    return Platform(
+        name=profile.name,
+        title=profile.title,
+        description=profile.description,
+        settings=chosen,
+        origins=tuple(reader.parameters),
+        **values,
+    )
+
+
+def _profile(name: str, extended_by: _Asked | None, chain: tuple[FilePath, ...]) -> _Profile:
+    path = _find(name, extended_by)
+    if path.resolve() in chain and extended_by is not None:
+        raise InputError(extended_by.mistake(f"'{name}', which extends this file", "a profile that ends"))
+    source = read_yaml(path)
+    data = source.mapping("a map with platform, title and the hardware's groups")
+    mistakes = [
+        Mistake(describe(data.get(key)), what, source.file, source.line((key,)), key)
+        for key, what in (("platform", "the profile's name"), ("title", "what it is, in one line"))
+        if not isinstance(data.get(key), str)
+    ]
+    description, settings = data.get("description", ""), data.get("settings", {})
+    if not isinstance(settings, dict):
+        expected = "a map of settings, as in {ddio: {sets: llc.ddio, ...}}"
+        mistakes.append(Mistake(describe(settings), expected, source.file, source.line(("settings",)), "settings"))
+    if mistakes:
+        raise InputError(mistakes)
+    own_settings = {key: Leaf(value, source, ("settings", key)) for key, value in settings.items()}
+    tree = group({key: value for key, value in data.items() if key not in _HEAD}, source)
+    base = None
+    if "extends" in data:
+        base = _profile(str(data["extends"]), _Asked(source, path), (*chain, path.resolve()))
+        tree = merge(base.tree, tree)
+        own_settings = dict(base.settings) | own_settings
+    return _Profile(source, data["platform"], data["title"], " ".join(str(description).split()), own_settings, tree)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The file whose ``extends`` asks for another."""
+
+    source: Source
+    path: FilePath
+
+    def mistake(self, found: str, expected: str, close: str | None = None) -> Mistake:
+        return Mistake(found, expected, self.source.file, self.source.line(("extends",)), "extends", close)
+
+
+def _find(name: str, extended_by: _Asked | None) -> FilePath:
+    if name.endswith((".yaml", ".yml")) or "/" in name:
+        return extended_by.path.parent / name if extended_by else FilePath(name)
+    names = platform_names()
+    if name in names:
+        return FOLDER / f"{name}.yaml"
+    found, expected = f"the unknown platform '{name}'", f"one of {', '.join(names)}, or the path of a YAML file"
+    close = nearest(name, names)
+    if extended_by:
+        raise InputError(extended_by.mistake(found, expected, close))
+    raise InputError(Mistake(found, expected, nearest=close))
+
+
+def _settings(profile: _Profile, mistakes: list[Mistake]) -> dict[str, Setting]:
+    settings: dict[str, Setting] = {}
+    for name, leaf in profile.settings.items():
+        data = leaf.data if isinstance(leaf.data, dict) else {}
+        sets, values, default, source = (data.get(key) for key in ("sets", "values", "default", "source"))
+        words = tuple(_word(value) for value in values) if isinstance(values, list) else ()
+        if not isinstance(sets, str) or not words or _word(default) not in words or not isinstance(source, str):
+            expected = "{sets: group.key, values: [two, or more], default: one of them, source: text}"
+            mistakes.append(leaf.mistake(describe(leaf.data), expected))
+        else:
+            settings[name] = Setting(name, sets, words, _word(default), source)
+    return settings
+
+
+def _word(value: Any) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def _set(profile: _Profile, setting: Setting, value: str, leaf: Leaf, mistakes: list[Mistake]) -> None:
+    """Put the setting's value where it belongs in the tree, with the setting's own source."""
+    *groups, key = setting.sets.split(".")
+    at: Group | Leaf | None = profile.tree
+    for name in groups:
+        at = at.parts.get(name) if isinstance(at, Group) else None
+    if not isinstance(at, Group):
+        mistakes.append(leaf.mistake(f"'{setting.sets}'", "the path of a parameter, as in llc.ddio", "sets"))
+        return
+    data = {"value": int(value) if value.isdigit() else value, "source": setting.source}
+    at.parts[key] = Leaf(data, leaf.origin, (*groups, key), written=leaf.path)
+
+
+def _check(values: Mapping[str, Any], profile: _Profile, mistakes: list[Mistake]) -> None:
+    """What no single value can tell."""
+    file, tree = profile.source.file, profile.tree
+    media, llc, nic = values["media"], values["llc"], values["nic"]
+
+    def wrong(found: str, expected: str, path: str, close: str | None = None) -> None:
+        at: Group | Leaf = tree
+        for name in path.split("."):
+            at = at.parts[name] if isinstance(at, Group) else at
+        mistakes.append(Mistake(found, expected, at.origin.file or file, at.origin.line(at.path), path, close))
+
+    for name, memory in values["memory"].items():
+        if memory.device not in media:
+            close = nearest(memory.device, media)
+            wrong(f"'{memory.device}'", f"one of {', '.join(media)} (a key of media)", f"memory.{name}.device", close)
+    if llc.io_ways > llc.ways:
+        wrong(str(llc.io_ways), f"at most the {llc.ways} ways of the cache", "llc.io_ways")
+    if nic.mtu_bytes not in (256, 512, 1024, 2048, 4096):
+        wrong(f"{nic.mtu_bytes} B", "256 B, 512 B, 1 KiB, 2 KiB or 4 KiB", "nic.mtu")
+    for path, size in (("llc.line", llc.line_bytes), ("pcie.mps", values["pcie"].mps_bytes)):
+        if size < 8 or size & (size - 1):
+            wrong(f"{size} B", "a power of two from 8 B", path)

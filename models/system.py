@@ -1,0 +1,94 @@
+"""A system of nodes: machines with cores, memory and an adapter, on one fabric, one clock and one trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..sim.clock import Clock
+from ..sim.streams import Streams
+from ..sim.trace import Trace
+from .cpu import Core, Thread
+from .fabric import Fabric
+from .hostmemory import HostMemory
+from .memory import AddressSpace, MemoryDevice
+from .nic import Nic
+from .ordering import Ordering
+from .places import Domain
+from .platform import Platform
+from .verbs import CompletionQueue, ProtectionDomain
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """What a machine has: cores, and which of the platform's memory devices."""
+
+    cores: int = 1
+    memory: tuple[str, ...] = ("dram",)
+
+
+class Node:
+    """One machine; ``name`` is its role and index (``server[0]``)."""
+
+    def __init__(self, system: System, name: str, spec: NodeSpec) -> None:
+        platform = system.platform
+        self.system = system
+        self.name = name
+        self.devices = []
+        for index, device_name in enumerate(spec.memory):
+            profile = platform.memory[device_name]
+            size = platform.media[profile.device].capacity_bytes * profile.dimms
+            device = MemoryDevice(
+                system.next_device(), index, device_name, profile.device, Domain(profile.domain), profile.dimms, size
+            )
+            self.devices.append(device)
+        self.memory = AddressSpace(self.devices)
+        self.host = HostMemory(system.clock, system.trace, platform, self.memory)
+        self.cores = [Core(system.ordering, f"{name} core {index}") for index in range(spec.cores)]
+        arbiter = system.streams.stream(f"DMA read order of {name}")
+        self.nic = Nic(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
+
+    def thread(self, core: int, name: str) -> Thread:
+        """A new thread on one of the node's cores."""
+        system = self.system
+        return Thread(system.clock, system.ordering, system.platform, self.host, self.cores[core], name)
+
+    def alloc_pd(self) -> ProtectionDomain:
+        """``ibv_alloc_pd``."""
+        return ProtectionDomain(self.nic)
+
+    def create_cq(self) -> CompletionQueue:
+        """``ibv_create_cq``."""
+        return CompletionQueue(self.system.clock)
+
+
+class System:
+    """All machines of a run. ``nodes`` lists them by role: ``system.nodes["server"][0]``."""
+
+    def __init__(self, platform: Platform, specs: Mapping[str, list[NodeSpec]], seed: int) -> None:
+        self.platform = platform
+        self.clock = Clock()
+        self.trace = Trace()
+        self.ordering = Ordering(self.trace)
+        self.streams = Streams(seed)
+        self._devices = 0
+        names = [f"{role}[{index}]" for role, machines in specs.items() for index in range(len(machines))]
+        self.fabric = Fabric(self.clock, platform.fabric, names)
+        self.nodes = {
+            role: [Node(self, f"{role}[{index}]", spec) for index, spec in enumerate(machines)]
+            for role, machines in specs.items()
+        }
+
+    def next_device(self) -> int:
+        """A device number that is free in this system."""
+        self._devices += 1
+        return self._devices - 1
+
+    def devices(self) -> dict[int, tuple[Node, MemoryDevice]]:
+        """Every memory device by its number, with the node that it is in."""
+        return {
+            device.number: (node, device)
+            for machines in self.nodes.values()
+            for node in machines
+            for device in node.devices
+        }

@@ -1,0 +1,32 @@
+"""The vocabulary of guarantees: the names that a scheme claims, a scenario expects and the oracle judges.
+
+A name here says nothing about which scheme has it: verdicts come out of histories (``rpsim.validation``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class Condition(StrEnum):
+    """A condition on a history, weakest first; the meaning of each is in docs/architecture.md, "Conditions"."""
+
+    COMMITTED = "committed"
+    NO_LOST_ACK = "no_lost_ack"
+    DURABLE = "durable"
+
+
+class Verdict(StrEnum):
+    """What the checker found out about a condition."""
+
+    HOLDS = "holds"
+    VIOLATED = "violated"
+    UNDECIDED = "undecided"
+
+
+ALWAYS = "always"
+"""A claim made for every platform and every fault."""
+
+Claims = Mapping[Condition, str]
+"""What a scheme's paper claims: the condition and the platforms and faults under which it does (or ALWAYS)."""

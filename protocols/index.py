@@ -1,0 +1,132 @@
+"""A hash index in persistent memory that clients read with one RDMA READ.
+
+An entry is one cache line: key and *location*, the object's offset in the log and its length in one aligned 8-byte word,
+so that a crash or a concurrent READ sees the old location or the new one and never a mix. A key lies in one of the
+``NEIGHBOURHOOD`` entries from its home slot on (as in hopscotch hashing, without its displacements: the table is made
+large enough, and its hash salted, so that the keys that it is loaded with fit; clients learn the salt on connecting).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..models.cpu import Thread
+from ..models.memory import MemoryDevice
+from .layout import U64, Bytes, Layout
+
+Code = Generator[Any, Any, Any]
+
+NEIGHBOURHOOD = 4
+ENTRY_BYTES = 64
+_LENGTH_BITS = 24
+_SALTS = 64
+
+
+class Entry(Layout):
+    """One index entry, 40 of its line's 64 bytes; a zero location means that it is free."""
+
+    key = Bytes(32)
+    location = U64()
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where an object lies: offset in the log, bytes in all."""
+
+    offset: int
+    length: int
+
+    def pack(self) -> int:
+        """The 8-byte word."""
+        return self.offset << _LENGTH_BITS | self.length
+
+    @staticmethod
+    def unpack(word: int) -> Location | None:
+        """The location in a word; None for a free entry."""
+        return Location(word >> _LENGTH_BITS, word & ((1 << _LENGTH_BITS) - 1)) if word else None
+
+
+class HashIndex:
+    """The table: loaded before the run, searched and published by the server, searched by clients."""
+
+    def __init__(self, device: MemoryDevice, keys: int) -> None:
+        self.slots = max(16, 1 << (8 * keys - 1).bit_length())
+        self.salt = 0
+        self._device = device
+        length = (self.slots + NEIGHBOURHOOD - 1) * ENTRY_BYTES
+        self.address = device.allocate(length, "index", item_bytes=ENTRY_BYTES)
+        self.length = length
+
+    def home(self, key: bytes) -> int:
+        """The slot that a key's neighbourhood begins at."""
+        return zlib.crc32(key, self.salt) % self.slots
+
+    def slots_of(self, key: bytes) -> range:
+        """Where the key may lie."""
+        return range(self.home(key), self.home(key) + NEIGHBOURHOOD)
+
+    def neighbourhood(self, key: bytes) -> tuple[int, int]:
+        """The range (address, length) that one READ has to fetch to find a key."""
+        return self.address_of(self.home(key)), NEIGHBOURHOOD * ENTRY_BYTES
+
+    def address_of(self, slot: int) -> int:
+        """The address of a slot's entry."""
+        return self.address + slot * ENTRY_BYTES
+
+    def load(self, entries: Mapping[bytes, Location]) -> None:
+        """Fill in entries before the run. Raises MemoryError when no salt gives every key a free entry."""
+        for self.salt in range(_SALTS):
+            slots = self._place(entries)
+            if slots is not None:
+                break
+        else:
+            raise MemoryError(f"index: no salt of {_SALTS} puts {len(entries)} keys within {NEIGHBOURHOOD} of home")
+        for slot, key in slots.items():
+            packed = Entry.pack(key=key, location=entries[key].pack())
+            self._device.space.poke(self.address_of(slot) - self._device.base, packed)
+
+    def _place(self, keys: Iterable[bytes]) -> dict[int, bytes] | None:
+        slots: dict[int, bytes] = {}
+        for key in keys:
+            free = next((slot for slot in self.slots_of(key) if slot not in slots), None)
+            if free is None:
+                return None
+            slots[free] = key
+        return slots
+
+    @staticmethod
+    def find(key: bytes, neighbourhood: bytes) -> tuple[int, Location] | None:
+        """The key's entry among the bytes of its neighbourhood: (which one of them, location)."""
+        for turn in range(NEIGHBOURHOOD):
+            entry = Entry.unpack(neighbourhood[turn * ENTRY_BYTES : (turn + 1) * ENTRY_BYTES])
+            location = Location.unpack(entry.location)
+            if location is not None and entry.key == key:
+                return turn, location
+        return None
+
+    def publish(self, thread: Thread, key: bytes, location: Location) -> Code:
+        """Point the key at ``location`` by one 8-byte store, visible at once; returns the entry's address.
+
+        Raises MemoryError when the key is new and its neighbourhood is full.
+        """
+        address, length = self.neighbourhood(key)
+        content = yield from thread.load(address, length)
+        found = self.find(key, content)
+        if found is not None:
+            entry = address + found[0] * ENTRY_BYTES
+        else:
+            entry = address + self._free(content) * ENTRY_BYTES
+            yield from thread.store(entry, Entry.pack(key=key, location=0)[:32])
+        word = location.pack().to_bytes(8, "little")
+        yield from thread.store(entry + Entry.offset_of("location"), word)
+        return entry
+
+    @staticmethod
+    def _free(content: bytes) -> int:
+        for turn in range(NEIGHBOURHOOD):
+            if not Entry.unpack(content[turn * ENTRY_BYTES : (turn + 1) * ENTRY_BYTES]).location:
+                return turn
+        raise MemoryError("index: the neighbourhood of a new key is full")

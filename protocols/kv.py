@@ -1,0 +1,172 @@
+"""What the key-value stores with a log and a one-sided index share: roles, bytes, allocation, GET and recovery.
+
+The client-active access paradigm of Du et al., ICPP'21, section 3: the client asks the server for room in an append-only
+log, writes the object there by RDMA WRITE, and reads by two dependent READs, index entry and object. A store adds when the
+index entry is published and what is flushed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..models.cpu import Thread
+from ..models.system import System
+from .index import Entry, HashIndex, Location
+from .layout import U32, U64, Bytes, Layout, Rest
+from .rpc import Connection, Server
+from .scheme import Request, Role, Scheme, Sizes
+
+Code = Generator[Any, Any, Any]
+
+
+class Object(Layout):
+    """An object in the log: the value begins at a multiple of eight."""
+
+    key = Bytes(32)
+    length = U64()
+    value = Rest()
+
+
+class Allocate(Layout):
+    """Ask for room for an object of ``length`` bytes."""
+
+    key = Bytes(32)
+    length = U32()
+
+
+class Region(Layout):
+    """The reply: where in the log the object goes."""
+
+    offset = U64()
+    length = U32()
+
+
+@dataclass
+class Session:
+    """A client process: its connection, and what it learned when it connected."""
+
+    connection: Connection
+    index_key: int
+    log_key: int
+
+
+class KvScheme(Scheme):
+    """A store with one server; subclasses implement :meth:`put` and the server's :meth:`on_allocate`."""
+
+    model = "kv"
+    roles: ClassVar[Mapping[str, Role]] = {
+        "server": Role(cores=1, memory=("dram", "pm")),
+        "client": Role(many=True),
+    }
+    operations = ("put", "get")
+    updates = frozenset({"put"})
+    Object = Object
+
+    def __init__(self, system: System, sizes: Sizes) -> None:
+        super().__init__(system, sizes)
+        self.node = system.nodes["server"][0]
+        self.pm = self.node.memory["pm"]
+        self.index = HashIndex(self.pm, sizes.objects)
+        self._object_bytes = -(-(Object.size + sizes.value_bytes) // 64) * 64
+        self.log_bytes = self._object_bytes * (sizes.objects + sizes.updates + 1)
+        self.log = self.pm.allocate(self.log_bytes, "log")
+        self.tail = 64  # volatile: offset 0 is never an object
+        self.server = Server(self.node, self.handlers())
+        self._index_region = self.server.register(self.index.address, self.index.length)
+        self._log_region = self.server.register(self.log, self.log_bytes)
+
+    def handlers(self) -> Mapping[type[Layout], Any]:
+        """The server's code for each kind of request."""
+        return {Allocate: self.on_allocate}
+
+    # before the run -----------------------------------------------------------------------------------
+    def load(self, objects: Mapping[Hashable, bytes]) -> None:
+        entries = {}
+        for name, value in objects.items():
+            key = key_bytes(name)
+            data = Object.pack(key=key, length=len(value), value=value)
+            location = self.allocate(len(data))
+            self.pm.space.poke(self.log + location.offset - self.pm.base, data)
+            entries[key] = location
+        self.index.load(entries)
+
+    def start(self) -> None:
+        thread = self.node.thread(0, self.node.name)
+        self.system.clock.start(self.server.serve(thread))
+
+    def connect(self, thread: Thread) -> Session:
+        node = next(node for node in self.system.nodes["client"] if node.host is thread.host)
+        connection = self.server.accept(thread, node, self._object_bytes)
+        return Session(connection, self._index_region.key, self._log_region.key)
+
+    # client -------------------------------------------------------------------------------------------
+    def perform(self, session: Session, request: Request) -> Code:
+        if request.f == "put":
+            assert request.value is not None
+            return (yield from self.put(session, key_bytes(request.object), request.value))
+        return (yield from self.get(session, key_bytes(request.object)))
+
+    def put(self, session: Session, key: bytes, value: bytes) -> Code:
+        """Write a new version of ``key``; durable or not when this returns, as the scheme has it."""
+        raise NotImplementedError
+
+    def get(self, session: Session, key: bytes) -> Code:
+        """Two dependent READs: the index neighbourhood, then the object, whose value is returned unchecked."""
+        address, length = self.index.neighbourhood(key)
+        content = yield from session.connection.read(address, session.index_key, length)
+        found = HashIndex.find(key, content)
+        if found is None:
+            return None
+        location = found[1]
+        data = yield from session.connection.read(self.log + location.offset, session.log_key, location.length)
+        return Object.unpack(data).value
+
+    def write_object(self, session: Session, key: bytes, value: bytes) -> Code:
+        """Ask for room and WRITE the object there; returns its region at the WRITE's work completion."""
+        data = Object.pack(key=key, length=len(value), value=value)
+        reply = yield from session.connection.call(Allocate, key=key, length=len(data))
+        region = Region.unpack(reply)
+        yield from session.connection.write(self.log + region.offset, session.log_key, data)
+        return region
+
+    # server -------------------------------------------------------------------------------------------
+    def allocate(self, length: int) -> Location:
+        """Room at the log's tail, on lines of its own. Raises MemoryError when the log is full."""
+        location = Location(self.tail, length)
+        if self.tail + length > self.log_bytes:
+            raise MemoryError(f"log: no room for {length} bytes")
+        self.tail += -(-length // 64) * 64
+        return location
+
+    def on_allocate(self, thread: Thread, request: Allocate) -> Code:
+        """Reply with a :class:`Region` for the object."""
+        raise NotImplementedError
+
+    # after a power failure of the server, on the surviving bytes ----------------------------------------------
+    def recovery_units(self) -> Iterable[Hashable]:
+        return range(self.index.slots)
+
+    def units_of(self, object: Hashable) -> Iterable[Hashable]:
+        return self.index.slots_of(key_bytes(object))
+
+    def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
+        """One index entry: returns where its object ends, 0 for a free one."""
+        assert isinstance(unit, int)
+        data = yield from thread.load(self.index.address_of(unit), Entry.size)
+        location = Location.unpack(Entry.unpack(data).location)
+        return location.offset + location.length if location is not None else 0
+
+    def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
+        """The log's tail is behind the last object that an entry points to; what lies beyond is free again."""
+        yield from thread.compute()
+        self.tail = max(64, -(-max(results, default=0) // 64) * 64)
+
+    def probe(self, object: Hashable) -> Request:
+        return Request("get", object)
+
+
+def key_bytes(name: Hashable) -> bytes:
+    """A key's bytes in the store."""
+    return str(name).encode()

@@ -1,0 +1,118 @@
+"""Byte layouts: what lies in memory or in a message, field by field.
+
+>>> class Entry(Layout):
+...     key = Bytes(4)
+...     length = U32()
+>>> Entry.pack(key=b"k1", length=7)
+b'k1\\x00\\x00\\x07\\x00\\x00\\x00'
+>>> Entry.unpack(b'k1\\x00\\x00\\x07\\x00\\x00\\x00').length
+7
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+
+class Field:
+    """One field of a layout; fields follow each other without gaps, little-endian."""
+
+    size = 0
+    offset = 0
+    name = ""
+
+    def encode(self, value: Any) -> bytes:
+        """The field's bytes."""
+        raise NotImplementedError
+
+    def decode(self, data: bytes) -> Any:
+        """The field's value."""
+        raise NotImplementedError
+
+
+class _Unsigned(Field):
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def encode(self, value: int) -> bytes:
+        return value.to_bytes(self.size, "little")
+
+    def decode(self, data: bytes) -> int:
+        return int.from_bytes(data, "little")
+
+
+class _Bytes(Field):
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def encode(self, value: bytes) -> bytes:
+        if len(value) > self.size:
+            raise ValueError(f"{self.name} holds {self.size} bytes, not {len(value)}")
+        return value.ljust(self.size, b"\0")
+
+    def decode(self, data: bytes) -> bytes:
+        return data.rstrip(b"\0")
+
+
+class _Rest(Field):
+    def encode(self, value: bytes) -> bytes:
+        return value
+
+    def decode(self, data: bytes) -> bytes:
+        return data
+
+
+# Functions, so that a layout's fields type-check as the values that they hold.
+def U32() -> Any:
+    """An unsigned integer of four bytes."""
+    return _Unsigned(4)
+
+
+def U64() -> Any:
+    """An unsigned integer of eight bytes: aligned to eight, what a power failure cannot tear."""
+    return _Unsigned(8)
+
+
+def Bytes(size: int) -> Any:
+    """At most ``size`` bytes, padded with zeros."""
+    return _Bytes(size)
+
+
+def Rest() -> Any:
+    """Whatever follows; only as the last field."""
+    return _Rest()
+
+
+class Layout:
+    """A record of fields; subclasses list them as class attributes, in order. ``size`` is without a ``Rest``."""
+
+    fields: ClassVar[tuple[Field, ...]] = ()
+    size: ClassVar[int] = 0
+
+    def __init_subclass__(cls) -> None:
+        fields, offset = [], 0
+        for name, field in list(vars(cls).items()):
+            if isinstance(field, Field):
+                field.name, field.offset = name, offset
+                offset += field.size
+                fields.append(field)
+        cls.fields, cls.size = tuple(fields), offset
+
+    @classmethod
+    def pack(cls, **values: Any) -> bytes:
+        """The record's bytes; KeyError for a field that is missing."""
+        return b"".join(field.encode(values[field.name]) for field in cls.fields)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Self:
+        """The record in ``data``, which may be longer."""
+        record = cls.__new__(cls)
+        for field in cls.fields:
+            end = field.offset + field.size if field.size else len(data)
+            setattr(record, field.name, field.decode(data[field.offset : end]))
+        return record
+
+    @classmethod
+    def offset_of(cls, name: str) -> int:
+        """Where a field begins."""
+        return next(field.offset for field in cls.fields if field.name == name)

@@ -1,0 +1,125 @@
+"""Remote procedure calls over SEND and RECV on a reliable connection, and one-sided access to a registered region.
+
+A message is one byte that names its kind and a :class:`Layout`. Small messages travel inline. A client has one call under
+way; the server thread serves all connections from one receive queue's completions, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..models.cpu import Thread
+from ..models.system import Node
+from ..models.verbs import MemoryRegion, Opcode, QueuePair, RecvWR, SendFlags, SendWR, Status, WorkCompletion
+from .layout import Layout
+
+Code = Generator[Any, Any, Any]
+Handler = Callable[[Thread, Any], Code]
+
+MESSAGE_BYTES = 256
+"""Room for a message in a receive buffer."""
+
+
+class VerbsError(Exception):
+    """A work request completed with an error; ``completion`` is the ``ibv_wc``."""
+
+    def __init__(self, completion: WorkCompletion) -> None:
+        super().__init__(f"{completion.opcode}: {completion.status}")
+        self.completion = completion
+
+
+@dataclass
+class _Buffers:
+    """One end of a connection: the queue pair and its buffers in DRAM."""
+
+    qp: QueuePair
+    send: int
+    receive: int
+
+    def post_receive(self, thread: Thread) -> None:
+        thread.post_recv(self.qp, RecvWR(0, self.receive, MESSAGE_BYTES))
+
+
+class Server:
+    """The server's end of all connections to one node, served by threads that call :meth:`serve`."""
+
+    def __init__(self, node: Node, handlers: Mapping[type[Layout], Handler]) -> None:
+        self.node = node
+        self._kinds = list(handlers)
+        self._handlers = handlers
+        self._domain = node.alloc_pd()
+        self._completions = node.create_cq()
+        self._sent = node.create_cq()
+        self._ends: dict[int, _Buffers] = {}
+
+    def register(self, address: int, length: int) -> MemoryRegion:
+        """Open a range of the node's memory to the clients."""
+        return self._domain.reg_mr(address, length)
+
+    def accept(self, thread: Thread, node: Node, scratch_bytes: int) -> Connection:
+        """A connection for ``thread`` on ``node``, with room for one-sided transfers of ``scratch_bytes``."""
+        domain = node.alloc_pd()
+        theirs = domain.create_qp(node.create_cq(), node.create_cq())
+        ours = self._domain.create_qp(self._sent, self._completions)
+        ours.connect(theirs)
+        end = _Buffers(ours, *(self.node.memory["dram"].allocate(MESSAGE_BYTES, what) for what in ("reply", "request")))
+        self._ends[ours.number] = end
+        ours.post_recv(RecvWR(0, end.receive, MESSAGE_BYTES))
+        dram = node.memory["dram"]
+        buffers = _Buffers(theirs, *(dram.allocate(MESSAGE_BYTES, what) for what in ("request", "reply")))
+        return Connection(thread, buffers, dram.allocate(max(64, scratch_bytes), "scratch"), self._kinds)
+
+    def serve(self, thread: Thread) -> Code:
+        """A server thread: requests in the order of their receive completions, for ever."""
+        while True:
+            completion = yield from thread.poll(self._completions)
+            end = self._ends[completion.qp.number]
+            message = yield from thread.load(end.receive, completion.byte_len)
+            end.post_receive(thread)
+            yield from thread.compute()
+            kind = self._kinds[message[0]]
+            reply = yield from self._handlers[kind](thread, kind.unpack(message[1:]))
+            yield from _send(thread, end, reply)
+            thread.span = None
+
+
+class Connection:
+    """A client's end: calls to the server's code, one-sided access to its registered memory."""
+
+    def __init__(self, thread: Thread, end: _Buffers, scratch: int, kinds: list[type[Layout]]) -> None:
+        self.thread = thread
+        self._end = end
+        self._scratch = scratch
+        self._kinds = kinds
+
+    def call(self, kind: type[Layout], **fields: Any) -> Code:
+        """Call the server; returns the reply's bytes."""
+        self._end.post_receive(self.thread)
+        yield from _send(self.thread, self._end, bytes([self._kinds.index(kind)]) + kind.pack(**fields))
+        completion = yield from self.thread.poll(self._end.qp.recv_cq)
+        return (yield from self.thread.load(self._end.receive, completion.byte_len))
+
+    def write(self, address: int, rkey: int, data: bytes) -> Code:
+        """RDMA WRITE of ``data``; returns at its work completion."""
+        yield from self.thread.store(self._scratch, data)
+        yield from self._one_sided(Opcode.IBV_WR_RDMA_WRITE, address, rkey, len(data))
+
+    def read(self, address: int, rkey: int, length: int) -> Code:
+        """RDMA READ; returns the bytes."""
+        yield from self._one_sided(Opcode.IBV_WR_RDMA_READ, address, rkey, length)
+        return (yield from self.thread.load(self._scratch, length))
+
+    def _one_sided(self, opcode: Opcode, address: int, rkey: int, length: int) -> Code:
+        yield from self.thread.post_send(self._end.qp, SendWR(0, opcode, self._scratch, length, address, rkey))
+        completion = yield from self.thread.poll(self._end.qp.send_cq)
+        if completion.status is not Status.IBV_WC_SUCCESS:
+            raise VerbsError(completion)
+
+
+def _send(thread: Thread, end: _Buffers, message: bytes) -> Code:
+    """SEND a message inline, unsignalled: the reply is what tells that it arrived."""
+    yield from thread.store(end.send, message)
+    work = SendWR(0, Opcode.IBV_WR_SEND, end.send, len(message), send_flags=SendFlags.IBV_SEND_INLINE)
+    yield from thread.post_send(end.qp, work)

@@ -1,0 +1,154 @@
+"""What a scheme is: roles, operations, layouts, the code of each role, recovery, claims; found without a list.
+
+A scheme is one file in this folder with one subclass of :class:`Scheme` (most often through
+:class:`~rpsim.protocols.kv.KvScheme`) that names itself: ``class Saw(KvScheme, name="saw")``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..models.cpu import Thread
+from ..models.system import System
+from ..sim.errors import InputError, Mistake, nearest
+from .guarantees import Claims
+
+Code = Generator[Any, Any, Any]
+"""A role's code: a generator over the CPU layer (``models.cpu``) and the verbs layer (``models.verbs``)."""
+
+
+@dataclass(frozen=True)
+class Role:
+    """A part that nodes play: how many cores its code has, which memory devices it needs.
+
+    ``many`` roles have as many machines and processes as the scenario says; ``passive`` ones run no code.
+    """
+
+    cores: int = 1
+    memory: tuple[str, ...] = ("dram",)
+    many: bool = False
+    passive: bool = False
+
+
+@dataclass(frozen=True)
+class Request:
+    """An operation as a workload asks for it: ``f`` on ``object``, with the bytes that an update writes."""
+
+    f: str
+    object: Hashable
+    value: bytes | None = None
+
+
+class Scheme(ABC):
+    """One scheme at work in one system; a new instance for every run, and for every recovery."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    paper: ClassVar[str]
+    section: ClassVar[str]
+    model: ClassVar[str]
+    """The sequential model that the oracle holds its history against (``kv``)."""
+    roles: ClassVar[Mapping[str, Role]]
+    updates: ClassVar[frozenset[str]]
+    """The operations that write; all others read."""
+    operations: ClassVar[tuple[str, ...]]
+    claims: ClassVar[Claims]
+
+    registry: ClassVar[dict[str, type[Scheme]]] = {}
+
+    def __init_subclass__(cls, name: str | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if name is None:
+            return
+        other = Scheme.registry.get(name)
+        if other is not None and other.__qualname__ != cls.__qualname__:
+            raise TypeError(f"two schemes are called {name!r}: {other.__module__} and {cls.__module__}")
+        cls.name = name
+        Scheme.registry[name] = cls
+
+    def __init__(self, system: System, sizes: Sizes) -> None:
+        """``system`` holds the nodes (``system.nodes["server"]`` is a list); ``sizes`` what has to fit."""
+        self.system = system
+        self.sizes = sizes
+
+    # before the run: costs no simulated event ---------------------------------------------------------
+    @abstractmethod
+    def load(self, objects: Mapping[Hashable, bytes]) -> None:
+        """Put the objects' initial values where they belong, durable, before time zero."""
+
+    # the run -------------------------------------------------------------------------------------------
+    @abstractmethod
+    def start(self) -> None:
+        """Start the code of every role that runs by itself (server threads, background threads)."""
+
+    @abstractmethod
+    def connect(self, thread: Thread) -> Any:
+        """A client process's session, on ``thread``; made before the run, like the connections of a warm system."""
+
+    @abstractmethod
+    def perform(self, session: Any, request: Request) -> Code:
+        """Perform one operation; returns what a read found (bytes or None), raises ``OperationFailed`` if it failed."""
+
+    # after a fault ---------------------------------------------------------------------------------------
+    @abstractmethod
+    def recovery_units(self) -> Iterable[Hashable]:
+        """The pieces that recovery is made of, each recovered by :meth:`recover_unit` on its own."""
+
+    @abstractmethod
+    def units_of(self, object: Hashable) -> Iterable[Hashable]:
+        """The recovery units that a read of ``object`` depends on."""
+
+    @abstractmethod
+    def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
+        """Recover one unit on the surviving bytes; what it returns goes to :meth:`finish_recovery`."""
+
+    @abstractmethod
+    def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
+        """What recovery does once all units are done (rebuild an allocator, truncate a log)."""
+
+    def recover(self, thread: Thread) -> Code:
+        """The whole recovery, unit by unit."""
+        results = []
+        for unit in self.recovery_units():
+            results.append((yield from self.recover_unit(thread, unit)))
+        yield from self.finish_recovery(thread, results)
+
+    @abstractmethod
+    def probe(self, object: Hashable) -> Request:
+        """The read by which a fresh client finds out what became of ``object``."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a system has to have room for: bytes of a value, objects, updates in the whole run, client processes."""
+
+    value_bytes: int
+    objects: int
+    updates: int
+    clients: int
+
+
+class OperationFailed(Exception):
+    """The operation certainly did not take effect (Jepsen's ``fail``)."""
+
+
+def schemes() -> dict[str, type[Scheme]]:
+    """Every scheme by name: importing the modules of this folder is what registers them."""
+    package = importlib.import_module(__package__ or "rpsim.protocols")
+    for module in pkgutil.iter_modules(package.__path__):
+        if not module.ispkg:
+            importlib.import_module(f"{package.__name__}.{module.name}")
+    return dict(sorted(Scheme.registry.items()))
+
+
+def scheme(name: str) -> type[Scheme]:
+    """The scheme called ``name``; raises InputError with the nearest known name."""
+    known = schemes()
+    if name not in known:
+        raise InputError(Mistake(f"'{name}'", f"a scheme: {', '.join(known)}", field="scheme", nearest=nearest(name, known)))
+    return known[name]

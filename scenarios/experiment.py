@@ -1,0 +1,158 @@
+"""Assembling a system from a scenario's variant and running its workload on it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..models.cpu import Thread
+from ..models.platform import Platform, load_platform
+from ..models.system import NodeSpec, System
+from ..models.verbs import Span
+from ..protocols.scheme import OperationFailed, Request, Scheme, Sizes, scheme
+from ..sim.streams import Streams
+from .history import History, Operation
+from .results import Hop, RunResult
+from .schema import Scenario, Variant
+from .values import decode_value, encode_value
+from .workload import Plan, Planned, initial_values, plan, planned_updates
+
+MARKS_EVERY = 8
+"""Hops are kept of every eighth operation: enough to find a typical one, without the memory of all."""
+
+
+def run_variant(scenario: Scenario, variant: Variant) -> RunResult:
+    """Run one scheme of ``scenario`` on one platform: load, connect, perform the workload to its end."""
+    kind = scheme(variant.scheme)
+    clients = scenario.role("client")
+    processes = clients.machines * clients.processes
+    streams = Streams(scenario.seed)
+    planned = plan(scenario.workload, processes, streams, kind.updates)
+    initial = initial_values(scenario.workload)
+    sizes = Sizes(scenario.workload.value_bytes, len(initial), planned_updates(planned), processes)
+    system = build_system(kind, load_platform(variant.platform, **variant.settings), scenario)
+    at_work = kind(system, sizes)
+    at_work.load(initial)
+    at_work.start()
+    history = History(kind.updates)
+    spans: dict[int, Span] = {}
+    done = []
+    for process, operations in enumerate(planned):
+        thread = client_thread(system, clients.processes, process)
+        code = _client(at_work, at_work.connect(thread), thread, operations, history, spans, sizes.value_bytes)
+        done.append(system.clock.start(code))
+    system.clock.run_until(system.clock.all_of(done))
+    return _result(scenario, variant, system, at_work, initial, history, spans)
+
+
+def build_system(kind: type[Scheme], platform: Platform, scenario: Scenario) -> System:
+    """The machines that a scheme's roles need, as many as the scenario says."""
+    specs: dict[str, list[NodeSpec]] = {}
+    for name, role in kind.roles.items():
+        count = scenario.role(name)
+        cores = max(role.cores, count.processes) if role.many else role.cores
+        specs[name] = [NodeSpec(cores, role.memory) for _ in range(count.machines)]
+    return System(platform, specs, scenario.seed)
+
+
+def client_thread(system: System, processes_per_machine: int, process: int) -> Thread:
+    """The thread of a client process, on a core of its own."""
+    machine, core = divmod(process, processes_per_machine)
+    return system.nodes["client"][machine].thread(core, f"client {process}")
+
+
+def _client(
+    at_work: Scheme,
+    session: Any,
+    thread: Thread,
+    operations: list[Planned],
+    history: History,
+    spans: dict[int, Span],
+    value_bytes: int,
+) -> Generator[Any, Any, None]:
+    """A client process: its operations one after the other."""
+    clock = at_work.system.clock
+    for planned in operations:
+        if planned.not_before_ps > clock.now_ps:
+            yield clock.until(planned.not_before_ps)
+        operation = history.invoke(planned.process, planned.f, planned.object, None, clock.now_ps)
+        value = None
+        if planned.is_update:
+            operation.argument = planned.stamp if planned.stamp is not None else operation.number
+            assert isinstance(operation.argument, int)
+            value = encode_value(operation.argument, value_bytes)
+        thread.span = Span(describe(operation))
+        if operation.number % MARKS_EVERY == 1:
+            spans[operation.number] = thread.span
+        try:
+            found = yield from at_work.perform(session, Request(planned.f, planned.object, value))
+        except OperationFailed:
+            history.complete(operation, "fail", clock.now_ps)
+            continue
+        result = None if planned.is_update or found is None else decode_value(found, value_bytes)
+        history.complete(operation, "ok", clock.now_ps, result)
+
+
+def describe(operation: Operation) -> str:
+    """An operation in words: ``put k17 = v3 by client 2``."""
+    value = f" = v{operation.argument}" if operation.argument is not None else ""
+    return f"{operation.f} {operation.object}{value} by client {operation.process}"
+
+
+def _result(
+    scenario: Scenario,
+    variant: Variant,
+    system: System,
+    at_work: Scheme,
+    initial: Mapping[Hashable, bytes],
+    history: History,
+    spans: Mapping[int, Span],
+) -> RunResult:
+    warmup = scenario.workload.warmup
+    finished = sorted((o.return_ps, o.number, o) for o in history.operations if o.return_ps is not None)
+    measured = [operation for _, _, operation in finished[warmup:]]
+    measured_from_ps = finished[warmup - 1][0] if 0 < warmup <= len(finished) else 0
+    latency_ps, completed_ps, hops = {}, {}, {}
+    for f in at_work.operations:
+        own = [o for o in measured if o.f == f and o.return_ps is not None]
+        latency_ps[f] = np.array([(o.return_ps or 0) - o.invoke_ps for o in own], dtype=np.int64)
+        completed_ps[f] = np.array([o.return_ps for o in own], dtype=np.int64)
+        if own:
+            hops[f] = _typical_hops(own, spans)
+    return RunResult(
+        scheme_name=variant.scheme,
+        platform_label=variant.label,
+        seed=scenario.seed,
+        history=history,
+        initial=initial,
+        system=system,
+        scheme=at_work,
+        measured_from_ps=measured_from_ps,
+        elapsed_ps=max((o.return_ps for o in measured if o.return_ps is not None), default=0),
+        latency_ps=latency_ps,
+        completed_ps=completed_ps,
+        hops={f: found for f, found in hops.items() if found},
+    )
+
+
+def _typical_hops(operations: list[Operation], spans: Mapping[int, Span]) -> list[Hop]:
+    """The hops of the operation with the median latency among those whose marks were kept."""
+    kept = sorted(
+        ((o.return_ps or 0) - o.invoke_ps, o.number, o) for o in operations if o.number in spans and o.outcome == "ok"
+    )
+    if not kept:
+        return []
+    operation = kept[len(kept) // 2][2]
+    hops, start_ps = [], operation.invoke_ps
+    for name, end_ps in sorted(spans[operation.number].marks, key=lambda mark: mark[1]):
+        if start_ps < end_ps <= (operation.return_ps or 0):
+            hops.append(Hop(name, start_ps, end_ps))
+            start_ps = end_ps
+    if operation.return_ps is not None and operation.return_ps > start_ps:
+        hops.append(Hop("CPU of client", start_ps, operation.return_ps))
+    return hops
+
+
+__all__ = ["Plan", "build_system", "client_thread", "describe", "run_variant"]

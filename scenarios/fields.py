@@ -1,0 +1,292 @@
+"""The field types of scenario files: each says what it found and what it expects, in the words of its users."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from ..protocols.guarantees import Condition, Verdict
+from ..sim.errors import nearest
+from ..sim.units import PS_PER_NS, PS_PER_US, format_bytes, parse_bytes, parse_duration_ps
+from ..sim.yaml_source import Path, describe
+from .values import MIN_LENGTH
+
+if TYPE_CHECKING:
+    from ..protocols.scheme import Scheme
+
+SWITCHES: dict[str, tuple[str, ...]] = {"ddio": ("on", "off")}
+"""What a scenario may set, or vary, beside the platform: the switch and its positions."""
+
+FAULT_KINDS = ("power",)
+MAX_VALUE_BYTES = 1 << 30
+MAX_COUNT = 10**9
+
+
+@dataclass(frozen=True)
+class SchemeFacts:
+    """What a scenario has to know of a scheme: its roles (and of which there may be many) and its operations."""
+
+    roles: Mapping[str, bool]
+    operations: tuple[str, ...]
+    updates: frozenset[str]
+
+    @staticmethod
+    def of(scheme: type[Scheme]) -> SchemeFacts:
+        roles = {name: role.many for name, role in scheme.roles.items()}
+        return SchemeFacts(roles, tuple(scheme.operations), frozenset(scheme.updates))
+
+
+@dataclass(frozen=True)
+class Known:
+    """The names that a scenario may use; :meth:`shipped` finds them, tests bring their own."""
+
+    schemes: Mapping[str, SchemeFacts]
+    platforms: Sequence[str]
+
+    @staticmethod
+    def shipped() -> Known:
+        """All schemes of ``protocols/`` and all platforms of ``models/platforms/``."""
+        from ..models.platform import platform_names  # noqa: PLC0415 (reading a schema needs no hardware)
+        from ..protocols.scheme import schemes  # noqa: PLC0415
+
+        return Known({name: SchemeFacts.of(scheme) for name, scheme in schemes().items()}, platform_names())
+
+
+@dataclass(frozen=True)
+class Context:
+    """What fields are checked against: known names, and what other fields of the same file say (as far as valid)."""
+
+    known: Known
+    chosen: Mapping[str, SchemeFacts]
+    """The known ones among the scenario's schemes."""
+    counts: Mapping[str, tuple[int, int]]
+    """Machines and processes on each, of the roles for which the file says it properly."""
+    processes: int
+    """All client processes together; 0 where the file does not say it properly."""
+
+    def roles(self) -> dict[str, bool]:
+        """The roles of all chosen schemes; true where one of them has many of it."""
+        found: dict[str, bool] = {}
+        for facts in self.chosen.values():
+            for role, many in facts.roles.items():
+                found[role] = found.get(role, False) or many
+        return found
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """One mistake inside a field; ``path`` leads on from the field (or from the root, if ``from_root``)."""
+
+    found: str
+    expected: str
+    nearest: str | None = None
+    path: Path = ()
+    from_root: bool = False
+
+
+def collect(complaints: Sequence[Complaint]) -> PydanticCustomError:
+    """Mistakes for pydantic to collect with all others; ``mistakes.py`` takes them out again."""
+    return PydanticCustomError("rpsim", "not valid", {"complaints": tuple(complaints)})
+
+
+def complaint(found: str, expected: str, hint: str | None = None) -> PydanticCustomError:
+    """One mistake for pydantic to collect with all others."""
+    return collect([Complaint(found, expected, hint)])
+
+
+def name_of(what: str, value: Any, names: Iterable[str]) -> str:
+    """``value`` if it is one of ``names``; else a mistake with the nearest."""
+    known = list(names)
+    if isinstance(value, str) and value in known:
+        return value
+    listed = ", ".join(known) if known else "none is known"
+    raise complaint(describe(value), f"{what}: {listed}", nearest(str(value), known))
+
+
+def _from_context(check: Callable[[Any, Context], Any]) -> BeforeValidator:
+    return BeforeValidator(lambda value, info: check(value, context_of(info)))
+
+
+def context_of(info: ValidationInfo) -> Context:
+    """The context that the validation runs in."""
+    assert isinstance(info.context, Context)
+    return info.context
+
+
+def _listed(value: Any) -> Any:
+    """One name stands for a list of one: ``schemes: saw``."""
+    return [value] if isinstance(value, str) else value
+
+
+def _no_twins(value: tuple[str, ...]) -> tuple[str, ...]:
+    for i, name in enumerate(value):
+        if name in value[:i]:
+            raise complaint(f"'{name}' twice", "each name once")
+    return value
+
+
+def switch_position(switch: str, value: Any) -> str:
+    """The position of a switch; ``true`` and ``false`` (which some tools write for on and off) count as well."""
+    if isinstance(value, bool) and SWITCHES[switch] == ("on", "off"):
+        value = "on" if value else "off"
+    return name_of(f"a position of {switch}", value, SWITCHES[switch])
+
+
+def role_complaints(context: Context) -> list[Complaint]:
+    """Roles of which the file has more than the schemes can have."""
+    many = context.roles()
+    return [
+        Complaint(str(number), f"1, since these schemes have one {role}", None, ("roles", role, counted))
+        for role, counts in context.counts.items()
+        for counted, number in zip(("machines", "processes"), counts, strict=True)
+        if number > 1 and not many.get(role, True)
+    ]
+
+
+# names -------------------------------------------------------------------------------------------------------------
+
+SchemeName = Annotated[str, _from_context(lambda v, c: name_of("a scheme", v, c.known.schemes))]
+PlatformName = Annotated[str, _from_context(lambda v, c: name_of("a platform", v, c.known.platforms))]
+Ddio = Annotated[str, BeforeValidator(lambda v: switch_position("ddio", v))]
+RoleName = Annotated[
+    str, _from_context(lambda v, c: name_of("a role of these schemes", v, c.roles()) if c.chosen else v)
+]
+ConditionName = Annotated[str, BeforeValidator(lambda v: name_of("a condition", v, [str(c) for c in Condition]))]
+VerdictName = Annotated[str, BeforeValidator(lambda v: name_of("a verdict", v, [str(r) for r in Verdict]))]
+SchemeNames = Annotated[
+    tuple[SchemeName, ...], BeforeValidator(_listed), AfterValidator(_no_twins), Field(min_length=1, strict=False)
+]
+
+
+def _check_selector(value: Any, context: Context) -> str:
+    positions = [f"{switch} {position}" for switch, all_of in SWITCHES.items() for position in all_of]
+    for part in str(value).split(","):
+        name_of("a platform, a switch, or several with ', '", part.strip(), [*context.known.platforms, *positions])
+    return str(value)
+
+
+Selector = Annotated[str, _from_context(_check_selector)]
+"""Which variants an expectation is for: ``optane-adr``, ``ddio on`` or ``optane-adr, ddio on``."""
+
+
+def check_vary(value: Any, info: ValidationInfo) -> dict[str, tuple[str, ...]]:
+    """The axes of ``vary`` in the file's order; also that there is a platform, and nothing both varied and set."""
+    known = context_of(info).known
+    if not isinstance(value, dict):
+        raise complaint(describe(value), "a map from what varies to a list, e.g. {ddio: [on, off]}")
+    wrong: list[Complaint] = []
+    axes: dict[str, tuple[str, ...]] = {}
+    for axis, given in value.items():
+        names = [given] if isinstance(given, str | bool) else given
+        if axis != "platform" and axis not in SWITCHES:
+            expected = f"something that may vary: {', '.join(['platform', *SWITCHES])}"
+            wrong.append(Complaint(f"'{axis}'", expected, nearest(axis, ["platform", *SWITCHES]), (axis,)))
+        elif not isinstance(names, list | tuple) or not names:
+            wrong.append(Complaint(describe(given), "a list with at least one value", None, (axis,)))
+        else:
+            if info.data.get(axis) is not None:
+                wrong.append(Complaint(f"both {axis} and vary.{axis}", "one of them", None, (axis,)))
+            axes[axis] = tuple(_check_position(axis, name, known, i, wrong) for i, name in enumerate(names))
+            for i, name in enumerate(axes[axis]):
+                if name in axes[axis][:i]:
+                    wrong.append(Complaint(f"'{name}' twice", "each value once", None, (axis, i)))
+    if "platform" not in value and "platform" in info.data and info.data["platform"] is None:
+        expected = f"a platform ({', '.join(known.platforms)}), or several in vary"
+        wrong.append(Complaint("nothing", expected, None, ("platform",), from_root=True))
+    if wrong:
+        raise collect(wrong)
+    return axes
+
+
+def _check_position(axis: str, name: Any, known: Known, index: int, wrong: list[Complaint]) -> str:
+    """A value of an axis; what is wrong with it goes to ``wrong``."""
+    try:
+        return name_of("a platform", name, known.platforms) if axis == "platform" else switch_position(axis, name)
+    except PydanticCustomError as error:
+        wrong.extend(replace(c, path=(axis, index)) for c in (error.context or {})["complaints"])
+        return f"{name}[{index}]"
+
+
+# numbers with units -----------------------------------------------------------------------------------------------
+
+
+def _parse_size(value: Any) -> int:
+    expected = "a size with its unit, e.g. '256 B' or '4 KiB'"
+    if not isinstance(value, str):
+        unit = " without a unit" if isinstance(value, int | float) and not isinstance(value, bool) else ""
+        raise complaint(describe(value) + unit, expected)
+    try:
+        size = parse_bytes(value)
+    except ValueError:
+        if value.strip().startswith("-"):
+            expected = f"a size of at least {MIN_LENGTH} B"
+        raise complaint(describe(value), expected) from None
+    if not MIN_LENGTH <= size <= MAX_VALUE_BYTES:
+        raise complaint(
+            describe(value), f"a size from {MIN_LENGTH} B (room for a stamp) to {MAX_VALUE_BYTES >> 30} GiB"
+        )
+    return size
+
+
+def _parse_instant(value: Any) -> int:
+    try:
+        return parse_duration_ps(value)
+    except (ValueError, TypeError):
+        raise complaint(describe(value), "a time from the start with its unit, e.g. '1.2 us'") from None
+
+
+def exact_duration(duration_ps: int) -> str:
+    """A duration as text that loses nothing: in the largest of us, ns, ps that divides it."""
+    for unit, factor in (("us", PS_PER_US), ("ns", PS_PER_NS)):
+        if duration_ps % factor == 0:
+            return f"{duration_ps // factor} {unit}"
+    return f"{duration_ps} ps"
+
+
+ValueBytes = Annotated[int, BeforeValidator(_parse_size), PlainSerializer(format_bytes, return_type=str)]
+InstantPs = Annotated[int, BeforeValidator(_parse_instant), PlainSerializer(exact_duration, return_type=str)]
+Machines = Annotated[int, Field(strict=True, ge=1, le=10_000)]
+Count = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
+CountOrZero = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
+
+
+# faults -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What fails: ``server[0] power`` is the power of the first server."""
+
+    role: str
+    index: int
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.role}[{self.index}] {self.kind}"
+
+
+_FAULT = re.compile(r"\s*([A-Za-z_][\w-]*)\s*(?:\[\s*(\d{1,6})\s*\])?\s+(\S+)\s*")
+
+
+def _parse_fault(value: Any, context: Context) -> Fault:
+    if isinstance(value, Fault):
+        return value
+    match = _FAULT.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise complaint(describe(value), "a role with its index and what fails, e.g. 'server[0] power'")
+    role, index, kind = match[1], int(match[2] or 0), match[3]
+    if context.chosen:
+        name_of("a fault of a role of these schemes", role, context.roles())
+    name_of("something that may fail", kind, FAULT_KINDS)
+    machines, _ = context.counts.get(role, (1, 1))
+    if index >= machines:
+        raise complaint(f"'{value}'", f"an index below {machines}: so many {role} machines there are, counted from 0")
+    return Fault(role, index, kind)
+
+
+FaultText = Annotated[Fault, _from_context(_parse_fault), PlainSerializer(str, return_type=str)]

@@ -1,0 +1,76 @@
+"""What a run leaves behind: its history, its timing and the system that it ran on."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..models.system import System
+from ..protocols.scheme import Scheme
+from .history import History
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A stretch of an operation's way, named after the place where the time goes (``doorbell``, ``wire``, ...)."""
+
+    name: str
+    start_ps: int
+    end_ps: int
+
+
+@dataclass
+class RunResult:
+    """One scheme run once on one platform."""
+
+    scheme_name: str
+    platform_label: str
+    """The platform with what varied: ``optane-adr, ddio on``."""
+    seed: int
+    history: History
+    initial: Mapping[Hashable, bytes]
+    """What was loaded before time zero, by object."""
+    system: System
+    """Nodes, trace of persistence and byte spaces as the run left them."""
+    scheme: Scheme
+    measured_from_ps: int
+    """End of the warm-up: operations invoked before it are not in the statistics."""
+    elapsed_ps: int
+    latency_ps: dict[str, npt.NDArray[np.int64]]
+    """By operation name, in order of completion, warm-up left out."""
+    completed_ps: dict[str, npt.NDArray[np.int64]]
+    """When each of ``latency_ps`` completed."""
+    hops: dict[str, list[Hop]]
+    """By operation name: the hops of one typical operation (the one whose latency is the median)."""
+
+    @property
+    def operations(self) -> int:
+        return sum(len(values) for values in self.latency_ps.values())
+
+    @property
+    def throughput_ops_per_s(self) -> float:
+        measured_ps = self.elapsed_ps - self.measured_from_ps
+        return self.operations * 1e12 / measured_ps if measured_ps > 0 else 0.0
+
+    def summary(self) -> dict[str, object]:
+        """The fields of ``rpsim run --json`` for this run."""
+        return {
+            "scheme": self.scheme_name,
+            "platform": self.platform_label,
+            "operations": self.operations,
+            "throughput_ops_per_s": round(self.throughput_ops_per_s, 1),
+            "latency_ns": {f: _latency_ns(values) for f, values in sorted(self.latency_ps.items()) if len(values)},
+        }
+
+
+def _latency_ns(values: npt.NDArray[np.int64]) -> dict[str, float]:
+    p50, p99, p999 = np.percentile(values, [50, 99, 99.9], method="inverted_cdf")
+    return {
+        "p50": round(float(p50) / 1000, 3),
+        "p99": round(float(p99) / 1000, 3),
+        "p999": round(float(p999) / 1000, 3),
+        "mean": round(float(values.mean()) / 1000, 3),
+    }

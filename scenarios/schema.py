@@ -1,0 +1,242 @@
+"""What a scenario file may say; every model here is one map of such a file.
+
+``Scenario`` is what :func:`rpsim.scenarios.load.load_scenario` returns: validated, frozen, sizes in bytes, times in
+picoseconds. :mod:`rpsim.scenarios.mistakes` puts what pydantic finds into plain words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationInfo, field_validator
+
+from ..sim.yaml_source import describe
+from .fields import (
+    MAX_COUNT,
+    SWITCHES,
+    Complaint,
+    ConditionName,
+    Count,
+    CountOrZero,
+    Ddio,
+    Fault,
+    FaultText,
+    InstantPs,
+    Machines,
+    PlatformName,
+    RoleName,
+    SchemeName,
+    SchemeNames,
+    Selector,
+    ValueBytes,
+    VerdictName,
+    check_vary,
+    collect,
+    complaint,
+    context_of,
+    name_of,
+)
+from .ycsb import MIXES, READ, UPDATE
+
+
+class _Map(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class RoleCount(_Map):
+    """How often there is a role."""
+
+    machines: Machines = Field(default=1, description="how many machines play the role")
+    processes: Machines = Field(default=1, description="how many processes of it run on each machine")
+
+
+class Ycsb(_Map):
+    """Closed-loop clients with one of YCSB's mixes over Zipfian keys."""
+
+    kind: Literal["ycsb"] = Field(description="the kind of workload: ycsb or schedule")
+    mix: Annotated[str, Field(description=f"the mix of updates and reads: {', '.join(MIXES)}")]
+    keys: Count = Field(description="how many objects there are")
+    value_bytes: ValueBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
+    operations: Count = Field(description="how many operations all processes perform together")
+    zipf: float = Field(default=0.99, strict=True, ge=0, le=10, description="the exponent of the keys' popularity")
+    warmup: CountOrZero = Field(
+        default=0, description="how many of the operations come first and stay out of the statistics"
+    )
+
+    @field_validator("mix", mode="before")
+    @classmethod
+    def _known_mix(cls, value: Any) -> str:
+        return name_of("a mix", value.lower() if isinstance(value, str) else value, MIXES)
+
+    @field_validator("kind", mode="after")
+    @classmethod
+    def _schemes_have_operations(cls, value: str, info: ValidationInfo) -> str:
+        for scheme, facts in context_of(info).chosen.items():
+            if not {UPDATE, READ} <= set(facts.operations):
+                operations = ", ".join(facts.operations)
+                raise complaint(f"'ycsb' for {scheme} (operations: {operations})", f"schemes with {UPDATE} and {READ}")
+        return value
+
+    @field_validator("warmup", mode="after")
+    @classmethod
+    def _something_is_measured(cls, value: int, info: ValidationInfo) -> int:
+        operations = info.data.get("operations")
+        if operations is not None and value >= operations:
+            raise complaint(str(value), f"fewer than the {operations} operations")
+        return value
+
+
+class ScheduledOperation(_Map):
+    """One operation of a process, in this process's order, not before a time."""
+
+    process: CountOrZero = Field(description="the number of the client process, counted from 0")
+    f: str = Field(description="the operation, e.g. put")
+    object: str = Field(description="the object, e.g. k17")
+    at_ps: InstantPs = Field(default=0, alias="at", description="when it may be invoked, e.g. '1.2 us'")
+    stamp: Count | None = Field(default=None, description="what an update writes; without it the operation's number")
+
+    @field_validator("process", mode="after")
+    @classmethod
+    def _process_exists(cls, value: int, info: ValidationInfo) -> int:
+        processes = context_of(info).processes
+        if processes and value >= processes:
+            raise complaint(str(value), f"a process below {processes}: so many there are, counted from 0")
+        return value
+
+    @field_validator("f", mode="before")
+    @classmethod
+    def _operation_exists(cls, value: Any, info: ValidationInfo) -> Any:
+        for scheme, facts in context_of(info).chosen.items():
+            name_of(f"an operation of {scheme}", value, facts.operations)
+        return value
+
+
+class Schedule(_Map):
+    """An explicit list of operations: what a counterexample replays."""
+
+    kind: Literal["schedule"] = Field(description="the kind of workload: ycsb or schedule")
+    keys: Count = Field(description="how many objects there are")
+    value_bytes: ValueBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
+    operations: tuple[ScheduledOperation, ...] = Field(min_length=1, description="a list of operations")
+
+    @property
+    def warmup(self) -> int:
+        """A schedule has none: everything counts."""
+        return 0
+
+    @field_validator("operations", mode="after")
+    @classmethod
+    def _objects_exist(cls, value: tuple[ScheduledOperation, ...], info: ValidationInfo) -> Any:
+        keys = info.data.get("keys")
+        wrong = []
+        seen: set[int | None] = set()
+        for i, operation in enumerate(value):
+            number = operation.object.removeprefix("k")
+            exists = (
+                number.isdecimal() and f"k{int(number)}" == operation.object and (keys is None or int(number) < keys)
+            )
+            if not exists:
+                last = f"k{keys - 1}" if keys else "the last key"
+                wrong.append(Complaint(f"'{operation.object}'", f"an object from k0 to {last}", path=(i, "object")))
+            if operation.stamp is not None and operation.stamp in seen:
+                wrong.append(Complaint(f"{operation.stamp} a second time", "a stamp of its own", path=(i, "stamp")))
+            seen.add(operation.stamp)
+        if wrong:
+            raise collect(wrong)
+        return value
+
+
+class Crash(_Map):
+    """Which fault is explored, at which instants, over which crash states."""
+
+    fault: FaultText = Field(default=Fault("server", 0, "power"), description="what fails, e.g. 'server[0] power'")
+    instants: Literal["all"] | Count = Field(default="all", description="all, or how many instants to sample")
+    view: Literal["adversarial", "timed"] = Field(default="adversarial", description="adversarial or timed")
+    budget: Count | None = Field(default=None, description="after how many crash states a verdict is undecided")
+
+    @field_validator("instants", mode="before")
+    @classmethod
+    def _all_or_a_count(cls, value: Any) -> Any:
+        if value == "all" or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_COUNT):
+            return value
+        raise complaint(describe(value), "all, or how many instants to sample (at least 1)")
+
+    @field_validator("view", mode="before")
+    @classmethod
+    def _known_view(cls, value: Any) -> str:
+        return name_of("a view", value, ["adversarial", "timed"])
+
+
+def _expectation_kind(value: Any) -> str:
+    return "by variant" if isinstance(value, dict) else "always"
+
+
+Expected = Annotated[
+    Annotated[VerdictName, Tag("always")] | Annotated[dict[Selector, VerdictName], Tag("by variant")],
+    Discriminator(_expectation_kind),
+]
+"""A verdict for every variant, or by variant: ``{optane-adr: violated, optane-eadr: holds}``."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One run of a scenario: a scheme on a platform with its switches set."""
+
+    scheme: str
+    platform: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The switches that the scenario sets (``{"ddio": "on"}``); others stay as the platform has them."""
+    label: str = ""
+    """The platform with its switches: ``optane-adr, ddio on``."""
+
+
+class Scenario(_Map):
+    """A scenario: what is built, what is run, what must come out."""
+
+    name: str = Field(alias="scenario", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", description="the scenario's name")
+    title: str = Field(default="", description="one line that says what it shows")
+    description: str = Field(default="", description="what it is about")
+    seed: Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)] = Field(
+        1, description="the seed of all random choices"
+    )
+    platform: PlatformName | None = Field(default=None, description="a platform (or several, in vary)")
+    ddio: Ddio | None = Field(default=None, description="on or off (or both, in vary)")
+    vary: dict[str, tuple[str, ...]] = Field(
+        {}, validate_default=True, description="what varies, e.g. {ddio: [on, off]}"
+    )
+    roles: dict[RoleName, RoleCount] = Field(default={}, description="how often there is each role")
+    schemes: SchemeNames = Field(description="a list of schemes, e.g. [saw]")
+    workload: Annotated[Ycsb | Schedule, Field(discriminator="kind", description="a map with the workload")]
+    crash: Crash = Field(default=Crash(), description="which crash is explored")
+    expect: dict[SchemeName, dict[ConditionName, Expected]] = Field(
+        default={}, description="scheme -> condition -> verdict"
+    )
+
+    @field_validator("vary", mode="before")
+    @classmethod
+    def _known_axes(cls, value: Any, info: ValidationInfo) -> dict[str, tuple[str, ...]]:
+        return check_vary(value, info)
+
+    def role(self, name: str) -> RoleCount:
+        """How often there is the role; once if the file does not say."""
+        return self.roles.get(name, RoleCount())
+
+    def variants(self) -> list[Variant]:
+        """All runs in the file's order: schemes outermost, then the axes of ``vary`` as they are written."""
+        fixed = {"platform": self.platform, "ddio": self.ddio}
+        axes = {axis: (value,) for axis, value in fixed.items() if value is not None} | self.vary
+        variants = []
+        for scheme, *values in product(self.schemes, *axes.values()):
+            settings = dict(zip(axes, values, strict=True))
+            platform = settings.pop("platform")
+            settings = {switch: settings[switch] for switch in SWITCHES if switch in settings}
+            label = ", ".join([platform, *(f"{switch} {position}" for switch, position in settings.items())])
+            variants.append(Variant(scheme, platform, settings, label))
+        return variants
+
+    def resolved(self) -> dict[str, Any]:
+        """The whole scenario with all defaults, as plain data that :func:`scenario_from_data` reads again."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)

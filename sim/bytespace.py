@@ -1,0 +1,110 @@
+"""Bytes that become visible in time order, without an event each.
+
+A write is put into a sorted inbox with the instant at which it becomes visible; whoever reads first catches the inbox
+up to that instant. Stale bytes do no visible harm until somebody looks. At one instant, writes apply in the order of
+their channel and number (the tie rule), whatever order the calls came in.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+PAGE_BYTES = 4096
+LINE_BYTES = 64
+
+
+class ByteSpace:
+    """A sparse space of ``size_bytes`` bytes, zero where nothing was written."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self._pages: dict[int, bytearray] = {}
+        self._inbox: list[tuple[int, int, int, int, bytes, Callable[[], None] | None]] = []
+        self._source: Callable[[int], bytes] | None = None
+        self._known: set[int] = set()
+
+    def write_at(
+        self,
+        visible_ps: int,
+        channel: int,
+        number: int,
+        address: int,
+        data: bytes,
+        seen: Callable[[], None] | None = None,
+    ) -> None:
+        """Let ``data`` appear at ``address`` at the instant ``visible_ps``; ``seen`` is called when it is applied.
+
+        ``(channel, number)`` orders writes of one instant and must be unique.
+        """
+        if address < 0 or address + len(data) > self.size_bytes:
+            raise IndexError(f"write of {len(data)} bytes at {address:#x} is outside of {self.size_bytes} bytes")
+        heapq.heappush(self._inbox, (visible_ps, channel, number, address, data, seen))
+
+    def catch_up(self, now_ps: int) -> None:
+        """Apply every write that is visible at ``now_ps``."""
+        inbox = self._inbox
+        while inbox and inbox[0][0] <= now_ps:
+            _, _, _, address, data, seen = heapq.heappop(inbox)
+            self.poke(address, data)
+            if seen is not None:
+                seen()
+
+    def read(self, now_ps: int, address: int, length: int) -> bytes:
+        """The bytes that are visible at ``now_ps``."""
+        self.catch_up(now_ps)
+        return self.peek(address, length)
+
+    def poke(self, address: int, data: bytes) -> None:
+        """Set bytes now, without time: initial contents, restored images."""
+        if self._source is not None:
+            self._fetch(address, len(data))
+        pages = self._pages
+        done = 0
+        while done < len(data):
+            number, offset = divmod(address + done, PAGE_BYTES)
+            take = min(PAGE_BYTES - offset, len(data) - done)
+            page = pages.get(number)
+            if page is None:
+                page = pages[number] = bytearray(PAGE_BYTES)
+            page[offset : offset + take] = data[done : done + take]
+            done += take
+
+    def peek(self, address: int, length: int) -> bytes:
+        """The bytes as they stand, inbox left alone."""
+        if address < 0 or address + length > self.size_bytes:
+            raise IndexError(f"read of {length} bytes at {address:#x} is outside of {self.size_bytes} bytes")
+        if self._source is not None:
+            self._fetch(address, length)
+        number, offset = divmod(address, PAGE_BYTES)
+        if offset + length <= PAGE_BYTES:
+            page = self._pages.get(number)
+            return bytes(page[offset : offset + length]) if page is not None else bytes(length)
+        first = PAGE_BYTES - offset
+        return self.peek(address, first) + self.peek(address + first, length - first)
+
+    def restore(self, source: Callable[[int], bytes]) -> None:
+        """Forget everything; from now on each line is what ``source(line)`` says when it is first touched."""
+        self._pages.clear()
+        self._inbox.clear()
+        self._known.clear()
+        self._source = source
+
+    def snapshot(self) -> dict[int, bytes]:
+        """The pages that hold anything, by page number."""
+        return {number: bytes(page) for number, page in sorted(self._pages.items())}
+
+    def _fetch(self, address: int, length: int) -> None:
+        for line in lines(address, length):
+            if line not in self._known:
+                self._known.add(line)
+                assert self._source is not None
+                content, source = self._source(line), self._source
+                self._source = None
+                self.poke(line * LINE_BYTES, content)
+                self._source = source
+
+
+def lines(address: int, length: int) -> range:
+    """The numbers of the 64-byte lines that a range touches."""
+    return range(address // LINE_BYTES, (address + length - 1) // LINE_BYTES + 1) if length else range(0)

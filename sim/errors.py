@@ -1,0 +1,44 @@
+"""The one kind of error that a user's input may cause."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One thing that is wrong with an input, and where.
+
+    ``file`` and ``field`` are what the user wrote (a path, a dotted field name); ``line`` counts from 1 and is
+    None where the input has no lines (a command line flag, a binary file).
+    """
+
+    found: str
+    expected: str
+    file: str | None = None
+    line: int | None = None
+    field: str | None = None
+    nearest: str | None = None
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.file, self.line) if part is not None)
+        where = f"{place}: " if place else ""
+        name = f"{self.field}: " if self.field else ""
+        hint = f"; did you mean '{self.nearest}'?" if self.nearest else ""
+        return f"{where}{name}found {self.found}, expected {self.expected}{hint}"
+
+
+class InputError(Exception):
+    """Bad input: carries every mistake that was found, printed one a line; the command line exits with 2."""
+
+    def __init__(self, mistakes: Mistake | Iterable[Mistake]) -> None:
+        self.mistakes = [mistakes] if isinstance(mistakes, Mistake) else list(mistakes)
+        super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that ``name`` is most likely a misspelling of, or None."""
+    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None

@@ -1,0 +1,35 @@
+"""Named random streams: every random choice draws from a stream of its own.
+
+A stream is derived from the run's seed and its name alone, so a component that is added, or that draws more
+often, does not change what the others draw.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+
+class Streams:
+    """The random streams of one run. ``seed`` is any non-negative integer; ValueError otherwise."""
+
+    __slots__ = ("_streams", "seed")
+
+    def __init__(self, seed: int) -> None:
+        if seed < 0:
+            raise ValueError(f"a seed is a non-negative integer, not {seed}")
+        self.seed = seed
+        self._streams: dict[str, np.random.Generator] = {}
+
+    def stream(self, name: str) -> np.random.Generator:
+        """The generator called ``name``; the same name is the same object, so its draws continue."""
+        found = self._streams.get(name)
+        if found is None:
+            # sha256 and not hash(): the latter differs from process to process.
+            digest = hashlib.sha256(name.encode()).digest()
+            words = [int.from_bytes(digest[at : at + 4], "little") for at in range(0, 32, 4)]
+            sequence = np.random.SeedSequence(entropy=self.seed, spawn_key=words)
+            # PCG64 by name: numpy does not promise that default_rng stays the same algorithm.
+            found = self._streams[name] = np.random.Generator(np.random.PCG64(sequence))
+        return found

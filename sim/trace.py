@@ -1,0 +1,174 @@
+"""The trace of a run as a partial order: what was written, how far it got in this timing, what forced it further.
+
+A *chunk* is what one writer wrote at once: a TLP of a DMA write, a store to one line. It goes through five *stages*
+(which place each one is depends on its path: ``models.places``). ``reached_ps`` says when it was where in this
+timing. That alone proves nothing about another timing: a move that nothing forced may happen arbitrarily late. So the
+trace also records the *ordering edges*: from which instant on a chunk was certainly at a stage or beyond, because
+somebody observed an effect that is ordered behind it (``models.ordering`` has the rules).
+
+Chunks of one *channel* (a queue pair at the responder, the store buffer of a core) move in order, unless the channel
+is unordered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from .bytespace import lines
+
+NEVER = 1 << 62
+"""Later than any instant."""
+
+
+class Stage(IntEnum):
+    """How far a chunk is: taken in, on its way, visible to coherent reads, in the memory's queue, on the medium."""
+
+    ACCEPTED = 0
+    TRANSIT = 1
+    VISIBLE = 2
+    QUEUED = 3
+    STORED = 4
+
+
+@dataclass(slots=True, eq=False)
+class Chunk:
+    """Bytes written at once; ``position`` is its index in its channel, ``address`` is within its device."""
+
+    number: int
+    device: int
+    channel: int
+    position: int
+    address: int
+    data: bytes
+    path: str
+    writer: str
+    reached_ps: list[int]
+    """By stage, in this timing; NEVER where it did not get."""
+    forced_ps: list[int] = field(default_factory=lambda: [NEVER] * 5)
+    """By stage: from when on it was certainly there or beyond."""
+    forced_by: str = ""
+    flushed_ps: dict[int, int] = field(default_factory=dict)
+    """By line: from when on a completed flush had certainly put this line of it into the memory's queue."""
+
+    def force(self, stage: Stage, at_ps: int, rule: str) -> None:
+        """It is certainly at ``stage`` (hence at all before it) from ``at_ps`` on."""
+        for earlier in range(stage + 1):
+            if at_ps < self.forced_ps[earlier]:
+                self.forced_ps[earlier] = at_ps
+                self.forced_by = rule
+
+
+@dataclass(slots=True)
+class Channel:
+    """A first-in first-out way to memory; ``ordered`` is False where its chunks may overtake each other."""
+
+    name: str
+    ordered: bool
+    chunks: list[Chunk] = field(default_factory=list)
+    settled: list[int] = field(default_factory=lambda: [0] * 5)
+
+
+@dataclass(slots=True)
+class Flush:
+    """A cache line written back by ``channel``'s core: covers what certainly was in the line when it was issued."""
+
+    device: int
+    line: int
+    channel: int
+    own: int
+    """How many of the core's own stores came before it."""
+    issued_ps: int
+
+
+class Trace:
+    """All chunks, channels and edges of one system's run."""
+
+    def __init__(self) -> None:
+        self.chunks: list[Chunk] = []
+        self.channels: list[Channel] = []
+        self._open: dict[tuple[int, int], list[Chunk]] = {}
+        self._unflushed: dict[tuple[int, int], list[Chunk]] = {}
+        self.write_backs: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+        """By (device, line), in this timing: all that was visible at the first instant was queued at the second and
+        on the medium at the third."""
+
+    def channel(self, name: str, ordered: bool = True) -> int:
+        """A new channel; returns its number."""
+        self.channels.append(Channel(name, ordered))
+        return len(self.channels) - 1
+
+    def count(self, channel: int) -> int:
+        """How many chunks the channel has taken so far: what an edge covers that comes behind them."""
+        return len(self.channels[channel].chunks)
+
+    def write(
+        self, device: int, channel: int, address: int, data: bytes, path: str, writer: str, reached_ps: list[int]
+    ) -> Chunk:
+        """Record a chunk; ``reached_ps`` may be filled in later by whoever moves it on."""
+        chunks = self.channels[channel].chunks
+        chunk = Chunk(len(self.chunks), device, channel, len(chunks), address, data, path, writer, reached_ps)
+        self.chunks.append(chunk)
+        chunks.append(chunk)
+        for line in lines(address, len(data)):
+            self._open.setdefault((device, line), []).append(chunk)
+            self._unflushed.setdefault((device, line), []).append(chunk)
+        return chunk
+
+    def wrote_back(self, device: int, line: int, visible_ps: int, queued_ps: int, stored_ps: int) -> None:
+        """In this timing, what the line showed at ``visible_ps`` moved on (a flush, an eviction, a drain)."""
+        self.write_backs.setdefault((device, line), []).append((visible_ps, queued_ps, stored_ps))
+
+    # ordering edges -----------------------------------------------------------------------------------
+    def force_channel(self, channel: int, count: int, stage: Stage, at_ps: int, rule: str) -> None:
+        """The first ``count`` chunks of an ordered channel are certainly at ``stage`` from ``at_ps`` on."""
+        entry = self.channels[channel]
+        for position in range(entry.settled[stage], count):
+            entry.chunks[position].force(stage, at_ps, rule)
+        entry.settled[stage] = max(entry.settled[stage], count)
+
+    def observed(self, device: int, address: int, length: int, now_ps: int) -> list[Chunk]:
+        """The chunks that a coherent read at ``now_ps`` may have returned bytes of, as far as nothing forced them."""
+        found: list[Chunk] = []
+        for line in lines(address, length):
+            waiting = self._open.get((device, line))
+            if not waiting:
+                continue
+            waiting[:] = [chunk for chunk in waiting if chunk.forced_ps[Stage.VISIBLE] == NEVER]
+            for chunk in waiting:
+                overlaps = chunk.address < address + length and address < chunk.address + len(chunk.data)
+                if overlaps and chunk.reached_ps[Stage.VISIBLE] <= now_ps and chunk not in found:
+                    found.append(chunk)
+        return found
+
+    def force_observed(self, chunks: Iterable[Chunk], at_ps: int, rule: str, reader: int | None = None) -> None:
+        """Somebody has seen these chunks' bytes: they, and what came before them in order, are visible.
+
+        ``reader`` is the channel of the reading core, whose own stores it may see before anybody else does.
+        """
+        for chunk in chunks:
+            if chunk.channel == reader:
+                continue
+            if self.channels[chunk.channel].ordered:
+                self.force_channel(chunk.channel, chunk.position + 1, Stage.VISIBLE, at_ps, rule)
+            else:
+                chunk.force(Stage.VISIBLE, at_ps, rule)
+
+    def flush(self, device: int, line: int, channel: int, issued_ps: int) -> Flush:
+        """A core issues the write-back of a line; it takes effect with :meth:`retire`."""
+        return Flush(device, line, channel, self.count(channel), issued_ps)
+
+    def retire(self, flushes: Iterable[Flush], at_ps: int) -> None:
+        """The flushes have completed: what each of them certainly covered is in the memory's queue."""
+        for flush in flushes:
+            key = (flush.device, flush.line)
+            remaining: list[Chunk] = []
+            for chunk in self._unflushed.get(key, ()):
+                own = chunk.channel == flush.channel and chunk.position < flush.own
+                if own or chunk.forced_ps[Stage.VISIBLE] <= flush.issued_ps:
+                    chunk.flushed_ps[flush.line] = at_ps
+                else:
+                    remaining.append(chunk)
+            if key in self._unflushed:
+                self._unflushed[key] = remaining

@@ -1,0 +1,59 @@
+"""Do the fast forms and the literal definitions agree, on thousands of small histories?"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.validation.oracle import RegisterHistory, assert_implications, check
+
+from .histories import UPDATES, Case, feed, random_case, violated
+
+thorough = settings(max_examples=2000)
+
+
+def found(case: Case) -> frozenset[Condition]:
+    findings = check(case.history, case.crash_ps, {"x": case.recovered}, loaded=case.loaded_objects())
+    assert_implications(findings)
+    return frozenset(c for c, finding in findings.items() if finding.verdict is Verdict.VIOLATED)
+
+
+def test_check_and_the_definitions_agree() -> None:
+    seen: Counter[tuple[Condition, bool]] = Counter()
+
+    @thorough
+    @given(st.data())
+    def agree(data: st.DataObject) -> None:
+        case = random_case(lambda n: data.draw(st.integers(0, n - 1)))
+        answer = found(case)
+        assert answer == violated(case)
+        seen.update((condition, condition in answer) for condition in Condition)
+
+    agree()
+    assert min(seen[condition, broken] for condition in Condition for broken in (True, False)) > 50, seen
+
+
+def test_the_register_and_check_agree_at_every_size_and_in_every_order_of_ties() -> None:
+    seen: Counter[tuple[Condition, bool]] = Counter()
+
+    @thorough
+    @given(st.data())
+    def agree(data: st.DataObject) -> None:
+        def choose(n: int) -> int:
+            return data.draw(st.integers(0, n - 1))
+
+        case = random_case(choose, most=10)
+        register = RegisterHistory("x", UPDATES, case.loaded)
+        feed(case, register, choose)
+        answer = register.judge(case.recovered)
+        findings = check(case.history, case.crash_ps, {"x": case.recovered}, loaded=case.loaded_objects())
+        assert answer == {c for c, finding in findings.items() if finding.verdict is Verdict.VIOLATED}
+        for condition in answer:
+            assert register.explain(case.recovered, condition)
+        seen.update((condition, condition in answer) for condition in Condition)
+
+    agree()
+    assert min(seen[condition, broken] for condition in Condition for broken in (True, False)) > 50, seen

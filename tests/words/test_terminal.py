@@ -1,0 +1,170 @@
+"""What people read on the terminal, word by word."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from rpsim.app.expected import covers, expected, surprises
+from rpsim.app.summary import closing, counterexample, findings, performance, verdicts
+from rpsim.app.text import table
+from rpsim.app.timeline import heading, timeline
+from rpsim.protocols.guarantees import ALWAYS, Condition
+
+from . import fakes
+
+ADR, EADR = "optane-adr, ddio on", "optane-eadr, ddio on"
+
+
+def text(lines: list[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def story(expected_text: str) -> str:
+    """The text as it stands in a test, without the test's indentation."""
+    return re.sub("^ {8}", "", expected_text, flags=re.MULTILINE).removeprefix("\n")
+
+
+def test_the_timeline_of_a_lost_put():
+    found = timeline(fakes.lost_put())
+    assert text(found) == story("""
+          client 3                     server
+          put k17 = v2  invoke  0.000
+            WRITE posted        1.212
+                                       staged in the NIC                           1.655
+            completion, put ok  2.010
+          -- power failure       2.011 us ----------------------------------------------
+                                       line 0x4c0 may still be in the NIC: no
+                                       READ, receive, FLUSH or atomic of this QP
+                                       had forced it on                             LOST
+          recovery: k17 -> v1
+          get k17 -> v1                but put k17 = v2 had returned at 2.010 us
+        """)
+
+
+def test_the_timeline_of_two_clients_and_two_servers_says_who():
+    found = text(timeline(fakes.crowded()))
+    assert "clients 3, 12" in found
+    assert "client 3: put k17 = v5" in found
+    assert "server[1]: index[17] stored" in found
+    assert found.count("LOST") == 2, "lines without a row of their own are told from the fates"
+    assert "index[17] may still be in the\n" in found and "store buffer: no sfence" in found
+    assert "client 99" not in found.splitlines()[0], "a fresh client after the failure heads no column"
+
+
+@pytest.mark.parametrize("example", [fakes.lost_put(), fakes.crowded()], ids=["lost put", "crowded"])
+def test_no_line_is_longer_than_a_terminal(example):
+    assert max(map(len, timeline(example))) <= 80
+
+
+def test_everything_that_quickstart_prints_fits_a_terminal():
+    outcomes = fakes.outcomes()
+    cases = {(i, n): f"results/quickstart-7f3a12bc/case-{i}{n}.json" for i in range(8) for n in range(2)}
+    lines = performance(outcomes) + verdicts(outcomes, []) + findings(outcomes, cases)
+    assert [line for line in lines if len(line) > 80] == []
+
+
+def test_the_heading_of_a_finding():
+    report = fakes.report("saw", "optane-adr", ("holds", "violated", "holds"), [])
+    assert heading(report, fakes.lost_put(Condition.NO_LOST_ACK)) == [
+        "saw on optane-adr: no_lost_ack VIOLATED",
+        "  (412 of 9,731 crash states; smallest below)",
+    ]
+
+
+def test_findings_tell_a_story_once_and_name_the_other_platforms():
+    outcomes = fakes.outcomes()
+    cases = {(i, n): f"results/q/case-{i}{n}.json" for i in range(8) for n in range(2)}
+    found = text(findings(outcomes, cases))
+    assert found.count("-- power failure") == 2, "client-active's two conditions share one case, saw has another"
+    assert "by the power failure above" in found
+    assert "  replay: rpsim replay results/q/case-00.json\n" in found
+    assert "  likewise on optane-eadr, ddio off (412 of 9,731): case-30.json\n" in found
+
+
+def test_the_table_of_verdicts_marks_what_is_not_as_expected():
+    outcomes = fakes.outcomes()[4:6]
+    odd = surprises(outcomes[0].crash, {"saw": {"durable": "holds"}}, {})
+    assert text(verdicts(outcomes, odd)) == story("""
+        verdicts after server[0] power, adversarial view
+
+          saw                   committed  no_lost_ack  durable        states
+          optane-adr, ddio on   holds      holds        violated !  9,731 all
+          optane-adr, ddio off  holds      holds        holds       9,731 all
+
+          all: every cut of the places at every instant, object by object
+        """)
+    assert text(closing(odd, 6)) == story("""
+        NOT as expected: 1 of 6 verdicts
+          ! saw on optane-adr, ddio on: durable violated, but the scenario expects holds
+        """)
+    assert closing([], 6) == ["as expected: all 6 verdicts"]
+
+
+def test_the_table_of_performance_names_its_units():
+    assert text(performance(fakes.outcomes(crash=False)[:1])) == story("""
+        latency and throughput
+
+          client-active        op   count  p50 us  p99 us  p99.9 us  mean us   kops/s
+          optane-adr, ddio on  get    950   1.530   1.660     1.664    1.532  4,512.3
+                               put    900   2.090   3.400     3.780    2.116
+        """)
+
+
+def test_columns_are_as_wide_as_their_widest_cell():
+    assert table(["a", "n"], [["long name", "1"], ["b", "1,000"]]) == [
+        "  a              n",
+        "  long name      1",
+        "  b          1,000",
+    ]
+
+
+def test_a_counterexample_in_json_names_the_line_and_why_it_was_lost():
+    found = counterexample(fakes.lost_put())
+    assert {"condition", "instant_ps", "operations", "lines_lost"} <= found.keys()
+    assert found["condition"] == "no_lost_ack" and found["operations"] == 1
+    assert found["lines_lost"][0]["place"] == "nic" and "FLUSH" in found["lines_lost"][0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("selector", "yes"),
+    [
+        ("optane-adr", True),
+        ("ddio on", True),
+        ("optane-adr, ddio on", True),
+        ("ddio on, optane-adr", True),
+        ("optane", False),
+        ("optane-eadr", False),
+        ("optane-adr, ddio off", False),
+    ],
+)
+def test_which_platforms_a_selector_speaks_of(selector, yes):
+    assert covers(selector, ADR) is yes
+
+
+def test_the_most_exact_expectation_counts():
+    by_platform = {"ddio on": "holds", "optane-adr, ddio on": "violated"}
+    assert expected({"saw": {"durable": by_platform}}, "saw", ADR) == {"durable": "violated"}
+    assert expected({"saw": {"durable": by_platform}}, "saw", EADR) == {"durable": "holds"}
+    assert expected({"saw": {"durable": by_platform}}, "saw", "optane-eadr, ddio off") == {}
+    assert expected({"saw": {"durable": by_platform}}, "client-active", ADR) == {}
+
+
+LOSES = fakes.report("saw", ADR, ("holds", "violated", "undecided"), [])
+
+
+def test_a_claim_counts_where_the_scenario_is_silent():
+    (odd,) = surprises(LOSES, {}, {Condition.NO_LOST_ACK: ALWAYS, Condition.DURABLE: ALWAYS})
+    assert str(odd) == f"saw on {ADR}: no_lost_ack violated, but the scheme claims holds"
+    assert surprises(LOSES, {}, {Condition.NO_LOST_ACK: "optane-eadr; optane-adr, ddio off"}) == []
+    assert surprises(LOSES, {}, {}) == [], "what nobody claims cannot be refuted"
+
+
+def test_the_scenario_overrules_a_claim():
+    assert surprises(LOSES, {"saw": {"no_lost_ack": "violated"}}, {Condition.NO_LOST_ACK: ALWAYS}) == []
+
+
+def test_an_expected_verdict_that_is_undecided_or_missing_is_a_surprise():
+    found = surprises(LOSES, {"saw": {"durable": "holds", "strict": "holds", "no_lost_ack": "violated"}}, {})
+    assert [(odd.condition, odd.found) for odd in found] == [("durable", "undecided"), ("strict", "not judged")]

@@ -1,0 +1,31 @@
+"""The oracle: is a history of invocations, responses and a crash what a condition allows?
+
+It sees histories only, never bytes or traces. ``check`` judges a whole history; ``RegisterHistory`` follows one
+object event by event and answers, at any moment, what a crash now would violate. Conditions are functions from what
+is known of one object (``ObjectHistory``) and the value read after recovery to a ``Flaw`` or None, one file each.
+All conditions so far are local: a history meets them if each of its objects does.
+
+The rules about time, common to all conditions:
+
+- Intervals are closed: ``a`` precedes ``b`` only if ``a`` returned strictly before ``b`` was invoked. Two operations
+  that touch at one instant are concurrent, the choice that cannot accuse falsely.
+- A crash comes after the responses and the invocations of its own instant: what returned then had returned, what was
+  invoked then is pending. Loaded values were written, durably, before time zero.
+- A pending or ``info`` update may take effect at any later time, after recovery too, or never; a ``fail`` update never.
+  Reads that did not return ``ok`` say nothing.
+"""
+
+from .check import CONDITIONS, Finding, assert_implications, check
+from .incremental import RegisterHistory
+from .known import NOT_READ, Flaw, ObjectHistory
+
+__all__ = [
+    "CONDITIONS",
+    "NOT_READ",
+    "Finding",
+    "Flaw",
+    "ObjectHistory",
+    "RegisterHistory",
+    "assert_implications",
+    "check",
+]

@@ -1,0 +1,49 @@
+"""``committed``: each read returns the initial value or one whose write was invoked before the read returned and did
+not certainly fail; nothing torn, nothing out of thin air. The read after recovery is a read like the others.
+
+A write invoked at the very instant at which the read returned counts as invoked before (closed intervals).
+"""
+
+from __future__ import annotations
+
+from ...scenarios.history import Operation, Value
+from .known import NOT_READ, Flaw, ObjectHistory, Recovered, return_ps
+from .wording import microseconds, read_text, recovered_text, update_text
+
+
+def find(known: ObjectHistory, recovered: Recovered) -> Flaw | None:
+    """The first read of a value that was not there to be read, or None."""
+    initial, writes = known.initial, known.writes
+    bad = None
+    for read in known.reads:
+        value = read.result
+        if value == initial:
+            continue
+        write = writes.get(value)
+        ended_ps = return_ps(read)
+        if write is not None and write.invoke_ps <= ended_ps:
+            continue
+        if bad is None or (ended_ps, read.number) < (return_ps(bad), bad.number):
+            bad = read
+    if bad is not None:
+        return _flaw(known, f"{read_text(bad)} returned at {microseconds(return_ps(bad))}", bad.result, (bad,))
+    if recovered is not NOT_READ and not known.may_hold(recovered):
+        return _flaw(known, recovered_text(known, recovered), recovered, ())
+    return None
+
+
+def why_not_there(known: ObjectHistory, value: Value) -> str:
+    """Why no read may return ``value``, for a value that no read so far may return."""
+    failed = known.failed.get(value)
+    if failed is not None:
+        return f"{update_text(failed)} had certainly failed at {microseconds(return_ps(failed))}"
+    later = known.writes.get(value)
+    if later is not None:
+        return f"{update_text(later)} was not invoked before {microseconds(later.invoke_ps)}"
+    return "the object was loaded and nobody removed it" if value is None else "nobody wrote that"
+
+
+def _flaw(known: ObjectHistory, what: str, value: Value, operations: tuple[Operation, ...]) -> Flaw:
+    writer = known.failed.get(value) or known.writes.get(value)
+    named = operations if writer is None else (*operations, writer)
+    return Flaw(named, f"{what}, but {why_not_there(known, value)}")

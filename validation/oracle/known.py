@@ -1,0 +1,117 @@
+"""What is known of one object at one instant: the updates that may be in effect, those acknowledged, the reads.
+
+Operations carry their future when a recorded run is walked again (``outcome`` is already set at their invocation),
+so nothing of an operation's response is looked at before it is handed to :meth:`ObjectHistory.complete`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Hashable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal
+
+from ...scenarios.history import History, Operation, Value
+from ...sim.errors import InputError, Mistake
+
+BEFORE_PS = -(1 << 62)
+"""When loaded values were written: before every operation."""
+NEVER_PS = 1 << 62
+"""When a pending update returns, and when the read after recovery is invoked: after every operation."""
+
+
+class _NotRead(Enum):
+    NOT_READ = "not read"
+
+
+NOT_READ = _NotRead.NOT_READ
+"""In place of a recovered value: nobody read the object after the crash."""
+
+Recovered = Value | Literal[_NotRead.NOT_READ]
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """Why one object breaks a condition: the operations that the explanation names, the offending one first."""
+
+    operations: tuple[Operation, ...]
+    explanation: str
+
+
+@dataclass(slots=True)
+class ObjectHistory:
+    """One object's operations so far; ``updates`` names the ``f`` that write, ``probe`` the read after recovery.
+
+    Values are unique: no two updates write the same stamp, none writes the initial value. InputError otherwise.
+    """
+
+    object: Hashable
+    updates: frozenset[str]
+    loaded: bool = True
+    probe: str = "get"
+    writes: dict[Value, Operation] = field(default_factory=dict)
+    """By stamp: every update invoked that did not certainly fail."""
+    acknowledged_ps: dict[Value, int] = field(default_factory=dict)
+    """By stamp: when the update returned ``ok``."""
+    failed: dict[Value, Operation] = field(default_factory=dict)
+    reads: list[Operation] = field(default_factory=list)
+    """Those that returned ``ok``."""
+
+    @property
+    def initial(self) -> Value:
+        """The value before the first update: the loaded stamp 0, or absent."""
+        return 0 if self.loaded else None
+
+    def invoke(self, operation: Operation) -> None:
+        """Take note that ``operation`` was invoked; InputError if it writes a value that is not unique."""
+        if operation.f not in self.updates:
+            return
+        stamp = operation.argument
+        if not isinstance(stamp, int) or stamp == 0 or stamp in self.writes or stamp in self.failed:
+            found = f"{operation.f} of {stamp!r} by operation {operation.number}"
+            raise InputError(Mistake(found, f"a stamp that no other operation on {self.object} writes, and not 0"))
+        self.writes[stamp] = operation
+
+    def complete(self, operation: Operation) -> None:
+        """Take note of the response of ``operation``, invoked before."""
+        returned_ps = return_ps(operation)
+        if operation.f not in self.updates:
+            if operation.outcome == "ok":
+                self.reads.append(operation)
+        elif operation.outcome == "ok":
+            self.acknowledged_ps[operation.argument] = returned_ps
+        elif operation.outcome == "fail":
+            self.failed[operation.argument] = self.writes.pop(operation.argument)
+
+    def may_hold(self, value: Value) -> bool:
+        """Whether ``value`` is the initial value or one that an update invoked so far may have written."""
+        return value == self.initial or value in self.writes
+
+
+Finder = Callable[[ObjectHistory, Recovered], Flaw | None]
+"""A condition: what is wrong with one object whose read after recovery returned the given value, or None."""
+
+
+def return_ps(operation: Operation) -> int:
+    """When ``operation`` returned; ValueError if it is pending."""
+    if operation.return_ps is None:
+        raise ValueError(f"operation {operation.number} has not returned")
+    return operation.return_ps
+
+
+def cut(
+    history: History, crash_ps: int, loaded: Container[Hashable] | None = None, probe: str = "get"
+) -> dict[Hashable, ObjectHistory]:
+    """What is known of each object of ``history`` at a crash at ``crash_ps``; all were loaded if ``loaded`` is None."""
+    objects: dict[Hashable, ObjectHistory] = {}
+    for operation in history.operations:
+        if operation.invoke_ps > crash_ps:
+            continue
+        known = objects.get(operation.object)
+        if known is None:
+            was_loaded = loaded is None or operation.object in loaded
+            known = objects[operation.object] = ObjectHistory(operation.object, history.updates, was_loaded, probe)
+        known.invoke(operation)
+        if operation.return_ps is not None and operation.return_ps <= crash_ps:
+            known.complete(operation)
+    return objects
