@@ -21,13 +21,13 @@ def main(options: argparse.Namespace) -> int:
     odd: list[Surprise] = []
     for outcome in outcomes:
         assert outcome.crash is not None
-        odd += surprises(outcome.crash, scenario.expect, known[outcome.scheme].claims)  # type: ignore[arg-type]
-    names = {
-        (index, number): ""
+        odd += surprises(outcome.crash, scenario.expect, known[outcome.scheme].claims)
+    places = [
+        (index, number)
         for index, outcome in enumerate(outcomes)
         for number in range(len(outcome.crash.counterexamples) if outcome.crash else 0)
-    }
-    names = {place: f"case-{number}.json" for number, place in enumerate(names, start=1)}
+    ]
+    names = {place: f"case-{number}.json" for number, place in enumerate(places, start=1)}
     entries = [
         crash_entry(outcome, {number: name for (i, number), name in names.items() if i == index}, odd)
         for index, outcome in enumerate(outcomes)

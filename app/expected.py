@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..protocols.guarantees import ALWAYS
+from ..protocols.guarantees import ALWAYS, Claims
 from ..validation.findings import CrashReport
 
 Expect = Mapping[str, Mapping[str, str | Mapping[str, str]]]
@@ -48,13 +48,13 @@ def expected(expect: Expect, scheme: str, platform: str) -> dict[str, str]:
     return answer
 
 
-def claimed(claims: Mapping[str, str], condition: str, platform: str) -> bool:
+def claimed(claims: Claims, condition: str, platform: str) -> bool:
     """Whether the claim covers this platform: always, or one of ``optane-eadr; optane-adr, ddio off``."""
     where = {str(name): text for name, text in claims.items()}.get(condition)
     return where is not None and (where == ALWAYS or any(covers(part, platform) for part in where.split(";")))
 
 
-def surprises(report: CrashReport, expect: Expect, claims: Mapping[str, str]) -> list[Surprise]:
+def surprises(report: CrashReport, expect: Expect, claims: Claims) -> list[Surprise]:
     """All verdicts of a report that are not as expected, in the order of the report's conditions."""
     by_scenario = expected(expect, report.scheme, report.platform)
     found = {str(condition): str(verdict) for condition, verdict in report.verdicts.items()}

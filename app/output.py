@@ -11,10 +11,13 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..sim.errors import InputError, Mistake
 from .work import Outcome
+
+if TYPE_CHECKING:
+    from ..scenarios.schema import Scenario
 
 OPERATION_COLUMNS = (
     "scheme", "platform", "operation", "process", "f", "object",
@@ -77,7 +80,7 @@ def write_operations(path: Path, outcomes: Iterable[Outcome]) -> None:
             table.writerows((outcome.scheme, outcome.platform, *row) for row in outcome.operations)
 
 
-def manifest(command: str, scenario: Any, outcomes: Iterable[Outcome], wall_time_s: float) -> dict[str, Any]:
+def manifest(command: str, scenario: Scenario, outcomes: Iterable[Outcome], wall_time_s: float) -> dict[str, Any]:
     """Where the results come from, and the only place in the folder that knows of wall time."""
     from .. import __version__
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,19 +78,43 @@ def throughput(outcomes: Sequence[Outcome]) -> Figure:
     return {"data": traces, "layout": layout}
 
 
-def hops(outcomes: Sequence[Outcome]) -> Figure:
-    """Where the time of one typical operation goes, hop by hop, a bar per operation, scheme and platform."""
-    bars = [
-        (f"{f}, {outcome.scheme}<br><span style='color:#555'>{outcome.platform}</span>", way)
+def hops(outcomes: Sequence[Outcome]) -> dict[str, Figure]:
+    """Where the time of one typical operation goes, hop by hop: a figure per operation, a bar per variant."""
+    ways = {
+        f: [
+            (f"{o.scheme}<br><span style='color:#555'>{o.platform}</span>", _way(o.hops[f]))
+            for o in outcomes
+            if f in o.hops
+        ]
         for f in sorted({f for outcome in outcomes for f in outcome.hops})
-        for outcome in outcomes
-        if (way := outcome.hops.get(f))
-    ]
+    }
+    total: Counter[str] = Counter()
+    for _, way in (bar for bars in ways.values() for bar in bars):
+        for name, _, length in way:
+            total[name] += length
+    # The hops that take most of the time get the plain colours, the small ones the patterns.
+    style = {name: _fill(rank) for rank, (name, _) in enumerate(total.most_common())}
+    return {f: _bars(bars, style) for f, bars in ways.items()}
+
+
+def _way(found: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+    """(name, start since the invocation, length) in ps; which client's CPU it was does not matter here."""
+    way: list[tuple[str, int, int]] = []
+    for name, start, end in found:
+        kind, since = re.sub(r" \d+$", "", name), start - found[0][1]
+        if way and way[-1][0] == kind and sum(way[-1][1:]) == since:
+            way[-1] = (kind, way[-1][1], way[-1][2] + end - start)
+        else:
+            way.append((kind, since, end - start))
+    return way
+
+
+def _bars(bars: Sequence[tuple[str, list[tuple[str, int, int]]]], style: Mapping[str, Figure]) -> Figure:
     names = list(dict.fromkeys(name for _, way in bars for name, _, _ in way))
-    longest = max((way[-1][2] - way[0][1] for _, way in bars), default=1)
+    longest = max((sum(way[-1][1:]) for _, way in bars if way), default=1)
     traces = []
-    for i, name in enumerate(names):
-        own = [(label, start - way[0][1], end - start) for label, way in bars for hop, start, end in way if hop == name]
+    for name in names:
+        own = [(label, start, length) for label, way in bars for hop, start, length in way if hop == name]
         traces.append(
             {
                 "type": "bar",
@@ -103,23 +129,27 @@ def hops(outcomes: Sequence[Outcome]) -> Figure:
                 "textangle": 0,
                 "constraintext": "none",
                 "hovertemplate": f"{name}: %{{x:.3f}} us, from %{{base:.3f}} us<extra></extra>",
-                "marker": {
-                    "color": COLOURS[i % len(COLOURS)],
-                    "line": {"color": "white", "width": 1},
-                    "pattern": {
-                        "shape": PATTERNS[i // len(COLOURS) % len(PATTERNS)],
-                        "fillmode": "overlay",
-                        "fgcolor": "white",
-                        "size": 6,
-                    },
-                },
+                "marker": style[name],
             }
         )
-    layout = _layout(100 + 38 * len(bars), len(names) // 2)
+    layout = _layout(110 + 38 * len(bars), len(names) // 2 + 1)
     layout |= {"barmode": "overlay", "bargap": 0.3}
     layout["xaxis"] = _GRID | {"title": {"text": "us since the operation was invoked"}, "rangemode": "tozero"}
     layout["yaxis"] = {"autorange": "reversed", "automargin": True, "tickfont": {"size": 11}}
     return {"data": traces, "layout": layout}
+
+
+def _fill(rank: int) -> Figure:
+    return {
+        "color": COLOURS[rank % len(COLOURS)],
+        "line": {"color": "white", "width": 1},
+        "pattern": {
+            "shape": PATTERNS[rank // len(COLOURS) % len(PATTERNS)],
+            "fillmode": "overlay",
+            "fgcolor": "white",
+            "size": 6,
+        },
+    }
 
 
 _GRID: Figure = {

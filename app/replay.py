@@ -13,12 +13,12 @@ from .timeline import timeline
 
 def main(options: argparse.Namespace) -> int:
     """Replay and print; returns 0 when the case shows its violation again, else 1."""
-    from ..validation.crash import replay_case
-
     path = Path(options.subject)
     if not path.is_file():
         found = "a folder" if path.is_dir() else "no such file"
         raise InputError(Mistake(found, "a case-N.json from a results folder", file=str(path)))
+    from ..validation.crash import replay_case
+
     example = replay_case(path)
     if example is None:
         if options.json:

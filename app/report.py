@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plotly.offline import get_plotlyjs
 
@@ -18,13 +18,19 @@ from .text import count, microseconds, plural
 from .timeline import heading, timeline
 from .work import Outcome
 
+if TYPE_CHECKING:
+    from ..scenarios.schema import Scenario
 
-def report(scenario: Any, outcomes: Sequence[Outcome], summary: Mapping[str, Any]) -> str:
+
+def report(scenario: Scenario, outcomes: Sequence[Outcome], summary: Mapping[str, Any]) -> str:
     """The whole page as text; two runs with one seed give the same page."""
     from .. import __version__
 
     crash = any(outcome.crash for outcome in outcomes)
     sliders = [slider_data(outcome.slider) for outcome in outcomes if outcome.slider]
+    hops = plots.hops(outcomes)
+    figures = {"latency": plots.latency(outcomes), "throughput": plots.throughput(outcomes)}
+    figures |= {f"hops-{i}": figure for i, figure in enumerate(hops.values())}
     parts = {
         "title": escape(f"{scenario.name}: {scenario.title}"),
         "name": escape(scenario.name),
@@ -41,9 +47,8 @@ def report(scenario: Any, outcomes: Sequence[Outcome], summary: Mapping[str, Any
         "plotly": get_plotlyjs(),
         "script": _template("slider.js") if sliders else "",
         "sliders": _inline(sliders),
-        "figures": _inline(
-            {"latency": plots.latency(outcomes), "throughput": plots.throughput(outcomes), "hops": plots.hops(outcomes)}
-        ),
+        "figures": _inline(figures),
+        "hops": "".join(f"<h4>{escape(f)}</h4><div class='plot' id='plot-hops-{i}'></div>" for i, f in enumerate(hops)),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _template("report.html"))
 
@@ -65,7 +70,7 @@ def _inline(data: object) -> str:
     return json.dumps(data, separators=(",", ":"), default=str).replace("<", "\\u003c")
 
 
-def _facts(scenario: Any, outcomes: Sequence[Outcome]) -> str:
+def _facts(scenario: Scenario, outcomes: Sequence[Outcome]) -> str:
     schemes = dict.fromkeys(outcome.scheme for outcome in outcomes)
     platforms = dict.fromkeys(outcome.platform for outcome in outcomes)
     workload = scenario.resolved().get("workload")

@@ -6,14 +6,17 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .output import as_json, folder, manifest, replacing, write_json, write_operations
 from .summary import performance
 from .work import Job, Outcome, perform_all
 
+if TYPE_CHECKING:
+    from ..scenarios.schema import Scenario
 
-def simulate(options: argparse.Namespace, crash: bool) -> tuple[Any, list[Outcome], Path]:
+
+def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[Outcome], Path]:
     """Load the scenario and perform all its variants; raises InputError before anything is computed or written."""
     from ..scenarios.load import load_scenario
 
@@ -24,14 +27,14 @@ def simulate(options: argparse.Namespace, crash: bool) -> tuple[Any, list[Outcom
     return scenario, perform_all(jobs, options.jobs, f"{options.command} {scenario.name}"), target
 
 
-def title(scenario: Any) -> list[str]:
+def title(scenario: Scenario) -> list[str]:
     return [f"{scenario.name}: {scenario.title}   (seed {scenario.seed})", ""]
 
 
 def write(
     target: Path,
     options: argparse.Namespace,
-    scenario: Any,
+    scenario: Scenario,
     outcomes: Sequence[Outcome],
     summary: dict[str, Any],
     began: float,

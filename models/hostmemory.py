@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.clock import Clock
-from ..sim.trace import NEVER, Chunk, Stage, Trace
+from ..sim.trace import NEVER, Chunk, Trace
 from .imc import MemoryController
 from .llc import LineKey, Llc
 from .memory import AddressSpace, MemoryDevice

@@ -229,9 +229,7 @@ class Nic:
             receive: RecvWR = qp.receive_queue[0]
             return receive.local_address
         needed = (
-            Access.IBV_ACCESS_REMOTE_READ
-            if work.opcode is Opcode.IBV_WR_RDMA_READ
-            else Access.IBV_ACCESS_REMOTE_WRITE
+            Access.IBV_ACCESS_REMOTE_READ if work.opcode is Opcode.IBV_WR_RDMA_READ else Access.IBV_ACCESS_REMOTE_WRITE
         )
         region = self._regions.get(work.rkey)
         if region is None or needed not in region.access or not region.covers(work.remote_address, work.length):
@@ -287,9 +285,7 @@ class Nic:
             self._answered(qp, work, Status.IBV_WC_SUCCESS, observe)
             self._pump(qp)
 
-    def _answered(
-        self, qp: QueuePair, work: SendWR, status: Status, observe: Callable[[int], None] | None
-    ) -> None:
+    def _answered(self, qp: QueuePair, work: SendWR, status: Status, observe: Callable[[int], None] | None) -> None:
         """A response has completed the oldest outstanding request."""
         done = qp.outstanding.popleft()
         assert done is work, "responses of a queue pair come in the order of its requests"

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path as FilePath
 from typing import Any, Literal
 
 from ..sim.errors import InputError, Mistake, nearest
-from ..sim.yaml_source import Source, describe, read_yaml
-from .profile_reader import Group, Leaf, Parameter, Reader, group, merge
-
-FOLDER = FilePath(__file__).parent / "platforms"
+from .profile_reader import Group, Leaf, Parameter, Reader
+from .profiles import Profile, Setting, profile_names, read_profile
 
 Domain = Literal["media", "adr", "eadr", "wsp", "none", "pmr"]
 """What of a memory device survives a power failure, beyond the medium itself (``none``: not even that)."""
@@ -199,17 +196,6 @@ class Cpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """A switch of a profile: the parameter it sets and the values it has."""
-
-    name: str
-    sets: str
-    values: tuple[str, ...]
-    default: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
 class Platform:
     """One profile with its settings chosen."""
 
@@ -237,36 +223,23 @@ class Platform:
         return list(self.origins)
 
 
-_HEAD = ("platform", "title", "description", "extends", "settings")
 _NOT_READ = ("name", "title", "description", "settings", "origins")
-
-
-@dataclass(frozen=True)
-class _Profile:
-    """A file and those it extends, put over each other, not yet checked."""
-
-    source: Source
-    name: str
-    title: str
-    description: str
-    settings: Mapping[str, Leaf]
-    tree: Group
 
 
 def platform_names() -> list[str]:
     """The shipped profiles."""
-    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+    return profile_names()
 
 
 def platform_title(name: str) -> str:
     """What one profile is, in a line. Raises InputError like :func:`load_platform`."""
-    return _profile(name, None, ()).title
+    return read_profile(name).title
 
 
 def platform_settings(name: str) -> dict[str, Setting]:
     """The settings that a profile has. Raises InputError like :func:`load_platform`."""
     mistakes: list[Mistake] = []
-    settings = _settings(_profile(name, None, ()), mistakes)
+    settings = read_profile(name).declared(mistakes)
     if mistakes:
         raise InputError(mistakes)
     return settings
@@ -278,9 +251,9 @@ def load_platform(name: str, **settings: str | bool | int) -> Platform:
     Raises InputError with every mistake at once: unknown names (with the nearest), values without a unit or a
     source, keys that are missing or unknown.
     """
-    profile = _profile(name, None, ())
+    profile = read_profile(name)
     reader = Reader()
-    declared = _settings(profile, reader.mistakes)
+    declared = profile.declared(reader.mistakes)
     chosen = {key: setting.default for key, setting in declared.items()}
     for key, value in settings.items():
         text = ("on" if value else "off") if isinstance(value, bool) else str(value)
@@ -295,7 +268,7 @@ def load_platform(name: str, **settings: str | bool | int) -> Platform:
         else:
             chosen[key] = text
     for key, setting in declared.items():
-        _set(profile, setting, chosen[key], profile.settings[key], reader.mistakes)
+        profile.put(setting, chosen[key], reader.mistakes)
     values = reader.read(Platform, profile.tree, skip=_NOT_READ)
     if not reader.mistakes:
         _check(values, profile, reader.mistakes)
@@ -311,89 +284,7 @@ def load_platform(name: str, **settings: str | bool | int) -> Platform:
     )
 
 
-def _profile(name: str, extended_by: _Asked | None, chain: tuple[FilePath, ...]) -> _Profile:
-    path = _find(name, extended_by)
-    if path.resolve() in chain and extended_by is not None:
-        raise InputError(extended_by.mistake(f"'{name}', which extends this file", "a profile that ends"))
-    source = read_yaml(path)
-    data = source.mapping("a map with platform, title and the hardware's groups")
-    mistakes = [
-        Mistake(describe(data.get(key)), what, source.file, source.line((key,)), key)
-        for key, what in (("platform", "the profile's name"), ("title", "what it is, in one line"))
-        if not isinstance(data.get(key), str)
-    ]
-    description, settings = data.get("description", ""), data.get("settings", {})
-    if not isinstance(settings, dict):
-        expected = "a map of settings, as in {ddio: {sets: llc.ddio, ...}}"
-        mistakes.append(Mistake(describe(settings), expected, source.file, source.line(("settings",)), "settings"))
-    if mistakes:
-        raise InputError(mistakes)
-    own_settings = {key: Leaf(value, source, ("settings", key)) for key, value in settings.items()}
-    tree = group({key: value for key, value in data.items() if key not in _HEAD}, source)
-    base = None
-    if "extends" in data:
-        base = _profile(str(data["extends"]), _Asked(source, path), (*chain, path.resolve()))
-        tree = merge(base.tree, tree)
-        own_settings = dict(base.settings) | own_settings
-    return _Profile(source, data["platform"], data["title"], " ".join(str(description).split()), own_settings, tree)
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """The file whose ``extends`` asks for another."""
-
-    source: Source
-    path: FilePath
-
-    def mistake(self, found: str, expected: str, close: str | None = None) -> Mistake:
-        return Mistake(found, expected, self.source.file, self.source.line(("extends",)), "extends", close)
-
-
-def _find(name: str, extended_by: _Asked | None) -> FilePath:
-    if name.endswith((".yaml", ".yml")) or "/" in name:
-        return extended_by.path.parent / name if extended_by else FilePath(name)
-    names = platform_names()
-    if name in names:
-        return FOLDER / f"{name}.yaml"
-    found, expected = f"the unknown platform '{name}'", f"one of {', '.join(names)}, or the path of a YAML file"
-    close = nearest(name, names)
-    if extended_by:
-        raise InputError(extended_by.mistake(found, expected, close))
-    raise InputError(Mistake(found, expected, nearest=close))
-
-
-def _settings(profile: _Profile, mistakes: list[Mistake]) -> dict[str, Setting]:
-    settings: dict[str, Setting] = {}
-    for name, leaf in profile.settings.items():
-        data = leaf.data if isinstance(leaf.data, dict) else {}
-        sets, values, default, source = (data.get(key) for key in ("sets", "values", "default", "source"))
-        words = tuple(_word(value) for value in values) if isinstance(values, list) else ()
-        if not isinstance(sets, str) or not words or _word(default) not in words or not isinstance(source, str):
-            expected = "{sets: group.key, values: [two, or more], default: one of them, source: text}"
-            mistakes.append(leaf.mistake(describe(leaf.data), expected))
-        else:
-            settings[name] = Setting(name, sets, words, _word(default), source)
-    return settings
-
-
-def _word(value: Any) -> str:
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
-
-
-def _set(profile: _Profile, setting: Setting, value: str, leaf: Leaf, mistakes: list[Mistake]) -> None:
-    """Put the setting's value where it belongs in the tree, with the setting's own source."""
-    *groups, key = setting.sets.split(".")
-    at: Group | Leaf | None = profile.tree
-    for name in groups:
-        at = at.parts.get(name) if isinstance(at, Group) else None
-    if not isinstance(at, Group):
-        mistakes.append(leaf.mistake(f"'{setting.sets}'", "the path of a parameter, as in llc.ddio", "sets"))
-        return
-    data = {"value": int(value) if value.isdigit() else value, "source": setting.source}
-    at.parts[key] = Leaf(data, leaf.origin, (*groups, key), written=leaf.path)
-
-
-def _check(values: Mapping[str, Any], profile: _Profile, mistakes: list[Mistake]) -> None:
+def _check(values: Mapping[str, Any], profile: Profile, mistakes: list[Mistake]) -> None:
     """What no single value can tell."""
     file, tree = profile.source.file, profile.tree
     media, llc, nic = values["media"], values["llc"], values["nic"]

@@ -3,13 +3,13 @@
 An entry is one cache line: key and *location*, the object's offset in the log and its length in one aligned 8-byte word,
 so that a crash or a concurrent READ sees the old location or the new one and never a mix. A key lies in one of the
 ``NEIGHBOURHOOD`` entries from its home slot on (as in hopscotch hashing, without its displacements: the table is made
-large enough, and its hash salted, so that the keys that it is loaded with fit; clients learn the salt on connecting).
+large enough, and its hash salted, so that the keys that it is loaded with fit; clients learn the salt when they connect).
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,9 +52,16 @@ class Location:
 class HashIndex:
     """The table: loaded before the run, searched and published by the server, searched by clients."""
 
-    def __init__(self, device: MemoryDevice, keys: int) -> None:
-        self.slots = max(16, 1 << (8 * keys - 1).bit_length())
-        self.salt = 0
+    def __init__(self, device: MemoryDevice, keys: Sequence[bytes]) -> None:
+        """Format a table for ``keys``. Raises MemoryError when no salt gives every key a free entry."""
+        self.slots = max(16, 1 << (8 * len(keys) - 1).bit_length())
+        for self.salt in range(_SALTS):
+            placed = self._place(keys)
+            if placed is not None:
+                break
+        else:
+            raise MemoryError(f"index: no salt of {_SALTS} puts {len(keys)} keys within {NEIGHBOURHOOD} of home")
+        self._placed = placed
         self._device = device
         length = (self.slots + NEIGHBOURHOOD - 1) * ENTRY_BYTES
         self.address = device.allocate(length, "index", item_bytes=ENTRY_BYTES)
@@ -77,14 +84,8 @@ class HashIndex:
         return self.address + slot * ENTRY_BYTES
 
     def load(self, entries: Mapping[bytes, Location]) -> None:
-        """Fill in entries before the run. Raises MemoryError when no salt gives every key a free entry."""
-        for self.salt in range(_SALTS):
-            slots = self._place(entries)
-            if slots is not None:
-                break
-        else:
-            raise MemoryError(f"index: no salt of {_SALTS} puts {len(entries)} keys within {NEIGHBOURHOOD} of home")
-        for slot, key in slots.items():
+        """Fill in the entries of the keys that the table was formatted for, before the run."""
+        for slot, key in self._placed.items():
             packed = Entry.pack(key=key, location=entries[key].pack())
             self._device.space.poke(self.address_of(slot) - self._device.base, packed)
 

@@ -68,9 +68,9 @@ class KvScheme(Scheme):
         super().__init__(system, sizes)
         self.node = system.nodes["server"][0]
         self.pm = self.node.memory["pm"]
-        self.index = HashIndex(self.pm, sizes.objects)
+        self.index = HashIndex(self.pm, [key_bytes(name) for name in sizes.objects])
         self._object_bytes = -(-(Object.size + sizes.value_bytes) // 64) * 64
-        self.log_bytes = self._object_bytes * (sizes.objects + sizes.updates + 1)
+        self.log_bytes = self._object_bytes * (len(sizes.objects) + sizes.updates + 1)
         self.log = self.pm.allocate(self.log_bytes, "log")
         self.tail = 64  # volatile: offset 0 is never an object
         self.server = Server(self.node, self.handlers())

@@ -58,6 +58,8 @@ class Scheme(ABC):
     """The operations that write; all others read."""
     operations: ClassVar[tuple[str, ...]]
     claims: ClassVar[Claims]
+    recovery_role: ClassVar[str] = "server"
+    """The role whose first node runs recovery."""
 
     registry: ClassVar[dict[str, type[Scheme]]] = {}
 
@@ -125,10 +127,10 @@ class Scheme(ABC):
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a system has to have room for: bytes of a value, objects, updates in the whole run, client processes."""
+    """What a system is formatted for: bytes of a value, the objects, updates in the whole run, client processes."""
 
     value_bytes: int
-    objects: int
+    objects: tuple[Hashable, ...]
     updates: int
     clients: int
 
@@ -150,5 +152,7 @@ def scheme(name: str) -> type[Scheme]:
     """The scheme called ``name``; raises InputError with the nearest known name."""
     known = schemes()
     if name not in known:
-        raise InputError(Mistake(f"'{name}'", f"a scheme: {', '.join(known)}", field="scheme", nearest=nearest(name, known)))
+        raise InputError(
+            Mistake(f"'{name}'", f"a scheme: {', '.join(known)}", field="scheme", nearest=nearest(name, known))
+        )
     return known[name]

@@ -17,7 +17,7 @@ from .history import History, Operation
 from .results import Hop, RunResult
 from .schema import Scenario, Variant
 from .values import decode_value, encode_value
-from .workload import Plan, Planned, initial_values, plan, planned_updates
+from .workload import Planned, initial_values, plan, planned_updates
 
 MARKS_EVERY = 8
 """Hops are kept of every eighth operation: enough to find a typical one, without the memory of all."""
@@ -30,11 +30,12 @@ def run_variant(scenario: Scenario, variant: Variant) -> RunResult:
     processes = clients.machines * clients.processes
     streams = Streams(scenario.seed)
     planned = plan(scenario.workload, processes, streams, kind.updates)
-    initial = initial_values(scenario.workload)
-    sizes = Sizes(scenario.workload.value_bytes, len(initial), planned_updates(planned), processes)
+    initial: dict[Hashable, bytes] = dict(initial_values(scenario.workload))
+    sizes = Sizes(scenario.workload.value_bytes, tuple(initial), planned_updates(planned), processes)
     system = build_system(kind, load_platform(variant.platform, **variant.settings), scenario)
     at_work = kind(system, sizes)
     at_work.load(initial)
+    loaded = {n: device.space.snapshot() for n, (_, device) in system.devices().items() if device.traced}
     at_work.start()
     history = History(kind.updates)
     spans: dict[int, Span] = {}
@@ -44,7 +45,7 @@ def run_variant(scenario: Scenario, variant: Variant) -> RunResult:
         code = _client(at_work, at_work.connect(thread), thread, operations, history, spans, sizes.value_bytes)
         done.append(system.clock.start(code))
     system.clock.run_until(system.clock.all_of(done))
-    return _result(scenario, variant, system, at_work, initial, history, spans)
+    return _result(scenario, variant, system, at_work, initial, loaded, history, spans)
 
 
 def build_system(kind: type[Scheme], platform: Platform, scenario: Scenario) -> System:
@@ -107,6 +108,7 @@ def _result(
     system: System,
     at_work: Scheme,
     initial: Mapping[Hashable, bytes],
+    loaded: Mapping[int, Mapping[int, bytes]],
     history: History,
     spans: Mapping[int, Span],
 ) -> RunResult:
@@ -127,6 +129,7 @@ def _result(
         seed=scenario.seed,
         history=history,
         initial=initial,
+        loaded=loaded,
         system=system,
         scheme=at_work,
         measured_from_ps=measured_from_ps,
@@ -154,5 +157,3 @@ def _typical_hops(operations: list[Operation], spans: Mapping[int, Span]) -> lis
         hops.append(Hop("CPU of client", start_ps, operation.return_ps))
     return hops
 
-
-__all__ = ["Plan", "build_system", "client_thread", "describe", "run_variant"]

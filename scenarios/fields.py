@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
 from pydantic_core import PydanticCustomError
@@ -13,109 +13,17 @@ from pydantic_core import PydanticCustomError
 from ..protocols.guarantees import Condition, Verdict
 from ..sim.errors import nearest
 from ..sim.units import PS_PER_NS, PS_PER_US, format_bytes, parse_bytes, parse_duration_ps
-from ..sim.yaml_source import Path, describe
+from ..sim.yaml_source import describe
+from .known import Complaint, Context, Known, collect, complaint, context_of, name_of
 from .values import MIN_LENGTH
-
-if TYPE_CHECKING:
-    from ..protocols.scheme import Scheme
-
-SWITCHES: dict[str, tuple[str, ...]] = {"ddio": ("on", "off")}
-"""What a scenario may set, or vary, beside the platform: the switch and its positions."""
 
 FAULT_KINDS = ("power",)
 MAX_VALUE_BYTES = 1 << 30
 MAX_COUNT = 10**9
 
 
-@dataclass(frozen=True)
-class SchemeFacts:
-    """What a scenario has to know of a scheme: its roles (and of which there may be many) and its operations."""
-
-    roles: Mapping[str, bool]
-    operations: tuple[str, ...]
-    updates: frozenset[str]
-
-    @staticmethod
-    def of(scheme: type[Scheme]) -> SchemeFacts:
-        roles = {name: role.many for name, role in scheme.roles.items()}
-        return SchemeFacts(roles, tuple(scheme.operations), frozenset(scheme.updates))
-
-
-@dataclass(frozen=True)
-class Known:
-    """The names that a scenario may use; :meth:`shipped` finds them, tests bring their own."""
-
-    schemes: Mapping[str, SchemeFacts]
-    platforms: Sequence[str]
-
-    @staticmethod
-    def shipped() -> Known:
-        """All schemes of ``protocols/`` and all platforms of ``models/platforms/``."""
-        from ..models.platform import platform_names  # noqa: PLC0415 (reading a schema needs no hardware)
-        from ..protocols.scheme import schemes  # noqa: PLC0415
-
-        return Known({name: SchemeFacts.of(scheme) for name, scheme in schemes().items()}, platform_names())
-
-
-@dataclass(frozen=True)
-class Context:
-    """What fields are checked against: known names, and what other fields of the same file say (as far as valid)."""
-
-    known: Known
-    chosen: Mapping[str, SchemeFacts]
-    """The known ones among the scenario's schemes."""
-    counts: Mapping[str, tuple[int, int]]
-    """Machines and processes on each, of the roles for which the file says it properly."""
-    processes: int
-    """All client processes together; 0 where the file does not say it properly."""
-
-    def roles(self) -> dict[str, bool]:
-        """The roles of all chosen schemes; true where one of them has many of it."""
-        found: dict[str, bool] = {}
-        for facts in self.chosen.values():
-            for role, many in facts.roles.items():
-                found[role] = found.get(role, False) or many
-        return found
-
-
-@dataclass(frozen=True)
-class Complaint:
-    """One mistake inside a field; ``path`` leads on from the field (or from the root, if ``from_root``)."""
-
-    found: str
-    expected: str
-    nearest: str | None = None
-    path: Path = ()
-    from_root: bool = False
-
-
-def collect(complaints: Sequence[Complaint]) -> PydanticCustomError:
-    """Mistakes for pydantic to collect with all others; ``mistakes.py`` takes them out again."""
-    return PydanticCustomError("rpsim", "not valid", {"complaints": tuple(complaints)})
-
-
-def complaint(found: str, expected: str, hint: str | None = None) -> PydanticCustomError:
-    """One mistake for pydantic to collect with all others."""
-    return collect([Complaint(found, expected, hint)])
-
-
-def name_of(what: str, value: Any, names: Iterable[str]) -> str:
-    """``value`` if it is one of ``names``; else a mistake with the nearest."""
-    known = list(names)
-    if isinstance(value, str) and value in known:
-        return value
-    listed = ", ".join(known) if known else "none is known"
-    raise complaint(describe(value), f"{what}: {listed}", nearest(str(value), known))
-
-
 def _from_context(check: Callable[[Any, Context], Any]) -> BeforeValidator:
     return BeforeValidator(lambda value, info: check(value, context_of(info)))
-
-
-def context_of(info: ValidationInfo) -> Context:
-    """The context that the validation runs in."""
-    assert isinstance(info.context, Context)
-    return info.context
 
 
 def _listed(value: Any) -> Any:
@@ -130,29 +38,18 @@ def _no_twins(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
-def switch_position(switch: str, value: Any) -> str:
+def switch_position(switch: str, value: Any, known: Known) -> str:
     """The position of a switch; ``true`` and ``false`` (which some tools write for on and off) count as well."""
-    if isinstance(value, bool) and SWITCHES[switch] == ("on", "off"):
-        value = "on" if value else "off"
-    return name_of(f"a position of {switch}", value, SWITCHES[switch])
-
-
-def role_complaints(context: Context) -> list[Complaint]:
-    """Roles of which the file has more than the schemes can have."""
-    many = context.roles()
-    return [
-        Complaint(str(number), f"1, since these schemes have one {role}", None, ("roles", role, counted))
-        for role, counts in context.counts.items()
-        for counted, number in zip(("machines", "processes"), counts, strict=True)
-        if number > 1 and not many.get(role, True)
-    ]
+    positions = known.switches().get(switch, ())
+    value = {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+    return name_of(f"a position of {switch}", value, positions)
 
 
 # names -------------------------------------------------------------------------------------------------------------
 
 SchemeName = Annotated[str, _from_context(lambda v, c: name_of("a scheme", v, c.known.schemes))]
 PlatformName = Annotated[str, _from_context(lambda v, c: name_of("a platform", v, c.known.platforms))]
-Ddio = Annotated[str, BeforeValidator(lambda v: switch_position("ddio", v))]
+Ddio = Annotated[str, _from_context(lambda v, c: switch_position("ddio", v, c.known))]
 RoleName = Annotated[
     str, _from_context(lambda v, c: name_of("a role of these schemes", v, c.roles()) if c.chosen else v)
 ]
@@ -164,7 +61,7 @@ SchemeNames = Annotated[
 
 
 def _check_selector(value: Any, context: Context) -> str:
-    positions = [f"{switch} {position}" for switch, all_of in SWITCHES.items() for position in all_of]
+    positions = [f"{switch} {position}" for switch, all_of in context.known.switches().items() for position in all_of]
     for part in str(value).split(","):
         name_of("a platform, a switch, or several with ', '", part.strip(), [*context.known.platforms, *positions])
     return str(value)
@@ -181,11 +78,12 @@ def check_vary(value: Any, info: ValidationInfo) -> dict[str, tuple[str, ...]]:
         raise complaint(describe(value), "a map from what varies to a list, e.g. {ddio: [on, off]}")
     wrong: list[Complaint] = []
     axes: dict[str, tuple[str, ...]] = {}
+    may_vary = ["platform", *known.switches()]
     for axis, given in value.items():
         names = [given] if isinstance(given, str | bool) else given
-        if axis != "platform" and axis not in SWITCHES:
-            expected = f"something that may vary: {', '.join(['platform', *SWITCHES])}"
-            wrong.append(Complaint(f"'{axis}'", expected, nearest(axis, ["platform", *SWITCHES]), (axis,)))
+        if axis not in may_vary:
+            expected = f"something that may vary: {', '.join(may_vary)}"
+            wrong.append(Complaint(f"'{axis}'", expected, nearest(axis, may_vary), (axis,)))
         elif not isinstance(names, list | tuple) or not names:
             wrong.append(Complaint(describe(given), "a list with at least one value", None, (axis,)))
         else:
@@ -198,6 +96,10 @@ def check_vary(value: Any, info: ValidationInfo) -> dict[str, tuple[str, ...]]:
     if "platform" not in value and "platform" in info.data and info.data["platform"] is None:
         expected = f"a platform ({', '.join(known.platforms)}), or several in vary"
         wrong.append(Complaint("nothing", expected, None, ("platform",), from_root=True))
+    for platform in axes.get("platform", (info.data.get("platform"),)):
+        switches = known.platforms.get(str(platform))
+        missing = [axis for axis in axes if axis != "platform" and switches is not None and axis not in switches]
+        wrong += [Complaint(f"a switch that {platform} does not have", "one that it has", None, (a,)) for a in missing]
     if wrong:
         raise collect(wrong)
     return axes
@@ -206,7 +108,9 @@ def check_vary(value: Any, info: ValidationInfo) -> dict[str, tuple[str, ...]]:
 def _check_position(axis: str, name: Any, known: Known, index: int, wrong: list[Complaint]) -> str:
     """A value of an axis; what is wrong with it goes to ``wrong``."""
     try:
-        return name_of("a platform", name, known.platforms) if axis == "platform" else switch_position(axis, name)
+        return (
+            name_of("a platform", name, known.platforms) if axis == "platform" else switch_position(axis, name, known)
+        )
     except PydanticCustomError as error:
         wrong.extend(replace(c, path=(axis, index)) for c in (error.context or {})["complaints"])
         return f"{name}[{index}]"

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ..sim.errors import InputError, Mistake, nearest
 from ..sim.yaml_source import Path, Source, describe, dotted, nearest_file, parse_yaml, printable, read_yaml
-from .fields import SWITCHES, Context, Known, role_complaints
+from .known import Context, Known, role_complaints
 from .mistakes import Origin, mistakes
 from .schema import Scenario
 
@@ -120,8 +120,8 @@ def _apply(override: str, data: dict[str, Any], places: dict[Path, str]) -> None
     vary = data.get("vary")
     if isinstance(vary, dict) and len(path) == 1:
         vary.pop(str(path[0]), None)  # what is set is no longer varied
-    if len(path) > 1 and path[0] == "vary" and path[1] in {"platform", *SWITCHES}:
-        data.pop(str(path[1]), None)
+    if len(path) > 1 and path[0] == "vary" and path[1] in {"platform", "ddio"}:
+        data.pop(str(path[1]), None)  # what is varied is no longer set
 
 
 def _value(text: str, place: str) -> Any:
@@ -152,8 +152,9 @@ def _context(data: Mapping[str, Any], known: Known) -> Context:
     valid = [name for name in names if isinstance(name, str) and name in known.schemes]
     chosen = {name: known.schemes[name] for name in valid} if len(valid) == len(names) else {}
     roles = data.get("roles", {})
+    roles = roles if isinstance(roles, dict) else {"client": roles}
     counts: dict[str, tuple[int, int]] = {}
-    for role, count in roles.items() if isinstance(roles, dict) else ():
+    for role, count in roles.items():
         machines, processes = (count.get(name, 1) if isinstance(count, dict) else 0 for name in _COUNTED)
         if all(isinstance(number, int) and number > 0 for number in (machines, processes)):
             counts[role] = machines, processes

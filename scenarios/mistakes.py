@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from ..sim.errors import Mistake, nearest
 from ..sim.yaml_source import Path, Source, describe, dotted
-from .fields import Complaint
+from .known import Complaint
 from .schema import Crash, RoleCount, Scenario, Schedule, ScheduledOperation, Ycsb
 
 WORKLOADS: dict[str, type[BaseModel]] = {"ycsb": Ycsb, "schedule": Schedule}

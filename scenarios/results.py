@@ -33,6 +33,8 @@ class RunResult:
     history: History
     initial: Mapping[Hashable, bytes]
     """What was loaded before time zero, by object."""
+    loaded: Mapping[int, Mapping[int, bytes]]
+    """What the traced memory devices held at time zero: pages by device number and page number."""
     system: System
     """Nodes, trace of persistence and byte spaces as the run left them."""
     scheme: Scheme

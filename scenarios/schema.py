@@ -16,8 +16,6 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, Validatio
 from ..sim.yaml_source import describe
 from .fields import (
     MAX_COUNT,
-    SWITCHES,
-    Complaint,
     ConditionName,
     Count,
     CountOrZero,
@@ -34,11 +32,8 @@ from .fields import (
     ValueBytes,
     VerdictName,
     check_vary,
-    collect,
-    complaint,
-    context_of,
-    name_of,
 )
+from .known import Complaint, collect, complaint, context_of, name_of
 from .ycsb import MIXES, READ, UPDATE
 
 
@@ -232,8 +227,7 @@ class Scenario(_Map):
         for scheme, *values in product(self.schemes, *axes.values()):
             settings = dict(zip(axes, values, strict=True))
             platform = settings.pop("platform")
-            settings = {switch: settings[switch] for switch in SWITCHES if switch in settings}
-            label = ", ".join([platform, *(f"{switch} {position}" for switch, position in settings.items())])
+            label = ", ".join([platform, *(f"{switch} {position}" for switch, position in sorted(settings.items()))])
             variants.append(Variant(scheme, platform, settings, label))
         return variants
 

@@ -3,7 +3,7 @@
 Word ``i`` of the value of stamp ``s`` is ``mix(s) xor mix(2**63 + i)`` with a bijective ``mix``, so that
 
 - at every position all stamps have different words: a value that mixes two writes is never another write's value;
-- a stamp is read back from one word, without a table; no stamp below 2**48 has a word of zeros.
+- a stamp is read back from one word, without a table; no stamp below 2**32 has a word of zeros.
 
 ``mix`` is the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA'14), which is invertible.
 """
@@ -19,7 +19,8 @@ from .history import Torn
 WORD_BYTES = 8
 MIN_LENGTH = WORD_BYTES
 """Bytes that a value needs at least to carry a stamp."""
-MAX_STAMP = (1 << 48) - 1
+MAX_STAMP = (1 << 32) - 1
+"""Arbitrary bytes in place of a word are taken for a stamp once in 2**32 times; bytes of other writes never are."""
 
 _MASK = (1 << 64) - 1
 _M1, _M2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
@@ -35,7 +36,7 @@ def encode_value(stamp: int, length: int) -> bytes:
     if length < MIN_LENGTH:
         raise ValueError(f"a value of {length} bytes cannot carry a stamp: it needs at least {MIN_LENGTH}")
     if not 0 <= stamp <= MAX_STAMP:
-        raise ValueError(f"a stamp is a number from 0 to 2**48 - 1, not {stamp}")
+        raise ValueError(f"a stamp is a number from 0 to 2**32 - 1, not {stamp}")
     words = -(-length // WORD_BYTES)
     plain = int.from_bytes(_mix(stamp).to_bytes(WORD_BYTES, "little") * words, "little")
     return (plain ^ _positions(words)).to_bytes(words * WORD_BYTES, "little")[:length]

@@ -7,7 +7,7 @@ same load.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,7 @@ def objects(workload: Workload) -> list[str]:
     return [f"k{key}" for key in range(workload.keys)]
 
 
-def initial_values(workload: Workload) -> dict[str, bytes]:
+def initial_values(workload: Workload) -> dict[Hashable, bytes]:
     """What is loaded before the run: every object's value carries stamp 0."""
     loaded = encode_value(0, workload.value_bytes)
     return dict.fromkeys(objects(workload), loaded)

@@ -276,8 +276,8 @@ def printable(name: str) -> str:
 def nearest_file(path: FilePath) -> str | None:
     """The file in the same folder whose name ``path`` is most likely a misspelling of, or None."""
     try:
-        names = [entry.name for entry in os.scandir(path.parent) if entry.is_file()]
+        stems = {FilePath(entry.name).stem: entry.name for entry in os.scandir(path.parent) if entry.is_file()}
     except (OSError, ValueError):
         return None
-    name = nearest(path.name, names)
-    return str(path.parent / name) if name else None
+    stem = nearest(path.stem, stems)  # without the ending, which would make all YAML files alike
+    return str(path.parent / stems[stem]) if stem else None

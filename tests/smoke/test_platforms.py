@@ -3,7 +3,8 @@ import pickle
 
 import pytest
 
-from rpsim.models.platform import FOLDER, load_platform, platform_names, platform_settings, platform_title
+from rpsim.models.platform import load_platform, platform_names, platform_settings, platform_title
+from rpsim.models.profiles import FOLDER
 from rpsim.sim.errors import InputError
 from rpsim.sim.yaml_source import read_yaml
 
@@ -262,6 +263,7 @@ def test_a_profile_of_its_own_must_state_everything(profile):
         ("platform: mine\n", "title"),
         ("platform: mine\ntitle: my server\nextends: optane-ard\n", "extends"),
         ("platform: mine\ntitle: my server\nextends: ./mine.yaml\n", "extends"),
+        ("platform: mine\ntitle: my server\nextends: ./nowhere/../mine.yaml\n", "extends"),
     ],
 )
 def test_the_head_of_a_profile_is_checked(profile, head, field):
@@ -279,3 +281,5 @@ def test_what_is_no_profile_at_all_is_refused(profile, text):
 def test_a_file_that_is_not_there_is_told(tmp_path):
     [mistake] = mistakes(tmp_path / "none.yaml")
     assert mistake.found == "no such file"
+    [mistake] = mistakes("no\0path.yaml")
+    assert mistake.found.startswith(("no such file", "a file that cannot be read"))

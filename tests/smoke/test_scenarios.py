@@ -8,15 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpsim.scenarios.fields import Known, SchemeFacts
 from rpsim.scenarios.history import Torn
+from rpsim.scenarios.known import Known, SchemeFacts
 from rpsim.scenarios.load import load_scenario, scenario_from_data, scenario_names, scenario_title, validate
 from rpsim.scenarios.values import MAX_STAMP, decode_value, encode_value
 from rpsim.scenarios.workload import initial_values
 from rpsim.sim.yaml_source import parse_yaml
 
 STORE = SchemeFacts({"server": False, "client": True}, ("put", "get"), frozenset({"put"}))
-KNOWN = Known({"client-active": STORE, "saw": STORE}, ["optane-adr", "optane-eadr"])
+SWITCHES = {"ddio": ("on", "off")}
+KNOWN = Known(
+    {"client-active": STORE, "saw": STORE},
+    {"optane-adr": SWITCHES, "optane-eadr": SWITCHES | {"iio_wc": ("off", "on")}},
+)
 
 STAMPS = st.integers(0, 1000) | st.integers(0, MAX_STAMP)
 LENGTHS = st.integers(8, 300)
@@ -70,10 +74,21 @@ def test_overrides_replace_what_the_file_says_and_what_it_varies():
     assert (scenario.workload.keys, scenario.workload.value_bytes, scenario.seed) == (1000, 4096, 7)
     assert [v.label for v in scenario.variants()] == ["optane-adr, ddio on", "optane-adr, ddio off"]
     assert scenario.crash.view == "timed"
-    varied = load_scenario("update-only", ["vary.ddio=[on, off]", "schemes[1]=client-active", "schemes[0]=saw"], known=KNOWN)
+    varied = load_scenario(
+        "update-only", ["vary.ddio=[on, off]", "schemes[1]=client-active", "schemes[0]=saw"], known=KNOWN
+    )
     assert [(v.scheme, v.label) for v in varied.variants()][1:3] == [
         ("saw", "optane-adr, ddio off"),
         ("client-active", "optane-adr, ddio on"),
+    ]
+
+
+def test_any_switch_of_a_platform_may_vary():
+    overrides = ["platform=optane-eadr", "vary.iio_wc=[off, on]", "vary.ddio=off"]
+    scenario = load_scenario("quickstart", overrides, known=KNOWN)
+    assert [(v.label, v.settings) for v in scenario.variants()][:2] == [
+        ("optane-eadr, ddio off, iio_wc off", {"ddio": "off", "iio_wc": "off"}),
+        ("optane-eadr, ddio off, iio_wc on", {"ddio": "off", "iio_wc": "on"}),
     ]
 
 
@@ -127,10 +142,12 @@ def test_words_of_two_writes_are_torn_and_say_whose(one, other, words, data):
 
 
 @given(STAMPS, LENGTHS, st.data())
-def test_one_changed_byte_is_torn(stamp, length, data):
+def test_one_changed_byte_is_noticed(stamp, length, data):
     value = bytearray(encode_value(stamp, length))
     value[data.draw(st.integers(0, length - 1))] ^= data.draw(st.integers(1, 255))
-    assert isinstance(decode_value(bytes(value), length), Torn)
+    decoded = decode_value(bytes(value), length)
+    # A value of a single word has nothing else to be compared with: it may look like another stamp, if rarely.
+    assert isinstance(decoded, Torn) or (length < 16 and decoded != stamp)
 
 
 @given(st.binary(max_size=100))
@@ -143,7 +160,10 @@ def test_no_bytes_are_too_strange(data):
     ("data", "note"),
     [
         (encode_value(7, 256)[:32] + encode_value(2, 256)[32:], "words 0-3 of 7, words 4-31 of 2"),
-        (encode_value(7, 256)[:36] + encode_value(2, 256)[36:], "words 0-3 of 7, word 4 of 7 and of 2, words 5-31 of 2"),
+        (
+            encode_value(7, 256)[:36] + encode_value(2, 256)[36:],
+            "words 0-3 of 7, word 4 of 7 and of 2, words 5-31 of 2",
+        ),
         (encode_value(0, 64)[:24] + bytes(40), "words 0-2 of the loaded value, words 3-7 zeros"),
         (bytes(64), "never written: zeros"),
         (b"x" * 64, "words 0-7 of nobody"),
@@ -156,10 +176,10 @@ def test_torn_values_in_words(data, note):
     assert decode_value(data, 256 if note.startswith("64 of") else None) == Torn(note)
 
 
-def test_a_stamp_needs_eight_bytes_and_fits_into_48_bits():
+def test_a_stamp_needs_eight_bytes_and_fits_into_32_bits():
     with pytest.raises(ValueError, match="at least 8"):
         encode_value(1, 7)
     with pytest.raises(ValueError, match="not -1"):
         encode_value(-1, 8)
     with pytest.raises(ValueError, match="a stamp is a number"):
-        encode_value(1 << 48, 8)
+        encode_value(1 << 32, 8)

@@ -164,6 +164,15 @@ def test_a_busy_pipe_loses_no_picosecond_to_rounding():
     assert ends[-1] == odd.transfer_ps(1_137) == odd.busy_ps == 80_000
 
 
+def test_who_arrives_in_the_fraction_at_which_a_pipe_gets_free_waits_for_its_end():
+    thirds = Pipe(3 * 8 * 10**12)  # one byte takes a third of a picosecond
+    assert thirds.send(0, 4) == (0, 2)
+    assert thirds.send(1, 4) == (2, 3)  # from 4/3 to 8/3, rounded up
+    assert thirds.send(1, 1) == (3, 3)
+    assert thirds.send(7, 1) == (7, 8)
+    assert thirds.busy_ps == 2 + 1 + 0 + 1
+
+
 @given(st.lists(st.tuples(st.integers(0, 2_000), st.integers(0, 300)), max_size=40), st.integers(10**9, 10**12))
 def test_a_pipe_is_exact_arithmetic_rounded_up(drawn, bits_per_s):
     pipe = Pipe(bits_per_s)

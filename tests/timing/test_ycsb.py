@@ -7,14 +7,14 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from rpsim.scenarios.fields import Known, SchemeFacts
+from rpsim.scenarios.known import Known, SchemeFacts
 from rpsim.scenarios.load import scenario_from_data
 from rpsim.scenarios.workload import Planned, objects, plan, planned_updates, schedule_data
 from rpsim.scenarios.ycsb import MIXES, ZipfianKeys, draw_updates, zipf_probabilities
 from rpsim.sim.streams import Streams
 
 STORE = SchemeFacts({"server": False, "client": True}, ("put", "get"), frozenset({"put"}))
-KNOWN = Known({"saw": STORE}, ["optane-adr"])
+KNOWN = Known({"saw": STORE}, {"optane-adr": {"ddio": ("on", "off")}})
 
 
 def workload(**changes):
@@ -47,7 +47,9 @@ def test_drawn_keys_have_the_closed_form(keys, exponent):
 
 def test_another_exponent_is_told_apart():
     generator = ZipfianKeys(200, 0.9, np.random.Generator(np.random.PCG64(1)))
-    by_rank = np.bincount(generator.draw(np.random.Generator(np.random.PCG64(2)), 200_000), minlength=200)[generator.order]
+    by_rank = np.bincount(generator.draw(np.random.Generator(np.random.PCG64(2)), 200_000), minlength=200)[
+        generator.order
+    ]
     expected = 200_000 * zipf_probabilities(200, 0.99)
     assert float(((by_rank - expected) ** 2 / expected).sum()) > 1000
 
@@ -89,10 +91,10 @@ def test_processes_draw_from_streams_of_their_own():
 
 def test_a_known_plan_stays():
     planned = plan(workload(keys=10, operations=8), 2, Streams(1))
-    assert [[(o.f, o.object) for o in operations] for operations in planned] == KNOWN_PLAN
-
-
-KNOWN_PLAN = []
+    assert [[(o.f, o.object) for o in operations] for operations in planned] == [
+        [("put", "k7"), ("get", "k8"), ("put", "k7"), ("get", "k8")],
+        [("get", "k8"), ("get", "k9"), ("get", "k6"), ("get", "k9")],
+    ]
 
 
 def test_the_most_popular_key_is_the_same_for_all_processes():

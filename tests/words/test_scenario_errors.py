@@ -11,14 +11,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rpsim.scenarios.fields import Known, SchemeFacts
+from rpsim.scenarios.known import Known, SchemeFacts
 from rpsim.scenarios.load import load_scenario, scenario_from_data, validate
 from rpsim.sim.errors import InputError
 from rpsim.sim.yaml_source import parse_yaml, read_yaml
 
 STORE = SchemeFacts({"server": False, "client": True}, ("put", "get"), frozenset({"put"}))
 STACK = SchemeFacts({"server": False, "client": True}, ("push", "pop"), frozenset({"push", "pop"}))
-KNOWN = Known({"client-active": STORE, "saw": STORE, "treiber": STACK}, ["optane-adr", "optane-eadr"])
+SWITCHES = {"ddio": ("on", "off")}
+KNOWN = Known(
+    {"client-active": STORE, "saw": STORE, "treiber": STACK},
+    {"optane-adr": SWITCHES, "optane-eadr": SWITCHES | {"iio_wc": ("off", "on")}},
+)
 
 GOOD = """\
 scenario: mine
@@ -199,6 +203,8 @@ def test_all_mistakes_of_a_file_are_said_at_once_in_its_order():
         ("active, saw]", "active, client-active]", "5: schemes: found 'client-active' twice, expected each name once"),
         ("active, saw]", "active, treiber]", "6: workload.kind: found 'ycsb' for treiber (operations: push, pop), expected schemes with put and get"),
         ("title: Two stores", "title: Two stores\nddio: on", "4: vary.ddio: found both ddio and vary.ddio, expected one of them"),
+        ("ddio: [on, off]", "iio_wc: on", "3: vary.iio_wc: found a switch that optane-adr does not have, expected one that it has"),
+        ("ddio: [on, off]", "ddoi: on", "3: vary.ddoi: found 'ddoi', expected something that may vary: platform, ddio, iio_wc; did you mean 'ddio'?"),
         ("scenario: mine", "scenario: ../../mine", "1: scenario: found '../../mine', expected a name of letters, digits, '-', '_' and '.'"),
         ("title: Two stores", "title: Two stores\ntitle: Three", "3: title: found the key 'title' a second time, expected each key once (it is first given in line 2)"),
     ],
@@ -210,9 +216,9 @@ def test_one_mistake(old, new, expected):
 def test_an_expectation_by_variant_names_what_varies():
     assert changed(("no_lost_ack: holds", "durable: {optane-adrr: violated, 'ddio onn': holds}")) == [
         "mine.yaml:9: expect.saw.durable.optane-adrr: found 'optane-adrr', expected a platform, a switch, or several "
-        "with ', ': optane-adr, optane-eadr, ddio on, ddio off; did you mean 'optane-adr'?",
+        "with ', ': optane-adr, optane-eadr, ddio on, ddio off, iio_wc off, iio_wc on; did you mean 'optane-adr'?",
         "mine.yaml:9: expect.saw.durable.ddio onn: found 'ddio onn', expected a platform, a switch, or several with "
-        "', ': optane-adr, optane-eadr, ddio on, ddio off; did you mean 'ddio on'?",
+        "', ': optane-adr, optane-eadr, ddio on, ddio off, iio_wc off, iio_wc on; did you mean 'ddio on'?",
     ]
 
 

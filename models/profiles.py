@@ -1,0 +1,132 @@
+"""Platform profiles as files: which there are, what they extend, which settings they declare."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any
+
+from ..sim.errors import InputError, Mistake, nearest
+from ..sim.yaml_source import Source, describe, read_yaml
+from .profile_reader import Group, Leaf, group, merge
+
+FOLDER = FilePath(__file__).parent / "platforms"
+
+_HEAD = ("platform", "title", "description", "extends", "settings")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A switch of a profile: the parameter it sets and the values it has."""
+
+    name: str
+    sets: str
+    values: tuple[str, ...]
+    default: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A file and those it extends, put over each other, not yet checked."""
+
+    source: Source
+    name: str
+    title: str
+    description: str
+    settings: Mapping[str, Leaf]
+    tree: Group
+
+    def declared(self, mistakes: list[Mistake]) -> dict[str, Setting]:
+        """The settings by name; what is wrong with them goes to ``mistakes``."""
+        settings: dict[str, Setting] = {}
+        for name, leaf in self.settings.items():
+            data = leaf.data if isinstance(leaf.data, dict) else {}
+            sets, values, default, source = (data.get(key) for key in ("sets", "values", "default", "source"))
+            words = tuple(_word(value) for value in values) if isinstance(values, list) else ()
+            if not isinstance(sets, str) or not words or _word(default) not in words or not isinstance(source, str):
+                expected = "{sets: group.key, values: [two, or more], default: one of them, source: text}"
+                mistakes.append(leaf.mistake(describe(leaf.data), expected))
+            else:
+                settings[name] = Setting(name, sets, words, _word(default), source)
+        return settings
+
+    def put(self, setting: Setting, value: str, mistakes: list[Mistake]) -> None:
+        """Put the setting's value where it belongs in the tree, with the setting's own source."""
+        leaf = self.settings[setting.name]
+        *groups, key = setting.sets.split(".")
+        at: Group | Leaf | None = self.tree
+        for name in groups:
+            at = at.parts.get(name) if isinstance(at, Group) else None
+        if not isinstance(at, Group):
+            mistakes.append(leaf.mistake(f"'{setting.sets}'", "the path of a parameter, as in llc.ddio", "sets"))
+            return
+        data = {"value": int(value) if value.isdigit() else value, "source": setting.source}
+        at.parts[key] = Leaf(data, leaf.origin, (*groups, key), written=leaf.path)
+
+
+def profile_names() -> list[str]:
+    """The shipped profiles."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def read_profile(name: str) -> Profile:
+    """A shipped profile by name, or the file at a path, and what it extends. Raises InputError."""
+    return _read(name, None, ())
+
+
+def _read(name: str, extended_by: _Asked | None, chain: tuple[str, ...]) -> Profile:
+    path = _find(name, extended_by)
+    place = os.path.abspath(path)  # unlike resolve() it does not mind what is no path; read_yaml tells
+    if place in chain and extended_by is not None:
+        raise InputError(extended_by.mistake(f"'{name}', which extends this file", "a profile that ends"))
+    source = read_yaml(path)
+    data = source.mapping("a map with platform, title and the hardware's groups")
+    mistakes = [
+        Mistake(describe(data.get(key)), what, source.file, source.line((key,)), key)
+        for key, what in (("platform", "the profile's name"), ("title", "what it is, in one line"))
+        if not isinstance(data.get(key), str)
+    ]
+    description, settings = data.get("description", ""), data.get("settings", {})
+    if not isinstance(settings, dict):
+        expected = "a map of settings, as in {ddio: {sets: llc.ddio, ...}}"
+        mistakes.append(Mistake(describe(settings), expected, source.file, source.line(("settings",)), "settings"))
+    if mistakes:
+        raise InputError(mistakes)
+    own_settings = {key: Leaf(value, source, ("settings", key)) for key, value in settings.items()}
+    tree = group({key: value for key, value in data.items() if key not in _HEAD}, source)
+    if "extends" in data:
+        base = _read(str(data["extends"]), _Asked(source, path), (*chain, place))
+        tree = merge(base.tree, tree)
+        own_settings = dict(base.settings) | own_settings
+    return Profile(source, data["platform"], data["title"], " ".join(str(description).split()), own_settings, tree)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The file whose ``extends`` asks for another."""
+
+    source: Source
+    path: FilePath
+
+    def mistake(self, found: str, expected: str, close: str | None = None) -> Mistake:
+        return Mistake(found, expected, self.source.file, self.source.line(("extends",)), "extends", close)
+
+
+def _find(name: str, extended_by: _Asked | None) -> FilePath:
+    if name.endswith((".yaml", ".yml")) or "/" in name:
+        return extended_by.path.parent / name if extended_by else FilePath(name)
+    names = profile_names()
+    if name in names:
+        return FOLDER / f"{name}.yaml"
+    found, expected = f"the unknown platform '{name}'", f"one of {', '.join(names)}, or the path of a YAML file"
+    close = nearest(name, names)
+    if extended_by:
+        raise InputError(extended_by.mistake(found, expected, close))
+    raise InputError(Mistake(found, expected, nearest=close))
+
+
+def _word(value: Any) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)

@@ -1,0 +1,278 @@
+"""The command line: what it answers to, what it leaves behind, and with which status it ends."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import rpsim.app.crash
+import rpsim.app.run
+import rpsim.scenarios.load
+from rpsim.app.main import main
+
+from ..words import fakes
+
+HEAVY = {"numpy", "simpy", "networkx", "plotly", "pydantic", "yaml", "tqdm", "multiprocessing"}
+SMALL = ["--set", "workload.operations=40", "--set", "workload.keys=5"]
+
+
+@pytest.fixture
+def quickstart(monkeypatch, tmp_path):
+    """The commands on hand-made outcomes instead of an engine; runs in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    world = SimpleNamespace(scenario=fakes.scenario(), claims={}, failure=None)
+
+    def perform_all(jobs, workers, description):
+        if world.failure:
+            raise world.failure
+        return fakes.outcomes(crash=jobs[0].crash)
+
+    monkeypatch.setattr(rpsim.scenarios.load, "load_scenario", lambda name, overrides, seed: world.scenario)
+    monkeypatch.setattr(rpsim.app.run, "perform_all", perform_all)
+    both = {name: SimpleNamespace(claims=world.claims) for name in ("client-active", "saw")}
+    monkeypatch.setattr(rpsim.app.crash, "schemes", lambda: both)
+    return world
+
+
+def results(folder: Path = Path("results")) -> Path:
+    (only,) = folder.iterdir()
+    return only
+
+
+def test_help_is_instant_and_loads_nothing_heavy():
+    code = "import sys; from rpsim.app.main import main\ntry: main(['--help'])\nexcept SystemExit: print(*sys.modules)"
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        times.append(time.perf_counter() - began)
+    assert "Exit status" in ended.stdout
+    assert not HEAVY & {name.partition(".")[0] for name in ended.stdout.splitlines()[-1].split()}
+    assert min(times) < 0.3
+
+
+def test_version_and_bare_call(capsys):
+    assert main(["--version"]) == 0
+    assert re.fullmatch(r"rpsim \d+\.\d+\S*\n", capsys.readouterr().out)
+    assert main([]) == 0
+    assert "COMMAND" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["crahs"], "rpsim: found 'crahs', expected a command: run, crash, replay, list; did you mean 'crash'?"),
+        (["run"], "rpsim: rpsim run: found no SCENARIO, expected a path to a scenario file, or"),
+        (["run", "quickstart", "--sed", "5"], "did you mean '--seed'?"),
+        (["run", "quickstart", "--seed"], "rpsim: --seed: found nothing, expected a value"),
+        (["run", "quickstart", "--seed", "x"], "rpsim: --seed: found 'x', expected a whole number, at least 0"),
+        (["run", "quickstart", "--jobs", "0"], "rpsim: --jobs: found '0', expected a whole number, at least 1"),
+        (["run", "quickstart", "--set", "seed"], "rpsim: --set: found 'seed', expected FIELD=VALUE"),
+        (["run", "quickstart", "again"], "rpsim: found 'again', expected nothing more"),
+        (["run", "quikstart"], "quikstart: found no such scenario, expected"),
+        (["run", "quickstart", "--set", "workload.kees=5"], "did you mean 'keys'?"),
+        (["list", "scheme"], "rpsim: found 'scheme', expected a kind: schemes, platforms, scenarios; did you mean"),
+        (["replay", "case-1.json"], "case-1.json: found no such file, expected a case-N.json"),
+        (["--verson"], "did you mean '--version'?"),
+    ],
+)
+def test_wrong_input_is_one_line_status_2_and_nothing_written(arguments, message, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert message in said.err and said.err.count("\n") == 1
+    assert said.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_the_place_of_the_results_folder(quickstart, capsys, tmp_path):
+    Path("taken").write_text("")
+    assert main(["run", "quickstart", "--out", "taken/below"]) == 2
+    assert "--out: found the file" in capsys.readouterr().err
+
+
+def test_run_prints_writes_and_says_where(quickstart, capsys):
+    assert main(["run", "quickstart"]) == 0
+    said = capsys.readouterr()
+    folder = results()
+    assert re.fullmatch(r"quickstart-[0-9a-f]{8}", folder.name)
+    assert said.out.splitlines()[-1] == f"results: {folder.as_posix()}"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "manifest.json", "operations.csv", "report.html", "summary.json",
+    ]  # fmt: skip
+    with (folder / "operations.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 8 and rows[0]["latency_ns"] == "2010.000" and rows[0]["platform"] == "optane-adr, ddio on"
+
+
+def test_json_is_one_document_and_nothing_else(quickstart, capsys):
+    assert main(["run", "quickstart", "--json", "--no-report"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    scheme = document["schemes"][0]
+    assert {"scheme", "platform", "operations", "throughput_ops_per_s", "latency_ns"} <= scheme.keys()
+    assert scheme["latency_ns"]["put"].keys() == {"p50", "p99", "p999", "mean"}
+    assert not (Path(document["results"]) / "report.html").exists()
+
+
+def test_crash_json_has_the_fields_that_scripts_lean_on(quickstart, capsys):
+    assert main(["crash", "quickstart", "--json", "--no-report"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["schemes"]) == 8
+    for scheme in document["schemes"]:
+        assert {
+            "scheme", "platform", "view", "states", "recoveries_run", "verdicts_computed", "exhaustive",
+            "states_per_second", "verdicts", "counterexamples", "throughput_ops_per_s", "latency_ns",
+        } <= scheme.keys()  # fmt: skip
+        for example in scheme["counterexamples"]:
+            assert {"condition", "instant_ps", "operations", "lines_lost", "case"} <= example.keys()
+            assert Path(example["case"]).is_file(), "a path that rpsim replay takes"
+
+
+def test_the_manifest_knows_of_wall_time_and_the_summary_does_not(quickstart, capsys):
+    main(["crash", "quickstart", "--no-report"])
+    manifest, summary = (json.loads((results() / f"{name}.json").read_text()) for name in ("manifest", "summary"))
+    assert {"rpsim_version", "git_revision", "scenario", "seed", "platforms", "wall_time_s"} <= manifest.keys()
+    assert manifest["states_per_second"][0]["states_per_second"] == 19462.0
+    assert not re.search('second"|seconds|wall|time_s', json.dumps(summary).replace("ops_per_s", ""))
+    assert "states_per_second" not in json.dumps(summary)
+
+
+def test_the_same_run_twice_gives_the_same_bytes_wherever_it_goes(quickstart, capsys):
+    for out in ("a", "b", "b"):
+        assert main(["crash", "quickstart", "--out", out]) == 0
+    one, two = results(Path("a")), results(Path("b"))
+    assert one.name == two.name
+    for name in ("summary.json", "operations.csv", "report.html", "case-1.json"):
+        assert (one / name).read_bytes() == (two / name).read_bytes()
+
+
+def test_another_seed_goes_into_another_folder(quickstart, capsys):
+    main(["run", "quickstart", "--no-report"])
+    quickstart.scenario.seed = 2
+    main(["run", "quickstart", "--no-report"])
+    assert len(list(Path("results").iterdir())) == 2
+
+
+def test_a_run_does_not_replace_the_cases_of_an_exploration(quickstart, capsys):
+    main(["crash", "quickstart", "--no-report"])
+    cases = results()
+    main(["run", "quickstart", "--no-report"])
+    assert (cases / "case-1.json").exists()
+
+
+def test_status_is_1_when_a_verdict_is_not_what_the_scenario_expects(quickstart, capsys):
+    quickstart.scenario.expect = {"saw": {"durable": "holds"}, "client-active": {"no_lost_ack": "violated"}}
+    assert main(["crash", "quickstart", "--no-report"]) == 1
+    said = capsys.readouterr().out
+    assert "! saw on optane-adr, ddio on: durable violated, but the scenario expects holds" in said
+    assert results().exists(), "a finding is a result"
+
+
+def test_status_is_1_when_a_claim_falls_and_the_scenario_is_silent(quickstart, capsys):
+    quickstart.claims["durable"] = "always"
+    assert main(["crash", "quickstart", "--no-report"]) == 1
+    assert "but the scheme claims holds" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("failure", "status"), [(KeyboardInterrupt(), 130), (RuntimeError("bug"), 70)])
+def test_what_ends_early_writes_nothing(quickstart, capsys, failure, status):
+    quickstart.failure = failure
+    assert main(["crash", "quickstart"]) == status
+    assert not Path("results").exists()
+
+
+def test_a_failure_while_writing_leaves_the_old_results(quickstart, capsys, monkeypatch):
+    main(["run", "quickstart", "--no-report"])
+    before = (results() / "manifest.json").read_bytes()
+    monkeypatch.setattr(rpsim.app.run, "manifest", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert main(["run", "quickstart", "--no-report"]) == 130
+    assert (results() / "manifest.json").read_bytes() == before
+
+
+def test_the_report_is_one_file_that_asks_nobody(quickstart, capsys):
+    main(["crash", "quickstart"])
+    page = (results() / "report.html").read_text()
+    assert "Move the power failure" in page and "{{" not in page.split("<script>")[0]
+    sources = re.findall(r"<(?:script|link|img|iframe)\s[^>]*?(?:src|href)=[\"']([^\"']+)", page)
+    assert sources == ["data:,"], "all that it needs is inside"
+    assert page.count("Plotly.newPlot(") >= 1
+    assert "</script" not in re.search(r"const SLIDERS = (.*?);\n", page, re.DOTALL)[1]
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    command = f"{sys.executable} -m rpsim list scenarios | true"
+    ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert ended.stderr == ""
+
+
+def rpsim_(*arguments: str, **more) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rpsim", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **more)
+
+
+@pytest.mark.parametrize("kind", ["schemes", "platforms", "scenarios"])
+def test_list(kind, capsys):
+    assert main(["list", kind]) == 0
+    printed = capsys.readouterr().out
+    assert main(["list", kind, "--json"]) == 0
+    for row in json.loads(capsys.readouterr().out)[kind]:
+        assert row["name"] in printed and row["title"]
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_the_whole_way_with_any_number_of_jobs(tmp_path):
+    for jobs in ("1", "2"):
+        ended = rpsim_("crash", "quickstart", *SMALL, "--jobs", jobs, "--out", jobs, cwd=tmp_path)
+        assert ended.returncode in (0, 1), ended.stderr
+        assert ended.stderr == "", "no progress bar where there is no terminal"
+    one, two = results(tmp_path / "1"), results(tmp_path / "2")
+    for name in sorted(path.name for path in one.iterdir() if path.name != "manifest.json"):
+        assert (one / name).read_bytes() == (two / name).read_bytes(), name
+    case = next(path for path in sorted(one.iterdir()) if path.name.startswith("case-"))
+    again = rpsim_("replay", str(case))
+    assert "VIOLATED" in again.stdout and "power failure" in again.stdout
+
+
+def test_wrong_cases_are_wrong_input(tmp_path):
+    for number, content in enumerate([b"", b"[]", b"{}", b"\x00\xff\x00", b'{"scenario": 1}']):
+        path = tmp_path / f"case-{number}.json"
+        path.write_bytes(content)
+        ended = rpsim_("replay", str(path))
+        assert ended.returncode == 2 and path.name in ended.stderr and "Traceback" not in ended.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_leaves_nothing_behind(tmp_path, number, status):
+    command = [
+        sys.executable,
+        "-m",
+        "rpsim",
+        "crash",
+        "quickstart",
+        "--set",
+        "workload.operations=200000",
+        "--jobs",
+        "2",
+    ]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    time.sleep(2.5)
+    process.send_signal(number)
+    said = process.communicate(timeout=30)[1]
+    assert process.returncode == status
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ProcessLookupError):  # the session's group is empty: the workers have ended too
+        for _ in range(50):
+            os.killpg(process.pid, 0)
+            time.sleep(0.1)

@@ -1,0 +1,213 @@
+"""The crash explorer: walks a run's crash instants in order and judges what may have survived at each.
+
+Between two instants neither the lines' possible contents nor the history changes. At each instant only those objects are
+looked at again whose lines or whose history changed; only images that were never met are recovered; a verdict is
+computed again only when the object's history has changed. Equal images share a recovery, never a verdict.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..models.views import Content, Cut, LineKey
+from ..protocols.guarantees import Condition, Verdict
+from ..scenarios.history import History, Operation, Value
+from ..scenarios.results import RunResult
+from .oracle import CONDITIONS, RegisterHistory
+from .outcomes import Outcome, Outcomes
+from .restart import Restart
+
+IMAGES_PER_STATE = 4096
+"""After how many images an object's state at one instant is given up as not exhausted."""
+
+_OVER = (
+    "all instants of this schedule and all images of the lines that recovery and reads look at; "
+    "writes of different channels to one line in this schedule's order, at most one torn write a line"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A crash state that violates a condition."""
+
+    condition: Condition
+    instant_ps: int
+    object: Hashable
+    outcome: Outcome
+    explanation: str
+
+
+@dataclass
+class Exploration:
+    """What a walk over the crash instants found; ``first`` is the earliest violation of each condition."""
+
+    instants: int = 0
+    states: int = 0
+    verdicts_computed: int = 0
+    recoveries_run: int = 0
+    exhaustive: bool = True
+    over: str = _OVER
+    violating_states: dict[Condition, int] = field(default_factory=dict)
+    first: dict[Condition, Violation] = field(default_factory=dict)
+    timed: bool = False
+
+    def verdict(self, condition: Condition) -> Verdict:
+        """A timed view never carries a "holds": it is one timing among many."""
+        if condition in self.first:
+            return Verdict.VIOLATED
+        return Verdict.HOLDS if self.exhaustive and not self.timed else Verdict.UNDECIDED
+
+
+class _Object:
+    """One object during the walk: its history so far, and its outcomes while its lines stay as they are."""
+
+    def __init__(self, name: Hashable, history: History, outcomes: Outcomes) -> None:
+        self.register = RegisterHistory(name, history.updates)
+        self.outcomes = outcomes
+        self.found: list[Outcome] = []
+        self.more: Iterator[Outcome] = iter(())
+        self.values: dict[Value, frozenset[Condition]] = {}
+        self.version = -1
+
+    def images(self) -> Iterator[Outcome]:
+        """The outcomes at the instant that ``look`` was called for, those met before first."""
+        yield from self.found
+        for outcome in self.more:
+            self.found.append(outcome)
+            yield outcome
+
+    def look(self, at_ps: int) -> None:
+        """The lines have changed: forget the images, not the recoveries."""
+        self.found, self.more = [], self.outcomes.at(at_ps)
+
+
+class Explorer:
+    """Explores one run; ``only`` limits it to some objects, ``conditions`` to what is asked for."""
+
+    def __init__(
+        self,
+        result: RunResult,
+        *,
+        timed: bool = False,
+        conditions: Iterable[Condition] = tuple(CONDITIONS),
+        only: Iterable[Hashable] | None = None,
+    ) -> None:
+        self.result = result
+        self.restart = Restart(result)
+        self.views = self.restart.views()
+        self._timed = timed
+        self._conditions = frozenset(conditions)
+        names = result.initial if only is None else only
+        self._objects = {name: _Object(name, result.history, self.outcomes(name)) for name in names}
+        self._watchers: dict[LineKey, set[Hashable]] = defaultdict(set)
+
+    def outcomes(self, name: Hashable) -> Outcomes:
+        """The outcomes of an object in the view that is explored."""
+        contents = self._timed_contents if self._timed else self.views.contents
+        return Outcomes(name, self.restart, contents, self.views.pieces.__contains__)
+
+    def _timed_contents(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content]:
+        yield self.views.timed(key, at_ps)
+
+    def instants(self) -> list[tuple[int, list[LineKey], list[tuple[str, Operation]]]]:
+        """Every instant at which something changes: which lines may, and what clients saw."""
+        changed: dict[int, list[LineKey]] = defaultdict(list)
+        events: dict[int, list[tuple[str, Operation]]] = defaultdict(list)
+        for at_ps, key in self.views.timed_changes() if self._timed else self.views.changes():
+            changed[at_ps].append(key)
+        for at_ps, kind, operation in self.result.history.events():
+            if operation.object in self._objects:
+                events[at_ps].append((kind, operation))
+        return [(at_ps, changed[at_ps], events[at_ps]) for at_ps in sorted({0} | changed.keys() | events.keys())]
+
+    def walk(
+        self,
+        *,
+        until: Callable[[Exploration], bool] | None = None,
+        budget: int | None = None,
+        sample: int | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> Exploration:
+        """Judge every crash state, in the order of time.
+
+        ``until`` ends the walk early; ``budget`` ends it after that many states, ``sample`` looks at that many
+        instants only (drawn from the run's seed): both leave what is not violated undecided.
+        """
+        found = Exploration(timed=self._timed, violating_states=dict.fromkeys(sorted(self._conditions), 0))
+        instants = self.instants()
+        looked_at = self._sampled(len(instants), sample, found)
+        dirty: set[Hashable] = set(self._objects)  # objects to judge
+        moved: set[Hashable] = set(self._objects)  # objects whose lines have changed
+        for turn, (at_ps, lines, events) in enumerate(instants):
+            for kind, operation in events:
+                register = self._objects[operation.object].register
+                if kind == "invoke":
+                    register.invoke(operation)
+                else:
+                    register.complete(operation)
+                dirty.add(operation.object)
+            for line in lines:
+                moved |= self._watchers.get(line, set())
+            dirty |= moved
+            if turn not in looked_at:
+                continue
+            found.instants += 1
+            for name in sorted(dirty, key=str):
+                self._judge(name, at_ps, found, name in moved)
+            dirty.clear()
+            moved.clear()
+            found.recoveries_run = self.restart.runs
+            if until is not None and until(found):
+                found.exhaustive = False
+                break
+            if budget is not None and found.states >= budget:
+                found.exhaustive = found.exhaustive and turn + 1 == len(instants)
+                found.over = f"the first {found.states} states of {turn + 1} of {len(instants)} instants"
+                break
+            if progress is not None:
+                progress((turn + 1) / len(instants))
+        return found
+
+    def _sampled(self, count: int, sample: int | None, found: Exploration) -> range | frozenset[int]:
+        if sample is None or sample >= count:
+            return range(count)
+        found.exhaustive = False
+        found.over = f"a sample of {sample} of {count} instants"
+        chosen = np.random.default_rng([self.result.seed, count]).choice(count, sample, replace=False)
+        return frozenset(int(turn) for turn in chosen)
+
+    def _judge(self, name: Hashable, at_ps: int, found: Exploration, moved: bool) -> None:
+        one = self._objects[name]
+        if moved:
+            one.look(at_ps)
+        elif one.version == one.register.version:
+            return
+        if one.version != one.register.version:
+            one.values.clear()
+            one.version = one.register.version
+        violated: set[Condition] = set()
+        for turn, outcome in enumerate(one.images()):
+            found.states += 1
+            verdict = one.values.get(outcome.value)
+            if verdict is None:
+                found.verdicts_computed += 1
+                verdict = one.values[outcome.value] = one.register.judge(outcome.value) & self._conditions
+            for condition in verdict:
+                found.violating_states[condition] += 1
+                if condition not in found.first:
+                    why = one.register.explain(outcome.value, condition)
+                    found.first[condition] = Violation(condition, at_ps, name, outcome, why)
+            violated |= verdict
+            if violated == self._conditions:
+                break  # nothing more to learn of this state
+            if turn >= IMAGES_PER_STATE:
+                found.exhaustive = False
+                found.over = f"{IMAGES_PER_STATE} images at most of an object at an instant"
+                break
+        for line in one.outcomes.looked_at:
+            self._watchers[line].add(name)
+
