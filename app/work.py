@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..sim.errors import InputError, Mistake
+from .text import WIDTH
 
 if TYPE_CHECKING:
     from ..scenarios.results import RunResult
@@ -111,7 +112,7 @@ def perform_all(jobs: Sequence[Job], workers: int, description: str) -> list[Out
 
     shares = [0.0] * len(jobs)
     form = "{desc} {percentage:3.0f}%|{bar}| {elapsed}"
-    with tqdm(total=len(jobs), desc=description, disable=None, leave=False, bar_format=form) as bar:
+    with tqdm(total=len(jobs), desc=description, disable=None, leave=False, ncols=WIDTH, bar_format=form) as bar:
 
         def advance(index: int, done: float) -> None:
             if done > shares[index]:

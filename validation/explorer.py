@@ -202,8 +202,8 @@ class Explorer:
                     why = one.register.explain(outcome.value, condition)
                     found.first[condition] = Violation(condition, at_ps, name, outcome, why)
             violated |= verdict
-            if violated == self._conditions:
-                break  # nothing more to learn of this state
+            if turn > 0 and self._conditions <= violated | found.first.keys():
+                break  # this state cannot change a verdict any more
             if turn >= IMAGES_PER_STATE:
                 found.exhaustive = False
                 found.over = f"{IMAGES_PER_STATE} images at most of an object at an instant"
