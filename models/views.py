@@ -83,6 +83,26 @@ class _Option:
     span: tuple[int, int] | None = None
 
 
+class _Remembered:
+    """An iterator's items, made once and as far as anybody has asked."""
+
+    def __init__(self, epoch: int, items: Iterator[Content]) -> None:
+        self.epoch = epoch
+        self._made: list[Content] = []
+        self._rest = items
+
+    def __iter__(self) -> Iterator[Content]:
+        turn = 0
+        while True:
+            if turn == len(self._made):
+                following = next(self._rest, None)
+                if following is None:
+                    return
+                self._made.append(following)
+            yield self._made[turn]
+            turn += 1
+
+
 class Views:
     """Both views over one trace; ``domains`` are those of the devices that lose power, ``initial`` their first lines."""
 
@@ -98,6 +118,8 @@ class Views:
         self._trace = trace
         self._initial = initial
         self._whole_lines = whole_lines
+        self._changes: dict[LineKey, list[int]] = {}
+        self._known: dict[LineKey, _Remembered] = {}
         self.pieces: dict[LineKey, list[Piece]] = {}
         for chunk in trace.chunks:
             domain = domains.get(chunk.device, Domain.NONE)
@@ -191,11 +213,35 @@ class Views:
             forced = max(forced, Stage.QUEUED if len(chunk.flushed_ps) == len(touched) else forced)
         return set(PLACES[chunk.path][forced:])
 
+    def newest(self, key: LineKey, at_ps: int) -> bytes:
+        """What the line holds if everything that was on its way has made it."""
+        content = bytearray(self._initial(key))
+        for piece in self.pieces.get(key, ()):
+            if piece.enters_ps <= at_ps:
+                piece.apply(content)
+        return bytes(content)
+
     def contents(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content]:
         """All that the line may hold at a power failure at ``at_ps``, each once.
 
         First what survives if nothing unforced moved, then if everything did, then the rest, torn ones last.
         """
+        pieces = self.pieces.get(key)
+        if pieces is None:
+            yield Content(self._initial(key), cut, ())
+        elif cut or any(piece.tied for piece in pieces):
+            yield from self._contents(key, at_ps, cut)
+        else:  # untied lines change at few instants: remember what they may hold from one to the next
+            changes = self._changes.get(key)
+            if changes is None:
+                changes = self._changes[key] = sorted({p.enters_ps for p in pieces} | {p.must_ps for p in pieces})
+            epoch = bisect_right(changes, at_ps)
+            known = self._known.get(key)
+            if known is None or known.epoch != epoch:
+                known = self._known[key] = _Remembered(epoch, self._contents(key, at_ps, cut))
+            yield from known
+
+    def _contents(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content]:
         pieces = [piece for piece in self.pieces.get(key, ()) if piece.enters_ps <= at_ps]
         undecided: dict[int, list[Piece]] = {}
         for piece in pieces:

@@ -8,8 +8,9 @@ large enough, and its hash salted, so that the keys that it is loaded with fit; 
 
 from __future__ import annotations
 
+import functools
 import zlib
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,21 +56,14 @@ class HashIndex:
     def __init__(self, device: MemoryDevice, keys: Sequence[bytes]) -> None:
         """Format a table for ``keys``. Raises MemoryError when no salt gives every key a free entry."""
         self.slots = max(16, 1 << (8 * len(keys) - 1).bit_length())
-        for self.salt in range(_SALTS):
-            placed = self._place(keys)
-            if placed is not None:
-                break
-        else:
-            raise MemoryError(f"index: no salt of {_SALTS} puts {len(keys)} keys within {NEIGHBOURHOOD} of home")
-        self._placed = placed
+        self.salt, self._placed = _format(tuple(keys), self.slots)
         self._device = device
-        length = (self.slots + NEIGHBOURHOOD - 1) * ENTRY_BYTES
-        self.address = device.allocate(length, "index", item_bytes=ENTRY_BYTES)
-        self.length = length
+        self.length = (self.slots + NEIGHBOURHOOD - 1) * ENTRY_BYTES
+        self.address = device.allocate(self.length, "index", item_bytes=ENTRY_BYTES)
 
     def home(self, key: bytes) -> int:
         """The slot that a key's neighbourhood begins at."""
-        return zlib.crc32(key, self.salt) % self.slots
+        return _home(key, self.salt, self.slots)
 
     def slots_of(self, key: bytes) -> range:
         """Where the key may lie."""
@@ -88,15 +82,6 @@ class HashIndex:
         for slot, key in self._placed.items():
             packed = Entry.pack(key=key, location=entries[key].pack())
             self._device.space.poke(self.address_of(slot) - self._device.base, packed)
-
-    def _place(self, keys: Iterable[bytes]) -> dict[int, bytes] | None:
-        slots: dict[int, bytes] = {}
-        for key in keys:
-            free = next((slot for slot in self.slots_of(key) if slot not in slots), None)
-            if free is None:
-                return None
-            slots[free] = key
-        return slots
 
     @staticmethod
     def find(key: bytes, neighbourhood: bytes) -> tuple[int, Location] | None:
@@ -131,3 +116,23 @@ class HashIndex:
             if not Entry.unpack(content[turn * ENTRY_BYTES : (turn + 1) * ENTRY_BYTES]).location:
                 return turn
         raise MemoryError("index: the neighbourhood of a new key is full")
+
+
+def _home(key: bytes, salt: int, slots: int) -> int:
+    return zlib.crc32(key, salt) % slots
+
+
+@functools.lru_cache(maxsize=8)
+def _format(keys: tuple[bytes, ...], slots: int) -> tuple[int, Mapping[int, bytes]]:
+    """The first salt that gives every key an entry of its own, and who has which (remembered: recovery asks again)."""
+    for salt in range(_SALTS):
+        placed: dict[int, bytes] = {}
+        for key in keys:
+            home = _home(key, salt, slots)
+            free = next((slot for slot in range(home, home + NEIGHBOURHOOD) if slot not in placed), None)
+            if free is None:
+                break
+            placed[free] = key
+        else:
+            return salt, placed
+    raise MemoryError(f"index: no salt of {_SALTS} puts {len(keys)} keys within {NEIGHBOURHOOD} of home")

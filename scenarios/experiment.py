@@ -156,4 +156,3 @@ def _typical_hops(operations: list[Operation], spans: Mapping[int, Span]) -> lis
     if operation.return_ps is not None and operation.return_ps > start_ps:
         hops.append(Hop("CPU of client", start_ps, operation.return_ps))
     return hops
-

@@ -37,6 +37,9 @@ class InputError(Exception):
         self.mistakes = [mistakes] if isinstance(mistakes, Mistake) else list(mistakes)
         super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
 
+    def __reduce__(self) -> tuple[type[InputError], tuple[list[Mistake]]]:
+        return InputError, (self.mistakes,)  # it travels from worker processes
+
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that ``name`` is most likely a misspelling of, or None."""

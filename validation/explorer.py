@@ -39,11 +39,17 @@ class Violation:
     object: Hashable
     outcome: Outcome
     explanation: str
+    acknowledged: bool
+    """An update of the history had returned (and not just what was loaded before it)."""
 
 
 @dataclass
 class Exploration:
-    """What a walk over the crash instants found; ``first`` is the earliest violation of each condition."""
+    """What a walk over the crash instants found.
+
+    ``first`` is the earliest violation of each condition: of those after an update of the object had returned, if
+    there are any (they tell more than the loss of what was loaded), else of all.
+    """
 
     instants: int = 0
     states: int = 0
@@ -54,6 +60,11 @@ class Exploration:
     violating_states: dict[Condition, int] = field(default_factory=dict)
     first: dict[Condition, Violation] = field(default_factory=dict)
     timed: bool = False
+
+    def loses(self, condition: Condition, *, acknowledged: bool) -> bool:
+        """Whether a violation is known; if ``acknowledged``, one after an update had returned."""
+        violation = self.first.get(condition)
+        return violation is not None and violation.acknowledged >= acknowledged
 
     def verdict(self, condition: Condition) -> Verdict:
         """A timed view never carries a "holds": it is one timing among many."""
@@ -72,6 +83,8 @@ class _Object:
         self.more: Iterator[Outcome] = iter(())
         self.values: dict[Value, frozenset[Condition]] = {}
         self.version = -1
+        self.watched = 0
+        self.acknowledged = False
 
     def images(self) -> Iterator[Outcome]:
         """The outcomes at the instant that ``look`` was called for, those met before first."""
@@ -144,11 +157,12 @@ class Explorer:
         moved: set[Hashable] = set(self._objects)  # objects whose lines have changed
         for turn, (at_ps, lines, events) in enumerate(instants):
             for kind, operation in events:
-                register = self._objects[operation.object].register
+                one = self._objects[operation.object]
                 if kind == "invoke":
-                    register.invoke(operation)
+                    one.register.invoke(operation)
                 else:
-                    register.complete(operation)
+                    one.register.complete(operation)
+                    one.acknowledged |= kind == "ok" and operation.f in self.result.history.updates
                 dirty.add(operation.object)
             for line in lines:
                 moved |= self._watchers.get(line, set())
@@ -198,9 +212,9 @@ class Explorer:
                 verdict = one.values[outcome.value] = one.register.judge(outcome.value) & self._conditions
             for condition in verdict:
                 found.violating_states[condition] += 1
-                if condition not in found.first:
+                if not found.loses(condition, acknowledged=one.acknowledged):
                     why = one.register.explain(outcome.value, condition)
-                    found.first[condition] = Violation(condition, at_ps, name, outcome, why)
+                    found.first[condition] = Violation(condition, at_ps, name, outcome, why, one.acknowledged)
             violated |= verdict
             if turn > 0 and self._conditions <= violated | found.first.keys():
                 break  # this state cannot change a verdict any more
@@ -208,6 +222,7 @@ class Explorer:
                 found.exhaustive = False
                 found.over = f"{IMAGES_PER_STATE} images at most of an object at an instant"
                 break
-        for line in one.outcomes.looked_at:
-            self._watchers[line].add(name)
-
+        if len(one.outcomes.looked_at) > one.watched:
+            one.watched = len(one.outcomes.looked_at)
+            for line in one.outcomes.looked_at:
+                self._watchers[line].add(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..protocols.guarantees import Condition, Verdict
 from ..scenarios.history import Value
@@ -51,7 +52,7 @@ class Counterexample:
     explanation: str
     """One sentence: which rule of the condition broke (``get k17 -> v1, but put k17 = v2 had returned at ...``)."""
     timeline: tuple[TimelineRow, ...]
-    case: dict[str, object] = field(default_factory=dict)
+    case: dict[str, Any] = field(default_factory=dict)
     """All that ``rpsim replay`` needs, JSON-able: resolved scenario, schedule of operations, instant, lost lines."""
 
 

@@ -52,9 +52,7 @@ class Outcomes:
             self._run(self._root, (), at_ps)
         yield from self._walk(self._root, (), {}, at_ps)
 
-    def _walk(
-        self, node: _Node, image: tuple[tuple[LineKey, Content], ...], cut: Cut, at_ps: int
-    ) -> Iterator[Outcome]:
+    def _walk(self, node: _Node, image: tuple[tuple[LineKey, Content], ...], cut: Cut, at_ps: int) -> Iterator[Outcome]:
         if node.line is None:
             yield Outcome(node.value, image)
             return

@@ -1,0 +1,109 @@
+"""Closed forms of each hop on an idle system, straight from a platform's parameters (all in picoseconds)."""
+
+from __future__ import annotations
+
+from rpsim.models.platform import Platform
+
+PS = 10**12
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+class Hops:
+    def __init__(self, platform: Platform) -> None:
+        self.platform = platform
+        self.nic, self.pcie_link, self.fabric = platform.nic, platform.pcie, platform.fabric
+        self.headers = platform.nic.headers
+
+    def link(self, n_bytes: int) -> int:
+        """Serialisation on a link."""
+        return ceil_div(n_bytes * 8 * PS, self.fabric.link_bits_per_s)
+
+    def wire(self, n_bytes: int) -> int:
+        """First bit out of one port to last bit at the other, through the cut-through switch: serialised once."""
+        return self.link(n_bytes) + 2 * self.fabric.propagation_ps + self.fabric.switch_ps
+
+    def pcie(self, n_bytes: int) -> int:
+        """Serialisation on the slot."""
+        return ceil_div(n_bytes * 8 * PS, self.pcie_link.tlp_bits_per_s)
+
+    def cached_read(self) -> int:
+        return self.pcie_link.dma_read_ps - self.platform.llc.dma_read_hit_saving_ps
+
+    def dma_fetch(self, length: int, latency_ps: int) -> int:
+        """A DMA read: request TLPs, round trip, completion TLPs."""
+        requests = max(1, ceil_div(length, self.pcie_link.mrrs_bytes))
+        completions = max(1, ceil_div(length, self.pcie_link.mps_bytes))
+        return (
+            self.pcie(requests * self.pcie_link.tlp_header_read_bytes)
+            + latency_ps
+            + self.pcie(completions * self.pcie_link.tlp_header_completion_bytes + length)
+        )
+
+    def post(self, inline_lines: int = 0) -> int:
+        """Post a work request (with an inline payload of cached lines) until the adapter has its WQE."""
+        return inline_lines * self.platform.cpu.load_ps + self.nic.post_wqe_ps + self.nic.doorbell_ps
+
+    def tlps(self, length: int) -> int:
+        return ceil_div(length, self.pcie_link.mps_bytes)
+
+    def posted_write(self, length: int) -> int:
+        """An aligned DMA write: from entering the slot until its last TLP is visible."""
+        return self.pcie(length + self.tlps(length) * self.pcie_link.tlp_header_write_bytes) + (
+            self.pcie_link.posted_write_ps
+        )
+
+    def cqe(self, behind_bytes: int = 0) -> int:
+        """A CQE behind data that enters the slot at the same instant, until it has been polled."""
+        data = behind_bytes + self.tlps(behind_bytes) * self.pcie_link.tlp_header_write_bytes if behind_bytes else 0
+        cqe = self.nic.cqe_bytes + self.pcie_link.tlp_header_write_bytes
+        return self.pcie(data + cqe) + self.pcie_link.posted_write_ps + self.nic.poll_ps
+
+    def packets(self, length: int, first_bytes: int) -> list[int]:
+        """Sizes of the packets of a message of ``length`` bytes."""
+        mtu = self.nic.mtu_bytes
+        parts = [min(mtu, length - at) for at in range(0, length, mtu)]
+        return [(self.headers.middle_bytes if turn else first_bytes) + part for turn, part in enumerate(parts)]
+
+    def received(self, packets: list[int]) -> list[int]:
+        """When each of these packets, sent back to back, has been processed by an idle receiver."""
+        latency_ps = 2 * self.fabric.propagation_ps + self.fabric.switch_ps
+        sent, free, done = 0, 0, []
+        for n_bytes in packets:
+            sent += n_bytes
+            free = max(free, self.link(sent) + latency_ps) + self.nic.rx_processing_ps
+            done.append(free)
+        return done
+
+    def ack(self) -> int:
+        """From acceptance to the answer's processing at the requester."""
+        return self.nic.ack_processing_ps + self.wire(self.headers.ack_bytes) + self.nic.ack_processing_ps
+
+    def accepted(self, length: int, inline: bool, first_bytes: int | None = None) -> int:
+        """From the post to the acceptance of a message's last packet by the responder."""
+        lines = ceil_div(length, 64)
+        before = self.post(lines if inline else 0) + (0 if inline else self.dma_fetch(length, self.cached_read()))
+        packets = self.packets(length, self.headers.write_bytes if first_bytes is None else first_bytes)
+        return before + self.nic.tx_processing_ps + self.received(packets)[-1]
+
+    def write(self, length: int, inline: bool) -> int:
+        """A WRITE from its post to its polled completion."""
+        return self.accepted(length, inline) + self.ack() + self.cqe()
+
+    def read_request(self) -> int:
+        """A READ from its post until the responder has processed the request."""
+        return self.post() + self.nic.tx_processing_ps + self.received([self.headers.read_request_bytes])[0]
+
+    def read(self, length: int, latency_ps: int) -> int:
+        """A READ of aligned lines: ``latency_ps`` is the round trip to where they are."""
+        lines = ceil_div(length, 64)
+        fetch = self.dma_fetch(length, latency_ps) + (lines - 1) * self.pcie(64)
+        mtu = self.nic.mtu_bytes
+        parts = [min(mtu, length - at) for at in range(0, length, mtu)]
+        packets = [
+            part + (self.headers.read_response_bytes if turn in (0, len(parts) - 1) else self.headers.middle_bytes)
+            for turn, part in enumerate(parts)
+        ]
+        return self.read_request() + fetch + self.received(packets)[-1] + self.cqe(behind_bytes=parts[-1])

@@ -1,0 +1,101 @@
+"""Exploring a scenario's power failures, from the run to the report: what the command line calls."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..protocols.guarantees import Condition
+from ..scenarios.load import scenario_from_data
+from ..scenarios.results import RunResult
+from ..scenarios.schema import Scenario, Variant
+from ..sim.errors import InputError, Mistake
+from .explorer import Explorer, Violation
+from .findings import Counterexample, CrashReport
+from .outcomes import Outcome
+from .shrink import find, shrink
+from .slider import slider_data
+from .story import CASE_FORMAT, tell
+
+EXPLORING = 0.8
+"""How much of the progress is exploring; the rest is shrinking: a guess for the bar, nothing else."""
+
+
+def explore(
+    result: RunResult, scenario: Scenario, variant: Variant, *, progress: Callable[[float], None] | None = None
+) -> CrashReport:
+    """Walk all crash states of a run, judge them, and shrink the earliest violation of each condition."""
+    started = time.perf_counter()
+    explorer = Explorer(result, timed=scenario.crash.view == "timed")
+    instants = scenario.crash.instants
+    found = explorer.walk(
+        budget=scenario.crash.budget,
+        sample=None if instants == "all" else instants,
+        progress=None if progress is None else lambda done: progress(done * EXPLORING),
+    )
+    seconds = time.perf_counter() - started
+    counterexamples = []
+    for turn, condition in enumerate(sorted(found.first)):
+        counterexamples.append(tell(shrink(scenario, variant, result, found.first[condition])))
+        if progress is not None:
+            progress(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(found.first))
+    fault = scenario.crash.fault
+    return CrashReport(
+        scheme=variant.scheme,
+        platform=variant.label,
+        fault=f"{fault.role}[{fault.index}] {fault.kind}",
+        view=scenario.crash.view,
+        instants=found.instants,
+        states=found.states,
+        recoveries_run=found.recoveries_run,
+        verdicts_computed=found.verdicts_computed,
+        exhaustive=found.exhaustive,
+        over=found.over,
+        verdicts={condition: found.verdict(condition) for condition in found.violating_states},
+        violating_states=found.violating_states,
+        counterexamples=counterexamples,
+        seconds=seconds,
+    )
+
+
+def slider(report: CrashReport, result: RunResult, scenario: Scenario, variant: Variant) -> dict[str, Any]:
+    """The crash slider's data: the smallest counterexample's run, or a put and a get of a scheme that has none."""
+    return slider_data(report, result, scenario, variant)
+
+
+def replay_case(path: Path) -> Counterexample | None:
+    """Simulate a saved counterexample again; None when nothing is violated this time.
+
+    Raises InputError for a file that is not a case.
+    """
+    case = _read_case(path)
+    try:
+        condition = Condition(case["condition"])
+        like = Violation(condition, 0, case["object"], Outcome(None, ()), "", bool(case.get("acknowledged")))
+        scenario = scenario_from_data(case["scenario"], str(path))
+    except (KeyError, ValueError, TypeError) as error:
+        raise InputError(
+            Mistake(f"a case without a usable {error}", "a case-N.json as rpsim writes it", str(path))
+        ) from None
+    for variant in scenario.variants():
+        if (variant.scheme, variant.label) == (case.get("scheme"), case.get("platform")):
+            again = find(scenario, variant, like)
+            return None if again is None else tell(again)
+    found = f"'{case.get('scheme')} on {case.get('platform')}'"
+    known = ", ".join(f"{v.scheme} on {v.label}" for v in scenario.variants())
+    raise InputError(Mistake(found, f"a variant of its scenario: {known}", str(path), field="platform"))
+
+
+def _read_case(path: Path) -> dict[str, Any]:
+    expected = "a case-N.json from a results folder"
+    try:
+        case = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        line = error.lineno if isinstance(error, json.JSONDecodeError) else None
+        raise InputError(Mistake(f"no JSON ({error})", expected, str(path), line)) from None
+    if not isinstance(case, dict) or case.get("case") != CASE_FORMAT or not isinstance(case.get("scenario"), dict):
+        raise InputError(Mistake("JSON that is no case", expected, str(path)))
+    return case

@@ -1,0 +1,153 @@
+"""A shrunk case as a story: who did what when, which line's absence matters and why nothing had forced it on."""
+
+from __future__ import annotations
+
+from ..models.ordering import Scope, events_that_force
+from ..models.places import PLACES, Path, Place
+from ..models.views import Content, LineKey, Piece
+from ..scenarios.history import Operation, Torn, Value
+from ..sim.bytespace import LINE_BYTES
+from ..sim.trace import NEVER, Chunk, Stage
+from .findings import Counterexample, LineFate, TimelineRow
+from .shrink import Case
+
+CASE_FORMAT = 1
+
+
+def tell(case: Case) -> Counterexample:
+    """The counterexample that a case is."""
+    violation = case.violation
+    lost = tuple(
+        _fate(case, key, content) for key, content in violation.outcome.image if content.absent or content.torn
+    )
+    return Counterexample(
+        condition=violation.condition,
+        instant_ps=violation.instant_ps,
+        operations=len(case.result.history.operations),
+        object=violation.object,
+        lost=lost,
+        recovered=violation.outcome.value,
+        explanation=violation.explanation,
+        timeline=tuple(_timeline(case, lost)),
+        case={
+            "case": CASE_FORMAT,
+            "scheme": case.variant.scheme,
+            "platform": case.variant.label,
+            "condition": str(violation.condition),
+            "object": str(violation.object),
+            "instant_ps": violation.instant_ps,
+            "acknowledged": violation.acknowledged,
+            "lines_lost": [f"{fate.node} {fate.device} {fate.label}" for fate in lost],
+            "scenario": case.scenario.resolved(),
+        },
+    )
+
+
+def show(value: Value) -> str:
+    """A value in words: ``v3``, ``nothing``, ``torn (...)``."""
+    return "nothing" if value is None else str(value) if isinstance(value, Torn) else f"v{value}"
+
+
+def _fate(case: Case, key: LineKey, content: Content) -> LineFate:
+    node, device = case.result.system.devices()[key[0]]
+    address = key[1] * LINE_BYTES
+    piece = content.torn or content.absent[0]
+    return LineFate(
+        node=node.name,
+        device=device.name,
+        address=address,
+        label=device.name_of(piece.chunk.address if piece.chunk.address > address else address),
+        writer=piece.chunk.writer,
+        place=str(_place(piece, case.violation.instant_ps)),
+        reason=why_not_forced(piece, case.violation.instant_ps),
+    )
+
+
+def _place(piece: Piece, at_ps: int) -> Place:
+    """Where nothing had forced it on from."""
+    forced = max((stage for stage in Stage if piece.chunk.forced_ps[stage] <= at_ps), default=Stage.ACCEPTED)
+    return PLACES[piece.chunk.path][forced]
+
+
+def why_not_forced(piece: Piece, at_ps: int) -> str:
+    """Which events would have forced a piece further than it was, in words."""
+    place = _place(piece, at_ps)
+    if place in (Place.NIC, Place.PCIE):
+        return f"no {events_that_force(Scope.QP_EARLIER)} of its queue pair had forced it on"
+    if place is Place.STORE_BUFFER:
+        return f"no {events_that_force(Scope.CORE_EARLIER)} of its core had drained it"
+    if place is Place.WC_BUFFER:
+        return f"no {events_that_force(Scope.CORE_NT_EARLIER)} of its core had drained it"
+    return "no flush of the line had completed"
+
+
+def _timeline(case: Case, lost: tuple[LineFate, ...]) -> list[TimelineRow]:
+    at_ps = case.violation.instant_ps
+    rows = [row for operation in case.result.history.operations for row in _operation_rows(operation, at_ps)]
+    rows += _hardware_rows(case)
+    rows.sort(key=lambda row: row.time_ps)
+    rows.append(TimelineRow(at_ps, "", "power failure", "CRASH"))
+    for fate in lost:
+        text = f"{fate.label} may still be in {_PLACE_WORDS[fate.place]}: {fate.reason}"
+        rows.append(TimelineRow(at_ps, fate.node, text, "LOST"))
+    rows.append(
+        TimelineRow(at_ps, "recovery", f"recovery: {case.violation.object} -> {show(case.violation.outcome.value)}")
+    )
+    return rows
+
+
+_PLACE_WORDS = {
+    Place.NIC: "the NIC",
+    Place.PCIE: "PCIe",
+    Place.LLC: "the cache",
+    Place.IIO_WC: "the IIO's write cache",
+    Place.STORE_BUFFER: "the store buffer",
+    Place.WC_BUFFER: "a write-combining buffer",
+    Place.WPQ: "the write pending queue",
+    Place.MEDIA: "the medium",
+}
+
+
+def _operation_rows(operation: Operation, at_ps: int) -> list[TimelineRow]:
+    side = f"client {operation.process}"
+    written = f" = {show(operation.argument)}" if operation.argument is not None else ""
+    rows = []
+    if operation.invoke_ps <= at_ps:
+        rows.append(TimelineRow(operation.invoke_ps, side, f"{operation.f} {operation.object}{written}  invoke"))
+    if operation.return_ps is not None and operation.return_ps <= at_ps:
+        found = f" -> {show(operation.result)}" if operation.argument is None else ""
+        text = f"{operation.f} {operation.object}{found}  {operation.outcome}"
+        rows.append(TimelineRow(operation.return_ps, side, text))
+    return rows
+
+
+def _hardware_rows(case: Case) -> list[TimelineRow]:
+    """What happened to the lines that recovery and the read looked at, up to the power failure."""
+    at_ps = case.violation.instant_ps
+    looked_at = {key for key, _ in case.violation.outcome.image}
+    devices = case.result.system.devices()
+    happened: dict[tuple[int, str, str], list[str]] = {}
+    for chunk in case.result.system.trace.chunks:
+        own = [line for line in range(chunk.address // 64, (chunk.address + len(chunk.data) - 1) // 64 + 1)]
+        if not any((chunk.device, line) in looked_at for line in own):
+            continue
+        node, device = devices[chunk.device]
+        name = device.name_of(chunk.address)
+        for when_ps, text in _chunk_events(chunk, name):
+            if when_ps <= at_ps:
+                happened.setdefault((when_ps, node.name, text), []).append(name)
+    return [TimelineRow(when_ps, side, text) for when_ps, side, text in happened]
+
+
+def _chunk_events(chunk: Chunk, name: str) -> list[tuple[int, str]]:
+    events = []
+    if chunk.path in (Path.DMA_DDIO, Path.DMA_NO_DDIO):
+        events.append((chunk.reached_ps[Stage.ACCEPTED], f"{name} staged in the NIC"))
+        forced_ps = chunk.forced_ps[Stage.VISIBLE]
+        if forced_ps < NEVER:
+            events.append((forced_ps, f"{name} is visible: {chunk.forced_by}"))
+    else:
+        events.append((chunk.reached_ps[Stage.ACCEPTED], f"store to {name}"))
+    if chunk.flushed_ps:
+        events.append((max(chunk.flushed_ps.values()), f"{name} flushed"))
+    return events
