@@ -1,15 +1,19 @@
 """The CPU layer, as x86 names it: cores, and threads that queue for them.
 
-A store retires into its core's store buffer and drains in program order; nothing proves that it has left before a fence,
-a doorbell or another agent's read says so. ``clwb`` and ``clflushopt`` take effect with the next ``sfence``, ``clflush``
-at once; ``ntstore`` goes through write-combining buffers until an ``sfence`` (Intel SDM; Yang et al., FAST'20).
+A store retires into its core's store buffer and drains in program order; nothing proves that it has left before a
+fence, a doorbell or another agent's read says so. ``clwb`` and ``clflushopt`` take effect with the next ``sfence``,
+``clflush`` at once; ``ntstore`` goes through write-combining buffers until an ``sfence`` (Intel SDM; Yang et al.,
+FAST'20).
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Generator
+from collections import deque
+from collections.abc import Generator, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..sim.bytespace import lines
 from ..sim.clock import Clock
@@ -23,14 +27,65 @@ from .verbs import CompletionQueue, Opcode, QueuePair, RecvWR, SendFlags, SendWR
 Code = Generator[Any, Any, Any]
 
 
-class Core:
-    """One core: a server that threads queue for, with its store buffer and write-combining buffers."""
+class Pauses:
+    """Lets cores pause after some of their stores, at random: a schedule that running code may meet as well.
 
-    def __init__(self, ordering: Ordering, name: str) -> None:
+    ``taken`` collects what was drawn, as outages (core, from, for how long) that replay the same schedule.
+    """
+
+    def __init__(self, random: np.random.Generator, every: int, shortest_ps: int, longest_ps: int) -> None:
+        self.taken: list[tuple[str, int, int]] = []
+        self._random = random
+        self._every = every
+        self._shortest_ps = shortest_ps
+        self._longest_ps = longest_ps
+
+    def draw(self, core: str, now_ps: int) -> int:
+        """For how long ``core`` pauses now: most often not at all."""
+        if self._random.integers(self._every):
+            return 0
+        for_ps = int(self._random.integers(self._shortest_ps, self._longest_ps, endpoint=True))
+        self.taken.append((core, now_ps, for_ps))
+        return for_ps
+
+
+class Core:
+    """One core: a server that threads queue for, with its store buffer and write-combining buffers.
+
+    ``outages`` are stretches (from, for how long, in order) in which it does nothing for its threads, as when an
+    interrupt, system management mode or a hypervisor has it. What it has stored stays where it is meanwhile.
+    """
+
+    def __init__(self, ordering: Ordering, name: str, outages: Sequence[tuple[int, int]] = ()) -> None:
         self.name = name
-        self.station = Fifo()
+        self._station = Fifo()
+        self._outages = deque(outages)
+        self.pauses: Pauses | None = None
         self.stores = ordering.trace.channel(f"stores of {name}")
         self.ntstores = ordering.trace.channel(f"non-temporal stores of {name}", ordered=False)
+        self.flushes: list[Flush] = []
+        """Issued and not fenced yet."""
+        self.queued_ps = 0
+        """When all that was flushed or stored past the caches is in the write pending queues."""
+
+    def start_ps(self, now_ps: int) -> int:
+        """When an instruction that is issued now is executed: behind those of other threads."""
+        return max(now_ps, self._station.free_ps)
+
+    def work(self, now_ps: int, cost_ps: int) -> int:
+        """When work of ``cost_ps`` that is asked for now is done: after what was asked before, outages on top."""
+        start_ps = self.start_ps(now_ps)
+        away_ps = 0
+        while self._outages and self._outages[0][0] < start_ps + cost_ps + away_ps:
+            from_ps, for_ps = self._outages.popleft()
+            away_ps += max(0, from_ps + for_ps - max(from_ps, start_ps))
+        return self._station.serve(now_ps, cost_ps + away_ps)
+
+    def stored(self, now_ps: int) -> None:
+        """A store has retired: a place at which it matters if the core pauses."""
+        for_ps = self.pauses.draw(self.name, now_ps) if self.pauses is not None else 0
+        if for_ps:
+            self._outages.append((now_ps, for_ps))
 
 
 class Thread:
@@ -48,8 +103,6 @@ class Thread:
         self._ordering = ordering
         self._cpu = platform.cpu
         self._nic = platform.nic
-        self._flushes: list[Flush] = []
-        self._queued_ps = 0
 
     @property
     def now_ps(self) -> int:
@@ -59,7 +112,7 @@ class Thread:
     def _work(self, cost_ps: int) -> Code:
         """Hold the core for ``cost_ps``, after those who asked before."""
         now_ps = self.clock.now_ps
-        yield self.clock.timeout(self.core.station.serve(now_ps, cost_ps) - now_ps)
+        yield self.clock.timeout(self.core.work(now_ps, cost_ps) - now_ps)
 
     def _copy_ps(self, length: int) -> int:
         return length * 8 * 10**12 // self._cpu.memcpy_bits_per_s
@@ -70,7 +123,8 @@ class Thread:
     # memory ---------------------------------------------------------------------------------------------
     def load(self, address: int, length: int) -> Code:
         """Load ``length`` bytes; returns them."""
-        yield from self._work(self.host.access_ps(address, length, dirty=False))
+        start_ps = self.core.start_ps(self.now_ps)
+        yield from self._work(self.host.access_ps(address, length, dirty=False, start_ps=start_ps))
         data, seen = self.host.load(self.now_ps, address, length)
         if seen:
             self._ordering.happened(Event.LOAD, self.now_ps, returned=seen, reader=self.core.stores)
@@ -78,15 +132,17 @@ class Thread:
 
     def store(self, address: int, data: bytes) -> Code:
         """Store ``data``, in program order, word after word."""
-        yield from self._work(self.host.access_ps(address, len(data), dirty=True) + self._copy_ps(len(data)))
+        access_ps = self.host.access_ps(address, len(data), dirty=True, start_ps=self.core.start_ps(self.now_ps))
+        yield from self._work(access_ps + self._copy_ps(len(data)))
         self.host.store(address, data, self.core.stores, self._writer("store"), self.now_ps)
+        self.core.stored(self.now_ps)
 
     def ntstore(self, address: int, data: bytes) -> Code:
         """Non-temporal stores: past the caches, unordered until an ``sfence``."""
         count = len(lines(address, len(data)))
         yield from self._work(self._cpu.ntstore_ps * count)
         queued_ps = self.host.ntstore(address, data, self.core.ntstores, self._writer("ntstore"), self.now_ps)
-        self._queued_ps = max(self._queued_ps, queued_ps)
+        self.core.queued_ps = max(self.core.queued_ps, queued_ps)
 
     def memcpy(self, destination: int, source: int, length: int) -> Code:
         """Copy by loads and stores."""
@@ -114,21 +170,23 @@ class Thread:
 
     def _write_back(self, address: int, length: int, cost_ps: int, keep: bool) -> Code:
         device, offset = self.host.memory.locate(address)
-        start_ps = self.now_ps
+        core = self.core
+        issued_ps = core.start_ps(self.now_ps)
         touched = lines(offset, length)
-        for turn, line in enumerate(touched):
-            issued_ps = start_ps + turn * cost_ps
-            self._flushes.append(self._ordering.trace.flush(device.number, line, self.core.stores, issued_ps))
-            self._queued_ps = max(self._queued_ps, self.host.flush_line(device, line, issued_ps, keep))
+        for line in touched:
+            core.flushes.append(self._ordering.trace.flush(device.number, line, core.stores, issued_ps))
+            issued_ps += cost_ps  # then the line is on its way, and the next one's turn has come
+            core.queued_ps = max(core.queued_ps, self.host.flush_line(device, line, issued_ps, keep))
         yield from self._work(cost_ps * len(touched))
 
     def clflush(self, address: int, length: int) -> Code:
         """Write the lines of a range back and drop them, one after the other, each before any later store."""
         device, offset = self.host.memory.locate(address)
         for line in lines(offset, length):
-            flush = self._ordering.trace.flush(device.number, line, self.core.stores, self.now_ps)
-            queued_ps = self.host.flush_line(device, line, self.now_ps, keep=False)
-            yield from self._work(max(self._cpu.clflush_ps, queued_ps - self.now_ps))
+            issued_ps = self.core.start_ps(self.now_ps)
+            flush = self._ordering.trace.flush(device.number, line, self.core.stores, issued_ps)
+            queued_ps = self.host.flush_line(device, line, issued_ps, keep=False)
+            yield from self._work(max(self._cpu.clflush_ps, queued_ps - issued_ps))
             self._ordering.happened(Event.CLFLUSH, self.now_ps, flushes=[flush])
 
     def sfence(self) -> Code:
@@ -138,8 +196,8 @@ class Thread:
         """
         trace, core = self._ordering.trace, self.core
         stores, ntstores = trace.count(core.stores), trace.count(core.ntstores)
-        flushes, self._flushes = self._flushes, []
-        yield from self._work(max(0, self._queued_ps - self.now_ps) + self._cpu.sfence_ps)
+        flushes, core.flushes = core.flushes, []
+        yield from self._work(max(0, core.queued_ps - core.start_ps(self.now_ps)) + self._cpu.sfence_ps)
         self._ordering.happened(
             Event.SFENCE,
             self.now_ps,

@@ -6,6 +6,7 @@ arrived. Where flows meet (the entrance of a switch's output) an event keeps the
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import networkx as nx
@@ -24,7 +25,7 @@ class Fabric:
     def __init__(self, clock: Clock, parameters: platform.Fabric, ports: list[str]) -> None:
         self.clock = clock
         self.parameters = parameters
-        self.graph = nx.Graph()
+        self.graph: nx.Graph[str] = nx.Graph()
         for port in ports:
             self.graph.add_edge(port, "switch")
         self._pipes = {
@@ -37,7 +38,7 @@ class Fabric:
         key = (source, destination)
         if key not in self._routes:
             path = nx.shortest_path(self.graph, source, destination)
-            self._routes[key] = tuple(zip(path, path[1:], strict=False))
+            self._routes[key] = tuple(itertools.pairwise(path))
         return self._routes[key]
 
     def send(self, source: str, destination: str, start_ps: int, n_bytes: int, deliver: Deliver) -> int:

@@ -1,7 +1,7 @@
 """A host's coherent memory: root complex, last-level cache and memory controllers, over the node's devices.
 
-Inbound DMA writes and cores meet here. Each way in says when bytes become visible (the byte spaces) and how far they got
-(the trace); what certainly happened, in any timing, is the ordering rules' business (``models.ordering``).
+Inbound DMA writes and cores meet here. Each way in says when bytes become visible (the byte spaces) and how far they
+got (the trace); what certainly happened, in any timing, is the ordering rules' business (``models.ordering``).
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ from .llc import LineKey, Llc
 from .memory import AddressSpace, MemoryDevice
 from .places import Path
 from .platform import Platform
+
+
+UNDER_WAY_LINES = 4096
+"""Above so many, lines that have arrived are forgotten."""
 
 
 class HostMemory:
@@ -31,7 +35,8 @@ class HostMemory:
             for device in memory.devices.values()
         }
         self._by_number = {device.number: device for device in memory.devices.values()}
-        self._draining: dict[LineKey, int] = {}
+        self._under_way: dict[LineKey, int] = {}
+        """Lines that left for memory, and when a write pending queue has them (forgotten some time after that)."""
         self._untraced = 0
         self.last_visible_ps = 0
         """When everything that came through the root port so far is visible (it keeps order)."""
@@ -55,11 +60,8 @@ class HostMemory:
                     self._write_back(evicted, visible_ps)
             else:
                 self.llc.invalidate(key)
-                queued_ps, stored_ps = self._controllers[device.number].write_line(
-                    line, visible_ps + self._platform.llc.iio_wc_drain_ps
-                )
+                queued_ps, stored_ps = self._queue(key, visible_ps, self._platform.llc.iio_wc_drain_ps)
                 self.last_queued_ps = max(self.last_queued_ps, queued_ps)
-                self._draining[key] = queued_ps
                 if device.traced:
                     self.trace.wrote_back(device.number, line, visible_ps, queued_ps, stored_ps)
         if device.traced:
@@ -68,7 +70,7 @@ class HostMemory:
             device.space.write_at(visible_ps, channel, chunk.number, offset, data)
         else:
             self._untraced += 1
-            device.space.write_at(visible_ps, channel, -self._untraced, offset, data)
+            device.space.write_at(visible_ps, channel, self._untraced, offset, data)
         return visible_ps
 
     def read_ready_ps(self, arrive_ps: int) -> int:
@@ -96,23 +98,32 @@ class HostMemory:
         """What a DMA read at ``now_ps`` returns, and which chunks the bytes prove to be visible."""
         device, offset = self.memory.locate(address)
         data = device.space.read(now_ps, offset, length)
-        return data, self.trace.observed(device.number, offset, length, now_ps) if device.traced else []
+        if not device.traced:
+            return data, []
+        # Somebody may have read at a later instant before: then these bytes are as new as that.
+        return data, self.trace.observed(device.number, offset, length, max(now_ps, device.space.caught_up_ps))
 
     # from the cores --------------------------------------------------------------------------------------
     def load(self, now_ps: int, address: int, length: int) -> tuple[bytes, list[Chunk]]:
         """What a load at ``now_ps`` returns, and which chunks the bytes prove to be visible."""
         return self.dma_read(now_ps, address, length)
 
-    def access_ps(self, address: int, length: int, dirty: bool) -> int:
-        """How long a core takes to touch these lines: one after the other, from cache or from the device."""
+    def access_ps(self, address: int, length: int, dirty: bool, start_ps: int) -> int:
+        """How long a core takes to touch these lines: one after the other, from cache or from the device.
+
+        A line that has left the caches and is not in a write pending queue yet is waited for: the home agent orders
+        the access behind it.
+        """
         device, offset = self.memory.locate(address)
         cpu, media = self._platform.cpu, self._platform.media[device.kind]
         total_ps = 0
         for line in lines(offset, length):
             hit, evicted = self.llc.core_access((device.number, line), dirty)
+            if not hit and (device.number, line) in self._under_way:
+                total_ps = max(total_ps, self._under_way[device.number, line] - start_ps)
             total_ps += (cpu.store_ps if dirty else cpu.load_ps) if hit or dirty else media.load_ps
             if evicted is not None:
-                self._write_back(evicted, self.clock.now_ps)
+                self._write_back(evicted, start_ps)
         return total_ps
 
     def store(self, address: int, data: bytes, channel: int, writer: str, at_ps: int) -> None:
@@ -128,7 +139,7 @@ class HostMemory:
                 device.space.write_at(at_ps, channel, chunk.number, offset + done, piece)
             else:
                 self._untraced += 1
-                device.space.write_at(at_ps, channel, -self._untraced, offset + done, piece)
+                device.space.write_at(at_ps, channel, self._untraced, offset + done, piece)
             done += take
 
     def ntstore(self, address: int, data: bytes, channel: int, writer: str, at_ps: int) -> int:
@@ -138,9 +149,11 @@ class HostMemory:
         while done < len(data):
             take = min(LINE_BYTES - (offset + done) % LINE_BYTES, len(data) - done)
             piece, line = data[done : done + take], (offset + done) // LINE_BYTES
-            self.llc.invalidate((device.number, line))
-            arrive_ps = at_ps + self._platform.media[device.kind].ntstore_to_wpq_ps
-            queued_ps, stored_ps = self._controllers[device.number].write_line(line, arrive_ps)
+            key = (device.number, line)
+            dirty = self.llc.write_back(key, keep=False)
+            queued_ps, stored_ps = self._queue(key, at_ps, self._platform.media[device.kind].ntstore_to_wpq_ps)
+            if dirty and device.traced:  # what the cache had goes along
+                self.trace.wrote_back(device.number, line, at_ps, queued_ps, stored_ps)
             last_ps = max(last_ps, queued_ps)
             if device.traced:
                 reached = [at_ps, at_ps, queued_ps, queued_ps, stored_ps]
@@ -148,25 +161,38 @@ class HostMemory:
                 device.space.write_at(queued_ps, channel, chunk.number, offset + done, piece)
             else:
                 self._untraced += 1
-                device.space.write_at(queued_ps, channel, -self._untraced, offset + done, piece)
+                device.space.write_at(queued_ps, channel, self._untraced, offset + done, piece)
             done += take
         return last_ps
 
     def flush_line(self, device: MemoryDevice, line: int, issued_ps: int, keep: bool) -> int:
         """A core writes a line back; returns when the write pending queue has it (at once if there was nothing).
 
-        A line that drains from the IIO's write cache is waited for: the home agent orders the flush behind it.
+        A line that is on its way there (from the IIO's write cache, evicted, written back by another core) is waited
+        for: the home agent orders the flush behind it.
         """
         key = (device.number, line)
-        drained_ps = max(issued_ps, self._draining.pop(key, 0))
+        drained_ps = max(issued_ps, self._under_way.get(key, 0))
         if not self.llc.write_back(key, keep):
             return drained_ps
         return max(drained_ps, self._write_back(key, issued_ps))
 
     def _write_back(self, key: LineKey, at_ps: int) -> int:
         number, line = key
-        arrive_ps = at_ps + self._platform.media[self._by_number[number].kind].clwb_to_wpq_ps
-        queued_ps, stored_ps = self._controllers[number].write_line(line, arrive_ps)
+        queued_ps, stored_ps = self._queue(
+            key, at_ps, self._platform.media[self._by_number[number].kind].clwb_to_wpq_ps
+        )
         if self._by_number[number].traced:
             self.trace.wrote_back(number, line, at_ps, queued_ps, stored_ps)
         return queued_ps
+
+    def _queue(self, key: LineKey, at_ps: int, way_ps: int) -> tuple[int, int]:
+        """A line leaves for memory at ``at_ps``: undisturbed it is queued ``way_ps`` later, the acceptance included."""
+        number, line = key
+        arrive_ps = at_ps + max(0, way_ps - self._platform.imc.wpq_accept_ps)
+        queued_ps, stored_ps = self._controllers[number].write_line(line, arrive_ps)
+        if len(self._under_way) >= UNDER_WAY_LINES:
+            now_ps = self.clock.now_ps
+            self._under_way = {other: ps for other, ps in self._under_way.items() if ps > now_ps}
+        self._under_way[key] = queued_ps
+        return queued_ps, stored_ps

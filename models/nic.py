@@ -9,6 +9,7 @@ at an event of its own instant where flows meet: transmit engine, link, PCIe ent
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 
@@ -51,6 +52,8 @@ class Nic:
         self._engine = Fifo()
         self._receiver = Fifo()
         self._staging = Credits(platform.nic.staging_bytes)
+        self._held: deque[Callable[[], bool]] = deque()
+        """Requests that wait for room in staging, in order of arrival; each returns False while it has to wait."""
         self._regions: dict[int, MemoryRegion] = {}
         self._keys = itertools.count(1)
         self._qp_numbers = itertools.count(1)
@@ -68,7 +71,11 @@ class Nic:
 
     # requester: from the doorbell to the wire ---------------------------------------------------------------
     def ring(self, qp: QueuePair, work: SendWR) -> None:
-        """The doorbell of a post of one work request has left the core."""
+        """The doorbell of a post of one work request has left the core; a broken queue pair flushes it."""
+        if qp.error:
+            flushed, at_ps = Status.IBV_WC_WR_FLUSH_ERR, self.clock.now_ps + self.parameters.doorbell_ps
+            self.clock.call_at(at_ps, self._complete, qp, work.wr_id, work.opcode, work, None, None, flushed)
+            return
         qp.send_queue.append(work)
         self.clock.call_at(self.clock.now_ps + self.parameters.doorbell_ps, self._doorbell, qp, work)
 
@@ -133,31 +140,55 @@ class Nic:
             handler = partial(remote.take_in, qp.peer, work, at, payload, last)
             self._packet(remote, (first_bytes if at == 0 else headers.middle_bytes) + len(payload), handler, work)
 
-    def _packet(self, remote: Nic, n_bytes: int, handler: Callable[[], None], work: SendWR) -> None:
-        """One packet on the wire now; ``handler`` runs when the remote adapter has processed it."""
+    def _packet(
+        self, remote: Nic, n_bytes: int, handler: Callable[[], None], work: SendWR, answered: QueuePair | None = None
+    ) -> None:
+        """One packet on the wire now; ``handler`` runs when the remote adapter has processed it.
+
+        ``answered`` is the queue pair there whose request it answers, if it is a response.
+        """
 
         def deliver(tail_ps: int) -> None:
             _mark(work, "wire and switch", tail_ps)
-            remote.clock.call_at(remote._receiver.serve(tail_ps, remote.parameters.rx_processing_ps), handler)
+            done_ps = remote._receiver.serve(tail_ps, remote.parameters.rx_processing_ps)
+            if answered is not None:
+                done_ps = answered.last_answer_ps = max(done_ps, answered.last_answer_ps)
+            remote.clock.call_at(done_ps, handler)
 
         self._fabric.send(self.name, remote.name, self.clock.now_ps, n_bytes, deliver)
 
     # responder ---------------------------------------------------------------------------------------------
     def take_in(self, qp: QueuePair, work: SendWR, at: int, payload: bytes, last: bool) -> None:
-        """A packet of a WRITE or SEND has been processed: stage it, pass it to PCIe, acknowledge the last."""
-        now_ps = self.clock.now_ps
+        """A packet of a WRITE or SEND has been processed: stage it, behind those that wait for room."""
+        if self._held or not self._admit(qp, work, at, payload, last):
+            self._held.append(partial(self._admit, qp, work, at, payload, last))
+
+    def _admit(self, qp: QueuePair, work: SendWR, at: int, payload: bytes, last: bool) -> bool:
+        """Accept a packet (or refuse it) if there is room now, else when there is: then it returns False."""
         if qp.error:
-            return
+            return True
         address = self._target(qp, work)
         if address is None:
-            return
+            return True
         if payload:
-            room_ps = self._staging.take(now_ps, len(payload))
-            assert room_ps is not None, "staging gives its room back at known instants"
-            if room_ps > now_ps:
-                self._staging.give(room_ps, len(payload))
-                self.clock.call_at(room_ps, self.take_in, qp, work, at, payload, last)
-                return
+            room_ps = self._staging.take(self.clock.now_ps, len(payload))
+            assert room_ps is not None, "what was accepted gives its room back at known instants"
+            if room_ps > self.clock.now_ps:
+                self.clock.call_at(room_ps, self._resume, qp, work, address, at, payload, last)
+                return False
+        self._accept(qp, work, address, at, payload, last)
+        return True
+
+    def _resume(self, qp: QueuePair, work: SendWR, address: int, at: int, payload: bytes, last: bool) -> None:
+        """There is room for the first of those that wait; those behind it may follow."""
+        self._held.popleft()
+        self._accept(qp, work, address, at, payload, last)
+        while self._held and self._held[0]():
+            self._held.popleft()
+
+    def _accept(self, qp: QueuePair, work: SendWR, address: int, at: int, payload: bytes, last: bool) -> None:
+        """A packet has its room in staging: pass it to PCIe, acknowledge the last."""
+        now_ps = self.clock.now_ps
         channel = self.channel(qp)
         label = work.span.label if work.span else f"queue pair {qp.number}"
         for tlp_address, data in self.pcie.tlps(address + at, payload):
@@ -170,25 +201,35 @@ class Nic:
             count = self._ordering.trace.count(channel)
             observe = partial(self._ordering.happened, Event.RECV_COMPLETION, qp=(channel, count))
             receive = qp.receive_queue.popleft()
-            self._complete(qp, receive.wr_id, Opcode.IBV_WC_RECV, work, observe, "responder NIC, DMA and CQE")
+            matched_ps = now_ps + self.parameters.recv_processing_ps
+            hop, opcode = "responder NIC, DMA and CQE", Opcode.IBV_WC_RECV
+            self.clock.call_at(matched_ps, self._complete, qp, receive.wr_id, opcode, work, observe, hop)
         else:
             _mark(work, "responder NIC", now_ps)
         self._respond(qp, now_ps + self.parameters.ack_processing_ps, partial(self._acknowledge, qp, work))
 
     def serve_read(self, qp: QueuePair, work: SendWR) -> None:
         """A READ request has been processed: its PCIe read goes behind all posted writes of this adapter."""
+        if self._held:
+            self._held.append(partial(self._fetch, qp, work))
+        else:
+            self._fetch(qp, work)
+
+    def _fetch(self, qp: QueuePair, work: SendWR) -> bool:
+        """Read what a READ asks for, or refuse it; never waits for room."""
         if qp.error or self._target(qp, work) is None:
-            return
+            return True
         now_ps = self.clock.now_ps
         _mark(work, "responder NIC", now_ps)
         channel = self.channel(qp)
-        behind = (channel, self._ordering.trace.count(channel))
+        # A READ of no bytes reads nothing at PCIe, so it pushes nothing.
+        behind = (channel, self._ordering.trace.count(channel)) if work.length else None
         latency_ps = self.host.dma_read_ps(work.remote_address, work.length)
         at_root_ps = self.pcie.read_request(now_ps, work.length)
         first_ps = self.host.read_ready_ps(at_root_ps + latency_ps // 2)
         pieces = _by_line(work.remote_address, work.length)
         apart_ps = self.pcie.line_ps
-        last_ps = first_ps + (len(pieces) - 1) * apart_ps
+        last_ps = first_ps + max(0, len(pieces) - 1) * apart_ps
         fetched_ps = self.pcie.read_completion(last_ps + latency_ps - latency_ps // 2, work.length)
         observed: list[Chunk] = []
 
@@ -214,6 +255,7 @@ class Nic:
 
         self.clock.call_at(last_ps, sample)
         self._respond(qp, fetched_ps, answer)
+        return True
 
     def channel(self, qp: QueuePair) -> int:
         """The trace's channel of what arrives here through ``qp``."""
@@ -225,7 +267,8 @@ class Nic:
         """Where a request goes; a request that may not go there is refused and breaks the connection."""
         if work.opcode is Opcode.IBV_WR_SEND:
             if not qp.receive_queue:
-                return self._refuse(qp, work, Status.IBV_WC_RNR_RETRY_EXC_ERR)
+                self._refuse(qp, work, Status.IBV_WC_RNR_RETRY_EXC_ERR)
+                return None
             receive: RecvWR = qp.receive_queue[0]
             return receive.local_address
         needed = (
@@ -233,7 +276,8 @@ class Nic:
         )
         region = self._regions.get(work.rkey)
         if region is None or needed not in region.access or not region.covers(work.remote_address, work.length):
-            return self._refuse(qp, work, Status.IBV_WC_REM_ACCESS_ERR)
+            self._refuse(qp, work, Status.IBV_WC_REM_ACCESS_ERR)
+            return None
         return work.remote_address
 
     def _refuse(self, qp: QueuePair, work: SendWR, status: Status) -> None:
@@ -255,9 +299,9 @@ class Nic:
             if work.opcode is not Opcode.IBV_WR_SEND:
                 _mark(work, "ACK on the wire", tail_ps)
             assert qp.peer is not None
-            requester.clock.call_at(
-                tail_ps + requester.parameters.ack_processing_ps, requester._answered, qp.peer, work, status, None
-            )
+            done_ps = max(tail_ps + requester.parameters.ack_processing_ps, qp.peer.last_answer_ps)
+            qp.peer.last_answer_ps = done_ps
+            requester.clock.call_at(done_ps, requester._answered, qp.peer, work, status, None)
 
         self._fabric.send(self.name, requester.name, self.clock.now_ps, self.parameters.headers.ack_bytes, deliver)
 
@@ -270,7 +314,7 @@ class Nic:
             last = at + mtu >= work.length
             edge_bytes = headers.read_response_bytes if at == 0 or last else headers.middle_bytes
             handler = partial(requester._take_response, qp.peer, work, at, payload, observe if last else None)
-            self._packet(requester, edge_bytes + len(payload), handler, work)
+            self._packet(requester, edge_bytes + len(payload), handler, work, answered=qp.peer)
 
     def _take_response(
         self, qp: QueuePair, work: SendWR, at: int, payload: bytes, observe: Callable[[int], None] | None
@@ -291,7 +335,11 @@ class Nic:
         assert done is work, "responses of a queue pair come in the order of its requests"
         if status is not Status.IBV_WC_SUCCESS:
             qp.error = True
+        if observe is not None:
+            qp.unseen.append(observe)
         if SendFlags.IBV_SEND_SIGNALED in work.send_flags or qp.error:
+            seen, qp.unseen = qp.unseen, []  # completions come in order: this one tells of unsignalled ones before it
+            observe = partial(_observe_all, seen) if seen else None
             hop = None if work.opcode is Opcode.IBV_WR_SEND else "CQE"
             self._complete(qp, work.wr_id, work.opcode, work, observe, hop, status)
         if qp.error:
@@ -319,6 +367,11 @@ class Nic:
         queue = qp.recv_cq if opcode is Opcode.IBV_WC_RECV else qp.send_cq
         completion = WorkCompletion(wr_id, status, opcode, work.length, qp, work.span, observe)
         self.clock.call_at(visible_ps, queue.push, completion)
+
+
+def _observe_all(observed: list[Callable[[int], None]], at_ps: int) -> None:
+    for observe in observed:
+        observe(at_ps)
 
 
 def _mark(work: SendWR, hop: str, at_ps: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..sim.clock import Clock
@@ -44,7 +44,10 @@ class Node:
             self.devices.append(device)
         self.memory = AddressSpace(self.devices)
         self.host = HostMemory(system.clock, system.trace, platform, self.memory)
-        self.cores = [Core(system.ordering, f"{name} core {index}") for index in range(spec.cores)]
+        self.cores = []
+        for index in range(spec.cores):
+            core = f"{name} core {index}"
+            self.cores.append(Core(system.ordering, core, system.outages.get(core, ())))
         arbiter = system.streams.stream(f"DMA read order of {name}")
         self.nic = Nic(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
 
@@ -63,14 +66,24 @@ class Node:
 
 
 class System:
-    """All machines of a run. ``nodes`` lists them by role: ``system.nodes["server"][0]``."""
+    """All machines of a run. ``nodes`` lists them by role: ``system.nodes["server"][0]``.
 
-    def __init__(self, platform: Platform, specs: Mapping[str, list[NodeSpec]], seed: int) -> None:
+    ``outages`` says when which core (``server[0] core 0``) is away: (from, for how long) in picoseconds.
+    """
+
+    def __init__(
+        self,
+        platform: Platform,
+        specs: Mapping[str, list[NodeSpec]],
+        seed: int,
+        outages: Mapping[str, Sequence[tuple[int, int]]] | None = None,
+    ) -> None:
         self.platform = platform
         self.clock = Clock()
         self.trace = Trace()
         self.ordering = Ordering(self.trace)
         self.streams = Streams(seed)
+        self.outages = outages or {}
         self._devices = 0
         names = [f"{role}[{index}]" for role, machines in specs.items() for index in range(len(machines))]
         self.fabric = Fabric(self.clock, platform.fabric, names)

@@ -181,11 +181,15 @@ class QueuePair:
         self.outstanding: deque[SendWR] = deque()
         """On the wire and not yet answered, in order."""
         self.reads_under_way = 0
+        self.unseen: list[Callable[[int], None]] = []
+        """What unsignalled requests have answered: the next completion lets its poller know."""
         self.receive_queue: deque[RecvWR] = deque()
         self.channel: int | None = None
         """The trace's channel for what this queue pair's peer writes here."""
         self.last_response_ps = 0
         """Responses of one queue pair leave in order."""
+        self.last_answer_ps = 0
+        """Responses to one queue pair are processed in order."""
 
     def connect(self, peer: QueuePair) -> None:
         """``ibv_modify_qp`` to RTS on both ends."""

@@ -1,16 +1,16 @@
 """Two views of what a power failure leaves: everything that may be (adversarial), and what this timing left (timed).
 
-A crash state is a cut through the trace's partial order. Memory holds *lines*; what a line may hold depends on where its
-device's persistence domain begins:
+A crash state is a cut through the trace's partial order. Memory holds *lines*; what a line may hold depends on where
+its device's persistence domain begins:
 
-- Behind the caches (ADR), lines are independent: each holds any version that coherent memory had since the last completed
-  flush of it. A version is a prefix, channel by channel, of the pieces that were written to the line.
-- Where visible is durable (eADR, a battery), what survives of an ordered channel is a prefix of *all* it carried: lines
-  are tied together. A :class:`Cut` remembers what the lines looked at so far have decided.
+- Behind the caches (ADR), lines are independent: each holds any version that coherent memory had since the last
+  completed flush of it. A version is a prefix, channel by channel, of the pieces that were written to the line.
+- Where visible is durable (eADR, a battery), what survives of an ordered channel is a prefix of *all* it carried:
+  lines are tied together. A :class:`Cut` remembers what the lines looked at so far have decided.
 
-A DMA write may be there by any subset of its aligned 8-byte words until its line is accepted whole (a platform may make
-lines atomic); a store of several words by a prefix of them. Writes of two channels that meet in one line keep the order
-that they had in this schedule, and at most one of a line's pieces is torn.
+A DMA write may be there by any subset of its aligned 8-byte words until its line is accepted whole (a platform may
+make lines atomic); a store of several words by a prefix of them. Writes of two channels that meet in one line keep
+the order that they had in this schedule, and at most one of a line's pieces is torn.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class _Remembered:
 
 
 class Views:
-    """Both views over one trace; ``domains`` are those of the devices that lose power, ``initial`` their first lines."""
+    """Both views over one trace; ``domains`` are those of the devices that lose power, ``initial`` their lines."""
 
     def __init__(
         self,

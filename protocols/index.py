@@ -1,9 +1,10 @@
 """A hash index in persistent memory that clients read with one RDMA READ.
 
-An entry is one cache line: key and *location*, the object's offset in the log and its length in one aligned 8-byte word,
-so that a crash or a concurrent READ sees the old location or the new one and never a mix. A key lies in one of the
-``NEIGHBOURHOOD`` entries from its home slot on (as in hopscotch hashing, without its displacements: the table is made
-large enough, and its hash salted, so that the keys that it is loaded with fit; clients learn the salt when they connect).
+An entry is one cache line: key and *location*, the object's offset in the log and its length in one aligned 8-byte
+word, so that a crash or a concurrent READ sees the old location or the new one and never a mix. A key lies in one of
+the ``NEIGHBOURHOOD`` entries from its home slot on (as in hopscotch hashing, without its displacements: the table is
+made large enough, and its hash salted, so that the keys that it is loaded with fit; clients learn the salt when they
+connect).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What the key-value stores with a log and a one-sided index share: roles, bytes, allocation, GET and recovery.
 
-The client-active access paradigm of Du et al., ICPP'21, section 3: the client asks the server for room in an append-only
-log, writes the object there by RDMA WRITE, and reads by two dependent READs, index entry and object. A store adds when the
-index entry is published and what is flushed.
+The client-active access paradigm of Du et al., ICPP'21, section 3: the client asks the server for room in an
+append-only log, writes the object there by RDMA WRITE, and reads by two dependent READs, index entry and object. A
+store adds when the index entry is published and what is flushed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Remote procedure calls over SEND and RECV on a reliable connection, and one-sided access to a registered region.
 
-A message is one byte that names its kind and a :class:`Layout`. Small messages travel inline. A client has one call under
-way; the server thread serves all connections from one receive queue's completions, in order.
+A message is one byte that names its kind and a :class:`Layout`. Small messages travel inline. A client has one call
+under way; the server thread serves all connections from one receive queue's completions, in order.
 """
 
 from __future__ import annotations

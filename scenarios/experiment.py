@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..models.cpu import Thread
+from ..models.cpu import Core, Pauses, Thread
 from ..models.platform import Platform, load_platform
 from ..models.system import NodeSpec, System
 from ..models.verbs import Span
@@ -19,12 +19,21 @@ from .schema import Scenario, Variant
 from .values import decode_value, encode_value
 from .workload import Planned, initial_values, plan, planned_updates
 
+# How a disturbed schedule pauses cores: a choice of the exploration, not a property of hardware. Long enough for a
+# client's operation to fit into a pause, often enough for some to fall where it matters.
+PAUSE_EVERY = 16
+PAUSE_SHORTEST_PS = 1_000_000
+PAUSE_LONGEST_PS = 20_000_000
+
 MARKS_EVERY = 8
 """Hops are kept of every eighth operation: enough to find a typical one, without the memory of all."""
 
 
-def run_variant(scenario: Scenario, variant: Variant) -> RunResult:
-    """Run one scheme of ``scenario`` on one platform: load, connect, perform the workload to its end."""
+def run_variant(scenario: Scenario, variant: Variant, schedule: int = 0) -> RunResult:
+    """Run one scheme of ``scenario`` on one platform: load, connect, perform the workload to its end.
+
+    Schedule 0 is the undisturbed one; in others servers' cores pause after some of their stores, drawn from the seed.
+    """
     kind = scheme(variant.scheme)
     clients = scenario.role("client")
     processes = clients.machines * clients.processes
@@ -35,6 +44,10 @@ def run_variant(scenario: Scenario, variant: Variant) -> RunResult:
     system = build_system(kind, load_platform(variant.platform, **variant.settings), scenario)
     at_work = kind(system, sizes)
     at_work.load(initial)
+    if schedule:
+        pauses = Pauses(streams.stream(f"pauses[{schedule}]"), PAUSE_EVERY, PAUSE_SHORTEST_PS, PAUSE_LONGEST_PS)
+        for core in server_cores(system, kind):
+            core.pauses = pauses
     loaded = {n: device.space.snapshot() for n, (_, device) in system.devices().items() if device.traced}
     at_work.start()
     history = History(kind.updates)
@@ -45,7 +58,10 @@ def run_variant(scenario: Scenario, variant: Variant) -> RunResult:
         code = _client(at_work, at_work.connect(thread), thread, operations, history, spans, sizes.value_bytes)
         done.append(system.clock.start(code))
     system.clock.run_until(system.clock.all_of(done))
-    return _result(scenario, variant, system, at_work, initial, loaded, history, spans)
+    result = _result(scenario, variant, system, at_work, initial, loaded, history, spans)
+    if schedule:
+        result.outages = list(pauses.taken)
+    return result
 
 
 def build_system(kind: type[Scheme], platform: Platform, scenario: Scenario) -> System:
@@ -55,7 +71,16 @@ def build_system(kind: type[Scheme], platform: Platform, scenario: Scenario) -> 
         count = scenario.role(name)
         cores = max(role.cores, count.processes) if role.many else role.cores
         specs[name] = [NodeSpec(cores, role.memory) for _ in range(count.machines)]
-    return System(platform, specs, scenario.seed)
+    outages: dict[str, list[tuple[int, int]]] = {}
+    for outage in sorted(scenario.outages, key=lambda outage: outage.at_ps):
+        outages.setdefault(outage.core, []).append((outage.at_ps, outage.for_ps))
+    return System(platform, specs, scenario.seed, outages)
+
+
+def server_cores(system: System, kind: type[Scheme]) -> list[Core]:
+    """The cores that run the code of a scheme's servers."""
+    servers = (role for role, played in kind.roles.items() if not played.many and not played.passive)
+    return [core for role in servers for node in system.nodes[role] for core in node.cores]
 
 
 def client_thread(system: System, processes_per_machine: int, process: int) -> Thread:

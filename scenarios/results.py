@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,8 @@ class RunResult:
     """When each of ``latency_ps`` completed."""
     hops: dict[str, list[Hop]]
     """By operation name: the hops of one typical operation (the one whose latency is the median)."""
+    outages: list[tuple[str, int, int]] = field(default_factory=list)
+    """The pauses of cores (core, from, for how long) that were drawn for it, if it ran on a disturbed schedule."""
 
     @property
     def operations(self) -> int:

@@ -144,6 +144,14 @@ class Schedule(_Map):
         return value
 
 
+class Outage(_Map):
+    """A stretch of time in which a core does nothing, as when an interrupt or a hypervisor has it."""
+
+    core: str = Field(pattern=r"^.+\[\d+\] core \d+$", description="the core, e.g. 'server[0] core 0'")
+    at_ps: InstantPs = Field(alias="at", description="when it begins, e.g. '1.2 us'")
+    for_ps: InstantPs = Field(alias="for", description="how long it lasts, e.g. '10 us'")
+
+
 class Crash(_Map):
     """Which fault is explored, at which instants, over which crash states."""
 
@@ -151,6 +159,9 @@ class Crash(_Map):
     instants: Literal["all"] | Count = Field(default="all", description="all, or how many instants to sample")
     view: Literal["adversarial", "timed"] = Field(default="adversarial", description="adversarial or timed")
     budget: Count | None = Field(default=None, description="after how many crash states a verdict is undecided")
+    schedules: Annotated[Count, Field(le=1000)] = Field(
+        default=1, description="how many schedules: the undisturbed one, then others in which servers' cores pause"
+    )
 
     @field_validator("instants", mode="before")
     @classmethod
@@ -206,6 +217,7 @@ class Scenario(_Map):
     schemes: SchemeNames = Field(description="a list of schemes, e.g. [saw]")
     workload: Annotated[Ycsb | Schedule, Field(discriminator="kind", description="a map with the workload")]
     crash: Crash = Field(default=Crash(), description="which crash is explored")
+    outages: tuple[Outage, ...] = Field(default=(), description="a list of outages of cores")
     expect: dict[SchemeName, dict[ConditionName, Expected]] = Field(
         default={}, description="scheme -> condition -> verdict"
     )

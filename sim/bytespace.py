@@ -19,6 +19,8 @@ class ByteSpace:
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
+        self.caught_up_ps = 0
+        """The latest instant that anybody has read at: earlier states are gone."""
         self._pages: dict[int, bytearray] = {}
         self._inbox: list[tuple[int, int, int, int, bytes, Callable[[], None] | None]] = []
         self._source: Callable[[int], bytes] | None = None
@@ -43,6 +45,8 @@ class ByteSpace:
 
     def catch_up(self, now_ps: int) -> None:
         """Apply every write that is visible at ``now_ps``."""
+        if now_ps > self.caught_up_ps:
+            self.caught_up_ps = now_ps
         inbox = self._inbox
         while inbox and inbox[0][0] <= now_ps:
             _, _, _, address, data, seen = heapq.heappop(inbox)
@@ -57,6 +61,8 @@ class ByteSpace:
 
     def poke(self, address: int, data: bytes) -> None:
         """Set bytes now, without time: initial contents, restored images."""
+        if address < 0 or address + len(data) > self.size_bytes:
+            raise IndexError(f"write of {len(data)} bytes at {address:#x} is outside of {self.size_bytes} bytes")
         if self._source is not None:
             self._fetch(address, len(data))
         pages = self._pages
@@ -101,7 +107,7 @@ class ByteSpace:
                 assert self._source is not None
                 content, source = self._source(line), self._source
                 self._source = None
-                self.poke(line * LINE_BYTES, content)
+                self.poke(line * LINE_BYTES, content[: self.size_bytes - line * LINE_BYTES])
                 self._source = source
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from .bytespace import lines
+from .bytespace import LINE_BYTES, lines
 
 NEVER = 1 << 62
 """Later than any instant."""
@@ -82,6 +82,21 @@ class Flush:
     issued_ps: int
 
 
+_WHOLE_LINE = (1 << LINE_BYTES) - 1
+
+
+def _mask(address: int, length: int, line: int) -> int:
+    """The bytes of a line that a range covers, a bit for each."""
+    start = max(0, address - line * LINE_BYTES)
+    end = min(LINE_BYTES, address + length - line * LINE_BYTES)
+    return (1 << end) - (1 << start)
+
+
+def coherent_order(chunk: Chunk) -> tuple[int, int, int]:
+    """The order in which chunks became visible in this schedule: that of ``sim.bytespace``."""
+    return chunk.reached_ps[Stage.VISIBLE], chunk.channel, chunk.number
+
+
 class Trace:
     """All chunks, channels and edges of one system's run."""
 
@@ -129,17 +144,33 @@ class Trace:
         entry.settled[stage] = max(entry.settled[stage], count)
 
     def observed(self, device: int, address: int, length: int, now_ps: int) -> list[Chunk]:
-        """The chunks that a coherent read at ``now_ps`` may have returned bytes of, as far as nothing forced them."""
+        """The chunks that a coherent read at ``now_ps`` returned bytes of, as far as nothing forced them yet.
+
+        A chunk whose bytes others have overwritten since proves nothing.
+        """
         found: list[Chunk] = []
         for line in lines(address, length):
             waiting = self._open.get((device, line))
             if not waiting:
                 continue
-            waiting[:] = [chunk for chunk in waiting if chunk.forced_ps[Stage.VISIBLE] == NEVER]
-            for chunk in waiting:
-                overlaps = chunk.address < address + length and address < chunk.address + len(chunk.data)
-                if overlaps and chunk.reached_ps[Stage.VISIBLE] <= now_ps and chunk not in found:
-                    found.append(chunk)
+            waiting.sort(key=coherent_order)
+            asked, uncovered, unforced, kept = _mask(address, length, line), _WHOLE_LINE, False, []
+            for chunk in reversed(waiting):  # the latest first: it hides what is below
+                if chunk.reached_ps[Stage.VISIBLE] > now_ps:
+                    kept.append(chunk)
+                    continue
+                shows = _mask(chunk.address, len(chunk.data), line) & uncovered
+                uncovered &= ~shows
+                if shows:
+                    kept.append(chunk)
+                    if shows & asked and chunk.forced_ps[Stage.VISIBLE] == NEVER and chunk not in found:
+                        found.append(chunk)
+            # What nothing unforced lies below hides nothing of interest.
+            waiting.clear()
+            for chunk in reversed(kept):
+                unforced = unforced or chunk.forced_ps[Stage.VISIBLE] == NEVER
+                if unforced:
+                    waiting.append(chunk)
         return found
 
     def force_observed(self, chunks: Iterable[Chunk], at_ps: int, rule: str, reader: int | None = None) -> None:

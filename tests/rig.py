@@ -57,6 +57,7 @@ class Client:
         self.peer.connect(self.qp)
         self.posted: dict[int, SendWR] = {}
         self.done: dict[int, Done] = {}
+        self._program: Any = None
         rig.clock.start(self._poll())
 
     def _poll(self) -> Generator[Any, Any, None]:
@@ -74,7 +75,7 @@ class Client:
     def buffer(self, data: bytes) -> int:
         """A buffer of the client's DRAM that holds ``data``, cached and dirty as after a store."""
         device = self.node.memory["dram"]
-        address = device.allocate(max(LINE, len(data)), "buffer")
+        address = device.allocate(max(LINE, len(data)), "buffer", align=4096)
         device.space.poke(address - device.base, data)
         for number in range(address // LINE, (address + len(data) - 1) // LINE + 1):
             self.node.host.llc.core_access((device.number, number), dirty=True)
@@ -110,13 +111,16 @@ class Client:
         return work
 
     def post(self, work: SendWR, at: int = 0) -> SendWR:
-        """Post ``work`` at an instant (or now, if that has passed)."""
+        """Post ``work`` at an instant (or now, if that has passed); a program posts in the order of the calls."""
+        before = self._program
 
         def code() -> Generator[Any, Any, None]:
+            if before is not None:
+                yield before
             yield self.rig.clock.until(at)
             yield from self.thread.post_send(self.qp, work)
 
-        self.rig.clock.start(code())
+        self._program = self.rig.clock.start(code())
         return work
 
     def post_write(self, at: int = 0, data: bytes = b"", line: int = 0, **how: Any) -> SendWR:

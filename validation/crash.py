@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ..protocols.guarantees import Condition
+from ..scenarios.experiment import run_variant
 from ..scenarios.load import scenario_from_data
 from ..scenarios.results import RunResult
 from ..scenarios.schema import Scenario, Variant
 from ..sim.errors import InputError, Mistake
-from .explorer import Explorer, Violation
+from .explorer import Exploration, Explorer, Violation
 from .findings import Counterexample, CrashReport
 from .outcomes import Outcome
 from .shrink import find, shrink
@@ -29,17 +30,23 @@ def explore(
 ) -> CrashReport:
     """Walk all crash states of a run, judge them, and shrink the earliest violation of each condition."""
     started = time.perf_counter()
-    explorer = Explorer(result, timed=scenario.crash.view == "timed")
-    instants = scenario.crash.instants
-    found = explorer.walk(
-        budget=scenario.crash.budget,
-        sample=None if instants == "all" else instants,
-        progress=None if progress is None else lambda done: progress(done * EXPLORING),
-    )
+    schedules = scenario.crash.schedules
+    found = Exploration()
+    source: dict[Condition, RunResult] = {}
+    for schedule in range(schedules):
+        run = result if schedule == 0 else run_variant(scenario, variant, schedule)
+
+        def advance(done: float, schedule: int = schedule) -> None:
+            if progress is not None:
+                progress((schedule + done) / schedules * EXPLORING)
+
+        known = found.first
+        found = found.joined(_walk(run, scenario, advance))
+        source |= {c: run for c, violation in found.first.items() if known.get(c) is not violation}
     seconds = time.perf_counter() - started
     counterexamples = []
     for turn, condition in enumerate(sorted(found.first)):
-        counterexamples.append(tell(shrink(scenario, variant, result, found.first[condition])))
+        counterexamples.append(tell(shrink(scenario, variant, source[condition], found.first[condition])))
         if progress is not None:
             progress(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(found.first))
     fault = scenario.crash.fault
@@ -53,12 +60,19 @@ def explore(
         recoveries_run=found.recoveries_run,
         verdicts_computed=found.verdicts_computed,
         exhaustive=found.exhaustive,
-        over=found.over,
+        over=found.over if schedules == 1 else f"{schedules} schedules; in each, {found.over}",
         verdicts={condition: found.verdict(condition) for condition in found.violating_states},
         violating_states=found.violating_states,
         counterexamples=counterexamples,
         seconds=seconds,
     )
+
+
+def _walk(run: RunResult, scenario: Scenario, progress: Callable[[float], None]) -> Exploration:
+    instants = scenario.crash.instants
+    explorer = Explorer(run, timed=scenario.crash.view == "timed")
+    sample = None if instants == "all" else instants
+    return explorer.walk(budget=scenario.crash.budget, sample=sample, progress=progress)
 
 
 def slider(report: CrashReport, result: RunResult, scenario: Scenario, variant: Variant) -> dict[str, Any]:
@@ -77,9 +91,8 @@ def replay_case(path: Path) -> Counterexample | None:
         like = Violation(condition, 0, case["object"], Outcome(None, ()), "", bool(case.get("acknowledged")))
         scenario = scenario_from_data(case["scenario"], str(path))
     except (KeyError, ValueError, TypeError) as error:
-        raise InputError(
-            Mistake(f"a case without a usable {error}", "a case-N.json as rpsim writes it", str(path))
-        ) from None
+        found = f"a case without a usable {error}"
+        raise InputError(Mistake(found, "a case-N.json as rpsim writes it", str(path))) from None
     for variant in scenario.variants():
         if (variant.scheme, variant.label) == (case.get("scheme"), case.get("platform")):
             again = find(scenario, variant, like)

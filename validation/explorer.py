@@ -1,7 +1,7 @@
 """The crash explorer: walks a run's crash instants in order and judges what may have survived at each.
 
-Between two instants neither the lines' possible contents nor the history changes. At each instant only those objects are
-looked at again whose lines or whose history changed; only images that were never met are recovered; a verdict is
+Between two instants neither the lines' possible contents nor the history changes. At each instant only those objects
+are looked at again whose lines or whose history changed; only images that were never met are recovered; a verdict is
 computed again only when the object's history has changed. Equal images share a recovery, never a verdict.
 """
 
@@ -25,8 +25,8 @@ IMAGES_PER_STATE = 4096
 """After how many images an object's state at one instant is given up as not exhausted."""
 
 _OVER = (
-    "all instants of this schedule and all images of the lines that recovery and reads look at; "
-    "writes of different channels to one line in this schedule's order, at most one torn write a line"
+    "all instants of the schedule and all images of the lines that recovery and reads look at; "
+    "writes of different channels to one line in the schedule's order, at most one torn write a line"
 )
 
 
@@ -60,6 +60,27 @@ class Exploration:
     violating_states: dict[Condition, int] = field(default_factory=dict)
     first: dict[Condition, Violation] = field(default_factory=dict)
     timed: bool = False
+
+    def joined(self, other: Exploration) -> Exploration:
+        """This exploration and that of another schedule together; what this one found first stays first."""
+        first = dict(self.first)
+        for condition, violation in other.first.items():
+            if not self.loses(condition, acknowledged=violation.acknowledged):
+                first[condition] = violation
+        return Exploration(
+            instants=self.instants + other.instants,
+            states=self.states + other.states,
+            verdicts_computed=self.verdicts_computed + other.verdicts_computed,
+            recoveries_run=self.recoveries_run + other.recoveries_run,
+            exhaustive=self.exhaustive and other.exhaustive,
+            over=other.over if self.exhaustive else self.over,
+            violating_states={
+                condition: count + self.violating_states.get(condition, 0)
+                for condition, count in other.violating_states.items()
+            },
+            first=first,
+            timed=self.timed or other.timed,
+        )
 
     def loses(self, condition: Condition, *, acknowledged: bool) -> bool:
         """Whether a violation is known; if ``acknowledged``, one after an update had returned."""

@@ -40,9 +40,8 @@ class Restart:
         self._numbers = {
             (node.name, device.name): number for number, (node, device) in system.devices().items() if device.traced
         }
-        self.domains: dict[int, Domain] = {
-            number: system.devices()[number][1].domain for number in self._numbers.values()
-        }
+        devices = system.devices()
+        self.domains: dict[int, Domain] = {number: devices[number][1].domain for number in self._numbers.values()}
         self.runs = 0
 
     def initial(self, key: LineKey) -> bytes:

@@ -1,24 +1,35 @@
-"""Shrinking a violation to a 1-minimal case: operations first, then the lines that did not make it.
+"""Shrinking a violation to a 1-minimal case: operations first, then outages, then the lines that did not make it.
 
-The operations that are left start when they did in the original run (shifted together to time zero), so that those which
-met still meet. Every candidate is simulated and explored anew: nothing is assumed to carry over.
+The operations that are left start when they did in the original run (shifted together to time zero), so that those
+which met still meet. Every candidate is simulated and explored anew: nothing is assumed to carry over. Where the
+violation needs a core to pause and fewer operations are too quick for the pause, it is moved to where the core stores
+something, and reads to where the pause begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
+from ..models.places import Path
 from ..models.views import Content, LineKey
-from ..scenarios.experiment import run_variant
-from ..scenarios.history import Value
+from ..scenarios.experiment import PAUSE_LONGEST_PS, run_variant, server_cores
+from ..scenarios.fields import exact_duration
+from ..scenarios.history import Operation, Value
 from ..scenarios.load import scenario_from_data
 from ..scenarios.results import RunResult
-from ..scenarios.schema import Scenario, Variant
+from ..scenarios.schema import Outage, Scenario, Variant
 from ..scenarios.workload import Planned, schedule_data
+from ..sim.trace import Stage
 from .explorer import IMAGES_PER_STATE, Explorer, Violation
-from .oracle import RegisterHistory
+from .oracle import RegisterHistory, check
 from .outcomes import Outcome
+
+MOVED_AT_MOST = 4
+"""Up to how many operations pauses and reads are moved about: the search tries every place."""
+
+_Outage = tuple[str, int, int]
+"""(core, from, for how long)"""
 
 
 @dataclass(frozen=True)
@@ -45,60 +56,130 @@ def find(scenario: Scenario, variant: Variant, like: Violation) -> Case | None:
 
 def shrink(scenario: Scenario, variant: Variant, result: RunResult, violation: Violation) -> Case:
     """The smallest case found for a violation of ``scenario``'s run: no operation, and no lost line, can be spared."""
+    search = _Search(scenario, variant, violation, [*map(_outage, scenario.outages), *result.outages])
     before = [o for o in result.history.operations if o.invoke_ps <= violation.instant_ps]
-    planned = [
-        Planned(o.process, o.f, str(o.object), o.f in result.history.updates, o.invoke_ps, _stamp(o.argument))
-        for o in before
-    ]
-    own = [operation for operation in planned if operation.object == violation.object]
     best = None
-    for kept in (own, planned):
-        best = _with(scenario, variant, kept, violation)
+    for chosen in (_offending(result, violation), [o for o in before if o.object == violation.object], before):
+        planned = [_planned(operation, result) for operation in chosen]
+        best = search.case(planned)
         if best is not None:
-            best, kept = _fewer(scenario, variant, kept, best)
             break
-    else:
-        raise AssertionError(f"the violation of {violation.condition} does not show again in its own run")
-    simpler = _with(scenario, variant, [_earlier(o, min(k.not_before_ps for k in kept)) for o in kept], violation)
-    best = simpler if simpler is not None else best
-    return Case(best.scenario, variant, best.result, best.explorer, _fewest_lines(best))
+    assert best is not None, f"the violation of {violation.condition} does not show again in its own run"
+    best = search.fewer_operations(best)
+    best = search.fewer_outages(best)
+    best = search.from_time_zero(best)
+    return replace(best, violation=_fewest_lines(best))
 
 
-def _stamp(argument: Value) -> int | None:
-    return argument if isinstance(argument, int) else None
+def _offending(result: RunResult, violation: Violation) -> list[Operation]:
+    """The operations that the oracle names and those that wrote what they read, in the order of their invocations."""
+    at_ps = violation.instant_ps
+    seen = [o for o in result.history.operations if o.invoke_ps <= at_ps and o.object == violation.object]
+    until = replace(result.history, operations=[_as_of(operation, at_ps) for operation in seen])
+    finding = check(until, at_ps, {violation.object: violation.outcome.value}, [violation.condition])
+    named = {operation.number for operation in finding[violation.condition].operations}
+    read = {operation.result for operation in seen if operation.number in named and operation.result is not None}
+    return [o for o in seen if o.number in named or (o.f in result.history.updates and o.argument in read)]
 
 
-def _earlier(operation: Planned, by_ps: int) -> Planned:
-    return Planned(
-        operation.process,
-        operation.f,
-        operation.object,
-        operation.is_update,
-        operation.not_before_ps - by_ps,
-    )
+def _as_of(operation: Operation, at_ps: int) -> Operation:
+    if operation.return_ps is None or operation.return_ps <= at_ps:
+        return operation
+    return replace(operation, return_ps=None, result=None, outcome=None)
 
 
-def _with(scenario: Scenario, variant: Variant, planned: list[Planned], like: Violation) -> Case | None:
-    if not planned:
+def _planned(operation: Operation, result: RunResult) -> Planned:
+    stamp = operation.argument if isinstance(operation.argument, int) else None
+    is_update = operation.f in result.history.updates
+    return Planned(operation.process, operation.f, str(operation.object), is_update, operation.invoke_ps, stamp)
+
+
+class _Search:
+    """Tries smaller scenarios for one violation."""
+
+    def __init__(self, scenario: Scenario, variant: Variant, like: Violation, outages: list[_Outage]) -> None:
+        self.scenario = scenario
+        self.variant = variant
+        self.like = like
+        self.outages = [outage for outage in outages if outage[1] <= like.instant_ps]
+
+    def case(self, planned: list[Planned]) -> Case | None:
+        """The violation with just these operations, pauses moved about if it takes that."""
+        if not planned:
+            return None
+        found = self._try(planned, self.outages)
+        if found is not None or not self.outages or len(planned) > MOVED_AT_MOST:
+            return found
+        quiet = run_variant(self._scenario(planned, []), self.variant)
+        for core, at_ps in _stores(quiet):
+            for moved in (planned, [o if o.is_update else replace(o, not_before_ps=at_ps) for o in planned]):
+                found = self._try(moved, [(core, at_ps, PAUSE_LONGEST_PS)])
+                if found is not None:
+                    return found
         return None
-    data = scenario.resolved() | {"workload": schedule_data(scenario.workload, planned)}
-    return find(scenario_from_data(data, f"{scenario.name} (shrunk)"), variant, like)
 
+    def _scenario(self, planned: list[Planned], outages: list[_Outage]) -> Scenario:
+        listed = [
+            {"core": core, "at": exact_duration(at), "for": exact_duration(length)} for core, at, length in outages
+        ]
+        workload = schedule_data(self.scenario.workload, planned)
+        data = self.scenario.resolved() | {"workload": workload, "outages": listed}
+        return scenario_from_data(data, f"{self.scenario.name} (shrunk)")
 
-def _fewer(scenario: Scenario, variant: Variant, planned: list[Planned], best: Case) -> tuple[Case, list[Planned]]:
-    """Delta debugging: leave out ever smaller stretches of operations as long as the violation stays."""
-    size = len(planned) // 2
-    while size >= 1:
-        start, removed = 0, False
-        while start < len(planned):
-            kept = planned[:start] + planned[start + size :]
-            smaller = _with(scenario, variant, kept, best.violation)
+    def _try(self, planned: list[Planned], outages: list[_Outage]) -> Case | None:
+        return find(self._scenario(planned, outages), self.variant, self.like)
+
+    def fewer_operations(self, best: Case) -> Case:
+        """Delta debugging: leave out ever smaller stretches of operations as long as the violation stays."""
+        planned = _operations(best)
+        size = max(1, len(planned) // 2)
+        while size >= 1:
+            start, removed = 0, False
+            while start < len(planned):
+                smaller = self.case(planned[:start] + planned[start + size :])
+                if smaller is not None:
+                    best, planned, removed = smaller, _operations(smaller), True
+                else:
+                    start += size
+            size = size if removed and size == 1 else size // 2
+        return best
+
+    def fewer_outages(self, best: Case) -> Case:
+        """Leave out the pauses that it does not take."""
+        outages = [_outage(outage) for outage in best.scenario.outages]
+        for outage in list(outages):
+            kept = [other for other in outages if other != outage]
+            smaller = self._try(_operations(best), kept)
             if smaller is not None:
-                best, planned, removed = smaller, kept, True
-            else:
-                start += size
-        size = size if removed and size == 1 else size // 2
-    return best, planned
+                best, outages = smaller, kept
+        return best
+
+    def from_time_zero(self, best: Case) -> Case:
+        """Let the first operation begin at time zero, and number what is written from one."""
+        planned = _operations(best)
+        first_ps = min(operation.not_before_ps for operation in planned)
+        outages = [(core, at - first_ps, length) for core, at, length in map(_outage, best.scenario.outages)]
+        if any(at_ps < 0 for _, at_ps, _ in outages):
+            return best
+        shifted = [replace(o, not_before_ps=o.not_before_ps - first_ps, stamp=None) for o in planned]
+        return self._try(shifted, outages) or best
+
+
+def _operations(case: Case) -> list[Planned]:
+    """The operations of a shrunk case, in the order of their invocations."""
+    return [_planned(operation, case.result) for operation in case.result.history.operations]
+
+
+def _outage(outage: Outage) -> _Outage:
+    return outage.core, outage.at_ps, outage.for_ps
+
+
+def _stores(result: RunResult) -> Iterator[tuple[str, int]]:
+    """Where a server's core has just stored something: (core, instant)."""
+    cores = {core.stores: core.name for core in server_cores(result.system, type(result.scheme))}
+    for chunk in result.system.trace.chunks:
+        if chunk.path == Path.STORE and chunk.channel in cores:
+            yield cores[chunk.channel], chunk.reached_ps[Stage.ACCEPTED]
 
 
 def _fewest_lines(case: Case) -> Violation:
@@ -116,10 +197,7 @@ def _fewest_lines(case: Case) -> Violation:
         if _lost(outcome) < _lost(best) and violates(outcome.value):
             best = outcome
     best = _restored(case, best, violates)
-    explanation = register.explain(best.value, violation.condition)
-    return Violation(
-        violation.condition, violation.instant_ps, violation.object, best, explanation, violation.acknowledged
-    )
+    return replace(violation, outcome=best, explanation=register.explain(best.value, violation.condition))
 
 
 def _lost(outcome: Outcome) -> int:

@@ -136,9 +136,8 @@ class _Slider:
         if not entered:
             return {"id": turn, "may_be": [], "survives": "absent"}
         last = entered[-1]
-        may_be = [
-            str(place) for place in dict.fromkeys(PLACES[last.chunk.path]) if place in views.places(last.chunk, at_ps)
-        ]
+        places = views.places(last.chunk, at_ps)
+        may_be = [str(place) for place in dict.fromkeys(PLACES[last.chunk.path]) if place in places]
         return {"id": turn, "may_be": may_be, "survives": "yes" if last.must_ps <= at_ps else "maybe"}
 
     def _object(self, name: Hashable, at_ps: int) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def _timeline(case: Case, lost: tuple[LineFate, ...]) -> list[TimelineRow]:
     rows.sort(key=lambda row: row.time_ps)
     rows.append(TimelineRow(at_ps, "", "power failure", "CRASH"))
     for fate in lost:
-        text = f"{fate.label} may still be in {_PLACE_WORDS[fate.place]}: {fate.reason}"
+        text = f"{fate.label} may still be in {_PLACE_WORDS[Place(fate.place)]}: {fate.reason}"
         rows.append(TimelineRow(at_ps, fate.node, text, "LOST"))
     rows.append(
         TimelineRow(at_ps, "recovery", f"recovery: {case.violation.object} -> {show(case.violation.outcome.value)}")

@@ -1,0 +1,112 @@
+"""Bytes appear when their time has come, in an order that no caller's timing decides."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpsim.sim.bytespace import LINE_BYTES, PAGE_BYTES, ByteSpace, lines
+
+SIZE = 1 << 20
+
+
+def test_a_write_is_there_from_its_instant_on():
+    space = ByteSpace(SIZE)
+    space.write_at(100, 0, 0, 10, b"new")
+    assert space.read(99, 10, 3) == bytes(3)
+    assert space.read(100, 10, 3) == b"new"
+
+
+def test_the_inbox_is_caught_up_by_whoever_reads():
+    space, seen = ByteSpace(SIZE), []
+    space.write_at(100, 0, 0, 0, b"a", lambda: seen.append("first"))
+    space.write_at(200, 0, 1, 1, b"b", lambda: seen.append("second"))
+    assert space.peek(0, 2) == bytes(2) and not seen
+    assert space.read(150, 500, 1) == bytes(1)
+    assert (space.peek(0, 2), seen) == (b"a\0", ["first"])
+    space.catch_up(200)
+    assert (space.peek(0, 2), seen) == (b"ab", ["first", "second"])
+
+
+WRITES = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 6), st.binary(min_size=1, max_size=5)),
+    max_size=12,
+)
+
+
+@given(WRITES, st.randoms())
+def test_the_order_of_calls_is_no_rule(writes, random):
+    """Equal instants are decided by channel and number; nothing depends on who called first."""
+    numbered = [(at, channel, number, address, data) for number, (at, channel, address, data) in enumerate(writes)]
+    expected = bytearray(16)
+    for _, _, _, address, data in sorted(numbered):
+        expected[address : address + len(data)] = data
+    random.shuffle(numbered)
+    space = ByteSpace(SIZE)
+    for write in numbered:
+        space.write_at(*write)
+    assert space.read(3, 0, 16) == bytes(expected)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3 * PAGE_BYTES), st.binary(max_size=2 * PAGE_BYTES)), max_size=5))
+def test_pages_are_invisible(writes):
+    space, plain = ByteSpace(6 * PAGE_BYTES), bytearray(6 * PAGE_BYTES)
+    for address, data in writes:
+        space.poke(address, data)
+        plain[address : address + len(data)] = data
+    assert space.peek(0, 6 * PAGE_BYTES) == bytes(plain)
+    for number, page in space.snapshot().items():
+        assert page == bytes(plain[number * PAGE_BYTES :][:PAGE_BYTES])
+
+
+def test_only_touched_pages_are_kept():
+    space = ByteSpace(1 << 40)
+    space.poke((1 << 40) - 1, b"x")
+    assert list(space.snapshot()) == [((1 << 40) - 1) // PAGE_BYTES]
+
+
+@pytest.mark.parametrize(("address", "length"), [(-1, 1), (SIZE, 1), (SIZE - 1, 2)])
+def test_out_of_bounds(address, length):
+    space = ByteSpace(SIZE)
+    with pytest.raises(IndexError):
+        space.write_at(0, 0, 0, address, bytes(length))
+    with pytest.raises(IndexError):
+        space.read(0, address, length)
+    with pytest.raises(IndexError):
+        space.poke(address, bytes(length))
+
+
+def test_a_restored_space_asks_once_for_each_line_it_touches():
+    space, asked = ByteSpace(SIZE), []
+
+    def source(number):
+        asked.append(number)
+        return bytes([number]) * LINE_BYTES
+
+    space.poke(0, b"forgotten")
+    space.write_at(1, 0, 0, 0, b"forgotten")
+    space.restore(source)
+    assert not asked
+    assert space.read(5, 60, 8) == b"\0" * 4 + b"\1" * 4
+    space.poke(64 * 3 + 1, b"xy")  # the rest of the line stays as it was
+    assert space.peek(64 * 3, 4) == b"\3xy\3"
+    assert space.read(6, 0, 256) == b"\0" * 64 + b"\1" * 64 + b"\2" * 64 + b"\3xy" + b"\3" * 61
+    assert asked == [0, 1, 3, 2]
+    space.write_at(7, 0, 1, 64 * 9, b"z")
+    assert asked == [0, 1, 3, 2]
+    assert space.read(7, 64 * 9, 2) == b"z\x09"
+
+
+def test_a_restored_space_across_a_page_boundary():
+    space, asked = ByteSpace(SIZE), []
+    space.restore(lambda number: asked.append(number) or bytes([number % 256]) * LINE_BYTES)
+    assert space.peek(PAGE_BYTES - 1, 2) == bytes([63, 64])
+    assert asked == [63, 64]
+
+
+@pytest.mark.parametrize(
+    ("address", "length", "expected"), [(0, 0, []), (0, 64, [0]), (63, 2, [0, 1]), (64, 1, [1]), (1, 128, [0, 1, 2])]
+)
+def test_the_lines_of_a_range(address, length, expected):
+    assert list(lines(address, length)) == expected

@@ -1,0 +1,224 @@
+"""What instructions take, against closed forms over the platform's parameters and against the published curve."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from ..rig import LINE, Rig, line
+
+PS = 10**12
+
+
+@pytest.fixture
+def cpu(rig):
+    return rig.platform.cpu
+
+
+def copy_ps(cpu, n_bytes):
+    return n_bytes * 8 * PS // cpu.memcpy_bits_per_s
+
+
+# one instruction -----------------------------------------------------------------------------------------------
+
+
+def test_a_store_retires_after_its_lines_and_its_bytes(rig, cpu):
+    assert rig.server.store(line(1)) == cpu.store_ps + copy_ps(cpu, 64)
+    start = rig.clock.now_ps
+    assert rig.server.store(line(1, 4), offset=32) - start == 5 * cpu.store_ps + copy_ps(cpu, 256)
+
+
+def test_a_load_comes_from_the_device_and_then_from_the_cache(rig, cpu):
+    rig.server.load()
+    assert rig.clock.now_ps == rig.platform.media["optane"].load_ps
+    rig.server.load()
+    assert rig.clock.now_ps == rig.platform.media["optane"].load_ps + cpu.load_ps
+    rig.server.load(length=256)
+    assert rig.clock.now_ps == 4 * rig.platform.media["optane"].load_ps + 2 * cpu.load_ps
+
+
+def test_the_line_of_a_dma_write_is_loaded_from_the_cache_with_ddio_only():
+    for ddio in ("on", "off"):
+        rig = Rig(ddio=ddio)
+        rig.client.write(line(1))
+        start = rig.clock.now_ps
+        assert rig.server.load() == line(1)
+        expected = rig.platform.cpu.load_ps if ddio == "on" else rig.platform.media["optane"].load_ps
+        assert rig.clock.now_ps - start == expected
+
+
+def test_store_clwb_sfence_is_the_published_figure(rig, cpu):
+    """Yang et al., FAST'20, figure 2: 62.3 ns for a store, a clwb and a fence; here 8 bytes are stored."""
+    rig.server.store(line(1)[:8])
+    end = rig.server.flush()
+    way = rig.platform.media["optane"].clwb_to_wpq_ps
+    assert end == cpu.store_ps + copy_ps(cpu, 8) + cpu.clwb_ps + way + cpu.sfence_ps
+    assert end - copy_ps(cpu, 8) == 62_300
+    retired, queued = cpu.store_ps + copy_ps(cpu, 8), end - cpu.sfence_ps
+    optane = rig.platform.media["optane"]
+    medium = -(-LINE * 8 * PS // optane.write_bandwidth_bits_per_s) + optane.write_ps
+    assert rig.story(line=0) == [
+        ("store_buffer", retired),
+        ("llc", retired),
+        ("wpq", queued),
+        ("media", queued + medium),
+    ]
+
+
+def test_ntstore_sfence_is_the_published_figure(rig, cpu):
+    """Yang et al., FAST'20, figure 2: 90.4 ns."""
+    rig.server.ntstore(line(1))
+    assert rig.clock.now_ps == cpu.ntstore_ps
+    assert rig.server.sfence() == 90_400
+    assert dict(rig.story(line=0))["wpq"] == 90_400 - cpu.sfence_ps
+
+
+def test_clflush_waits_for_each_line(rig, cpu):
+    rig.server.store(line(1, 3))
+    start = rig.clock.now_ps
+    assert rig.server.clflush(lines=3) - start == 3 * cpu.clflush_ps
+
+
+def test_a_flush_of_nothing_dirty_costs_its_issue_only(rig, cpu):
+    assert rig.server.flush(lines=3) == 3 * cpu.clwb_ps + cpu.sfence_ps
+    start = rig.clock.now_ps
+    assert rig.server.clflush() - start == cpu.clflush_ps
+    start = rig.clock.now_ps
+    assert rig.server.sfence() - start == cpu.sfence_ps
+
+
+@pytest.mark.parametrize(("platform", "kept"), [("optane-adr", False), ("optane-eadr", True)])
+def test_clwb_keeps_the_line_where_the_processor_does(platform, kept):
+    rig = Rig(platform)
+    rig.server.store(line(1))
+    rig.server.flush()
+    start = rig.clock.now_ps
+    rig.server.load()
+    expected = rig.platform.cpu.load_ps if kept else rig.platform.media["optane"].load_ps
+    assert rig.clock.now_ps - start == expected
+
+
+# many lines: the published curve -------------------------------------------------------------------------------------
+
+
+def flush_ps(rig, size):
+    rig.server.store(line(1, size // LINE))
+    start = rig.clock.now_ps
+    return rig.server.flush(lines=size // LINE) - start
+
+
+@pytest.mark.parametrize(
+    ("size", "published_ns", "tolerance"),
+    [(256, 192.5, 0.30), (512, 327.9, 0.30), (1024, 601.0, 0.25), (2048, 1015.2, 0.15), (4096, 1774.2, 0.05)],
+)
+def test_the_published_curve_of_clwb(rig, size, published_ns, tolerance):
+    """Yang et al., FAST'20, artifact NVSL/OptaneStudy, graphs/12-flush_instr_lat.csv.
+
+    The slope is met; the model has none of the 54 ns that a first line takes there beyond figure 2's 62.3 ns.
+    """
+    assert flush_ps(rig, size) / 1000 == pytest.approx(published_ns, rel=tolerance)
+    assert flush_ps(rig, size) / 1000 < published_ns
+
+
+def test_flushing_one_dimm_goes_at_the_mediums_rate_once_its_queue_is_full():
+    rig = Rig(imc={"interleave_bytes": 1 << 30})
+    times = [flush_ps(Rig(imc={"interleave_bytes": 1 << 30}), LINE * lines) for lines in (1024, 2048)]
+    apart = (times[1] - times[0]) / 1024
+    medium = LINE * 8 * PS / rig.platform.media["optane"].write_bandwidth_bits_per_s
+    assert apart == pytest.approx(medium, rel=0.001)
+    assert apart > rig.platform.cpu.clwb_ps
+    spread = [flush_ps(Rig(imc={"interleave_bytes": 256}), LINE * lines) for lines in (1024, 2048)]
+    assert (spread[1] - spread[0]) / 1024 == rig.platform.cpu.clwb_ps  # six DIMMs take all that one core issues
+
+
+# threads, and whom they wait for ------------------------------------------------------------------------------------
+
+
+def both(rig, *codes):
+    ends = []
+
+    def run(code):
+        yield from code
+        ends.append(rig.clock.now_ps)
+
+    for code in codes:
+        rig.clock.start(run(code))
+    rig.run()
+    return ends
+
+
+def test_threads_of_one_core_queue_and_those_of_two_do_not(rig, cpu):
+    again, other = rig.thread(0), rig.server.threads[1]
+    first = rig.server.threads[0]
+    assert both(rig, first.compute(), again.compute(), other.compute()) == [
+        cpu.request_ps,
+        cpu.request_ps,
+        2 * cpu.request_ps,
+    ]
+
+
+def test_a_flush_behind_another_threads_work_starts_when_the_core_is_free(rig, cpu):
+    rig.server.store(line(1))
+    start = rig.clock.now_ps
+    ends = both(rig, rig.server.threads[0].compute(), rig.thread(0).flush(rig.address(0), LINE))
+    way = rig.platform.media["optane"].clwb_to_wpq_ps
+    assert [end - start for end in ends] == [cpu.request_ps, cpu.request_ps + cpu.clwb_ps + way + cpu.sfence_ps]
+    assert dict(rig.story(line=0))["wpq"] - start == cpu.request_ps + cpu.clwb_ps + way
+
+
+def test_two_cores_that_flush_one_line_both_wait_for_it(rig):
+    rig.server.store(line(1))
+    ends = both(rig, *(thread.flush(rig.address(0), LINE) for thread in rig.server.threads))
+    queued = dict(rig.story(line=0))["wpq"]
+    assert all(end >= queued for end in ends)
+
+
+def test_every_flush_of_a_line_that_drains_from_the_iio_waits_for_it():
+    rig = Rig(ddio="off", llc={"iio_wc_drain_ps": 50_000_000})
+    rig.client.write(line(1))
+    ends = both(rig, *(thread.flush(rig.address(0), LINE) for thread in rig.server.threads))
+    queued = dict(rig.story(line=0))["wpq"]
+    assert all(end == queued + rig.platform.cpu.sfence_ps for end in ends)
+
+
+def test_a_core_sees_its_own_non_temporal_store_at_once(rig):
+    rig.server.ntstore(line(1))
+    assert rig.server.load() == line(1)
+
+
+def test_a_store_after_a_non_temporal_store_wins(rig):
+    rig.server.ntstore(line(1))
+    rig.server.store(line(2))
+    rig.run(rig.clock.now_ps + 1_000_000)
+    assert rig.memory(0) == line(2)
+
+
+def test_a_non_temporal_store_takes_the_dirty_rest_of_its_line_along(rig):
+    rig.server.store(line(1)[:8])
+    rig.server.ntstore(line(2)[8:16], offset=8)
+    end = rig.server.sfence()
+    assert rig.timed.content(0, end)[:16] == line(1)[:8] + line(2)[8:16]
+
+
+def test_crc_and_copy(rig, cpu):
+    rig.server.store(line(1))
+    start = rig.clock.now_ps
+    thread = rig.server.threads[0]
+    assert rig.server.run(thread.crc32(rig.address(0), 64)) == zlib.crc32(line(1))
+    assert rig.clock.now_ps - start == cpu.load_ps + 64 * cpu.crc32_ps_per_byte
+    start = rig.clock.now_ps
+    rig.server.run(thread.memcpy(rig.address(9), rig.address(0), 64))
+    assert rig.clock.now_ps - start == cpu.load_ps + cpu.store_ps + copy_ps(cpu, 64)
+    assert rig.memory(9) == line(1)
+
+
+def test_a_poll_that_waits_returns_when_the_completion_is_visible(rig):
+    rig.server.post_recv(rig.client)
+    rig.client.post_send(at=1_000_000)
+    received = rig.server.receive()
+    assert received.ps > 1_000_000
+    rig.server.post_recv(rig.client)
+    rig.client.send()
+    start = rig.clock.now_ps
+    assert rig.server.receive().ps - start == rig.platform.nic.poll_ps
