@@ -40,15 +40,15 @@ class Violation:
     outcome: Outcome
     explanation: str
     acknowledged: bool
-    """An update of the history had returned (and not just what was loaded before it)."""
+    """For ``no_lost_ack``: an update of the history had returned (and not just what was loaded before it)."""
 
 
 @dataclass
 class Exploration:
     """What a walk over the crash instants found.
 
-    ``first`` is the earliest violation of each condition: of those after an update of the object had returned, if
-    there are any (they tell more than the loss of what was loaded), else of all.
+    ``first`` is the earliest violation of each condition; of ``no_lost_ack`` the earliest after an update of the
+    object had returned, if there is one (it tells more than the loss of what was loaded).
     """
 
     instants: int = 0
@@ -233,9 +233,10 @@ class Explorer:
                 verdict = one.values[outcome.value] = one.register.judge(outcome.value) & self._conditions
             for condition in verdict:
                 found.violating_states[condition] += 1
-                if not found.loses(condition, acknowledged=one.acknowledged):
+                acknowledged = one.acknowledged or condition is not Condition.NO_LOST_ACK
+                if not found.loses(condition, acknowledged=acknowledged):
                     why = one.register.explain(outcome.value, condition)
-                    found.first[condition] = Violation(condition, at_ps, name, outcome, why, one.acknowledged)
+                    found.first[condition] = Violation(condition, at_ps, name, outcome, why, acknowledged)
             violated |= verdict
             if turn > 0 and self._conditions <= violated | found.first.keys():
                 break  # this state cannot change a verdict any more

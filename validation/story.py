@@ -8,6 +8,7 @@ from ..models.views import Content, LineKey, Piece
 from ..scenarios.history import Operation, Torn, Value
 from ..sim.bytespace import LINE_BYTES
 from ..sim.trace import NEVER, Chunk, Stage
+from ..sim.units import format_us
 from .findings import Counterexample, LineFate, TimelineRow
 from .shrink import Case
 
@@ -85,6 +86,10 @@ def _timeline(case: Case, lost: tuple[LineFate, ...]) -> list[TimelineRow]:
     at_ps = case.violation.instant_ps
     rows = [row for operation in case.result.history.operations for row in _operation_rows(operation, at_ps)]
     rows += _hardware_rows(case)
+    for outage in case.scenario.outages:
+        if outage.at_ps <= at_ps:
+            node, core = outage.core.split(" ", 1)
+            rows.append(TimelineRow(outage.at_ps, node, f"{core} pauses for {format_us(outage.for_ps)} us"))
     rows.sort(key=lambda row: row.time_ps)
     rows.append(TimelineRow(at_ps, "", "power failure", "CRASH"))
     for fate in lost:
