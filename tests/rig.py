@@ -176,6 +176,22 @@ class Server:
         completion = self.run(self.threads[core].poll(self.received))
         return Done(self.rig.clock.now_ps, completion.wr_id, completion.status, completion.opcode)
 
+    def post_send(self, client: Client, data: bytes = b"\1" * 8, core: int = 0) -> int:
+        """Post a SEND to a client, inline; returns the instant at which the doorbell has rung."""
+        address = self.node.memory["dram"].allocate(64, "message")
+        self.node.memory["dram"].space.poke(address - self.node.memory["dram"].base, data)
+        buffer = client.node.memory["dram"].allocate(64, "receive buffer")
+        client.qp.post_recv(RecvWR(0, buffer, 64))
+        work = SendWR(0, Opcode.IBV_WR_SEND, address, len(data), send_flags=SendFlags.IBV_SEND_INLINE)
+        self.run(self.threads[core].post_send(client.peer, work))
+        return self.rig.clock.now_ps
+
+    def reply(self, client: Client) -> int:
+        """SEND to a client; returns the instant at which it has polled the receive completion."""
+        self.post_send(client)
+        self.run(client.thread.poll(client.receive_cq))
+        return self.rig.clock.now_ps
+
     def _at(self, method: Callable[..., Any], number: int, *rest: Any, offset: int = 0) -> int:
         self.run(method(self.rig.address(number, offset), *rest))
         return self.rig.clock.now_ps

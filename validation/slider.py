@@ -23,7 +23,10 @@ from .oracle import CONDITIONS, RegisterHistory
 from .story import show
 
 IMAGES = 64
-"""How many images of an object one position of the slider lists at most."""
+"""How many images of an object one position of the slider looks at, at most."""
+
+VALUES = 5
+"""How many values it lists."""
 
 
 def slider_data(report: CrashReport, result: RunResult, scenario: Scenario, variant: Variant) -> dict[str, Any]:
@@ -65,7 +68,7 @@ class _Slider:
         self.lines: list[LineKey] = sorted(self.explorer.views.pieces)
 
     def data(self) -> dict[str, Any]:
-        steps = [self._step(at_ps, keys, events) for at_ps, keys, events in self.explorer.instants()]
+        steps = [self._step(at_ps, keys, events) for at_ps, keys, events in self._instants()]
         devices = self.run.system.devices()
         first = self.run.history.operations[0]
         return {
@@ -78,6 +81,15 @@ class _Slider:
             "steps": steps,
             "devices": sorted({f"{devices[key[0]][0].name} {devices[key[0]][1].name}" for key in self.lines}),
         }
+
+    def _instants(self) -> list[tuple[int, list[LineKey], list[tuple[str, Operation]]]]:
+        """Where something may change, and where in this timing a line went from one place to the next."""
+        instants = {at_ps: (at_ps, keys, events) for at_ps, keys, events in self.explorer.instants()}
+        for key in self.lines:
+            for _, at_ps in self._journey(key):
+                if at_ps is not None:
+                    instants.setdefault(at_ps, (at_ps, [], []))
+        return [instants[at_ps] for at_ps in sorted(instants)]
 
     @staticmethod
     def _operation(operation: Operation) -> dict[str, Any]:
@@ -95,10 +107,6 @@ class _Slider:
     def _line(self, turn: int, key: LineKey) -> dict[str, Any]:
         node, device = self.run.system.devices()[key[0]]
         piece = self.explorer.views.pieces[key][-1]
-        reached = [_or_none(ps) for ps in piece.chunk.reached_ps]
-        for seen_ps, queued_ps, stored_ps in self.run.system.trace.write_backs.get(key, ()):
-            if seen_ps >= piece.chunk.reached_ps[Stage.VISIBLE] and reached[Stage.QUEUED] is None:
-                reached[Stage.QUEUED], reached[Stage.STORED] = queued_ps, stored_ps
         return {
             "id": turn,
             "node": node.name,
@@ -106,8 +114,17 @@ class _Slider:
             "address": key[1] * LINE_BYTES,
             "label": device.name_of(key[1] * LINE_BYTES),
             "writer": piece.chunk.writer,
-            "places": [[str(p), ps] for p, ps in zip(PLACES[piece.chunk.path], reached, strict=True)],
+            "places": self._journey(key),
         }
+
+    def _journey(self, key: LineKey) -> list[tuple[str, int | None]]:
+        """When the last write of a line was where in this timing."""
+        piece = self.explorer.views.pieces[key][-1]
+        reached = [_or_none(ps) for ps in piece.chunk.reached_ps]
+        for seen_ps, queued_ps, stored_ps in self.run.system.trace.write_backs.get(key, ()):
+            if seen_ps >= piece.chunk.reached_ps[Stage.VISIBLE] and reached[Stage.QUEUED] is None:
+                reached[Stage.QUEUED], reached[Stage.STORED] = queued_ps, stored_ps
+        return [(str(place), ps) for place, ps in zip(PLACES[piece.chunk.path], reached, strict=True)]
 
     def _step(self, at_ps: int, keys: list[LineKey], events: list[tuple[str, Operation]]) -> dict[str, Any]:
         for kind, operation in events:
@@ -118,6 +135,9 @@ class _Slider:
                 register.complete(operation)
         what = [f"{_words(operation)}: {kind}" for kind, operation in events]
         what += sorted({self._moved(key, at_ps) for key in keys})
+        for key in self.lines:
+            name = self._name(key)
+            what += [f"{name} in {place}" for place, ps in self._journey(key)[1:] if ps == at_ps and key not in keys]
         return {
             "ps": at_ps,
             "what": "; ".join(what) or "before anything happens",
@@ -126,9 +146,11 @@ class _Slider:
         }
 
     def _moved(self, key: LineKey, at_ps: int) -> str:
-        _, device = self.run.system.devices()[key[0]]
         entered = any(piece.enters_ps == at_ps for piece in self.explorer.views.pieces[key])
-        return f"{device.name_of(key[1] * LINE_BYTES)} {'written' if entered else 'certainly durable'}"
+        return f"{self._name(key)} {'written' if entered else 'certainly durable'}"
+
+    def _name(self, key: LineKey) -> str:
+        return self.run.system.devices()[key[0]][1].name_of(key[1] * LINE_BYTES)
 
     def _survival(self, turn: int, key: LineKey, at_ps: int) -> dict[str, Any]:
         views = self.explorer.views
@@ -143,7 +165,9 @@ class _Slider:
     def _object(self, name: Hashable, at_ps: int) -> dict[str, Any]:
         register = self.registers[name]
         images = list(islice(self.outcomes[name].at(at_ps), IMAGES + 1))
-        values = list(dict.fromkeys(outcome.value for outcome in images[:IMAGES]))
+        all_made_it = self.explorer.restart.read(name, lambda key: self.explorer.views.newest(key, at_ps))
+        values = list(dict.fromkeys([*(outcome.value for outcome in images[:2]), all_made_it]))
+        values = list(dict.fromkeys([*values, *(outcome.value for outcome in images[:IMAGES])]))
         written = [o.argument for o in self.run.history.operations if o.object == name and o.argument is not None]
         allowed = [value for value in (0, *written) if not register.judge(value)]
         verdicts: dict[str, str] = {}
@@ -153,11 +177,13 @@ class _Slider:
             verdicts[str(condition)] = str(Verdict.VIOLATED if wrong else Verdict.HOLDS)
             if wrong and not note:
                 note = register.explain(wrong[0], condition)
-        if len(images) > IMAGES:
-            note = f"the first {IMAGES} images; {note}" if note else f"the first {IMAGES} images"
+        listed = [show(value) for value in values[:VALUES]]
+        if len(values) > VALUES:
+            more = "at least " if len(images) > IMAGES else ""
+            listed.append(f"({more}{len(values) - VALUES} more)")
         return {
             "object": str(name),
-            "recovered": [show(value) for value in values],
+            "recovered": listed,
             "allowed": [show(value) for value in allowed],
             "verdicts": verdicts,
             "note": note,

@@ -1,0 +1,369 @@
+"""Every rule of the table, one story each: what its event forces, from which instant on, and what it does not force."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpsim.models.ordering import RULES, Event, Scope, events_that_force
+from rpsim.models.places import Place
+from rpsim.sim.trace import Stage
+
+from ..rig import LINE, Rig, line
+
+NIC, PCIE, LLC, IIO, WPQ, MEDIA = (
+    Place.NIC,
+    Place.PCIE,
+    Place.LLC,
+    Place.IIO_WC,
+    Place.WPQ,
+    Place.MEDIA,
+)
+ANYWHERE = {NIC, PCIE, LLC, WPQ, MEDIA}
+ELSEWHERE = 64
+"""A line that nobody writes."""
+
+
+def test_the_stories_here_cover_the_table():
+    told = {name.removeprefix("test_rule_").split("__")[0].replace("_", "-") for name in globals() if name.startswith("test_rule_")}
+    assert {rule.name for rule in RULES} == told
+
+
+def test_a_completed_write_may_still_be_in_the_nic(rig):
+    done = rig.client.write(data=line(1))
+    assert rig.adversarial.places(line=0, crash_ps=done.ps) == ANYWHERE
+    rig.run(done.ps + 10**9)
+    assert rig.adversarial.places(line=0, crash_ps=rig.clock.now_ps) == ANYWHERE  # time proves nothing
+
+
+# READ ------------------------------------------------------------------------------------------------------------
+
+
+def test_rule_read_pushes_writes(rig):
+    rig.client.post_write(data=line(1))
+    response = rig.client.read(line=ELSEWHERE)
+    assert rig.adversarial.places(line=0, crash_ps=response.ps - 1) == ANYWHERE
+    assert rig.adversarial.places(line=0, crash_ps=response.ps) == {LLC, WPQ, MEDIA}
+
+
+def test_rule_read_pushes_writes__not_those_of_another_queue_pair():
+    rig = Rig(connections=2)
+    rig.clients[0].write(data=line(1))
+    response = rig.clients[1].read(line=ELSEWHERE)
+    assert rig.adversarial.places(line=0, crash_ps=response.ps) == ANYWHERE
+
+
+def test_rule_read_pushes_writes__not_those_behind_it(rig):
+    read = rig.client.post_read(line=ELSEWHERE)
+    rig.client.post_write(data=line(1))
+    done = rig.client.wait(read)
+    rig.run()
+    assert rig.chunks(0)[0].reached_ps[Stage.VISIBLE] < done.ps  # this timing had it in the cache, and proves nothing
+    assert rig.adversarial.places(line=0, crash_ps=done.ps) == ANYWHERE
+
+
+def test_rule_read_pushes_writes__a_read_of_nothing_does_not(rig):
+    rig.client.post_write(data=line(1))
+    done = rig.client.read(length=0, line=ELSEWHERE)
+    assert rig.adversarial.places(line=0, crash_ps=done.ps) == ANYWHERE
+
+
+def test_rule_read_pushes_writes__an_unsignalled_read_by_the_completion_behind_it(rig):
+    rig.client.post_write(data=line(1), signalled=False)
+    rig.client.post_read(line=ELSEWHERE, signalled=False)
+    done = rig.client.write(data=line(2), line=1)
+    assert rig.adversarial.places(line=0, crash_ps=done.ps - 1) == ANYWHERE
+    assert rig.adversarial.places(line=0, crash_ps=done.ps) == {LLC, WPQ, MEDIA}
+    assert rig.adversarial.places(line=1, crash_ps=done.ps) == ANYWHERE
+
+
+def test_rule_appliance_read():
+    rig = Rig(ddio="off")
+    rig.client.post_write(data=line(1))
+    response = rig.client.read(line=ELSEWHERE)
+    assert rig.adversarial.places(line=0, crash_ps=response.ps - 1) == {NIC, PCIE, IIO, WPQ, MEDIA}
+    assert rig.adversarial.places(line=0, crash_ps=response.ps) == {WPQ, MEDIA}
+
+
+def test_rule_appliance_read__not_for_another_queue_pair_nor_for_what_is_behind():
+    rig = Rig(ddio="off", connections=2)
+    rig.clients[1].write(data=line(1))
+    read = rig.clients[0].post_read(at=rig.clock.now_ps, line=ELSEWHERE)
+    rig.clients[0].post_write(data=line(2), line=1)
+    response = rig.clients[0].wait(read)
+    for number in (0, 1):
+        assert NIC in rig.adversarial.places(line=number, crash_ps=response.ps)
+
+
+def test_rule_read_returns_visible():
+    rig = Rig(connections=2)
+    rig.clients[0].write(data=line(1))
+    rig.clients[0].write(data=line(2), line=1)
+    rig.run()
+    done = rig.clients[1].read(line=0)
+    assert done.data == line(1)[:8]
+    assert rig.adversarial.places(line=0, crash_ps=done.ps - 1) == ANYWHERE
+    assert rig.adversarial.places(line=0, crash_ps=done.ps) == {LLC, WPQ, MEDIA}
+    assert rig.adversarial.places(line=1, crash_ps=done.ps) == ANYWHERE
+    behind = rig.clients[1].read(line=1)  # and what came before it on its queue pair, had nobody looked at it
+    assert rig.adversarial.places(line=1, crash_ps=behind.ps) == {LLC, WPQ, MEDIA}
+
+
+def test_rule_read_returns_visible__with_what_came_before_in_order():
+    rig = Rig(connections=2)
+    rig.clients[0].write(data=line(1))
+    rig.clients[0].write(data=line(2), line=1)
+    rig.run()
+    done = rig.clients[1].read(line=1)
+    assert rig.adversarial.places(line=0, crash_ps=done.ps) == {LLC, WPQ, MEDIA}
+
+
+def test_rule_read_returns_visible__but_not_what_another_write_has_hidden():
+    rig = Rig(connections=3)
+    rig.clients[0].write(data=line(1), line=1)
+    rig.clients[0].write(data=line(2))
+    rig.clients[1].write(data=line(3))
+    rig.run()
+    done = rig.clients[2].read(line=0, length=64)
+    assert done.data == line(3)
+    assert rig.adversarial.places(line=0, crash_ps=done.ps) == {LLC, WPQ, MEDIA}
+    for number, chunk in ((0, 0), (1, 0)):
+        assert rig.adversarial.places(line=number, crash_ps=done.ps, chunk=chunk) == ANYWHERE
+
+
+# receive completions ---------------------------------------------------------------------------------------------------
+
+
+def test_rule_receive_publishes(rig):
+    rig.server.post_recv(rig.client)
+    rig.client.post_write(data=line(1))
+    rig.client.post_send()
+    rig.client.post_write(data=line(2), line=1)
+    received = rig.server.receive()
+    assert rig.adversarial.places(line=0, crash_ps=received.ps - 1) == ANYWHERE
+    assert rig.adversarial.places(line=0, crash_ps=received.ps) == {LLC, WPQ, MEDIA}
+    assert rig.adversarial.places(line=1, crash_ps=received.ps) == ANYWHERE
+
+
+def test_rule_receive_publishes__nothing_to_the_sender(rig):
+    rig.server.post_recv(rig.client)
+    rig.client.post_write(data=line(1))
+    done = rig.client.send()
+    assert rig.adversarial.places(line=0, crash_ps=done.ps) == ANYWHERE
+
+
+def test_rule_receive_publishes__nothing_of_another_queue_pair():
+    rig = Rig(connections=2, ddio="off")
+    rig.server.post_recv(rig.clients[1])
+    rig.clients[0].write(data=line(1))
+    rig.clients[1].post_write(data=line(2), line=1)
+    rig.clients[1].post_send(at=rig.clock.now_ps)
+    received = rig.server.receive()
+    assert NIC in rig.adversarial.places(line=0, crash_ps=received.ps)
+    assert rig.adversarial.places(line=1, crash_ps=received.ps) == {IIO, WPQ, MEDIA}
+
+
+# loads ------------------------------------------------------------------------------------------------------------------
+
+
+def test_rule_load_returns_visible(rig):
+    rig.client.write(data=line(1))
+    rig.client.write(data=line(2), line=1)
+    rig.run()
+    assert rig.server.load() == line(1)
+    now = rig.clock.now_ps
+    assert rig.adversarial.places(line=0, crash_ps=now - 1) == ANYWHERE
+    assert rig.adversarial.places(line=0, crash_ps=now) == {LLC, WPQ, MEDIA}
+    assert rig.adversarial.places(line=1, crash_ps=now) == ANYWHERE
+
+
+def test_rule_load_returns_visible__a_store_to_other_cores_only(rig):
+    rig.server.store(line(1))
+    rig.server.load(core=0)
+    assert Place.STORE_BUFFER in rig.adversarial.places(line=0, crash_ps=rig.clock.now_ps)
+    rig.server.load(core=1)
+    assert rig.adversarial.places(line=0, crash_ps=rig.clock.now_ps) == {LLC, WPQ, MEDIA}
+
+
+def test_rule_read_returns_visible__though_its_sample_was_due_earlier():
+    """Somebody has looked at the memory while a READ of many lines was under way: it returns bytes as new as that."""
+    rig = Rig(connections=26, pcie={"tlp_bits_per_s": 10**8})
+    read = rig.client.post_read(at=0, length=4096)
+    for number, client in enumerate(rig.clients[1:]):  # visible 7 us apart, and none of them proves another
+        client.post_write(at=0, data=line(1), line=number)
+    rig.clock.call_at(200_000_000, rig.memory, 0)
+    done = rig.client.wait(read)
+    assert done.ps > 300_000_000
+    new = [number for number in range(64) if done.data[number * LINE :][:LINE] == line(1)]
+    assert len(new) == 25
+    for number in new:
+        assert rig.adversarial.places(line=number, crash_ps=done.ps) == {LLC, WPQ, MEDIA}
+
+
+# fences and flushes ----------------------------------------------------------------------------------------------------
+
+
+def test_rule_fence_drains_stores(rig):
+    rig.server.store(line(1))
+    rig.server.store(line(2), line=1, core=1)
+    retired = rig.clock.now_ps
+    assert rig.adversarial.places(line=0, crash_ps=retired) == {Place.STORE_BUFFER, LLC, WPQ, MEDIA}
+    end = rig.server.sfence(core=0)
+    assert rig.adversarial.places(line=0, crash_ps=end - 1) == {Place.STORE_BUFFER, LLC, WPQ, MEDIA}
+    assert rig.adversarial.places(line=0, crash_ps=end) == {LLC, WPQ, MEDIA}
+    assert Place.STORE_BUFFER in rig.adversarial.places(line=1, crash_ps=end)
+
+
+def test_rule_fence_drains_wc(rig):
+    rig.server.ntstore(line(1))
+    rig.server.ntstore(line(2), line=1, core=1)
+    before = rig.clock.now_ps
+    assert rig.adversarial.places(line=0, crash_ps=before) == {Place.WC_BUFFER, WPQ, MEDIA}
+    end = rig.server.sfence(core=0)
+    assert rig.adversarial.places(line=0, crash_ps=end) == {WPQ, MEDIA}
+    assert rig.adversarial.places(line=1, crash_ps=end) == {Place.WC_BUFFER, WPQ, MEDIA}
+
+
+def test_rule_fence_completes_flushes(rig):
+    rig.server.store(line(1))
+    rig.server.store(line(2), line=1)
+    issued = rig.server.clwb(line=0)
+    assert Place.STORE_BUFFER in rig.adversarial.places(line=0, crash_ps=issued)
+    end = rig.server.sfence()
+    assert rig.adversarial.places(line=0, crash_ps=end - 1) == {Place.STORE_BUFFER, LLC, WPQ, MEDIA}
+    assert rig.adversarial.places(line=0, crash_ps=end) == {WPQ, MEDIA}
+    assert rig.adversarial.places(line=1, crash_ps=end) == {LLC, WPQ, MEDIA}  # not flushed
+
+
+def test_rule_fence_completes_flushes__not_a_store_behind_them(rig):
+    rig.server.store(line(1))
+    rig.server.clwb()
+    rig.server.store(line(2))
+    end = rig.server.sfence()
+    assert rig.adversarial.places(line=0, crash_ps=end, chunk=0) == {WPQ, MEDIA}
+    assert rig.adversarial.places(line=0, crash_ps=end, chunk=1) == {LLC, WPQ, MEDIA}
+
+
+def test_rule_fence_completes_flushes__not_another_cores_store(rig):
+    rig.server.store(line(1), core=1)
+    end = rig.server.flush(core=0)
+    assert Place.STORE_BUFFER in rig.adversarial.places(line=0, crash_ps=end)
+    rig.server.load(core=0)
+    end = rig.server.flush(core=0)
+    assert rig.adversarial.places(line=0, crash_ps=end) == {WPQ, MEDIA}
+
+
+def test_rule_fence_completes_flushes__not_a_dma_write_that_nothing_had_forced(rig):
+    """This timing had it in the cache, and wrote it back; another one may have it in the NIC still."""
+    rig.client.write(data=line(1))
+    rig.run()
+    end = rig.server.flush()
+    assert rig.timed.survives(line=0, crash_ps=end)
+    assert rig.adversarial.places(line=0, crash_ps=end) == ANYWHERE
+    rig.server.load()
+    end = rig.server.flush()
+    assert rig.adversarial.places(line=0, crash_ps=end) == {WPQ, MEDIA}
+
+
+def test_rule_fence_completes_flushes__not_what_was_seen_only_after_their_issue(rig):
+    rig.client.write(data=line(1))
+    rig.run()
+    rig.server.clwb()
+    rig.server.load()
+    end = rig.server.sfence()
+    assert rig.adversarial.places(line=0, crash_ps=end) == {LLC, WPQ, MEDIA}
+
+
+def test_rule_clflush_completes(rig):
+    rig.server.store(line(1, 2))
+    rig.client.write(data=line(3), line=9)
+    rig.run()
+    end = rig.server.clflush(line=0)
+    assert rig.adversarial.places(line=0, crash_ps=end - 1) == {Place.STORE_BUFFER, LLC, WPQ, MEDIA}
+    assert rig.adversarial.places(line=0, crash_ps=end) == {WPQ, MEDIA}
+    assert Place.STORE_BUFFER in rig.adversarial.places(line=1, crash_ps=end)
+    end = rig.server.clflush(line=9)
+    assert rig.adversarial.places(line=9, crash_ps=end) == ANYWHERE
+
+
+def test_rule_doorbell_drains_stores(rig):
+    rig.server.store(line(1))
+    rig.server.store(line(2), line=1, core=1)
+    end = rig.server.post_send(rig.client, core=0)
+    assert Place.STORE_BUFFER in rig.adversarial.places(line=0, crash_ps=end - 1)
+    assert rig.adversarial.places(line=0, crash_ps=end) == {LLC, WPQ, MEDIA}
+    assert Place.STORE_BUFFER in rig.adversarial.places(line=1, crash_ps=end)
+
+
+# durable or not, after the last thing that the requester waits for ------------------------------------------------------
+
+WRITE = "WRITE"
+READ = "WRITE; READ"
+SEND = "WRITE; SEND; reply"
+FLUSH = "WRITE; SEND; CPU flush; reply"
+OTHER = "WRITE q1; READ q2"
+COLUMNS = [("optane-adr", "off"), ("optane-adr", "on"), ("optane-eadr", "on"), ("optane-eadr", "off")]
+DURABLE = {WRITE: "NNNN", READ: "YNYY", SEND: "NNYN", FLUSH: "YYYY", OTHER: "NNNN"}
+CASES = [
+    pytest.param(sequence, *column, verdict == "Y", id=f"{sequence} on {column[0]}, ddio {column[1]}: {verdict}")
+    for sequence, verdicts in DURABLE.items()
+    for column, verdict in zip(COLUMNS, verdicts, strict=True)
+]
+
+
+def run_sequence(rig, sequence, size):
+    """Returns the instant after the last wait."""
+    first, second = rig.clients
+    data = line(1, size // LINE)
+    if sequence == WRITE:
+        return first.write(data).ps
+    if sequence == OTHER:
+        first.write(data)
+        return second.read(line=ELSEWHERE).ps
+    if sequence == READ:
+        first.post_write(data=data)
+        return first.read(line=ELSEWHERE).ps
+    rig.server.post_recv(first)
+    first.post_write(data=data)
+    first.post_send()
+    rig.server.receive()
+    if sequence == FLUSH:
+        rig.server.flush(lines=size // LINE)
+    return rig.server.reply(first)
+
+
+@pytest.mark.parametrize(("sequence", "platform", "ddio", "durable"), CASES)
+@pytest.mark.parametrize("size", [64, 4096])
+def test_durable_after_the_last_wait(sequence, platform, ddio, durable, size):
+    rig = Rig(platform, ddio=ddio, connections=2, whole_lines=True)
+    crash_ps = run_sequence(rig, sequence, size)
+    new = line(1, size // LINE)
+    for number in range(size // LINE):
+        contents = rig.adversarial.contents(line=number, crash_ps=crash_ps)
+        assert new[number * LINE :][:LINE] in contents
+        assert (len(contents) == 1) is durable
+
+
+@pytest.mark.parametrize("ddio", ["on", "off"])
+@pytest.mark.parametrize(
+    ("domain", "sequence", "durable"),
+    [("wsp", WRITE, True), ("media", FLUSH, False), ("none", FLUSH, False)],
+)
+def test_other_domains(ddio, domain, sequence, durable):
+    rig = Rig(ddio=ddio, domain=domain, connections=2, whole_lines=True)
+    crash_ps = run_sequence(rig, sequence, 64)
+    assert rig.adversarial.durable(0, line(1), crash_ps) is durable
+    assert bytes(64) in rig.adversarial.contents(0, crash_ps) or durable
+
+
+# the table itself ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_event_has_a_rule_and_every_rule_a_source():
+    assert {rule.event for rule in RULES} == set(Event)
+    assert all(len(rule.source) > 10 for rule in RULES)
+    assert len({rule.name for rule in RULES}) == len(RULES)
+
+
+def test_what_would_have_forced_a_write_in_words():
+    assert events_that_force(Scope.QP_EARLIER) == "READ completion or receive completion"
+    assert events_that_force(Scope.RETURNED) == "READ completion or load"
