@@ -239,6 +239,8 @@ class Thread:
         """Poll until there is a completion; returns the :class:`WorkCompletion`."""
         while (completion := queue.pop()) is None:
             yield queue.not_empty()
+        if completion.opcode is Opcode.IBV_WC_RECV and completion.span is not None:
+            completion.span.mark(f"wait for {self.name.split('[')[0]}", self.now_ps)
         yield from self._work(self._nic.poll_ps)
         found: WorkCompletion = completion
         if found.observe is not None:

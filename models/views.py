@@ -82,6 +82,11 @@ class _Option:
     words: tuple[tuple[int, int], ...] = ()
     span: tuple[int, int] | None = None
 
+    @property
+    def tears(self) -> bool:
+        """Whether it leaves a piece of this line torn (a chunk of several lines may be torn elsewhere)."""
+        return self.torn is not None and len(self.words) < len(self.torn.words())
+
 
 class _Remembered:
     """An iterator's items, made once and as far as anybody has asked."""
@@ -151,6 +156,10 @@ class Views:
                 behind = min(behind, own.get(position, NEVER))
                 least.append(behind)
             found[channel] = ([chunk.reached_ps[Stage.ACCEPTED] for chunk in chunks], least[::-1])
+        for pieces in self.pieces.values():
+            for piece in pieces:
+                if piece.tied:
+                    piece.must_ps = found[piece.chunk.channel][1][piece.chunk.position]
         return found
 
     def _piece(self, chunk: Chunk, line: int, safe: Stage) -> Piece:
@@ -252,8 +261,8 @@ class Views:
         channels = list(undecided)
         options = [list(self._options(undecided[channel], at_ps, cut)) for channel in channels]
         seen: set[tuple[bytes, tuple[tuple[int, int] | None, ...]]] = set()
-        for chosen in sorted(product(*options), key=lambda choice: sum(option.torn is not None for option in choice)):
-            if sum(option.torn is not None for option in chosen) > 1:
+        for chosen in sorted(product(*options), key=lambda choice: sum(option.tears for option in choice)):
+            if sum(option.tears for option in chosen) > 1:
                 continue
             content = self._apply(key, pieces, dict(zip(channels, chosen, strict=True)), cut)
             if content is None:
@@ -321,16 +330,17 @@ class Views:
             option = chosen[piece.chunk.channel]
             turn = taken[piece.chunk.channel]
             taken[piece.chunk.channel] = turn + 1
-            if turn < option.count:
-                behind = [*absent, torn] if torn is not None else absent
-                if any(other.chunk.forced_ps[Stage.VISIBLE] <= piece.enters_ps for other in behind):
-                    return None  # it was written when the other was certainly in the line already, whole
+            if turn >= option.count and piece is not option.torn:
+                absent.append(piece)
+                continue
+            behind = [*absent, torn] if torn is not None else absent
+            if any(other.chunk.forced_ps[Stage.VISIBLE] <= piece.enters_ps for other in behind):
+                return None  # it was written when the other was certainly in the line already, whole
+            if turn < option.count or not option.tears:
                 piece.apply(content)
-            elif piece is option.torn:
+            else:
                 piece.apply(content, option.words)
                 torn = piece
-            else:
-                absent.append(piece)
         decided = {channel: option.span for channel, option in chosen.items() if option.span is not None}
         return Content(bytes(content), {**cut, **decided} if decided else cut, tuple(absent), torn)
 

@@ -1,0 +1,28 @@
+"""A PCIe switch between an adapter and its root port: a second link, and the time to forward a TLP."""
+
+from __future__ import annotations
+
+from . import platform
+from .pcie import PcieLink
+
+
+class SwitchedLink(PcieLink):
+    """The link of an adapter behind a switch; asked like :class:`PcieLink`, answers with what the switch adds."""
+
+    def __init__(self, parameters: platform.Pcie, forward_ps: int) -> None:
+        super().__init__(parameters)  # between adapter and switch
+        self._upper = PcieLink(parameters)  # between switch and root port
+        self._forward_ps = forward_ps
+
+    def write(self, now_ps: int, n_bytes: int) -> tuple[int, int]:
+        start_ps, at_switch_ps = super().write(now_ps, n_bytes)
+        _, at_root_ps = self._upper.write(at_switch_ps + self._forward_ps, n_bytes)
+        return start_ps, at_root_ps
+
+    def read_request(self, now_ps: int, n_bytes: int) -> int:
+        at_switch_ps = super().read_request(now_ps, n_bytes)
+        return self._upper.read_request(at_switch_ps + self._forward_ps, n_bytes)
+
+    def read_completion(self, ready_ps: int, n_bytes: int) -> int:
+        at_switch_ps = self._upper.read_completion(ready_ps, n_bytes)
+        return super().read_completion(at_switch_ps + self._forward_ps, n_bytes)
