@@ -14,11 +14,13 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
+import simpy
 
-from ..sim.bytespace import lines
+from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.clock import Clock
 from ..sim.stations import Fifo
 from ..sim.trace import Flush
+from ..sim.units import parse_duration_ps
 from .hostmemory import HostMemory
 from .ordering import Event, Ordering
 from .platform import Platform
@@ -88,6 +90,48 @@ class Core:
             self._outages.append((now_ps, for_ps))
 
 
+class Signal:
+    """A word in a node's memory by which one thread tells others of work; who waits for it spins on it in its cache.
+
+    It stays raised until a waiter takes it; raising it twice is as good as once.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._raised = False
+        self._waiting: deque[simpy.Event] = deque()
+
+    def set(self) -> None:
+        """Raise it: the first who waits goes on."""
+        self._raised = True
+        if self._waiting:
+            self._waiting.popleft().succeed()
+
+    def take(self) -> bool:
+        """Whether it was raised; it is not any more."""
+        raised, self._raised = self._raised, False
+        return raised
+
+    def changed(self) -> simpy.Event:
+        """An event for the next :meth:`set`."""
+        event = simpy.Event(self._clock)
+        self._waiting.append(event)
+        return event
+
+
+class Deadline:
+    """An instant that code compares its clock with."""
+
+    def __init__(self, clock: Clock, at_ps: int) -> None:
+        self._clock = clock
+        self.at_ps = at_ps
+
+    @property
+    def passed(self) -> bool:
+        """Whether it lies behind."""
+        return self._clock.now_ps > self.at_ps
+
+
 class Thread:
     """A software thread pinned to a core: the API that a scheme's code is written against."""
 
@@ -139,10 +183,14 @@ class Thread:
 
     def ntstore(self, address: int, data: bytes) -> Code:
         """Non-temporal stores: past the caches, unordered until an ``sfence``."""
-        count = len(lines(address, len(data)))
-        yield from self._work(self._cpu.ntstore_ps * count)
-        queued_ps = self.host.ntstore(address, data, self.core.ntstores, self._writer("ntstore"), self.now_ps)
-        self.core.queued_ps = max(self.core.queued_ps, queued_ps)
+        core, done = self.core, 0
+        while done < len(data):  # each line leaves when it is full
+            take = min(LINE_BYTES - (address + done) % LINE_BYTES, len(data) - done)
+            piece = data[done : done + take]
+            yield from self._work(self._cpu.ntstore_ps)
+            queued_ps = self.host.ntstore(address + done, piece, core.ntstores, self._writer("ntstore"), self.now_ps)
+            core.queued_ps = max(core.queued_ps, queued_ps)
+            done += take
 
     def memcpy(self, destination: int, source: int, length: int) -> Code:
         """Copy by loads and stores."""
@@ -152,12 +200,32 @@ class Thread:
     def crc32(self, address: int, length: int) -> Code:
         """The CRC32 of a range; returns it."""
         data = yield from self.load(address, length)
-        yield from self._work(self._cpu.crc32_ps_per_byte * length)
+        return (yield from self.crc32_of(data))
+
+    def crc32_of(self, data: bytes) -> Code:
+        """The CRC32 of bytes that the code has at hand already; returns it."""
+        yield from self._work(self._cpu.crc32_ps_per_byte * len(data))
         return zlib.crc32(data)
 
     def compute(self) -> Code:
         """What a server's software does for a request besides touching its data: parse, dispatch, look up."""
         yield from self._work(self._cpu.request_ps)
+
+    # other threads, and time ------------------------------------------------------------------------------
+    def notify(self, signal: Signal) -> Code:
+        """Store to the word that another thread spins on."""
+        yield from self._work(self._cpu.store_ps)
+        signal.set()
+
+    def wait(self, signal: Signal) -> Code:
+        """Spin until the signal is raised, and take it: no event while it is not, one turn of the loop once it is."""
+        while not signal.take():
+            yield signal.changed()
+        yield from self._work(self._cpu.spin_loop_ps)
+
+    def deadline(self, duration: str) -> Deadline:
+        """The instant that lies ``duration`` (``"10 s"``) ahead: the time stamp counter read, and added to."""
+        return Deadline(self.clock, self.now_ps + parse_duration_ps(duration))
 
     # persistence ------------------------------------------------------------------------------------------
     def clwb(self, address: int, length: int) -> Code:

@@ -15,7 +15,6 @@ from .memory import AddressSpace, MemoryDevice
 from .places import Path
 from .platform import Platform
 
-
 UNDER_WAY_LINES = 4096
 """Above so many, lines that have arrived are forgotten."""
 

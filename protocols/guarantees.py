@@ -13,8 +13,11 @@ class Condition(StrEnum):
     """A condition on a history, weakest first; the meaning of each is in docs/architecture.md, "Conditions"."""
 
     COMMITTED = "committed"
+    MONOTONIC = "monotonic"
     NO_LOST_ACK = "no_lost_ack"
+    LINEARIZABLE = "linearizable"
     DURABLE = "durable"
+    STRICT = "strict"
 
 
 class Verdict(StrEnum):

@@ -78,6 +78,10 @@ class HashIndex:
         """The address of a slot's entry."""
         return self.address + slot * ENTRY_BYTES
 
+    def slot_of_loaded(self, key: bytes) -> int | None:
+        """The slot of a key that the table was formatted for: it keeps it for ever. None for others."""
+        return next((slot for slot in self.slots_of(key) if self._placed.get(slot) == key), None)
+
     def load(self, entries: Mapping[bytes, Location]) -> None:
         """Fill in the entries of the keys that the table was formatted for, before the run."""
         for slot, key in self._placed.items():
@@ -99,24 +103,40 @@ class HashIndex:
 
         Raises MemoryError when the key is new and its neighbourhood is full.
         """
+        found = yield from self.look_up(thread, key)
+        return (yield from self.link(thread, key, found, location))
+
+    def look_up(self, thread: Thread, key: bytes) -> Code:
+        """A key's entry: (its address, where it points); for a new key (a free one's address or None, None)."""
         address, length = self.neighbourhood(key)
         content = yield from thread.load(address, length)
         found = self.find(key, content)
         if found is not None:
-            entry = address + found[0] * ENTRY_BYTES
-        else:
-            entry = address + self._free(content) * ENTRY_BYTES
+            return address + found[0] * ENTRY_BYTES, found[1]
+        free = self._free(content)
+        return (None if free is None else address + free * ENTRY_BYTES), None
+
+    def link(self, thread: Thread, key: bytes, found: tuple[int | None, Location | None], location: Location) -> Code:
+        """What :meth:`publish` does with what :meth:`look_up` found."""
+        entry, old = found
+        if entry is None:
+            raise MemoryError("index: the neighbourhood of a new key is full")
+        if old is None:
             yield from thread.store(entry, Entry.pack(key=key, location=0)[:32])
-        word = location.pack().to_bytes(8, "little")
-        yield from thread.store(entry + Entry.offset_of("location"), word)
+        yield from self.point(thread, entry, location)
         return entry
 
     @staticmethod
-    def _free(content: bytes) -> int:
+    def point(thread: Thread, entry: int, location: Location) -> Code:
+        """Point the entry at an address at ``location``, by one 8-byte store."""
+        yield from thread.store(entry + Entry.offset_of("location"), location.pack().to_bytes(8, "little"))
+
+    @staticmethod
+    def _free(content: bytes) -> int | None:
         for turn in range(NEIGHBOURHOOD):
             if not Entry.unpack(content[turn * ENTRY_BYTES : (turn + 1) * ENTRY_BYTES]).location:
                 return turn
-        raise MemoryError("index: the neighbourhood of a new key is full")
+        return None
 
 
 def _home(key: bytes, salt: int, slots: int) -> int:

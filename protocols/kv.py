@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from ..models.cpu import Thread
 from ..models.system import System
-from .index import Entry, HashIndex, Location
+from .index import ENTRY_BYTES, NEIGHBOURHOOD, Entry, HashIndex, Location
 from .layout import U32, U64, Bytes, Layout, Rest
 from .rpc import Connection, Server
 from .scheme import Request, Role, Scheme, Sizes
@@ -62,14 +62,14 @@ class KvScheme(Scheme):
     }
     operations = ("put", "get")
     updates = frozenset({"put"})
-    Object = Object
+    Object: ClassVar[type[Layout]] = Object
 
     def __init__(self, system: System, sizes: Sizes) -> None:
         super().__init__(system, sizes)
         self.node = system.nodes["server"][0]
         self.pm = self.node.memory["pm"]
         self.index = HashIndex(self.pm, [key_bytes(name) for name in sizes.objects])
-        self._object_bytes = -(-(Object.size + sizes.value_bytes) // 64) * 64
+        self._object_bytes = -(-(self.Object.size + sizes.value_bytes) // 64) * 64
         self.log_bytes = self._object_bytes * (len(sizes.objects) + sizes.updates + 1)
         self.log = self.pm.allocate(self.log_bytes, "log")
         self.tail = 64  # volatile: offset 0 is never an object
@@ -86,11 +86,15 @@ class KvScheme(Scheme):
         entries = {}
         for name, value in objects.items():
             key = key_bytes(name)
-            data = Object.pack(key=key, length=len(value), value=value)
+            data = self.loaded_object(key, value)
             location = self.allocate(len(data))
             self.pm.space.poke(self.log + location.offset - self.pm.base, data)
             entries[key] = location
         self.index.load(entries)
+
+    def loaded_object(self, key: bytes, value: bytes) -> bytes:
+        """What lies in the log of an object that is there, durable, before the run."""
+        return Object.pack(key=key, length=len(value), value=value)
 
     def start(self) -> None:
         thread = self.node.thread(0, self.node.name)
@@ -98,7 +102,7 @@ class KvScheme(Scheme):
 
     def connect(self, thread: Thread) -> Session:
         node = next(node for node in self.system.nodes["client"] if node.host is thread.host)
-        connection = self.server.accept(thread, node, self._object_bytes)
+        connection = self.server.accept(thread, node, max(self._object_bytes, NEIGHBOURHOOD * ENTRY_BYTES))
         return Session(connection, self._index_region.key, self._log_region.key)
 
     # client -------------------------------------------------------------------------------------------
@@ -114,14 +118,22 @@ class KvScheme(Scheme):
 
     def get(self, session: Session, key: bytes) -> Code:
         """Two dependent READs: the index neighbourhood, then the object, whose value is returned unchecked."""
+        location = yield from self.read_entry(session, key)
+        if location is None:
+            return None
+        data = yield from self.read_object(session, location)
+        return Object.unpack(data).value
+
+    def read_entry(self, session: Session, key: bytes) -> Code:
+        """READ the neighbourhood that the key must be in; returns the key's location, None if it has no entry."""
         address, length = self.index.neighbourhood(key)
         content = yield from session.connection.read(address, session.index_key, length)
         found = HashIndex.find(key, content)
-        if found is None:
-            return None
-        location = found[1]
-        data = yield from session.connection.read(self.log + location.offset, session.log_key, location.length)
-        return Object.unpack(data).value
+        return found[1] if found is not None else None
+
+    def read_object(self, session: Session, location: Location) -> Code:
+        """READ an object; returns its bytes."""
+        return (yield from session.connection.read(self.log + location.offset, session.log_key, location.length))
 
     def write_object(self, session: Session, key: bytes, value: bytes) -> Code:
         """Ask for room and WRITE the object there; returns its region at the WRITE's work completion."""

@@ -45,8 +45,7 @@ class ByteSpace:
 
     def catch_up(self, now_ps: int) -> None:
         """Apply every write that is visible at ``now_ps``."""
-        if now_ps > self.caught_up_ps:
-            self.caught_up_ps = now_ps
+        self.caught_up_ps = max(self.caught_up_ps, now_ps)
         inbox = self._inbox
         while inbox and inbox[0][0] <= now_ps:
             _, _, _, address, data, seen = heapq.heappop(inbox)

@@ -1,8 +1,8 @@
 """A small rig for short stories with exact times: clients and one server, each connected to it by one queue pair.
 
-Methods that post (``post_write``) start a process that posts at an instant and return at once; methods without ``post_``
-run the clock until what they ask for has completed. Addresses are named by the number of a 64-byte line of the server's
-persistent memory (``line=0``) plus ``offset``.
+Methods that post (``post_write``) start a process that posts at an instant and return at once; methods without
+``post_`` run the clock until what they ask for has completed. Addresses are named by the number of a 64-byte line of
+the server's persistent memory (``line=0``) plus ``offset``.
 """
 
 from __future__ import annotations

@@ -24,7 +24,11 @@ ELSEWHERE = 64
 
 
 def test_the_stories_here_cover_the_table():
-    told = {name.removeprefix("test_rule_").split("__")[0].replace("_", "-") for name in globals() if name.startswith("test_rule_")}
+    told = {
+        name.removeprefix("test_rule_").split("__")[0].replace("_", "-")
+        for name in globals()
+        if name.startswith("test_rule_")
+    }
     assert {rule.name for rule in RULES} == told
 
 
@@ -130,7 +134,7 @@ def test_rule_read_returns_visible__but_not_what_another_write_has_hidden():
         assert rig.adversarial.places(line=number, crash_ps=done.ps, chunk=chunk) == ANYWHERE
 
 
-# receive completions ---------------------------------------------------------------------------------------------------
+# receive completions ------------------------------------------------------------------------------------------------
 
 
 def test_rule_receive_publishes(rig):
@@ -162,7 +166,7 @@ def test_rule_receive_publishes__nothing_of_another_queue_pair():
     assert rig.adversarial.places(line=1, crash_ps=received.ps) == {IIO, WPQ, MEDIA}
 
 
-# loads ------------------------------------------------------------------------------------------------------------------
+# loads --------------------------------------------------------------------------------------------------------------
 
 
 def test_rule_load_returns_visible(rig):
@@ -199,7 +203,7 @@ def test_rule_read_returns_visible__though_its_sample_was_due_earlier():
         assert rig.adversarial.places(line=number, crash_ps=done.ps) == {LLC, WPQ, MEDIA}
 
 
-# fences and flushes ----------------------------------------------------------------------------------------------------
+# fences and flushes -------------------------------------------------------------------------------------------------
 
 
 def test_rule_fence_drains_stores(rig):
@@ -294,7 +298,7 @@ def test_rule_doorbell_drains_stores(rig):
     assert Place.STORE_BUFFER in rig.adversarial.places(line=1, crash_ps=end)
 
 
-# durable or not, after the last thing that the requester waits for ------------------------------------------------------
+# durable or not, after the last thing that the requester waits for --------------------------------------------------
 
 WRITE = "WRITE"
 READ = "WRITE; READ"
@@ -355,7 +359,7 @@ def test_other_domains(ddio, domain, sequence, durable):
     assert bytes(64) in rig.adversarial.contents(0, crash_ps) or durable
 
 
-# the table itself ---------------------------------------------------------------------------------------------------------
+# the table itself ---------------------------------------------------------------------------------------------------
 
 
 def test_every_event_has_a_rule_and_every_rule_a_source():

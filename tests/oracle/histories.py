@@ -14,6 +14,7 @@ UPDATES = frozenset({"put"})
 TORN = Torn("8 of 64 bytes")
 NOBODYS = 99
 FOREVER = 10**9
+LATER = 2 * FOREVER
 
 Choose = Callable[[int], int]
 """A number from 0 to one less than the argument: drawn by Hypothesis, or by a generator with a fixed seed."""
@@ -25,6 +26,12 @@ class Case:
     crash_ps: int
     recovered: Value
     loaded: bool
+    again: tuple[Value, ...] = ()
+    """What further reads after recovery return, one after the other."""
+
+    @property
+    def reads_after(self) -> tuple[Value, ...]:
+        return (self.recovered, *self.again)
 
     @property
     def initial(self) -> Value:
@@ -44,7 +51,7 @@ class Case:
         ]
 
 
-def random_case(choose: Choose, most: int = 6, zero_length: bool = True) -> Case:
+def random_case(choose: Choose, most: int = 6, zero_length: bool = True, reads_after: int = 1) -> Case:
     """A case of up to ``most`` operations on few instants, so that ties, overlaps and pending ones are common."""
     count = choose(most + 1)
     history = History(UPDATES)
@@ -73,7 +80,8 @@ def random_case(choose: Choose, most: int = 6, zero_length: bool = True) -> Case
     results: list[Value] = [*stamps, *stamps, 0, *([] if clean else odd)]
     recovered = results[choose(len(results))]
     crash_ps = now + choose(8) if choose(4) else choose(now + 8)
-    return Case(history, crash_ps, recovered, loaded=choose(5) > 0)
+    again = tuple(results[choose(len(results))] for _ in range(choose(3))) if reads_after > 1 else ()
+    return Case(history, crash_ps, recovered, loaded=choose(5) > 0, again=again[: reads_after - 1])
 
 
 def history_knows(history: History, stamp: int, by_ps: int) -> bool:
@@ -112,8 +120,11 @@ def violated(case: Case) -> frozenset[Condition]:
     """What ``case`` violates, by quantifiers and by trying all linearizations."""
     by_condition = {
         Condition.COMMITTED: committed(case),
+        Condition.MONOTONIC: monotonic(case),
         Condition.NO_LOST_ACK: no_lost_ack(case),
+        Condition.LINEARIZABLE: linearizable(case),
         Condition.DURABLE: linearizable(case),
+        Condition.STRICT: linearizable(case, killed_by_ps=case.crash_ps),
     }
     return frozenset(condition for condition, holds in by_condition.items() if not holds)
 
@@ -127,31 +138,64 @@ def committed(case: Case) -> bool:
             w.f == "put" and w.argument == value and w.outcome != "fail" and w.invoke_ps <= (by_ps or 0)
             for w in operations
         )
-        for value, by_ps in [*reads, (case.recovered, FOREVER)]
+        for value, by_ps in [*reads, *((value, FOREVER) for value in case.reads_after)]
     )
 
 
+def monotonic(case: Case) -> bool:
+    operations = case.before_crash()
+    reads = [o for o in operations if o.f == "get" and o.outcome == "ok"]
+    puts = {o.argument: o for o in operations if o.f == "put" and o.outcome != "fail"}
+
+    def is_version(read: Operation) -> bool:
+        write = puts.get(read.result)
+        return read.result == case.initial or (write is not None and write.invoke_ps <= read.return_ps)
+
+    def certainly_older(one: Value, other: Value) -> bool:
+        if other == one:
+            return False
+        if case.loaded and one is None:
+            return True
+        if other == case.initial:
+            return False
+        if one == case.initial:
+            return True
+        if one not in puts:
+            return False
+        proofs = [puts[one].return_ps] if puts[one].outcome == "ok" else []
+        proofs += [r.return_ps for r in reads if r.result == one and is_version(r)]
+        return any(proof < puts[other].invoke_ps for proof in proofs)
+
+    versions = [read.result for read in reads if is_version(read)]
+    return not any(certainly_older(later, earlier) for earlier in versions for later in case.reads_after)
+
+
 def no_lost_ack(case: Case) -> bool:
+    """An update is lost if a read shows that it is, and no read that it is not."""
     puts = [o for o in case.before_crash() if o.f == "put" and o.outcome != "fail"]
-    acknowledged = [o for o in puts if o.outcome == "ok"]
-    if case.recovered == case.initial:
-        return not acknowledged
-    write = next((o for o in puts if o.argument == case.recovered), None)
-    if write is None:
-        return not case.loaded and not acknowledged
-    if write.outcome != "ok":
-        return True
-    return not any((write.return_ps or 0) < update.invoke_ps for update in acknowledged)
+    acknowledged: list[Operation | None] = [o for o in puts if o.outcome == "ok"]
+    acknowledged += [None] if case.loaded else []  # the load
+    return all(any(survives(case, puts, update, value) for value in case.reads_after) for update in acknowledged)
 
 
-def linearizable(case: Case) -> bool:
+def survives(case: Case, puts: list[Operation], update: Operation | None, value: Value) -> bool:
+    if value == case.initial:
+        return update is None
+    write = next((o for o in puts if o.argument == value), None)
+    if write is None or update is None:
+        return write is not None
+    return write.outcome != "ok" or not (write.return_ps or 0) < update.invoke_ps
+
+
+def linearizable(case: Case, killed_by_ps: int = LATER) -> bool:
+    """``killed_by_ps``: by when the updates that were pending at the crash take effect, if at all."""
     operations = case.before_crash()
     fixed = [(o.invoke_ps, o.return_ps or 0, o.f, o.argument, o.result) for o in operations if o.outcome == "ok"]
-    fixed.append((FOREVER, FOREVER, "get", None, case.recovered))
+    fixed += [(FOREVER + i, FOREVER + i, "get", None, value) for i, value in enumerate(case.reads_after)]
     optional = [o for o in operations if o.f == "put" and o.outcome in (None, "info")]
     for chosen in product((False, True), repeat=len(optional)):
         taken = [
-            (o.invoke_ps, FOREVER, o.f, o.argument, None) for o, take in zip(optional, chosen, strict=True) if take
+            (o.invoke_ps, killed_by_ps, o.f, o.argument, None) for o, take in zip(optional, chosen, strict=True) if take
         ]
         if any(True for _ in orders(fixed + taken, case.initial)):
             return True

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpsim.protocols.guarantees import Condition, Verdict
-from rpsim.validation.oracle import RegisterHistory, assert_implications, check
+from rpsim.validation.oracle import CONDITIONS, RegisterHistory, assert_implications, check
 
 from .histories import UPDATES, Case, feed, random_case, violated
 
@@ -16,7 +16,7 @@ thorough = settings(max_examples=2000)
 
 
 def found(case: Case) -> frozenset[Condition]:
-    findings = check(case.history, case.crash_ps, {"x": case.recovered}, loaded=case.loaded_objects())
+    findings = check(case.history, case.crash_ps, {"x": case.reads_after}, loaded=case.loaded_objects())
     assert_implications(findings)
     return frozenset(c for c, finding in findings.items() if finding.verdict is Verdict.VIOLATED)
 
@@ -30,10 +30,30 @@ def test_check_and_the_definitions_agree() -> None:
         case = random_case(lambda n: data.draw(st.integers(0, n - 1)))
         answer = found(case)
         assert answer == violated(case)
+        assert (Condition.STRICT in answer) == (Condition.DURABLE in answer)  # one read cannot tell them apart
         seen.update((condition, condition in answer) for condition in Condition)
 
     agree()
     assert min(seen[condition, broken] for condition in Condition for broken in (True, False)) > 50, seen
+
+
+def test_several_reads_after_the_crash() -> None:
+    seen: Counter[tuple[Condition, bool]] = Counter()
+    only_strict = 0
+
+    @settings(max_examples=1000)
+    @given(st.data())
+    def agree(data: st.DataObject) -> None:
+        nonlocal only_strict
+        case = random_case(lambda n: data.draw(st.integers(0, n - 1)), most=4, reads_after=3)
+        answer = found(case)
+        assert answer == violated(case)
+        seen.update((condition, condition in answer) for condition in Condition)
+        only_strict += answer == {Condition.STRICT}
+
+    agree()
+    assert min(seen[condition, broken] for condition in Condition for broken in (True, False)) > 3, seen
+    assert only_strict > 3
 
 
 def test_the_register_and_check_agree_at_every_size_and_in_every_order_of_ties() -> None:
@@ -49,11 +69,11 @@ def test_the_register_and_check_agree_at_every_size_and_in_every_order_of_ties()
         register = RegisterHistory("x", UPDATES, case.loaded)
         feed(case, register, choose)
         answer = register.judge(case.recovered)
-        findings = check(case.history, case.crash_ps, {"x": case.recovered}, loaded=case.loaded_objects())
+        findings = check(case.history, case.crash_ps, {"x": case.recovered}, CONDITIONS, loaded=case.loaded_objects())
         assert answer == {c for c, finding in findings.items() if finding.verdict is Verdict.VIOLATED}
         for condition in answer:
             assert register.explain(case.recovered, condition)
-        seen.update((condition, condition in answer) for condition in Condition)
+        seen.update((condition, condition in answer) for condition in CONDITIONS)
 
     agree()
-    assert min(seen[condition, broken] for condition in Condition for broken in (True, False)) > 50, seen
+    assert min(seen[condition, broken] for condition in CONDITIONS for broken in (True, False)) > 50, seen

@@ -9,7 +9,7 @@ import types
 import pytest
 
 from rpsim.protocols.guarantees import Condition
-from rpsim.validation.oracle import committed, durable, incremental, known, no_lost_ack
+from rpsim.validation.oracle import CONDITIONS, committed, durable, incremental, known, monotonic, no_lost_ack, strict
 
 from .histories import UPDATES, Case, feed, random_case, violated
 
@@ -57,7 +57,9 @@ def answer(module: types.ModuleType, case: Case, condition: Condition, rng: rand
         (Condition.COMMITTED, committed),
         (Condition.NO_LOST_ACK, no_lost_ack),
         (Condition.DURABLE, durable),
-        *((condition, incremental) for condition in Condition),
+        (Condition.MONOTONIC, monotonic),
+        (Condition.STRICT, strict),
+        *((condition, incremental) for condition in CONDITIONS),
     ],
 )
 def test_the_oracle_itself_gives_no_wrong_answer(condition: Condition, module: types.ModuleType) -> None:

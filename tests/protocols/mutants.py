@@ -41,28 +41,57 @@ class PublishedFirst(Saw, name="saw-mutant-published-first"):
         return b"durable"
 
 
-class ReplyFirst(Saw, name="saw-mutant-reply-first"):
-    """The reply leaves before anything is flushed or published; the work is done before the next request."""
+class _Owing(Saw):
+    """A server that owes work for requests that it has answered; it pays before it looks for the next one."""
 
-    title = "SAW with the reply sent before the flush"
-    _owed: tuple[Persist, ...] = ()
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._owed: list[Code] = []
 
     def start(self) -> None:
         thread = self.node.thread(0, self.node.name)
         poll = thread.poll
 
         def pay_then_poll(queue: CompletionQueue) -> Code:
-            owed, self._owed = self._owed, ()
-            for request in owed:  # the server polls again when the reply has been posted, not sooner
-                yield from super(ReplyFirst, self).on_persist(thread, request)
+            while self._owed:  # the server polls again once it has posted the reply, not sooner
+                yield from self._owed.pop(0)
             return (yield from poll(queue))
 
         thread.poll = pay_then_poll
         self.system.clock.start(self.server.serve(thread))
 
+
+class ReplyFirst(_Owing, name="saw-mutant-reply-first"):
+    """The object is published, the reply leaves, and both flushes follow."""
+
+    title = "SAW with the reply sent before the flushes"
+
     def on_persist(self, thread: Thread, request: Persist) -> Code:
+        entry = yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
+        self._owed += [thread.flush(self.log + request.offset, request.length), thread.flush(entry, ENTRY_BYTES)]
+        return b"durable"
+
+
+class EntryFlushAfterReply(_Owing, name="saw-mutant-entry-flush-after-reply"):
+    """The object is durable and published when the reply leaves; only the entry's flush comes after it."""
+
+    title = "SAW with the reply sent before the flush of the index entry"
+
+    def on_persist(self, thread: Thread, request: Persist) -> Code:
+        yield from thread.flush(self.log + request.offset, request.length)
+        entry = yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
+        self._owed.append(thread.flush(entry, ENTRY_BYTES))
+        return b"durable"
+
+
+class AllAfterReply(_Owing, name="saw-mutant-all-after-reply"):
+    """The reply leaves before anything has been done at all; what is done then is right."""
+
+    title = "SAW with flushes and publication after the reply"
+
+    def on_persist(self, thread: Thread, request: Persist) -> Code:
+        self._owed.append(super().on_persist(thread, request))
         yield from ()
-        self._owed = (*self._owed, request)
         return b"durable"
 
 
@@ -103,7 +132,16 @@ class FirstFenceDropped(Saw, name="saw-mutant-first-fence-dropped"):
 
 MUTANTS: Mapping[str, type[Saw]] = {
     mutant.name: mutant
-    for mutant in (FlushDropped, PublishedFirst, ReplyFirst, EntryFlushDropped, FencesDropped, FirstFenceDropped)
+    for mutant in (
+        FlushDropped,
+        PublishedFirst,
+        ReplyFirst,
+        EntryFlushAfterReply,
+        AllAfterReply,
+        EntryFlushDropped,
+        FencesDropped,
+        FirstFenceDropped,
+    )
 }
 for _name in MUTANTS:
     del Scheme.registry[_name]
@@ -112,9 +150,10 @@ for _name in MUTANTS:
 @contextmanager
 def registered() -> Iterator[None]:
     """While this lasts, scenarios may name the mutants as they name any scheme."""
+    added = MUTANTS.keys() - Scheme.registry.keys()
     Scheme.registry.update(MUTANTS)
     try:
         yield
     finally:
-        for name in MUTANTS:
+        for name in added:
             del Scheme.registry[name]

@@ -99,7 +99,7 @@ def test_clwb_keeps_the_line_where_the_processor_does(platform, kept):
     assert rig.clock.now_ps - start == expected
 
 
-# many lines: the published curve -------------------------------------------------------------------------------------
+# many lines: the published curve ------------------------------------------------------------------------------------
 
 
 def flush_ps(rig, size):
@@ -119,6 +119,17 @@ def test_the_published_curve_of_clwb(rig, size, published_ns, tolerance):
     """
     assert flush_ps(rig, size) / 1000 == pytest.approx(published_ns, rel=tolerance)
     assert flush_ps(rig, size) / 1000 < published_ns
+
+
+@pytest.mark.parametrize(
+    ("size", "published_ns"),
+    [(128, 134.7), (256, 212.0), (512, 304.7), (1024, 484.0), (2048, 853.5), (4096, 1550.6)],
+)
+def test_the_published_curve_of_ntstore(rig, cpu, size, published_ns):
+    """Yang et al., FAST'20, the same file: met within 26 %, and never issued faster than line after line."""
+    rig.server.ntstore(line(1, size // LINE))
+    assert rig.clock.now_ps == cpu.ntstore_ps * size // LINE
+    assert rig.server.sfence() / 1000 == pytest.approx(published_ns, rel=0.26)
 
 
 def test_flushing_one_dimm_goes_at_the_mediums_rate_once_its_queue_is_full():
@@ -199,6 +210,21 @@ def test_a_non_temporal_store_takes_the_dirty_rest_of_its_line_along(rig):
     rig.server.ntstore(line(2)[8:16], offset=8)
     end = rig.server.sfence()
     assert rig.timed.content(0, end)[:16] == line(1)[:8] + line(2)[8:16]
+
+
+def test_a_fence_waits_for_the_non_temporal_stores_of_its_core_whoever_made_them(rig):
+    rig.server.ntstore(line(1))
+    rig.server.run(rig.thread(0).sfence())
+    assert rig.clock.now_ps == 90_400
+
+
+def test_stores_of_one_instant_apply_in_their_order(rig):
+    """Also where nothing is recorded: in memory that keeps nothing."""
+    host, dram = rig.server.node.host, rig.server.node.memory["dram"]
+    address = dram.allocate(64, "word")
+    for data in (b"first", b"later"):
+        host.store(address, data, 0, "test", 5)
+    assert dram.space.read(5, address - dram.base, 5) == b"later"
 
 
 def test_crc_and_copy(rig, cpu):

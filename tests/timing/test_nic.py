@@ -187,6 +187,18 @@ def test_a_payload_overwritten_between_post_and_fetch(rig, inline):
     assert rig.memory(0) == (line(1) if inline else line(2))
 
 
+def test_a_payload_fetch_waits_behind_the_posted_writes_of_its_adapter():
+    rig = Rig(pcie={"posted_write_ps": 5_000_000})
+    rig.server.post_send(rig.client)
+    work = rig.client.work(Opcode.IBV_WR_RDMA_WRITE, line(1, 4))
+    arrived = []
+    rig.client.qp.recv_cq.not_empty().callbacks.append(lambda _: arrived.append(rig.clock.now_ps))
+    rig.run(rig.clock.now_ps + 1_000_000)  # the SEND's payload is at the root port, and shows 5 us later
+    rig.client.post(work)
+    rig.run()
+    assert rig.story(0)[0][1] > arrived[0] > 5_000_000
+
+
 def test_inline_data_beyond_the_adapters_limit_is_refused(rig):
     limit = rig.platform.nic.inline_max_bytes
     for length in (limit, limit + 1):
@@ -199,7 +211,7 @@ def test_inline_data_beyond_the_adapters_limit_is_refused(rig):
             rig.server.run(code)
 
 
-# errors --------------------------------------------------------------------------------------------------------------
+# errors -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_write_outside_of_the_region_breaks_the_connection(rig):
@@ -247,7 +259,7 @@ def test_another_connection_lives_on_after_an_error():
     assert rig.clients[1].write(line(1)).status is Status.IBV_WC_SUCCESS
 
 
-# unsignalled and many ---------------------------------------------------------------------------------------------------
+# unsignalled and many -----------------------------------------------------------------------------------------------
 
 
 def test_unsignalled_writes_complete_silently(rig):

@@ -15,12 +15,13 @@ The rules about time, common to all conditions:
   Reads that did not return ``ok`` say nothing.
 """
 
-from .check import CONDITIONS, Finding, assert_implications, check
+from .check import CONDITIONS, FINDERS, Finding, assert_implications, check
 from .incremental import RegisterHistory
 from .known import NOT_READ, Flaw, ObjectHistory
 
 __all__ = [
     "CONDITIONS",
+    "FINDERS",
     "NOT_READ",
     "Finding",
     "Flaw",

@@ -7,18 +7,31 @@ from dataclasses import dataclass
 
 from ...protocols.guarantees import Condition, Verdict
 from ...scenarios.history import History, Operation, Value
-from . import committed, durable, no_lost_ack
-from .known import NOT_READ, Finder, ObjectHistory, cut
+from . import committed, durable, monotonic, no_lost_ack, strict
+from .known import NOT_READ, RECOVERY, Finder, ObjectHistory, cut
 
-CONDITIONS: Mapping[Condition, Finder] = {
+FINDERS: Mapping[Condition, Finder] = {
     Condition.COMMITTED: committed.find,
+    Condition.MONOTONIC: monotonic.find,
     Condition.NO_LOST_ACK: no_lost_ack.find,
+    Condition.LINEARIZABLE: durable.find,  # the ids of processes play no part: see durable
     Condition.DURABLE: durable.find,
+    Condition.STRICT: strict.find,
 }
 """How each condition is judged on one object."""
 
+CONDITIONS: Mapping[Condition, Finder] = {
+    condition: FINDERS[condition]
+    for condition in (Condition.COMMITTED, Condition.MONOTONIC, Condition.NO_LOST_ACK, Condition.DURABLE)
+}
+"""Those that can differ where each object is read once after the crash: there ``strict`` is ``durable`` (what is read
+once may have taken effect before the crash as well as after it), and ``linearizable`` always is."""
+
+_WEAKER = (Condition.COMMITTED, Condition.MONOTONIC, Condition.NO_LOST_ACK)
 IMPLIES: Mapping[Condition, tuple[Condition, ...]] = {
-    Condition.DURABLE: (Condition.COMMITTED, Condition.NO_LOST_ACK),
+    Condition.STRICT: (*_WEAKER, Condition.LINEARIZABLE, Condition.DURABLE),
+    Condition.DURABLE: (*_WEAKER, Condition.LINEARIZABLE),
+    Condition.LINEARIZABLE: (*_WEAKER, Condition.DURABLE),
 }
 """What holds on every history on which the key holds."""
 
@@ -27,7 +40,7 @@ IMPLIES: Mapping[Condition, tuple[Condition, ...]] = {
 class Finding:
     """The verdict on one condition; if it is violated, the first object at fault, and why, in one sentence.
 
-    ``operations`` are those that the sentence names, the offending one first; the read after recovery is none of them.
+    ``operations`` are those that the sentence names, the offending one first; reads after recovery are none of them.
     """
 
     condition: Condition
@@ -37,10 +50,14 @@ class Finding:
     explanation: str = ""
 
 
+Reads = Value | tuple[Value, ...]
+"""What was read of an object after the crash: one value, or those of several reads one after the other."""
+
+
 def check(
     history: History,
     crash_ps: int,
-    reads_after: Mapping[Hashable, Value],
+    reads_after: Mapping[Hashable, Reads],
     conditions: Iterable[Condition] = tuple(Condition),
     *,
     loaded: Container[Hashable] | None = None,
@@ -48,26 +65,42 @@ def check(
 ) -> dict[Condition, Finding]:
     """Judge ``history`` up to a system crash at ``crash_ps``, after which fresh processes read ``reads_after``.
 
-    Objects that nobody read after the crash are judged by what came before it. ``loaded`` holds the objects that had
-    a value (stamp 0) before time zero, None says all; ``probe`` is the name of the reads after recovery. Raises
-    InputError if the updates of an object do not write unique values.
+    Several reads of one object are given as a tuple in their order. Objects that nobody read after the crash are judged
+    by what came before it. ``loaded`` holds the objects that had a value (stamp 0) before time zero, None says all;
+    ``probe`` is the name of the reads after recovery. Raises InputError if the updates of an object do not write
+    unique values.
     """
     objects = cut(history, crash_ps, loaded, probe)
     for name in reads_after:
         if name not in objects:
             objects[name] = ObjectHistory(name, history.updates, loaded is None or name in loaded, probe)
+            objects[name].crash(crash_ps)
     wanted = tuple(conditions)
     findings = {condition: Finding(condition, Verdict.HOLDS) for condition in wanted}
     for name, known in objects.items():
-        recovered = reads_after.get(name, NOT_READ)
+        found = reads_after.get(name, ())
+        values = found if isinstance(found, tuple) else (found,)
+        if len(values) > 1:
+            known.reads += _one_by_one(known, values, crash_ps, len(history.operations))
+        recovered = values[0] if len(values) == 1 else NOT_READ
         verdicts: dict[Condition, Verdict] = {}
         for condition in wanted:
-            flaw = CONDITIONS[condition](known, recovered)
+            flaw = FINDERS[condition](known, recovered)
             verdicts[condition] = Verdict.HOLDS if flaw is None else Verdict.VIOLATED
             if flaw is not None and findings[condition].verdict is Verdict.HOLDS:
-                findings[condition] = Finding(condition, Verdict.VIOLATED, name, flaw.operations, flaw.explanation)
+                named = tuple(operation for operation in flaw.operations if operation.process != RECOVERY)
+                findings[condition] = Finding(condition, Verdict.VIOLATED, name, named, flaw.explanation)
         assert_implications(verdicts)
     return findings
+
+
+def _one_by_one(known: ObjectHistory, values: tuple[Value, ...], crash_ps: int, number: int) -> list[Operation]:
+    """Reads of ``values`` by a fresh process, each invoked after the one before had returned."""
+    starts_ps = range(crash_ps + 1, crash_ps + 1 + 2 * len(values), 2)
+    return [
+        Operation(number + turn, RECOVERY, known.probe, known.object, None, at_ps, at_ps + 1, value, "ok")
+        for turn, (at_ps, value) in enumerate(zip(starts_ps, values, strict=True), start=1)
+    ]
 
 
 def assert_implications(found: Mapping[Condition, Verdict | Finding]) -> None:

@@ -14,11 +14,16 @@ backward zone inside a forward one. Zones that only touch do not conflict (close
 The initial value is a write before everything. A pending update that somebody read is in its cluster with a return
 at infinity; one that nobody read is dropped: taking it out of a linearization leaves the others legal. Pending reads
 are dropped for the same reason. The read after recovery is an operation of a fresh process after all others.
+
+``linearizable`` is the same: with the crashes taken out, each operation is placed between its invocation and its
+response, and a pending one anywhere after its invocation, whether or not its process's id is used again. What an id
+that is used again adds (it takes effect before that process's next invocation or never) is ``persistent``.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -38,19 +43,24 @@ class Zone(NamedTuple):
 
 def find(known: ObjectHistory, recovered: Recovered) -> Flaw | None:
     """Why the history, with the read after recovery at its end, is not linearizable, or None."""
+    return find_by(known, recovered, {})
+
+
+def find_by(known: ObjectHistory, recovered: Recovered, deadlines_ps: Mapping[Value, int]) -> Flaw | None:
+    """The same where the updates of some stamps take effect before an instant or never."""
     flaw = committed.find(known, recovered)
     if flaw is not None:
         return flaw
-    conflict = _conflict(_zones(known, recovered))
+    conflict = _conflict(_zones(known, recovered, deadlines_ps))
     if conflict is None:
         return None
-    earlier = _conflict(_zones(known, NOT_READ))
+    earlier = _conflict(_zones(known, NOT_READ, deadlines_ps))
     if earlier is not None:  # it was wrong before the crash: that is what to tell
         return _explain(known, NOT_READ, *earlier)
     return _explain(known, recovered, *conflict)
 
 
-def _zones(known: ObjectHistory, recovered: Recovered) -> list[Zone]:
+def _zones(known: ObjectHistory, recovered: Recovered, deadlines_ps: Mapping[Value, int]) -> list[Zone]:
     acknowledged_ps = known.acknowledged_ps
     finish_ps: dict[Value, int] = {known.initial: BEFORE_PS}
     start_ps: dict[Value, int] = {known.initial: BEFORE_PS}
@@ -63,6 +73,9 @@ def _zones(known: ObjectHistory, recovered: Recovered) -> list[Zone]:
         start_ps[value] = max(start_ps[value], read.invoke_ps)
     if recovered is not NOT_READ:
         start_ps[recovered] = NEVER_PS
+    for value, by_ps in deadlines_ps.items():
+        if finish_ps[value] < NEVER_PS or value == recovered:  # somebody read it, so it took effect
+            finish_ps[value] = min(finish_ps[value], by_ps)
     return [Zone(end_ps, start_ps[value], value) for value, end_ps in finish_ps.items() if end_ps < NEVER_PS]
 
 
@@ -103,11 +116,16 @@ def _order(known: ObjectHistory, one: Zone, other: Zone, named: list[Operation])
 
 
 def _first_return(known: ObjectHistory, zone: Zone, named: list[Operation]) -> str:
+    readers = (read for read in known.reads if read.result == zone.value and read.return_ps == zone.finish_ps)
     if known.acknowledged_ps.get(zone.value) == zone.finish_ps:
         operation, text = known.writes[zone.value], update_text(known.writes[zone.value])
     else:
-        operation = next(r for r in known.reads if r.result == zone.value and r.return_ps == zone.finish_ps)
-        text = read_text(operation)
+        reader = next(readers, None)
+        if reader is None:  # no return, but a deadline
+            named.append(known.writes[zone.value])
+            killed = f"the crash at {microseconds(zone.finish_ps)} had killed the process of"
+            return f"{killed} {update_text(known.writes[zone.value])}"
+        operation, text = reader, read_text(reader)
     named.append(operation)
     return f"{text} had returned at {microseconds(zone.finish_ps)}"
 

@@ -21,9 +21,15 @@ from ...scenarios.history import Operation, Value
 from .check import CONDITIONS
 from .known import BEFORE_PS, NEVER_PS, ObjectHistory, return_ps
 
-_COMMITTED, _NO_LOST_ACK, _DURABLE = 1, 2, 4
-_BITS = {Condition.COMMITTED: _COMMITTED, Condition.NO_LOST_ACK: _NO_LOST_ACK, Condition.DURABLE: _DURABLE}
-_SETS = tuple(frozenset(condition for condition, bit in _BITS.items() if bits & bit) for bits in range(8))
+_COMMITTED, _MONOTONIC, _NO_LOST_ACK, _DURABLE = 1, 2, 4, 8
+_BITS = {
+    Condition.COMMITTED: _COMMITTED,
+    Condition.MONOTONIC: _MONOTONIC,
+    Condition.NO_LOST_ACK: _NO_LOST_ACK,
+    Condition.DURABLE: _DURABLE,
+}
+_SETS = tuple(frozenset(condition for condition, bit in _BITS.items() if bits & bit) for bits in range(16))
+_NOTHING_READ = BEFORE_PS - 1
 
 
 class RegisterHistory:
@@ -38,6 +44,7 @@ class RegisterHistory:
         "_answers",
         "_clusters",
         "_conflict",
+        "_existed_ps",
         "_finish_ps",
         "_forward",
         "_homeless",
@@ -47,6 +54,7 @@ class RegisterHistory:
         "_now_ps",
         "_runner_up_ps",
         "_start_ps",
+        "_youngest_read_ps",
         "known",
         "version",
     )
@@ -67,6 +75,10 @@ class RegisterHistory:
         self._last_ps = self._runner_up_ps = BEFORE_PS
         self._last_acknowledged_ps = BEFORE_PS
         """The latest invocation of an acknowledged update."""
+        self._existed_ps: dict[Value, int] = {self.known.initial: BEFORE_PS}
+        """By value: the first return of its write or of a read of it."""
+        self._youngest_read_ps = _NOTHING_READ
+        """The latest invocation of an update whose value somebody read."""
         self._homeless: dict[Value, list[Operation]] = {}
         """Reads of values that no update may have written."""
         self._conflict = False
@@ -80,6 +92,9 @@ class RegisterHistory:
         self.known.invoke(operation)
         self._changed()
         readers = self._homeless.get(operation.argument)
+        for read in readers or ():
+            if read.return_ps == operation.invoke_ps:
+                self._exists(read)
         if readers and all(read.return_ps == operation.invoke_ps for read in readers):
             del self._homeless[operation.argument]
             for read in readers:
@@ -97,9 +112,12 @@ class RegisterHistory:
         elif operation.outcome == "ok":
             self._changed()
             self._last_acknowledged_ps = max(self._last_acknowledged_ps, operation.invoke_ps)
+            self._existed_ps.setdefault(value, self._now_ps)
             self._returned(value, operation.invoke_ps)
         elif operation.outcome == "fail":
             self._changed()
+            if value in self._existed_ps:
+                self._youngest_read_ps = max(map(self._written_ps, known.reads), default=_NOTHING_READ)
             if value in self._clusters:  # somebody read it
                 self._homeless[value] = [read for read in known.reads if read.result == value]
 
@@ -121,15 +139,18 @@ class RegisterHistory:
         known = self.known
         if not known.may_hold(value):
             lost = known.loaded or bool(known.acknowledged_ps)
-            return _COMMITTED | _DURABLE | (_NO_LOST_ACK if lost else 0)
+            taken_back = known.loaded and value is None and self._youngest_read_ps > _NOTHING_READ
+            return _COMMITTED | _DURABLE | (_NO_LOST_ACK if lost else 0) | (_MONOTONIC if taken_back else 0)
         returned_ps = BEFORE_PS if value == known.initial else known.acknowledged_ps.get(value, NEVER_PS)
         bits = _NO_LOST_ACK if returned_ps < self._last_acknowledged_ps else 0
+        if self._existed_ps.get(value, NEVER_PS) < self._youngest_read_ps:
+            bits |= _MONOTONIC
         if self._homeless:
             bits |= _COMMITTED | _DURABLE
         elif self._conflict or self._is_over(value):
             bits |= _DURABLE
-        if bits == _NO_LOST_ACK:
-            raise AssertionError(f"durable holds but no_lost_ack does not, of {value} on {known.object}")
+        if bits and not bits & _DURABLE:
+            raise AssertionError(f"durable holds but a weaker condition does not, of {value} on {known.object}")
         return bits
 
     def _is_over(self, value: Value) -> bool:
@@ -140,8 +161,22 @@ class RegisterHistory:
         others_ps = self._runner_up_ps if cluster == self._last else self._last_ps
         return self._finish_ps[cluster] < others_ps
 
+    def _exists(self, read: Operation) -> None:
+        """``read`` returned a version."""
+        self._existed_ps.setdefault(read.result, return_ps(read))
+        self._youngest_read_ps = max(self._youngest_read_ps, self._written_ps(read))
+
+    def _written_ps(self, read: Operation) -> int:
+        """When what was read was written at the earliest, if it was a version."""
+        if not self.known.wrote(read):
+            return _NOTHING_READ
+        write = self.known.writes.get(read.result)
+        return BEFORE_PS if write is None else write.invoke_ps
+
     def _read(self, read: Operation) -> None:
         value = read.result
+        if self.known.may_hold(value):
+            self._exists(read)
         if value in self._homeless or not self.known.may_hold(value):
             self._homeless.setdefault(value, []).append(read)
             return

@@ -24,6 +24,9 @@ class _NotRead(Enum):
     NOT_READ = "not read"
 
 
+RECOVERY = -1
+"""The process of the reads after recovery, where there are several of one object."""
+
 NOT_READ = _NotRead.NOT_READ
 """In place of a recovered value: nobody read the object after the crash."""
 
@@ -56,6 +59,10 @@ class ObjectHistory:
     failed: dict[Value, Operation] = field(default_factory=dict)
     reads: list[Operation] = field(default_factory=list)
     """Those that returned ``ok``."""
+    killed_ps: dict[Value, int] = field(default_factory=dict)
+    """By stamp: when a crash killed the process of an update that had not returned."""
+    crashes_ps: list[int] = field(default_factory=list)
+    """In order: the crashes that ended an era (of the system or of the server), before which reads count as earlier."""
 
     @property
     def initial(self) -> Value:
@@ -83,9 +90,21 @@ class ObjectHistory:
         elif operation.outcome == "fail":
             self.failed[operation.argument] = self.writes.pop(operation.argument)
 
+    def crash(self, at_ps: int) -> None:
+        """The system crashes: every process that has an update under way is killed."""
+        self.crashes_ps.append(at_ps)
+        for stamp in self.writes:
+            if stamp not in self.acknowledged_ps:
+                self.killed_ps.setdefault(stamp, at_ps)
+
     def may_hold(self, value: Value) -> bool:
         """Whether ``value`` is the initial value or one that an update invoked so far may have written."""
         return value == self.initial or value in self.writes
+
+    def wrote(self, read: Operation) -> bool:
+        """Whether ``read`` returned a version: the initial value, or one whose write may have been in effect then."""
+        write = self.writes.get(read.result)
+        return read.result == self.initial if write is None else write.invoke_ps <= return_ps(read)
 
 
 Finder = Callable[[ObjectHistory, Recovered], Flaw | None]
@@ -102,7 +121,10 @@ def return_ps(operation: Operation) -> int:
 def cut(
     history: History, crash_ps: int, loaded: Container[Hashable] | None = None, probe: str = "get"
 ) -> dict[Hashable, ObjectHistory]:
-    """What is known of each object of ``history`` at a crash at ``crash_ps``; all were loaded if ``loaded`` is None."""
+    """What is known of each object of ``history`` after a crash of the system at ``crash_ps``.
+
+    All objects were loaded if ``loaded`` is None.
+    """
     objects: dict[Hashable, ObjectHistory] = {}
     for operation in history.operations:
         if operation.invoke_ps > crash_ps:
@@ -114,4 +136,6 @@ def cut(
         known.invoke(operation)
         if operation.return_ps is not None and operation.return_ps <= crash_ps:
             known.complete(operation)
+    for known in objects.values():
+        known.crash(crash_ps)
     return objects

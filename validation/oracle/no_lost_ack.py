@@ -10,20 +10,25 @@ here, because reads may be as weakly isolated as they like. So
 - what no update may have written (torn, absent, unknown, of a failed update) has no age and stands for every update
   lost: violated if anything had been acknowledged, and the load counts as acknowledged. A pending update that
   destroyed the old value without putting its own in place has lost that old value.
+
+Where an object is read more than once after the crash, an update is lost if some read shows that (as above) and no
+read shows that it survived, by a value written before the crash that is not certainly older. A stale read beside a
+fresh one is weak isolation, not loss; a value written after the crash tells neither. Reads across the crash do not
+count, nor do crashes of clients and replicas.
 """
 
 from __future__ import annotations
 
 from ...scenarios.history import Operation
 from .committed import why_not_there
-from .known import BEFORE_PS, NEVER_PS, NOT_READ, Flaw, ObjectHistory, Recovered
-from .wording import microseconds, recovered_text, update_text
+from .known import BEFORE_PS, NEVER_PS, NOT_READ, Flaw, ObjectHistory, Recovered, return_ps
+from .wording import microseconds, read_text, recovered_text, update_text
 
 
 def find(known: ObjectHistory, recovered: Recovered) -> Flaw | None:
     """The most recent acknowledged update that was lost, or None."""
     if recovered is NOT_READ:
-        return None
+        return _find_among_reads(known)
     latest = _latest_acknowledged(known)
     got = recovered_text(known, recovered)
     if not known.may_hold(recovered):
@@ -40,9 +45,42 @@ def find(known: ObjectHistory, recovered: Recovered) -> Flaw | None:
     return Flaw((latest,), f"{got}, but {_acknowledgement(known, latest)}")
 
 
-def _latest_acknowledged(known: ObjectHistory) -> Operation | None:
+def _find_among_reads(known: ObjectHistory) -> Flaw | None:
+    """The first crash that lost an update, by the reads invoked after it."""
+    for crash_ps in known.crashes_ps:
+        after = [read for read in known.reads if read.invoke_ps > crash_ps]
+        latest = _latest_acknowledged(known, crash_ps)
+        if not after or (latest is None and not known.loaded):
+            continue
+        needed_ps = BEFORE_PS if latest is None else latest.invoke_ps
+        ages = [(_age_ps(known, read), read) for read in after]
+        if any(age_ps >= needed_ps and _written_by(known, read, crash_ps) for age_ps, read in ages):
+            continue
+        bad = [read for age_ps, read in ages if age_ps < needed_ps]
+        if bad:
+            first = min(bad, key=lambda read: (return_ps(read), read.number))
+            if latest is not None:
+                return Flaw((first, latest), f"{read_text(first)}, but {_acknowledgement(known, latest)}")
+            lost = "the value loaded before time zero was durable"
+            return Flaw((first,), f"{read_text(first)}, but {lost}: {why_not_there(known, first.result)}")
+    return None
+
+
+def _age_ps(known: ObjectHistory, read: Operation) -> int:
+    """Before what an update must have been invoked not to be certainly younger than what was read."""
+    if not known.may_hold(read.result):
+        return BEFORE_PS - 1
+    return BEFORE_PS if read.result == known.initial else known.acknowledged_ps.get(read.result, NEVER_PS)
+
+
+def _written_by(known: ObjectHistory, read: Operation, crash_ps: int) -> bool:
+    write = known.writes.get(read.result)
+    return write is None or write.invoke_ps <= crash_ps
+
+
+def _latest_acknowledged(known: ObjectHistory, by_ps: int = NEVER_PS) -> Operation | None:
     writes = known.writes
-    acknowledged = [writes[stamp] for stamp in known.acknowledged_ps]
+    acknowledged = [writes[stamp] for stamp, returned_ps in known.acknowledged_ps.items() if returned_ps <= by_ps]
     return max(acknowledged, key=lambda update: (update.invoke_ps, update.number), default=None)
 
 

@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 
 from ...scenarios.history import Operation, Value
-from .known import ObjectHistory
+from .known import RECOVERY, ObjectHistory
+
+
+class Named(int):
+    """A stamp that stands for a value of a history file, whose text it shows."""
+
+    text: str
+
+    def __new__(cls, stamp: int, text: str) -> Named:
+        self = super().__new__(cls, stamp)
+        self.text = text
+        return self
+
+
+@dataclass(slots=True)
+class Recorded(Operation):
+    """An operation of a history file; its ``number`` is the line of its invocation."""
 
 
 def microseconds(time_ps: int) -> str:
@@ -16,6 +33,8 @@ def value_text(value: Value) -> str:
     """``v2``, ``absent`` or ``torn (...)``."""
     if value is None:
         return "absent"
+    if isinstance(value, Named):
+        return value.text
     return f"v{value}" if isinstance(value, int) else str(value)
 
 
@@ -23,15 +42,26 @@ def object_text(object: Hashable) -> str:
     return object.decode("ascii", "backslashreplace") if isinstance(object, bytes) else str(object)
 
 
+def place_text(operation: Operation) -> str:
+    """Which operation it is: ``operation 5``, or ``line 5`` of a file."""
+    return f"{'line' if isinstance(operation, Recorded) else 'operation'} {operation.number}"
+
+
+def subject_text(operation: Operation) -> str:
+    """``put k17``; an object without a name is not named."""
+    return operation.f if operation.object is None else f"{operation.f} {object_text(operation.object)}"
+
+
 def update_text(update: Operation) -> str:
     """``put k17 = v2``; the operation's number is the stamp, and is told where it is another."""
-    number = "" if update.argument == update.number else f" (operation {update.number})"
-    return f"{update.f} {object_text(update.object)} = {value_text(update.argument)}{number}"
+    known = update.argument == update.number and not isinstance(update, Recorded)
+    return f"{subject_text(update)} = {value_text(update.argument)}{'' if known else f' ({place_text(update)})'}"
 
 
 def read_text(read: Operation) -> str:
     """``get k17 -> v2 (operation 5)``."""
-    return f"{read.f} {object_text(read.object)} -> {value_text(read.result)} (operation {read.number})"
+    where = "after recovery" if read.process == RECOVERY else f"({place_text(read)})"
+    return f"{subject_text(read)} -> {value_text(read.result)} {where}"
 
 
 def recovered_text(known: ObjectHistory, value: Value) -> str:

@@ -1,0 +1,147 @@
+"""Are counterexamples as small as they can be: no operation, and no lost line, can be spared?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from rpsim.protocols.guarantees import Condition
+from rpsim.scenarios.load import scenario_from_data
+from rpsim.scenarios.workload import Planned, schedule_data
+from rpsim.sim.trace import Stage
+from rpsim.validation.explorer import Explorer, Violation
+from rpsim.validation.shrink import Case, find, history_until, shrink
+from rpsim.validation.story import tell
+
+from ..protocols.mutants import registered
+from ..small import PLATFORMS, get, only_variant, put, run, scenario, ycsb
+
+everywhere = pytest.mark.parametrize(("platform", "ddio"), PLATFORMS)
+COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
+
+
+@dataclass
+class Shrunk:
+    """A violation of a run, and the case that it was shrunk to."""
+
+    violation: Violation
+    case: Case
+
+    def without(self, left_out: int) -> Case | None:
+        """The violation once more with one of the operations left out, if it is still there."""
+        case, operations = self.case, self.case.result.history.operations
+        planned = [
+            Planned(o.process, o.f, o.object, o.f == "put", o.invoke_ps, o.argument)
+            for o in operations
+            if o.number != left_out
+        ]
+        workload = schedule_data(case.scenario.workload, planned)
+        return find(
+            scenario_from_data(case.scenario.resolved() | {"workload": workload}, "less"), case.variant, self.violation
+        )
+
+    def with_line_restored(self, restored) -> bool:
+        """Whether it is still a violation if the newest content of one line had made it."""
+        case, at_ps = self.case, self.case.violation.instant_ps
+        views = case.explorer.views
+        image = {key: content.data for key, content in case.violation.outcome.image}
+        image[restored] = views.newest(restored, at_ps)
+        value = case.explorer.restart.read(
+            case.violation.object, lambda key: image[key] if key in image else views.newest(key, at_ps)
+        )
+        return self.violates(value)
+
+    def violates(self, value) -> bool:
+        return self.violation.condition in history_until(self.case.result, self.case.violation).judge(value)
+
+    @property
+    def lost(self) -> list:
+        return [key for key, content in self.case.violation.outcome.image if content.absent or content.torn]
+
+
+def shrunk(scheme, condition, platform="optane-adr", ddio="on", work=None, schedule=0, **more) -> Shrunk:
+    made = scenario(scheme, work or ycsb(16), platform, ddio, **more)
+    result = run(scheme, work or ycsb(16), platform, ddio, schedule=schedule, **more)
+    violation = Explorer(result).walk().first[condition]
+    return Shrunk(violation, shrink(made, only_variant(made), result, violation))
+
+
+@pytest.fixture(autouse=True)
+def _mutants_are_known():
+    with registered():
+        yield
+
+
+def assert_minimal(found: Shrunk) -> None:
+    operations = found.case.result.history.operations
+    assert found.violates(found.case.violation.outcome.value)
+    if len(operations) > 1:  # a scenario without operations is none
+        assert [o.number for o in operations if found.without(o.number) is not None] == []
+    assert [key for key in found.lost if found.with_line_restored(key)] == []
+
+
+CLIENT_ACTIVE = [("client-active", condition, *where) for condition in (COMMITTED, LOST) for where in PLATFORMS]
+ON_ADR = [
+    ("saw-mutant-flush-dropped", LOST, "optane-adr", "off"),
+    ("saw-mutant-published-first", LOST, "optane-adr", "on"),
+    ("saw-mutant-entry-flush-dropped", LOST, "optane-adr", "on"),
+    ("saw-mutant-first-fence-dropped", COMMITTED, "optane-adr", "on"),
+    ("saw-mutant-fences-dropped", LOST, "optane-eadr", "off"),
+]
+
+
+@pytest.mark.parametrize(("scheme", "condition", "platform", "ddio"), CLIENT_ACTIVE + ON_ADR)
+def test_no_operation_and_no_lost_line_can_be_spared(scheme, condition, platform, ddio):
+    """From sixteen operations of three clients to one or two."""
+    found = shrunk(scheme, condition, platform, ddio, processes=3, keys=3)
+    assert len(found.case.result.history.operations) <= 2
+    assert_minimal(found)
+
+
+def test_a_violation_that_takes_two_puts_keeps_both():
+    """A durable entry that points to nothing yet hurts an acknowledged value only if there was one."""
+    found = shrunk("saw-mutant-published-first", LOST, processes=3, keys=3)
+    assert [(o.f, o.object) for o in found.case.result.history.operations] == [("put", found.violation.object)] * 2
+
+
+def test_a_violation_that_takes_a_pause_keeps_it_and_the_reader_in_it():
+    """SAW on ADR: a get returns what is not durable yet while the server's core is away."""
+    quiet = run("saw", [put(0, "k0")])
+    stored_ns = max(chunk.reached_ps[Stage.VISIBLE] for chunk in quiet.system.trace.chunks) // 1000 + 1
+    pause = {"core": "server[0] core 0", "at": f"{stored_ns} ns", "for": "20 us"}
+    idle = {"core": "server[0] core 0", "at": "20 us", "for": "1 us"}
+    work = [put(0, "k0"), get(1, "k0", stored_ns), get(2, "k1", at_ns=15_000), put(2, "k1")]
+    found = shrunk("saw", DURABLE, work=work, processes=3, keys=2, outages=[pause, idle])
+    assert [o.f for o in found.case.result.history.operations] == ["put", "get"]
+    assert len(found.case.scenario.outages) == 1
+    assert found.without(1) is None and found.without(2) is None
+    assert_minimal(found)
+
+
+def test_lines_that_need_not_be_lost_are_put_back():
+    """An object of three lines, none of them flushed: one that is missing is enough."""
+    found = shrunk("saw-mutant-flush-dropped", LOST, work=[put(0, "k0")], value="130 B", whole_lines=True)
+    assert len(found.case.result.system.trace.chunks[0].data) > 2 * 64
+    assert len(found.lost) == 1
+    assert_minimal(found)
+
+
+@pytest.mark.parametrize("whole_lines", [True, False])
+def test_lines_that_need_not_be_lost_are_put_back_where_visible_is_durable_too(whole_lines):
+    """One packet for two lines, torn between them: the second one missing is enough."""
+    work = [put(0, "k0")]
+    found = shrunk("client-active", LOST, "optane-eadr", "on", work=work, value="64 B", whole_lines=whole_lines)
+    assert len(found.lost) == 1
+    assert_minimal(found)
+
+
+@everywhere
+def test_the_story_begins_at_time_zero_and_ends_with_the_power_failure_and_recovery(platform, ddio):
+    told = tell(shrunk("client-active", LOST, platform, ddio, processes=3, keys=3).case)
+    assert told.timeline[0].time_ps == 0
+    times = [row.time_ps for row in told.timeline]
+    assert times == sorted(times) and times[-1] == told.instant_ps
+    assert [row.mark for row in told.timeline if row.mark] == ["CRASH", *["LOST"] * len(told.lost)]
+    assert told.timeline[-1].side == "recovery"
+    assert "had returned at" in told.explanation

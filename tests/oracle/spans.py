@@ -1,0 +1,162 @@
+"""Random histories for the general search, and plain Wing and Gong beside it: every order, nothing clever."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Hashable
+from itertools import product
+
+from rpsim.validation.oracle.known import NEVER_PS
+from rpsim.validation.oracle.models import ILLEGAL, MODELS, UNKNOWN, Call, Model, State
+from rpsim.validation.oracle.search import Span
+
+Choose = Callable[[int], int]
+
+ARGUMENTS: dict[str, list[tuple[str, Callable[[Choose], Hashable]]]] = {
+    "register": [("write", lambda choose: choose(3)), ("read", lambda choose: None)],
+    "kv": [("put", lambda choose: choose(2)), ("delete", lambda choose: None), ("get", lambda choose: None)],
+    "cas-register": [
+        ("cas", lambda choose: (choose(3), choose(3))),
+        ("cas", lambda choose: (choose(2), choose(2))),
+        ("write", lambda choose: choose(3)),
+        ("read", lambda choose: None),
+        ("fetch_add", lambda choose: choose(2)),
+    ],
+    "append": [("append", lambda choose: choose(3)), ("read", lambda choose: None)],
+    "set": [
+        ("add", lambda choose: choose(3)),
+        ("remove", lambda choose: choose(3)),
+        ("contains", lambda choose: choose(3)),
+        ("read", lambda choose: None),
+    ],
+    "queue": [("enqueue", lambda choose: choose(3)), ("dequeue", lambda choose: None)],
+    "stack": [("push", lambda choose: choose(3)), ("pop", lambda choose: None)],
+}
+"""Of each model: operations and their arguments, from few values so that they often meet again."""
+
+
+def returned(model: Model, state: State, f: str, argument: Hashable) -> tuple[State, Hashable]:
+    """What ``f`` returns from ``state``, and the state after it."""
+    if f == "cas":
+        result: Hashable = state == argument[0]  # type: ignore[index]
+    elif f in ("read", "get", "fetch_add"):
+        result = tuple(sorted(state)) if isinstance(state, frozenset) else state
+        if f == "fetch_add" and not isinstance(state, int):
+            return ILLEGAL, None
+    elif f == "contains":
+        result = argument in state  # type: ignore[operator]
+    elif f in ("dequeue", "pop"):
+        result = (state[0 if f == "dequeue" else -1]) if state else None  # type: ignore[index]
+    else:
+        result = None
+    return model.step(state, Call(f, argument, result)), result
+
+
+def random_spans(model: Model, choose: Choose, most: int, deadlines: bool = False, lies: int = 2) -> list[Span]:
+    """Operations that took effect in some order, some of unknown outcome, and then up to ``lies`` wrong results.
+
+    Few instants, so that ties and overlaps are common.
+    """
+    planned = []
+    now = 0
+    for number in range(1, 1 + choose(most + 1)):
+        now += choose(3)
+        kinds = ARGUMENTS[model.name]
+        f, argue = kinds[choose(len(kinds))]
+        planned.append((now + choose(4), number, f, argue(choose), now))
+    state, spans = model.initial, []
+    crash = choose(now + 6) if deadlines else NEVER_PS
+    for act, number, f, argument, begin in sorted(planned):
+        after, result = returned(model, state, f, argument)
+        if after is ILLEGAL:
+            continue
+        unknown = choose(4) == 0
+        if unknown and choose(2):
+            after = state  # it never took effect
+        state = after
+        if unknown:
+            by = crash if crash >= begin else NEVER_PS
+            spans.append(Span(number, Call(f, argument, UNKNOWN), begin, None, by))
+        else:
+            spans.append(Span(number, Call(f, argument, result), begin, act + choose(4)))
+    for _ in range(choose(lies + 1)):
+        known = [i for i, span in enumerate(spans) if span.return_ps is not None]
+        donors = [span for span in spans if span.call.result is not UNKNOWN]
+        if known and donors:
+            i, donor = known[choose(len(known))], donors[choose(len(donors))]
+            if spans[i].call.f == donor.call.f:
+                spans[i] = spans[i]._replace(call=Call(donor.call.f, spans[i].call.argument, donor.call.result))
+    return sorted(spans, key=lambda span: span.number)
+
+
+def has_an_order(model: Model, spans: list[Span]) -> bool:
+    """Wing and Gong without anything: all choices of unknown operations, all orders that the intervals allow."""
+    known = [(s.invoke_ps, s.return_ps or 0, s.call) for s in spans if s.return_ps is not None]
+    unknown = [(s.invoke_ps, s.by_ps, s.call) for s in spans if s.return_ps is None]
+    for taken in product((False, True), repeat=len(unknown)):
+        rows = known + [row for row, take in zip(unknown, taken, strict=True) if take]
+        if _orders(model, rows, model.initial):
+            return True
+    return False
+
+
+def _orders(model: Model, rows: list[tuple[int, int, Call]], state: State) -> bool:
+    if not rows:
+        return True
+    for i, (begin, _, call) in enumerate(rows):
+        if any(other[1] < begin for other in rows):
+            continue
+        after = model.step(state, call)
+        if after is not ILLEGAL and _orders(model, rows[:i] + rows[i + 1 :], after):
+            return True
+    return False
+
+
+def is_legal(model: Model, spans: list[Span], order: tuple[int, ...]) -> bool:
+    """Whether ``order`` is what it says: all known operations, once each, not against time, and legal."""
+    by_number = {span.number: span for span in spans}
+    if len(set(order)) != len(order) or not {s.number for s in spans if s.return_ps is not None} <= set(order):
+        return False
+    state: State = model.initial
+    latest = -1
+    for number in order:
+        span = by_number[number]
+        latest = max(latest, span.invoke_ps)
+        if (span.by_ps if span.return_ps is None else span.return_ps) < latest:
+            return False
+        state = model.step(state, span.call)
+        if state is ILLEGAL:
+            return False
+    return True
+
+
+def hard_cas_history(seed: int, operations: int = 90, clients: int = 5, values: int = 5) -> list[Span]:
+    """Clients in closed loops on a cas-register, a tenth of the outcomes unknown; every second one has a lie in it."""
+    rng = random.Random(seed)
+    model = MODELS["cas-register"]
+    free = [0] * clients
+    planned = []
+    for number in range(1, operations + 1):
+        client = min(range(clients), key=free.__getitem__)
+        begin = free[client] + rng.randrange(1, 20)
+        act = begin + rng.randrange(1, 100)
+        end = free[client] = act + rng.randrange(1, 100)
+        kind = rng.random()
+        if kind < 0.5:
+            call = ("cas", (rng.randrange(values), rng.randrange(values)))
+        else:
+            call = ("write", rng.randrange(values)) if kind < 0.75 else ("read", None)
+        planned.append((act, number, *call, begin, end))
+    state: State = None
+    spans = []
+    for _, number, f, argument, begin, end in sorted(planned):
+        after, result = returned(model, state, f, argument)
+        unknown = rng.random() < 0.1
+        state = state if unknown and rng.random() < 0.5 else after
+        call = Call(f, argument, UNKNOWN if unknown else result)
+        spans.append(Span(number, call, begin, None if unknown else end))
+    if seed % 2:
+        reads = [i for i, span in enumerate(spans) if span.call.f == "read" and span.return_ps is not None]
+        i = rng.choice(reads[len(reads) // 2 :])
+        spans[i] = spans[i]._replace(call=Call("read", None, rng.randrange(values)))
+    return sorted(spans, key=lambda span: span.number)

@@ -1,0 +1,66 @@
+"""Small scenarios for stories about stores and power failures: a handful of operations on a handful of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rpsim.scenarios.experiment import run_variant
+from rpsim.scenarios.load import scenario_from_data
+from rpsim.scenarios.results import RunResult
+from rpsim.scenarios.schema import Scenario, Variant
+
+PLATFORMS = (("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"), ("optane-eadr", "off"))
+"""The four that a scheme is judged on: platform and DDIO."""
+
+
+def put(process: int, key: str, at_ns: int = 0) -> dict[str, Any]:
+    """A put by a client process, not before an instant."""
+    return {"process": process, "f": "put", "object": key, "at": f"{at_ns} ns"}
+
+
+def get(process: int, key: str, at_ns: int = 0) -> dict[str, Any]:
+    """A get by a client process, not before an instant."""
+    return {"process": process, "f": "get", "object": key, "at": f"{at_ns} ns"}
+
+
+def ycsb(operations: int, mix: str = "a") -> dict[str, Any]:
+    """So many operations of one of YCSB's mixes."""
+    return {"kind": "ycsb", "mix": mix, "operations": operations}
+
+
+def scenario(
+    scheme: str,
+    work: Sequence[dict[str, Any]] | dict[str, Any],
+    platform: str = "optane-adr",
+    ddio: str = "on",
+    *,
+    processes: int = 1,
+    keys: int = 1,
+    value: str = "8 B",
+    whole_lines: bool = False,
+    **more: Any,
+) -> Scenario:
+    """One scheme on one platform; ``work`` is a list of operations or :func:`ycsb`."""
+    workload = work if isinstance(work, dict) else {"kind": "schedule", "operations": list(work)}
+    vary = {"platform": [platform], "ddio": [ddio], "line_atomicity": ["whole" if whole_lines else "word"]}
+    data = {
+        "scenario": "small",
+        "vary": vary,
+        "schemes": [scheme],
+        "roles": {"client": {"processes": processes}},
+        "workload": {**workload, "keys": keys, "value": value},
+    }
+    return scenario_from_data(data | more, "small")
+
+
+def only_variant(of: Scenario) -> Variant:
+    """The one variant of a scenario that has one."""
+    (variant,) = of.variants()
+    return variant
+
+
+def run(*args: Any, schedule: int = 0, **more: Any) -> RunResult:
+    """The run of a :func:`scenario`."""
+    made = scenario(*args, **more)
+    return run_variant(made, only_variant(made), schedule)

@@ -1,0 +1,172 @@
+"""Are the documents true? Links, files, commands, snippets and printed outcomes are compared with the real thing.
+
+A block of a page after ``<!-- file: path -->`` is that file, whole. One after ``<!-- output: path -->`` is an excerpt
+of that file (a line ``...`` leaves some out), and the file is what the program prints: test_docs_outcomes.py
+compares, and with RPSIM_RENEW=1 in its environment it writes the files anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from itertools import dropwhile
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from rpsim.app.list import KINDS
+from rpsim.app.main import COMMANDS, main, parse, parser
+from rpsim.scenarios import experiment, schema
+from rpsim.scenarios.load import load_scenario
+
+from .pages import EXAMPLES, PAGES, ROOT, blocks, code, commands, prose, rows, section
+
+LATER = {"tests/shape/", "models/pcie_switch.py"}
+"""A folder whose tests are to come, and what docs/adding.md says to make."""
+
+WRITTEN = {"report.html", "summary.json", "manifest.json", "operations.csv", "case-1.json"}
+"""What runs write: no files of the checkout. tests/smoke/test_cli.py asks for each of them."""
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+# what is named is there -----------------------------------------------------------------------------------
+
+
+def anchors(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@every_page
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)\s]+)\)", prose(page))
+    for link in (link for link in links if not link.startswith("https://")):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path) if path else page
+        assert target.exists(), f"{page.name}: {link}"
+        assert not anchor or anchor in anchors(target), f"{page.name}: {link}"
+
+
+@every_page
+def test_files_named_in_the_text_exist(page):
+    everything = {path.name for path in ROOT.rglob("*") if ".venv" not in path.parts}
+    for word in re.findall(r"`([\w./-]+)`", prose(page)):
+        if "/" in word and not word.startswith((".venv/", "results/", "build/")):
+            assert (ROOT / word).exists() or word in LATER, f"{page.name}: {word}"
+        elif re.search(r"\.(py|ya?ml|md|json|html|csv|cfg|toml|txt)$", word):
+            assert word in everything | WRITTEN, f"{page.name}: {word}"
+
+
+@every_page
+def test_pages_speak_of_the_project_only_and_fit(page):
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"(?<![\w.])/(work|tmp|home)\b", text)
+    for block in blocks(page):
+        width = 80 if block.language == "text" else 120
+        assert max(map(len, block.text.splitlines())) <= width, f"{page.name}: {block.text}"
+    for number, written in enumerate(text.splitlines(), start=1):
+        assert len(written) <= 130 or written.startswith("|"), f"{page.name}:{number} is too long"
+
+
+def test_pictures_are_pictures():
+    (svg,) = (ROOT / "docs" / "images").glob("*.svg")
+    assert ElementTree.parse(svg).getroot().tag.endswith("svg")
+    for picture in (ROOT / "docs" / "images").glob("*.png"):
+        assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size < 200_000
+
+
+# snippets and excerpts --------------------------------------------------------------------------------------
+
+MARKED = [block for page in PAGES for block in blocks(page) if block.marker]
+
+
+@pytest.mark.parametrize("block", MARKED, ids=lambda block: f"{block.page.name}: {block.marker[1]}")
+def test_a_marked_block_is_what_it_says(block):
+    kind, path = block.marker
+    real = (ROOT / path).read_text(encoding="utf-8")
+    if kind == "file":
+        assert block.text == real
+        return
+    at = 0
+    for piece in re.split(r"^\.\.\.\n", block.text, flags=re.MULTILINE):
+        found = real.find("\n" + piece, at) if not real.startswith(piece) else 0
+        assert found >= 0, f"not in {path}:\n{piece}"
+        at = found + 1
+
+
+@every_page
+def test_yaml_and_python_blocks_are_marked_or_valid(page):
+    for block in blocks(page):
+        if block.language == "yaml":
+            assert yaml.safe_load(block.text)
+        if block.language == "python":
+            ast.parse(block.text)
+        if block.language in ("yaml", "text"):
+            assert block.marker, f"{page.name}: nothing says where this comes from:\n{block.text}"
+
+
+@pytest.mark.parametrize("path", [EXAMPLES / "pause.yaml"], ids=lambda path: path.name)
+def test_example_scenarios_do_what_they_expect(path, tmp_path, capsys):
+    assert main(["crash", str(path), "--out", str(tmp_path), "--no-report", "--jobs", "1"]) == 0
+    assert "as expected" in capsys.readouterr().out
+
+
+# commands ---------------------------------------------------------------------------------------------------
+
+
+def check_rpsim(words: list[str], copied: frozenset[str]) -> None:
+    if words[1] in COMMANDS and words[2:] in ([], [COMMANDS[words[1]][0]]):
+        return  # rpsim run SCENARIO: it is spoken of
+    options = parse(words[1:]) if "--help" not in words else None
+    if options is None or copied & set(re.split(r"[\s=]", " ".join(words))):
+        return
+    if options.command in ("run", "crash"):
+        path = ROOT / options.subject
+        load_scenario(str(path) if path.suffix else options.subject, options.overrides, options.seed)
+    elif options.command == "replay":
+        assert (ROOT / options.subject).is_file(), words
+    else:
+        assert options.subject in KINDS, words
+
+
+@every_page
+def test_command_lines_would_run(page):
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    for line_of_words, copied in commands(page):
+        words = list(dropwhile(lambda word: re.fullmatch(r"[A-Z_]+=\S+", word), line_of_words))
+        if words[0] == "rpsim":
+            check_rpsim(words, copied)
+        elif words[0] == "make":
+            asked = {word for word in words[1:] if "=" not in word and word != "&&"} - {"make"}
+            assert asked <= targets, words
+        elif words[0] == "cp":
+            assert (ROOT / words[1]).is_file() and (ROOT / words[2]).is_dir(), words
+            assert not (ROOT / words[2] / Path(words[1]).name).exists(), f"{words}: there is such a file already"
+        else:
+            assert words[0] in (".venv/bin/python", "pytest", "git"), words
+
+
+def test_the_readme_lists_all_commands_and_options():
+    table = {code(row[0]).split()[1] for row in rows(section(ROOT / "README.md", "Commands")) if "rpsim" in row[0]}
+    assert table == set(COMMANDS)
+    listed = {code(row[0]).split()[0] for row in rows(section(ROOT / "README.md", "Commands")) if "--" in row[0]}
+    known = {word for name in ("run", "crash", "replay", "list") for word in _options(name)}
+    assert listed == known - {"-h", "--help"}
+
+
+def _options(command: str) -> set[str]:
+    (subparsers,) = [action for action in parser()._actions if action.dest == "command"]
+    return {word for action in subparsers.choices[command]._actions for word in action.option_strings}
+
+
+def test_every_field_of_a_scenario_is_explained():
+    text = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
+    explicit = (schema.ScheduledOperation, schema.Outage)
+    for model in (schema.Scenario, schema.RoleCount, schema.Ycsb, schema.Crash, *explicit):
+        for name, field in model.model_fields.items():
+            assert f"`{field.alias or name}`" in text or f"kind `{name}" in text or name == "kind", (model, name)
+    pauses = experiment.PAUSE_EVERY, experiment.PAUSE_SHORTEST_PS // 10**6, experiment.PAUSE_LONGEST_PS // 10**6
+    assert pauses == (16, 1, 20) and "every 16th on average" in text and "1 to 20 us" in " ".join(text.split())

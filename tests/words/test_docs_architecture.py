@@ -1,0 +1,125 @@
+"""Do docs/architecture.md and docs/limits.md list what there is: steps, rules, places, conditions, numbers?"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from rpsim.models.ordering import RULES
+from rpsim.models.places import PLACES, Domain, Place, survives
+from rpsim.models.platform import load_platform, platform_names
+from rpsim.protocols.guarantees import Condition
+from rpsim.sim.clock import Clock
+from rpsim.validation.explorer import IMAGES_PER_STATE
+from rpsim.validation.oracle import CONDITIONS
+
+from .pages import EXAMPLES, ROOT, code, rows, section
+
+# the architecture page ------------------------------------------------------------------------------------
+
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+
+
+def test_the_table_of_rules_is_the_table_of_rules():
+    shown = [tuple(map(code, row)) for row in rows(section(ARCHITECTURE, "Ordering rules"))]
+    when = {None: "", True: " (DDIO on)", False: " (DDIO off)"}
+    assert shown == [(r.name, r.event + when[r.only_ddio], str(r.scope), r.stage.name, r.source) for r in RULES]
+
+
+def test_the_tables_of_places_and_domains_are_the_code_s():
+    shown = rows(section(ARCHITECTURE, "Places and domains"))
+    assert {row[0]: [code(cell) for cell in row[1:]] for row in shown if len(row) == 6} == {
+        str(path): [str(place) for place in places] for path, places in PLACES.items()
+    }
+    assert {code(row[0]): row[1].replace("`", "") for row in shown if len(row) == 2} == {
+        str(domain): ", ".join(place for place in Place if survives(place, domain)) or "nothing" for domain in Domain
+    }
+
+
+def test_the_conditions_are_all_explained():
+    shown = {code(row[0]) for row in rows(section(ARCHITECTURE, "Conditions"))}
+    assert shown == {str(condition) for condition in Condition} == {str(condition) for condition in CONDITIONS}
+
+
+def test_the_explorer_gives_up_where_the_pages_say():
+    for page in (ARCHITECTURE, ROOT / "docs" / "limits.md"):
+        assert f"{IMAGES_PER_STATE} images" in " ".join(page.read_text(encoding="utf-8").split())
+
+
+def functions() -> list[tuple[str, str, str]]:
+    """(instant or nothing, qualified name, file) of each step of a WRITE."""
+    found = [[code(cell) for cell in row] for row in rows(section(ARCHITECTURE, "The way of one WRITE"))]
+    return [(row[0], row[1], row[2]) if len(row) == 4 else ("", row[0], row[1]) for row in found]
+
+
+@pytest.mark.parametrize(("_", "name", "file"), functions(), ids=lambda value: value if "." in value else "")
+def test_the_functions_on_the_way_are_there(_, name, file):
+    found = importlib.import_module("rpsim." + file.removesuffix(".py").replace("/", "."))
+    for part in name.split("."):
+        found = getattr(found, part)
+    assert Path(found.__code__.co_filename) == ROOT / file
+
+
+def test_the_instants_on_the_way_are_those_of_the_run():
+    """Every function of the page's table is at work at the instant that the table says."""
+    table = {(int(ns), name, file) for ns, name, file in functions() if ns}
+    files = {str(ROOT / file): file for _, _, file in table}
+    seen: set[tuple[int, str, str]] = set()
+    clock: list[Clock] = []
+
+    def watch(frame, event, argument):
+        if event == "call" and frame.f_code.co_qualname == "Clock.run_until":
+            clock.append(frame.f_locals["self"])
+        elif clock and event in ("call", "return") and frame.f_code.co_filename in files:
+            seen.add(((clock[0].now_ps + 500) // 1000, frame.f_code.co_qualname, files[frame.f_code.co_filename]))
+
+    sys.setprofile(watch)
+    try:
+        with contextlib.redirect_stdout(None):
+            runpy.run_path(str(EXAMPLES / "one_write.py"))
+    finally:
+        sys.setprofile(None)
+    assert table <= seen
+
+
+# the limits page ------------------------------------------------------------------------------------------
+
+LIMITS = ROOT / "docs" / "limits.md"
+
+
+def test_every_assumed_or_fitted_number_is_listed():
+    real: dict[str, str] = {}
+    for name in platform_names():
+        parameters = load_platform(name).parameters()
+        assert f"has {len(parameters)} values" in " ".join(LIMITS.read_text(encoding="utf-8").split())
+        real |= {p.path: p.origin for p in parameters if p.origin != "published"}
+    shown = {code(row[0]): (row[1], row[2]) for row in rows(section(LIMITS, "Numbers"))}
+    assert {path: origin for path, (origin, _) in shown.items()} == real
+    texts = {p.path: p.text for p in load_platform("optane-adr").parameters()}
+    for path, (_, what) in shown.items():
+        number = re.match(r"[\d.]+ (ns|KiB|GB/s)", what)
+        assert number is None or number[0] == texts[path], path
+
+
+def test_the_numbers_that_no_model_reads_are_those():
+    listed = set(re.findall(r"`([\w.]+)`", section(LIMITS, "Numbers").partition("no model reads them yet:")[2]))
+    known = {p.path for p in load_platform("optane-adr").parameters()}
+    assert listed <= known
+    files = [path for floor in ("models", "validation") for path in (ROOT / floor).glob("*.py")]
+    reading = [path for path in files if path.name not in ("platform.py", "profile_reader.py")]
+    source = "\n".join(path.read_text(encoding="utf-8") for path in reading)
+    ambiguous = {"imc.channels", "cpu.cores", "llc.size", "memory.pm.device", "memory.dram.device"}
+    for path in known - ambiguous:
+        leaf = path.rpartition(".")[2]
+        is_read = re.search(rf"\.{leaf}(_ps|_bytes|_bits_per_s|_ps_per_byte)?\b", source) is not None
+        is_read |= leaf.endswith("_per_byte") and f".{leaf.removesuffix('_per_byte')}_ps_per_byte" in source
+        if leaf == "line":
+            is_read = ".line_bytes" in source
+        assert is_read != (path in listed), path
