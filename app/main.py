@@ -26,6 +26,7 @@ WRONG_INPUT, BUG, INTERRUPTED, READER_GONE, TERMINATED = 2, 70, 130, 141, 143
 COMMANDS = {
     "run": ("SCENARIO", "simulate: latency, throughput, where the time goes"),
     "crash": ("SCENARIO", "cut the power at every instant: verdicts and smallest counterexamples"),
+    "check": ("HISTORY", "judge a history file of your own system: the oracle alone"),
     "replay": ("CASE", "run a saved counterexample again, step by step"),
     "list": ("KIND", "what there is: schemes, platforms, scenarios"),
 }
@@ -33,6 +34,7 @@ COMMANDS = {
 
 ARGUMENTS = {
     "SCENARIO": "a path to a scenario file, or the name of a shipped one (rpsim list scenarios)",
+    "HISTORY": "a file of JSON Lines, one event a line: invoke, ok, fail, info or crash (docs/check.md)",
     "CASE": "a case-N.json from a results folder",
     "KIND": "schemes, platforms or scenarios",
 }
@@ -64,6 +66,8 @@ def parser() -> Parser:
         command.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
         if argument == "SCENARIO":
             _add_scenario_options(command)
+        elif argument == "HISTORY":
+            _add_history_options(command)
     return top
 
 
@@ -76,6 +80,15 @@ def _add_scenario_options(command: Parser) -> None:
     command.add_argument("--out", metavar="DIR", default="results", help="where results folders go (default: results)")
     command.add_argument("--jobs", metavar="N", help="how many processes to use (default: one per processor)")
     command.add_argument("--no-report", action="store_true", help="write no report.html")
+
+
+def _add_history_options(command: Parser) -> None:
+    command.add_argument("--model", metavar="M", help="the sequential model (default: the first that fits)")
+    command.add_argument(
+        "--condition", dest="conditions", metavar="C", action="append", default=[],
+        help="judge by this condition; may be repeated (default: all that apply)",
+    )  # fmt: skip
+    command.add_argument("--budget", metavar="N", help="how many steps the search of an object may take")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -101,6 +114,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         for override in options.overrides:
             if not re.match(r"[^=\s]+=", override):
                 raise InputError(Mistake(f"'{override}'", "FIELD=VALUE, as in workload.keys=50", field="--set"))
+    elif options.command == "check":
+        options.budget = _number(options.budget, "--budget", least=1)
     return options
 
 
@@ -108,6 +123,8 @@ def _unknown(word: str, command: str | None) -> Mistake:
     known = ["--help", "--json"] if command else ["--help", "--version"]
     if command in ("run", "crash"):
         known += ["--set", "--seed", "--out", "--jobs", "--no-report"]
+    elif command == "check":
+        known += ["--model", "--condition", "--budget"]
     name = f"rpsim {command}" if command else "rpsim"
     close = nearest(word.partition("=")[0], known)
     return Mistake(f"'{word}'", f"an option of {name}: {', '.join(known)}", nearest=close)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from ..sim.errors import InputError, Mistake
@@ -17,7 +18,7 @@ def main(options: argparse.Namespace) -> int:
     if not path.is_file():
         found = "a folder" if path.is_dir() else "no such file"
         raise InputError(Mistake(found, "a case-N.json from a results folder", file=str(path)))
-    from ..validation.crash import replay_case
+    from ..validation.crash import differences, replay_case
 
     example = replay_case(path)
     if example is None:
@@ -26,6 +27,8 @@ def main(options: argparse.Namespace) -> int:
         else:
             print(f"{path}: simulated again, and nothing is violated this time")
         return 1
+    for difference in differences(path, example):
+        print(f"{path}: simulated again, but differently ({difference})", file=sys.stderr)
     case = example.case
     where = " on ".join(str(case[key]) for key in ("scheme", "platform") if key in case)
     if options.json:

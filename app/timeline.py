@@ -43,21 +43,9 @@ def timeline(example: Counterexample) -> list[str]:
 
 def lost_text(line: LineFate) -> str:
     """``log+0x4c0 may still be in the NIC: no READ, receive, FLUSH or atomic of this QP had forced it on``."""
-    return f"{line.label} may still be in {PLACES.get(line.place, line.place)}: {line.reason}"
+    from ..models.places import IN_WORDS, Place
 
-
-PLACES = {
-    "nic": "the NIC",
-    "pcie": "PCIe",
-    "llc": "the LLC",
-    "iio_wc": "the IIO's write combining",
-    "wpq": "the WPQ",
-    "media": "the medium",
-    "store_buffer": "the store buffer",
-    "wc_buffer": "a WC buffer",
-    "caches": "the CPU caches",
-}
-"""How a place is called in a sentence."""
+    return f"{line.label} may still be in {IN_WORDS[Place(line.place)]}: {line.reason}"
 
 
 def _split(rows: Sequence[TimelineRow]) -> tuple[list[TimelineRow], list[TimelineRow]]:

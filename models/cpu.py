@@ -30,12 +30,14 @@ Code = Generator[Any, Any, Any]
 
 
 class Pauses:
-    """Lets cores pause after some of their stores, at random: a schedule that running code may meet as well.
+    """Lets cores pause at random where it matters to others: a schedule that running code may meet as well.
 
-    ``taken`` collects what was drawn, as outages (core, from, for how long) that replay the same schedule.
+    ``every`` is how many chances there are for one pause, 0 for none. ``offered`` collects the chances (core, at),
+    ``taken`` the pauses, as outages (core, from, for how long) that replay the same schedule.
     """
 
     def __init__(self, random: np.random.Generator, every: int, shortest_ps: int, longest_ps: int) -> None:
+        self.offered: list[tuple[str, int]] = []
         self.taken: list[tuple[str, int, int]] = []
         self._random = random
         self._every = every
@@ -44,7 +46,8 @@ class Pauses:
 
     def draw(self, core: str, now_ps: int) -> int:
         """For how long ``core`` pauses now: most often not at all."""
-        if self._random.integers(self._every):
+        self.offered.append((core, now_ps))
+        if not self._every or self._random.integers(self._every):
             return 0
         for_ps = int(self._random.integers(self._shortest_ps, self._longest_ps, endpoint=True))
         self.taken.append((core, now_ps, for_ps))
@@ -71,20 +74,27 @@ class Core:
         """When all that was flushed or stored past the caches is in the write pending queues."""
 
     def start_ps(self, now_ps: int) -> int:
-        """When an instruction that is issued now is executed: behind those of other threads."""
-        return max(now_ps, self._station.free_ps)
+        """When an instruction that is issued now is executed: behind those of other threads, and behind an outage."""
+        start_ps = max(now_ps, self._station.free_ps)
+        for from_ps, for_ps in self._outages:
+            if from_ps > start_ps:
+                break
+            start_ps = max(start_ps, from_ps + for_ps)
+        return start_ps
 
     def work(self, now_ps: int, cost_ps: int) -> int:
         """When work of ``cost_ps`` that is asked for now is done: after what was asked before, outages on top."""
         start_ps = self.start_ps(now_ps)
-        away_ps = 0
-        while self._outages and self._outages[0][0] < start_ps + cost_ps + away_ps:
+        away_ps = start_ps - max(now_ps, self._station.free_ps)
+        while self._outages and self._outages[0][0] < start_ps + cost_ps:
             from_ps, for_ps = self._outages.popleft()
-            away_ps += max(0, from_ps + for_ps - max(from_ps, start_ps))
+            if from_ps > start_ps:  # in the middle of the work
+                away_ps += for_ps
+                start_ps += for_ps
         return self._station.serve(now_ps, cost_ps + away_ps)
 
-    def stored(self, now_ps: int) -> None:
-        """A store has retired: a place at which it matters if the core pauses."""
+    def may_pause(self, now_ps: int) -> None:
+        """A store, a fence or a doorbell is done: a place at which it matters to others if the core pauses."""
         for_ps = self.pauses.draw(self.name, now_ps) if self.pauses is not None else 0
         if for_ps:
             self._outages.append((now_ps, for_ps))
@@ -179,7 +189,7 @@ class Thread:
         access_ps = self.host.access_ps(address, len(data), dirty=True, start_ps=self.core.start_ps(self.now_ps))
         yield from self._work(access_ps + self._copy_ps(len(data)))
         self.host.store(address, data, self.core.stores, self._writer("store"), self.now_ps)
-        self.core.stored(self.now_ps)
+        self.core.may_pause(self.now_ps)
 
     def ntstore(self, address: int, data: bytes) -> Code:
         """Non-temporal stores: past the caches, unordered until an ``sfence``."""
@@ -273,6 +283,7 @@ class Thread:
             core_nt=(core.ntstores, ntstores),
             flushes=flushes,
         )
+        core.may_pause(self.now_ps)
 
     def flush(self, address: int, length: int) -> Code:
         """Every line with the best instruction of this processor, then ``sfence``: what ``pmem_persist`` does."""
@@ -298,6 +309,7 @@ class Thread:
         stores = self._ordering.trace.count(self.core.stores)
         self._ordering.happened(Event.DOORBELL, self.now_ps, core=(self.core.stores, stores))
         qp.nic.ring(qp, work)
+        self.core.may_pause(self.now_ps)
 
     def post_recv(self, qp: QueuePair, work: RecvWR) -> None:
         """``ibv_post_recv``; its cost is part of ``compute``."""

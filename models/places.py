@@ -24,6 +24,19 @@ class Place(StrEnum):
     MEDIA = "media"
 
 
+IN_WORDS: dict[Place, str] = {
+    Place.NIC: "the NIC",
+    Place.PCIE: "PCIe",
+    Place.LLC: "the LLC",
+    Place.IIO_WC: "the IIO's write cache",
+    Place.STORE_BUFFER: "the store buffer",
+    Place.WC_BUFFER: "a write-combining buffer",
+    Place.WPQ: "the write pending queue",
+    Place.MEDIA: "the medium",
+}
+"""How a place is called in a sentence."""
+
+
 class Path(StrEnum):
     """The ways into memory."""
 

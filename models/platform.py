@@ -7,6 +7,7 @@ that a scenario may turn.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -248,14 +249,19 @@ def platform_settings(name: str) -> dict[str, Setting]:
 def load_platform(name: str, **settings: str | bool | int) -> Platform:
     """A shipped profile by name, or a user's by the path to its YAML file, with ``settings`` over its defaults.
 
-    Raises InputError with every mistake at once: unknown names (with the nearest), values without a unit or a
-    source, keys that are missing or unknown.
+    Shipped profiles are read once. Raises InputError with every mistake at once: unknown names (with the nearest),
+    values without a unit or a source, keys that are missing or unknown.
     """
+    load = _load_shipped if name in platform_names() else _load
+    return load(name, tuple(settings.items()))
+
+
+def _load(name: str, settings: tuple[tuple[str, str | bool | int], ...]) -> Platform:
     profile = read_profile(name)
     reader = Reader()
     declared = profile.declared(reader.mistakes)
     chosen = {key: setting.default for key, setting in declared.items()}
-    for key, value in settings.items():
+    for key, value in settings:
         text = ("on" if value else "off") if isinstance(value, bool) else str(value)
         if key not in declared:
             known = f"one of {', '.join(declared)}" if declared else "no settings: this platform has none"
@@ -282,6 +288,9 @@ def load_platform(name: str, **settings: str | bool | int) -> Platform:
         origins=tuple(reader.parameters),
         **values,
     )
+
+
+_load_shipped = functools.lru_cache(maxsize=64)(_load)
 
 
 def _check(values: Mapping[str, Any], profile: Profile, mistakes: list[Mistake]) -> None:

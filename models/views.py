@@ -259,11 +259,13 @@ class Views:
             yield Content(self._initial(key), cut, ())
             return
         channels = list(undecided)
-        options = [list(self._options(undecided[channel], at_ps, cut)) for channel in channels]
+        options = [self._options(undecided[channel], at_ps, cut) for channel in channels]
+        choices: Iterable[tuple[_Option, ...]] = zip(options[0])  # of one channel: torn ones come last already
+        if len(channels) > 1:
+            choices = [choice for choice in product(*options) if sum(option.tears for option in choice) <= 1]
+            choices.sort(key=lambda choice: sum(option.tears for option in choice))
         seen: set[tuple[bytes, tuple[tuple[int, int] | None, ...]]] = set()
-        for chosen in sorted(product(*options), key=lambda choice: sum(option.tears for option in choice)):
-            if sum(option.tears for option in chosen) > 1:
-                continue
+        for chosen in choices:
             content = self._apply(key, pieces, dict(zip(channels, chosen, strict=True)), cut)
             if content is None:
                 continue

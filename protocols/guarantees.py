@@ -20,6 +20,10 @@ class Condition(StrEnum):
     STRICT = "strict"
 
 
+EXPLORED = (Condition.COMMITTED, Condition.MONOTONIC, Condition.NO_LOST_ACK, Condition.DURABLE)
+"""The conditions that a crash exploration can judge: one read of each object after the crash decides them."""
+
+
 class Verdict(StrEnum):
     """What the checker found out about a condition."""
 

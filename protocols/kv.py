@@ -70,7 +70,7 @@ class KvScheme(Scheme):
         self.pm = self.node.memory["pm"]
         self.index = HashIndex(self.pm, [key_bytes(name) for name in sizes.objects])
         self._object_bytes = -(-(self.Object.size + sizes.value_bytes) // 64) * 64
-        self.log_bytes = self._object_bytes * (len(sizes.objects) + sizes.updates + 1)
+        self.log_bytes = 64 + self._object_bytes * (len(sizes.objects) + sizes.updates + 1)
         self.log = self.pm.allocate(self.log_bytes, "log")
         self.tail = 64  # volatile: offset 0 is never an object
         self.server = Server(self.node, self.handlers())

@@ -21,7 +21,7 @@ from .workload import Planned, initial_values, plan, planned_updates
 
 # How a disturbed schedule pauses cores: a choice of the exploration, not a property of hardware. Long enough for a
 # client's operation to fit into a pause, often enough for some to fall where it matters.
-PAUSE_EVERY = 16
+PAUSE_EVERY = 8
 PAUSE_SHORTEST_PS = 1_000_000
 PAUSE_LONGEST_PS = 20_000_000
 
@@ -29,10 +29,11 @@ MARKS_EVERY = 8
 """Hops are kept of every eighth operation: enough to find a typical one, without the memory of all."""
 
 
-def run_variant(scenario: Scenario, variant: Variant, schedule: int = 0) -> RunResult:
+def run_variant(scenario: Scenario, variant: Variant, schedule: int = 0, watched: bool = False) -> RunResult:
     """Run one scheme of ``scenario`` on one platform: load, connect, perform the workload to its end.
 
-    Schedule 0 is the undisturbed one; in others servers' cores pause after some of their stores, drawn from the seed.
+    Schedule 0 is the undisturbed one; in others servers' cores pause now and then, drawn from the seed. ``watched``
+    notes where they might.
     """
     kind = scheme(variant.scheme)
     clients = scenario.role("client")
@@ -44,8 +45,9 @@ def run_variant(scenario: Scenario, variant: Variant, schedule: int = 0) -> RunR
     system = build_system(kind, load_platform(variant.platform, **variant.settings), scenario)
     at_work = kind(system, sizes)
     at_work.load(initial)
-    if schedule:
-        pauses = Pauses(streams.stream(f"pauses[{schedule}]"), PAUSE_EVERY, PAUSE_SHORTEST_PS, PAUSE_LONGEST_PS)
+    random, every = streams.stream(f"pauses[{schedule}]"), PAUSE_EVERY if schedule else 0
+    pauses = Pauses(random, every, PAUSE_SHORTEST_PS, PAUSE_LONGEST_PS)
+    if schedule or watched:
         for core in server_cores(system, kind):
             core.pauses = pauses
     loaded = {n: device.space.snapshot() for n, (_, device) in system.devices().items() if device.traced}
@@ -59,8 +61,7 @@ def run_variant(scenario: Scenario, variant: Variant, schedule: int = 0) -> RunR
         done.append(system.clock.start(code))
     system.clock.run_until(system.clock.all_of(done))
     result = _result(scenario, variant, system, at_work, initial, loaded, history, spans)
-    if schedule:
-        result.outages = list(pauses.taken)
+    result.outages, result.may_pause = pauses.taken, pauses.offered
     return result
 
 

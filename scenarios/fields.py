@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from ..protocols.guarantees import Condition, Verdict
+from ..protocols.guarantees import EXPLORED, Verdict
 from ..sim.errors import nearest
 from ..sim.units import PS_PER_NS, PS_PER_US, format_bytes, parse_bytes, parse_duration_ps
 from ..sim.yaml_source import describe
@@ -53,7 +53,7 @@ Ddio = Annotated[str, _from_context(lambda v, c: switch_position("ddio", v, c.kn
 RoleName = Annotated[
     str, _from_context(lambda v, c: name_of("a role of these schemes", v, c.roles()) if c.chosen else v)
 ]
-ConditionName = Annotated[str, BeforeValidator(lambda v: name_of("a condition", v, [str(c) for c in Condition]))]
+ConditionName = Annotated[str, BeforeValidator(lambda v: name_of("a condition", v, [str(c) for c in EXPLORED]))]
 VerdictName = Annotated[str, BeforeValidator(lambda v: name_of("a verdict", v, [str(r) for r in Verdict]))]
 SchemeNames = Annotated[
     tuple[SchemeName, ...], BeforeValidator(_listed), AfterValidator(_no_twins), Field(min_length=1, strict=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -50,14 +51,19 @@ class Known:
     def shipped() -> Known:
         """All schemes of ``protocols/`` and all platforms of ``models/platforms/``."""
         # Reading a schema needs no hardware, hence the imports here.
-        from ..models.platform import platform_names, platform_settings  # noqa: PLC0415
         from ..protocols.scheme import schemes  # noqa: PLC0415
 
-        platforms = {
-            platform: {name: setting.values for name, setting in platform_settings(platform).items()}
-            for platform in platform_names()
-        }
-        return Known({name: SchemeFacts.of(scheme) for name, scheme in schemes().items()}, platforms)
+        return Known({name: SchemeFacts.of(scheme) for name, scheme in schemes().items()}, _shipped_platforms())
+
+
+@functools.cache
+def _shipped_platforms() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+    from ..models.platform import platform_names, platform_settings  # noqa: PLC0415
+
+    return {
+        platform: {name: setting.values for name, setting in platform_settings(platform).items()}
+        for platform in platform_names()
+    }
 
 
 @dataclass(frozen=True)

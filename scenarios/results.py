@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..models.system import System
 from ..protocols.scheme import Scheme
+from ..sim.statistics import summarise
 from .history import History
 
 
@@ -49,6 +50,8 @@ class RunResult:
     """By operation name: the hops of one typical operation (the one whose latency is the median)."""
     outages: list[tuple[str, int, int]] = field(default_factory=list)
     """The pauses of cores (core, from, for how long) that were drawn for it, if it ran on a disturbed schedule."""
+    may_pause: list[tuple[str, int]] = field(default_factory=list)
+    """Where servers' cores might have paused (core, at), if it was watched."""
 
     @property
     def operations(self) -> int:
@@ -71,10 +74,6 @@ class RunResult:
 
 
 def _latency_ns(values: npt.NDArray[np.int64]) -> dict[str, float]:
-    p50, p99, p999 = np.percentile(values, [50, 99, 99.9], method="inverted_cdf")
-    return {
-        "p50": round(float(p50) / 1000, 3),
-        "p99": round(float(p99) / 1000, 3),
-        "p999": round(float(p999) / 1000, 3),
-        "mean": round(float(values.mean()) / 1000, 3),
-    }
+    latency = summarise(values)
+    exact = {"p50": latency.p50_ps, "p99": latency.p99_ps, "p999": latency.p999_ps, "mean": latency.mean_ps}
+    return {name: round(ps / 1000, 3) for name, ps in exact.items()}

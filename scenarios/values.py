@@ -87,7 +87,7 @@ def _positions(words: int) -> int:
 
 
 def _note(data: bytes) -> str:
-    """Who wrote which words: ``words 0-3 of 7, words 4-31 of 2``."""
+    """Who wrote which words: ``words 0-3 of v7, words 4-31 of v2``."""
     owners = list(_owners(data))
     if all(owner == _ZEROS for owner in owners):
         return "never written: zeros"
@@ -103,7 +103,7 @@ def _note(data: bytes) -> str:
 def _owner_words(owner: int | str) -> str:
     if isinstance(owner, str):
         return owner
-    return f"of {owner}" if owner else "of the loaded value"
+    return f"of v{owner}"
 
 
 def _owners(data: bytes) -> Iterator[int | str]:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from ..protocols.guarantees import Condition
+from ..protocols.scheme import scheme
 from ..scenarios.experiment import run_variant
 from ..scenarios.load import scenario_from_data
 from ..scenarios.results import RunResult
 from ..scenarios.schema import Scenario, Variant
 from ..sim.errors import InputError, Mistake
-from .explorer import Exploration, Explorer, Violation
+from .explorer import ASKED, Exploration, Explorer, Violation
 from .findings import Counterexample, CrashReport
+from .oracle import CONDITIONS
 from .outcomes import Outcome
 from .shrink import find, shrink
 from .slider import slider_data
@@ -30,7 +32,7 @@ def explore(
 ) -> CrashReport:
     """Walk all crash states of a run, judge them, and shrink the earliest violation of each condition."""
     started = time.perf_counter()
-    schedules = scenario.crash.schedules
+    schedules, conditions = scenario.crash.schedules, _asked(scenario, variant)
     found = Exploration()
     source: dict[Condition, RunResult] = {}
     for schedule in range(schedules):
@@ -41,7 +43,7 @@ def explore(
                 progress((schedule + done) / schedules * EXPLORING)
 
         known = found.first
-        found = found.joined(_walk(run, scenario, advance))
+        found = found.joined(_walk(run, scenario, conditions, advance))
         source |= {c: run for c, violation in found.first.items() if known.get(c) is not violation}
     seconds = time.perf_counter() - started
     counterexamples = []
@@ -68,9 +70,17 @@ def explore(
     )
 
 
-def _walk(run: RunResult, scenario: Scenario, progress: Callable[[float], None]) -> Exploration:
+def _asked(scenario: Scenario, variant: Variant) -> set[Condition]:
+    """What is explored: the usual conditions, what the scenario expects and what the scheme claims."""
+    expected = {Condition(name) for name in scenario.expect.get(variant.scheme, ())}
+    return (set(ASKED) | expected | set(scheme(variant.scheme).claims)) & CONDITIONS.keys()
+
+
+def _walk(
+    run: RunResult, scenario: Scenario, conditions: Iterable[Condition], progress: Callable[[float], None]
+) -> Exploration:
     instants = scenario.crash.instants
-    explorer = Explorer(run, timed=scenario.crash.view == "timed")
+    explorer = Explorer(run, timed=scenario.crash.view == "timed", conditions=conditions)
     sample = None if instants == "all" else instants
     return explorer.walk(budget=scenario.crash.budget, sample=sample, progress=progress)
 
@@ -88,6 +98,8 @@ def replay_case(path: Path) -> Counterexample | None:
     case = _read_case(path)
     try:
         condition = Condition(case["condition"])
+        if condition not in CONDITIONS:
+            raise ValueError(f"condition '{condition}': the explorer does not judge it")
         like = Violation(condition, 0, case["object"], Outcome(None, ()), "", bool(case.get("acknowledged")))
         scenario = scenario_from_data(case["scenario"], str(path))
     except (KeyError, ValueError, TypeError) as error:
@@ -102,6 +114,15 @@ def replay_case(path: Path) -> Counterexample | None:
     raise InputError(Mistake(found, f"a variant of its scenario: {known}", str(path), field="platform"))
 
 
+def differences(path: Path, again: Counterexample) -> list[str]:
+    """How a replayed counterexample differs from what its case says, a sentence each: the simulator has changed."""
+    case = _read_case(path)
+    pairs = [
+        (f"{key}: the case says {case.get(key)}, now {again.case[key]}", key) for key in ("instant_ps", "lines_lost")
+    ]
+    return [text for text, key in pairs if case.get(key) != again.case[key]]
+
+
 def _read_case(path: Path) -> dict[str, Any]:
     expected = "a case-N.json from a results folder"
     try:
@@ -111,4 +132,7 @@ def _read_case(path: Path) -> dict[str, Any]:
         raise InputError(Mistake(f"no JSON ({error})", expected, str(path), line)) from None
     if not isinstance(case, dict) or case.get("case") != CASE_FORMAT or not isinstance(case.get("scenario"), dict):
         raise InputError(Mistake("JSON that is no case", expected, str(path)))
+    for key in ("object", "condition"):
+        if not isinstance(case.get(key), str):
+            raise InputError(Mistake(f"a case without a usable '{key}'", "a case-N.json as rpsim writes it", str(path)))
     return case

@@ -17,9 +17,12 @@ from ..models.views import Content, Cut, LineKey
 from ..protocols.guarantees import Condition, Verdict
 from ..scenarios.history import History, Operation, Value
 from ..scenarios.results import RunResult
-from .oracle import CONDITIONS, RegisterHistory
+from .oracle import RegisterHistory
 from .outcomes import Outcome, Outcomes
 from .restart import Restart
+
+ASKED = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
+"""The conditions that are explored unless a scenario or a claim asks for more."""
 
 IMAGES_PER_STATE = 4096
 """After how many images an object's state at one instant is given up as not exhausted."""
@@ -127,7 +130,7 @@ class Explorer:
         result: RunResult,
         *,
         timed: bool = False,
-        conditions: Iterable[Condition] = tuple(CONDITIONS),
+        conditions: Iterable[Condition] = ASKED,
         only: Iterable[Hashable] | None = None,
     ) -> None:
         self.result = result
@@ -238,7 +241,8 @@ class Explorer:
                     why = one.register.explain(outcome.value, condition)
                     found.first[condition] = Violation(condition, at_ps, name, outcome, why, acknowledged)
             violated |= verdict
-            if turn > 0 and self._conditions <= violated | found.first.keys():
+            known = {c for c in self._conditions if found.loses(c, acknowledged=one.acknowledged)}
+            if turn > 0 and self._conditions <= violated | known:
                 break  # this state cannot change a verdict any more
             if turn >= IMAGES_PER_STATE:
                 found.exhaustive = False

@@ -31,6 +31,7 @@ FIELDS = (
 """All fields; those of the last row say nothing to the conditions that are judged so far."""
 
 MOST_MISTAKES = 20
+FARTHEST_NS = 1 << 63
 LONGEST_NS = NEVER_PS // 4000
 """How long a history may last (13 days): instants are picoseconds in 63 bits."""
 
@@ -79,8 +80,8 @@ class Entry:
     return_line: int | None = None
     outcome: str | None = None
     killed_ps: int | None = None
-    alive: set[int | str] = field(default_factory=set)
-    """The processes that are at it and not known to have failed: several where it was retried."""
+    alive: list[int | str] = field(default_factory=list)
+    """The process of each attempt that may still take effect: several where it was retried."""
 
     @property
     def has_argument(self) -> bool:
@@ -226,8 +227,8 @@ class _Reader:
             self._complete(number, data, at_ps)
 
     def _time(self, line: int, time: Any) -> int:
-        if not isinstance(time, int | float) or isinstance(time, bool) or not math.isfinite(time):
-            self._wrong(line, describe(time), "the time in nanoseconds", "time")
+        if not isinstance(time, int | float) or isinstance(time, bool) or not -FARTHEST_NS < time < FARTHEST_NS:
+            self._wrong(line, describe(time)[:60], "the time in nanoseconds", "time")
             return 0
         if time < self.last_ns:
             self._wrong(line, str(time), f"at least {self.last_ns}, the time of line {self.last_line}", "time")
@@ -264,11 +265,11 @@ class _Reader:
             self.open.clear()
         elif node == "client":
             for entry in [entry for entry in self.open if process in entry.alive]:
-                entry.alive.discard(process)
+                entry.alive = [other for other in entry.alive if other != process]
                 if not entry.alive:
                     entry.killed_ps = at_ps
                     del self.open[entry]
-            if self.pending.pop(process, None) is not None:
+            if process is not None and self.pending.pop(process, None) is not None:
                 self.ended[process] = f"the crash of its process on line {line} had killed"
 
     def _invoke(self, line: int, data: Mapping[str, Any], at_ps: int) -> None:
@@ -279,7 +280,9 @@ class _Reader:
             return
         under_way = self.pending.get(process)
         if under_way is not None and not self._excused(process):
-            found = f"a second operation of process {show(process)}, whose {under_way.f} of line {under_way.line} is open"
+            found = (
+                f"a second operation of process {show(process)}, whose {under_way.f} of line {under_way.line} is open"
+            )
             self._wrong(line, found, "a response of that one first", "process")
         self.ended.pop(process, None)
         key = freeze(data.get("key"))
@@ -306,7 +309,7 @@ class _Reader:
         self.pending[process] = entry
         if entry.outcome != "ok":
             entry.outcome = entry.return_ps = entry.killed_ps = None
-            entry.alive.add(process)
+            entry.alive.append(process)
             self.open[entry] = None
 
     def _complete(self, line: int, data: Mapping[str, Any], at_ps: int) -> None:
@@ -336,7 +339,7 @@ class _Reader:
             entry.result = data.get("value", _MISSING)
             self.open.pop(entry, None)
         elif kind == "fail":
-            entry.alive.discard(process)
+            entry.alive.remove(process)
             if not entry.alive:
                 entry.outcome, entry.return_ps, entry.return_line = "fail", at_ps, line
                 self.open.pop(entry, None)

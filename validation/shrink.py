@@ -8,19 +8,17 @@ something, and reads to where the pause begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from ..models.places import Path
 from ..models.views import Content, LineKey
-from ..scenarios.experiment import PAUSE_LONGEST_PS, run_variant, server_cores
+from ..scenarios.experiment import PAUSE_LONGEST_PS, run_variant
 from ..scenarios.fields import exact_duration
 from ..scenarios.history import Operation, Value
 from ..scenarios.load import scenario_from_data
 from ..scenarios.results import RunResult
 from ..scenarios.schema import Outage, Scenario, Variant
 from ..scenarios.workload import Planned, schedule_data
-from ..sim.trace import Stage
 from .explorer import IMAGES_PER_STATE, Explorer, Violation
 from .oracle import RegisterHistory, check
 from .outcomes import Outcome
@@ -110,8 +108,8 @@ class _Search:
         found = self._try(planned, self.outages)
         if found is not None or not self.outages or len(planned) > MOVED_AT_MOST:
             return found
-        quiet = run_variant(self._scenario(planned, []), self.variant)
-        for core, at_ps in _stores(quiet):
+        quiet = run_variant(self._scenario(planned, []), self.variant, watched=True)
+        for core, at_ps in quiet.may_pause:
             for moved in (planned, [o if o.is_update else replace(o, not_before_ps=at_ps) for o in planned]):
                 found = self._try(moved, [(core, at_ps, PAUSE_LONGEST_PS)])
                 if found is not None:
@@ -172,14 +170,6 @@ def _operations(case: Case) -> list[Planned]:
 
 def _outage(outage: Outage) -> _Outage:
     return outage.core, outage.at_ps, outage.for_ps
-
-
-def _stores(result: RunResult) -> Iterator[tuple[str, int]]:
-    """Where a server's core has just stored something: (core, instant)."""
-    cores = {core.stores: core.name for core in server_cores(result.system, type(result.scheme))}
-    for chunk in result.system.trace.chunks:
-        if chunk.path == Path.STORE and chunk.channel in cores:
-            yield cores[chunk.channel], chunk.reached_ps[Stage.ACCEPTED]
 
 
 def _fewest_lines(case: Case) -> Violation:

@@ -17,9 +17,9 @@ from ..scenarios.schema import Scenario, Variant
 from ..scenarios.workload import Planned, schedule_data
 from ..sim.bytespace import LINE_BYTES
 from ..sim.trace import NEVER, Stage
-from .explorer import Explorer
+from .explorer import ASKED, Explorer
 from .findings import CrashReport
-from .oracle import CONDITIONS, RegisterHistory
+from .oracle import RegisterHistory
 from .story import show
 
 IMAGES = 64
@@ -172,7 +172,7 @@ class _Slider:
         allowed = [value for value in (0, *written) if not register.judge(value)]
         verdicts: dict[str, str] = {}
         note = ""
-        for condition in sorted(CONDITIONS):
+        for condition in sorted(ASKED):
             wrong: list[Value] = [value for value in values if condition in register.judge(value)]
             verdicts[str(condition)] = str(Verdict.VIOLATED if wrong else Verdict.HOLDS)
             if wrong and not note:

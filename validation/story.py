@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..models.ordering import Scope, events_that_force
-from ..models.places import PLACES, Path, Place
+from ..models.places import IN_WORDS, PLACES, Path, Place
 from ..models.views import Content, LineKey, Piece
 from ..scenarios.history import Operation, Torn, Value
-from ..sim.bytespace import LINE_BYTES
+from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.trace import NEVER, Chunk, Stage
 from ..sim.units import format_us
 from .findings import Counterexample, LineFate, TimelineRow
@@ -65,7 +65,9 @@ def _fate(case: Case, key: LineKey, content: Content) -> LineFate:
 
 
 def _place(piece: Piece, at_ps: int) -> Place:
-    """Where nothing had forced it on from."""
+    """Where nothing had forced it on from; of a store that no cache would have saved: the cache."""
+    if piece.chunk.path == Path.STORE and not piece.tied:
+        return Place.LLC
     forced = max((stage for stage in Stage if piece.chunk.forced_ps[stage] <= at_ps), default=Stage.ACCEPTED)
     return PLACES[piece.chunk.path][forced]
 
@@ -73,13 +75,15 @@ def _place(piece: Piece, at_ps: int) -> Place:
 def why_not_forced(piece: Piece, at_ps: int) -> str:
     """Which events would have forced a piece further than it was, in words."""
     place = _place(piece, at_ps)
+    flush = "no flush of the line had completed"
     if place in (Place.NIC, Place.PCIE):
-        return f"no {events_that_force(Scope.QP_EARLIER)} of its queue pair had forced it on"
+        reason = f"no {events_that_force(Scope.QP_EARLIER)} of its queue pair had forced it on"
+        return reason if piece.tied else f"{reason}, and {flush}"
     if place is Place.STORE_BUFFER:
         return f"no {events_that_force(Scope.CORE_EARLIER)} of its core had drained it"
     if place is Place.WC_BUFFER:
         return f"no {events_that_force(Scope.CORE_NT_EARLIER)} of its core had drained it"
-    return "no flush of the line had completed"
+    return flush
 
 
 def _timeline(case: Case, lost: tuple[LineFate, ...]) -> list[TimelineRow]:
@@ -91,9 +95,10 @@ def _timeline(case: Case, lost: tuple[LineFate, ...]) -> list[TimelineRow]:
             node, core = outage.core.split(" ", 1)
             rows.append(TimelineRow(outage.at_ps, node, f"{core} pauses for {format_us(outage.for_ps)} us"))
     rows.sort(key=lambda row: row.time_ps)
+    rows += _unwritten(case)
     rows.append(TimelineRow(at_ps, "", "power failure", "CRASH"))
     for fate in lost:
-        text = f"{fate.label} may still be in {_PLACE_WORDS[Place(fate.place)]}: {fate.reason}"
+        text = f"{fate.label} may still be in {IN_WORDS[Place(fate.place)]}: {fate.reason}"
         rows.append(TimelineRow(at_ps, fate.node, text, "LOST"))
     rows.append(
         TimelineRow(at_ps, "recovery", f"recovery: {case.violation.object} -> {show(case.violation.outcome.value)}")
@@ -101,16 +106,17 @@ def _timeline(case: Case, lost: tuple[LineFate, ...]) -> list[TimelineRow]:
     return rows
 
 
-_PLACE_WORDS = {
-    Place.NIC: "the NIC",
-    Place.PCIE: "PCIe",
-    Place.LLC: "the cache",
-    Place.IIO_WC: "the IIO's write cache",
-    Place.STORE_BUFFER: "the store buffer",
-    Place.WC_BUFFER: "a write-combining buffer",
-    Place.WPQ: "the write pending queue",
-    Place.MEDIA: "the medium",
-}
+def _unwritten(case: Case) -> list[TimelineRow]:
+    """What the read looked at although nobody had written it so far."""
+    at_ps, pieces = case.violation.instant_ps, case.explorer.views.pieces
+    keys = [key for key, _ in case.violation.outcome.image if all(p.enters_ps > at_ps for p in pieces.get(key, ()))]
+    fresh = [key for key in keys if not any(case.explorer.restart.initial(key))]
+    if not fresh:
+        return []
+    node, device = case.result.system.devices()[fresh[0][0]]
+    more = f" and {len(fresh) - 1} more lines" if len(fresh) > 1 else ""
+    text = f"{device.name_of(fresh[0][1] * LINE_BYTES)}{more}: nothing written yet"
+    return [TimelineRow(at_ps, node.name, text)]
 
 
 def _operation_rows(operation: Operation, at_ps: int) -> list[TimelineRow]:
@@ -133,8 +139,7 @@ def _hardware_rows(case: Case) -> list[TimelineRow]:
     devices = case.result.system.devices()
     happened: dict[tuple[int, str, str], list[str]] = {}
     for chunk in case.result.system.trace.chunks:
-        own = [line for line in range(chunk.address // 64, (chunk.address + len(chunk.data) - 1) // 64 + 1)]
-        if not any((chunk.device, line) in looked_at for line in own):
+        if not any((chunk.device, line) in looked_at for line in lines(chunk.address, len(chunk.data))):
             continue
         node, device = devices[chunk.device]
         name = device.name_of(chunk.address)

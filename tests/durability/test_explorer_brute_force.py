@@ -85,7 +85,7 @@ def brute_force(result: RunResult) -> dict[Condition, int]:
 
 def agree(result: RunResult) -> dict[Condition, int]:
     """Both explorers' answer."""
-    walked = Explorer(result).walk()
+    walked = Explorer(result, conditions=CONDITIONS).walk()
     assert walked.exhaustive
     found = {condition: violation.instant_ps for condition, violation in walked.first.items()}
     assert found == brute_force(result)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import random
+import types
 from collections.abc import Callable, Hashable
 from itertools import product
 
 from rpsim.validation.oracle.known import NEVER_PS
-from rpsim.validation.oracle.models import ILLEGAL, MODELS, UNKNOWN, Call, Model, State
+from rpsim.validation.oracle.models import ILLEGAL, MODELS, UNKNOWN, Call, Model, State, Takes
 from rpsim.validation.oracle.search import Span
 
 Choose = Callable[[int], int]
@@ -52,7 +54,7 @@ def returned(model: Model, state: State, f: str, argument: Hashable) -> tuple[St
     return model.step(state, Call(f, argument, result)), result
 
 
-def random_spans(model: Model, choose: Choose, most: int, deadlines: bool = False, lies: int = 2) -> list[Span]:
+def random_spans(model: Model, choose: Choose, most: int, deadlines: bool = False, lies: int = 3) -> list[Span]:
     """Operations that took effect in some order, some of unknown outcome, and then up to ``lies`` wrong results.
 
     Few instants, so that ties and overlaps are common.
@@ -63,7 +65,7 @@ def random_spans(model: Model, choose: Choose, most: int, deadlines: bool = Fals
         now += choose(3)
         kinds = ARGUMENTS[model.name]
         f, argue = kinds[choose(len(kinds))]
-        planned.append((now + choose(4), number, f, argue(choose), now))
+        planned.append((now + choose(3), number, f, argue(choose), now))
     state, spans = model.initial, []
     crash = choose(now + 6) if deadlines else NEVER_PS
     for act, number, f, argument, begin in sorted(planned):
@@ -78,15 +80,23 @@ def random_spans(model: Model, choose: Choose, most: int, deadlines: bool = Fals
             by = crash if crash >= begin else NEVER_PS
             spans.append(Span(number, Call(f, argument, UNKNOWN), begin, None, by))
         else:
-            spans.append(Span(number, Call(f, argument, result), begin, act + choose(4)))
+            spans.append(Span(number, Call(f, argument, result), begin, act + choose(2)))
     for _ in range(choose(lies + 1)):
         known = [i for i, span in enumerate(spans) if span.return_ps is not None]
-        donors = [span for span in spans if span.call.result is not UNKNOWN]
-        if known and donors:
-            i, donor = known[choose(len(known))], donors[choose(len(donors))]
-            if spans[i].call.f == donor.call.f:
-                spans[i] = spans[i]._replace(call=Call(donor.call.f, spans[i].call.argument, donor.call.result))
+        if known:
+            i = known[choose(len(known))]
+            call = spans[i].call
+            spans[i] = spans[i]._replace(call=Call(call.f, call.argument, lie(model, call, choose)))
     return sorted(spans, key=lambda span: span.number)
+
+
+def lie(model: Model, call: Call, choose: Choose) -> Hashable:
+    """A result that the operation may return from some state."""
+    if model.operations[call.f][1] in (Takes.SUCCESS, Takes.TRUTH):
+        return call.result is not True
+    if model.operations[call.f][1] is Takes.LIST:
+        return tuple(range(choose(4))) if choose(2) else (choose(3),)
+    return None if choose(5) == 0 or call.result is None else choose(3)
 
 
 def has_an_order(model: Model, spans: list[Span]) -> bool:
@@ -160,3 +170,13 @@ def hard_cas_history(seed: int, operations: int = 90, clients: int = 5, values: 
         i = rng.choice(reads[len(reads) // 2 :])
         spans[i] = spans[i]._replace(call=Call("read", None, rng.randrange(values)))
     return sorted(spans, key=lambda span: span.number)
+
+
+def mutant(module: types.ModuleType, old: str, new: str) -> types.ModuleType:
+    """``module`` with one piece of its text replaced."""
+    source = inspect.getsource(module)
+    assert source.count(old) == 1, f"{old!r} must stand once in {module.__name__}"
+    broken = types.ModuleType(module.__name__)
+    broken.__package__ = module.__package__
+    exec(compile(source.replace(old, new), f"mutant of {module.__name__}", "exec"), broken.__dict__)
+    return broken

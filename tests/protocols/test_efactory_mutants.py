@@ -75,7 +75,7 @@ def where(platform: str, ddio: str) -> str:
 
 def refuted(scheme, work, *args, **more):
     """What is refuted when every crash point of the run has been looked at."""
-    found = Explorer(run(scheme, work, *args, **more)).walk()
+    found = Explorer(run(scheme, work, *args, **more), conditions=JUDGED).walk()
     assert found.exhaustive
     return found.first.keys() & JUDGED
 

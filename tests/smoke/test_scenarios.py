@@ -159,17 +159,17 @@ def test_no_bytes_are_too_strange(data):
 @pytest.mark.parametrize(
     ("data", "note"),
     [
-        (encode_value(7, 256)[:32] + encode_value(2, 256)[32:], "words 0-3 of 7, words 4-31 of 2"),
+        (encode_value(7, 256)[:32] + encode_value(2, 256)[32:], "words 0-3 of v7, words 4-31 of v2"),
         (
             encode_value(7, 256)[:36] + encode_value(2, 256)[36:],
-            "words 0-3 of 7, word 4 of 7 and of 2, words 5-31 of 2",
+            "words 0-3 of v7, word 4 of v7 and of v2, words 5-31 of v2",
         ),
-        (encode_value(0, 64)[:24] + bytes(40), "words 0-2 of the loaded value, words 3-7 zeros"),
+        (encode_value(0, 64)[:24] + bytes(40), "words 0-2 of v0, words 3-7 zeros"),
         (bytes(64), "never written: zeros"),
         (b"x" * 64, "words 0-7 of nobody"),
-        (encode_value(7, 256)[:64], "64 of 256 bytes, of 7"),
+        (encode_value(7, 256)[:64], "64 of 256 bytes, of v7"),
         (bytes(5), "5 bytes, too few to carry a stamp"),
-        (encode_value(7, 27)[:24] + encode_value(2, 27)[24:], "words 0-2 of 7, word 3 of nobody"),
+        (encode_value(7, 27)[:24] + encode_value(2, 27)[24:], "words 0-2 of v7, word 3 of nobody"),
     ],
 )
 def test_torn_values_in_words(data, note):

@@ -64,7 +64,8 @@ def crowded() -> Counterexample:
 
 
 def report(scheme: str, platform: str, verdicts: tuple[str, str, str], examples: list[Counterexample]) -> CrashReport:
-    found = dict(zip(Condition, map(Verdict, verdicts), strict=True))
+    conditions = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
+    found = dict(zip(conditions, map(Verdict, verdicts), strict=True))
     return CrashReport(
         scheme=scheme,
         platform=platform,

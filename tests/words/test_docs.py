@@ -126,7 +126,7 @@ def check_rpsim(words: list[str], copied: frozenset[str]) -> None:
     if options.command in ("run", "crash"):
         path = ROOT / options.subject
         load_scenario(str(path) if path.suffix else options.subject, options.overrides, options.seed)
-    elif options.command == "replay":
+    elif options.command in ("replay", "check"):
         assert (ROOT / options.subject).is_file(), words
     else:
         assert options.subject in KINDS, words

@@ -18,7 +18,7 @@ from rpsim.models.platform import load_platform, platform_names
 from rpsim.protocols.guarantees import Condition
 from rpsim.sim.clock import Clock
 from rpsim.validation.explorer import IMAGES_PER_STATE
-from rpsim.validation.oracle import CONDITIONS
+from rpsim.validation.oracle import FINDERS
 
 from .pages import EXAMPLES, ROOT, code, rows, section
 
@@ -45,7 +45,7 @@ def test_the_tables_of_places_and_domains_are_the_code_s():
 
 def test_the_conditions_are_all_explained():
     shown = {code(row[0]) for row in rows(section(ARCHITECTURE, "Conditions"))}
-    assert shown == {str(condition) for condition in Condition} == {str(condition) for condition in CONDITIONS}
+    assert shown == {str(condition) for condition in Condition} == {str(condition) for condition in FINDERS}
 
 
 def test_the_explorer_gives_up_where_the_pages_say():

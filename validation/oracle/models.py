@@ -149,7 +149,7 @@ def _set_step(state: State, call: Call) -> State:
     if call.result is UNKNOWN:
         return state
     result = _items(call.result)
-    return state if len(result) == len(state) and state.issuperset(result) else ILLEGAL
+    return state if len(result) == len(state) and state == frozenset(result) else ILLEGAL
 
 
 def _is(*names: str) -> Callable[[Call], bool]:

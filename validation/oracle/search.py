@@ -6,7 +6,8 @@ just-in-time order and the memory of Lowe, "Testing for linearizability" (Concur
 The history is walked from return to return. A *configuration* is a state that the object may be in, with the
 operations under way that have already taken effect. When an operation returns, every configuration in which it has not
 taken effect is carried on by the operations under way until it has, and dropped if it never can. If none is left, that
-operation cannot be placed, however those before it were: the answer is exact, and so is the first operation at fault.
+operation cannot be placed, however those before it were. (What operations under way are going to return counts: an
+operation may be at fault for what one that overlaps it returned later.)
 
 What keeps the configurations few:
 
@@ -67,6 +68,8 @@ class Answer:
     stuck: int | None
     returns: int
     of: int
+    states: tuple[State, ...] = ()
+    """All that the object can have been before ``stuck`` was to take effect (``violated``)."""
 
 
 _Link = tuple[int, "_Link"] | None
@@ -114,6 +117,10 @@ class _Frontier:
         """Whether ``one`` was added, and nothing better since."""
         return (one.state, one.done, one.used) in self._kept
 
+    def states(self) -> tuple[State, ...]:
+        """The states, each once, in the order of their discovery."""
+        return tuple(dict.fromkeys(state for state, _ in self._known))
+
     def all(self) -> list[_Configuration]:
         return list(self._kept.values())
 
@@ -142,6 +149,7 @@ class Search:
         self._latest: dict[Hashable, int] = {}  # the bit of the last unknown operation that asks for the same
         self._free: list[int] = []
         self._slots = 0
+        self._states: tuple[State, ...] = ()
 
     def run(self) -> Answer:
         """Walk the history; the budget counts steps of the model."""
@@ -161,7 +169,7 @@ class Search:
                 return Answer(Verdict.UNDECIDED, self._steps, order, span.number, passed, returns)
             if not after:
                 order = _order(frontier[0].last)
-                return Answer(Verdict.VIOLATED, self._steps, order, span.number, passed, returns)
+                return Answer(Verdict.VIOLATED, self._steps, order, span.number, passed, returns, self._states)
             frontier = after
             if kind == _RETURN:
                 passed += 1
@@ -228,7 +236,10 @@ class Search:
         if optional:
             others = (other for other in self._unknown if other.bit != wanted)
             self._unknown = [other._replace(before=0) if other.before == wanted else other for other in others]
-        return reached.all()
+        found = reached.all()
+        if not found:
+            self._states = met.states()
+        return found
 
     def _next(self, one: _Configuration) -> Iterable[_Configuration]:
         """The configurations after one more operation that changes something."""

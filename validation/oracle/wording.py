@@ -20,12 +20,26 @@ class Named(int):
         return self
 
 
+class Moment(int):
+    """An instant of a history file, in picoseconds after ``zero_ns``, shown as the file has it."""
+
+    zero_ns: int | float = 0
+
+
 @dataclass(slots=True)
 class Recorded(Operation):
     """An operation of a history file; its ``number`` is the line of its invocation."""
 
 
+def nanoseconds(time_ps: int, zero_ns: int | float = 0) -> str:
+    """``38`` or ``38.5``: a time as it stood in a history file that counts from ``zero_ns``."""
+    whole, part = divmod(int(time_ps), 1000)
+    return f"{zero_ns + whole}" if part == 0 else f"{zero_ns + whole + part / 1000:.3f}".rstrip("0")
+
+
 def microseconds(time_ps: int) -> str:
+    if isinstance(time_ps, Moment):
+        return f"{nanoseconds(time_ps, time_ps.zero_ns)} ns"
     return f"{time_ps / 1e6:.3f} us"
 
 
