@@ -27,6 +27,9 @@ EXPLORING = 0.8
 """How much of the progress is exploring; the rest is shrinking: a guess for the bar, nothing else."""
 
 
+_NO_MORE = " (no more of them once all conditions are violated)"
+
+
 def explore(
     result: RunResult, scenario: Scenario, variant: Variant, *, progress: Callable[[float], None] | None = None
 ) -> CrashReport:
@@ -35,7 +38,9 @@ def explore(
     schedules, conditions = scenario.crash.schedules, _asked(scenario, variant)
     found = Exploration()
     source: dict[Condition, RunResult] = {}
-    for schedule in range(schedules):
+    explored = 0
+    while explored < schedules and not all(found.loses(condition, acknowledged=True) for condition in conditions):
+        schedule, explored = explored, explored + 1
         run = result if schedule == 0 else run_variant(scenario, variant, schedule)
 
         def advance(done: float, schedule: int = schedule) -> None:
@@ -62,7 +67,7 @@ def explore(
         recoveries_run=found.recoveries_run,
         verdicts_computed=found.verdicts_computed,
         exhaustive=found.exhaustive,
-        over=found.over if schedules == 1 else f"{schedules} schedules; in each, {found.over}",
+        over=found.over if schedules == 1 else f"{schedules} schedules{_NO_MORE}; in each, {found.over}",
         verdicts={condition: found.verdict(condition) for condition in found.violating_states},
         violating_states=found.violating_states,
         counterexamples=counterexamples,

@@ -178,8 +178,8 @@ def test_all_mistakes_of_a_file_are_said_at_once_in_its_order():
         "did you mean 'server'?",
         "mine.yaml:7: crash.instants: found 'some', expected all, or how many instants to sample (at least 1)",
         "mine.yaml:7: crash.view: found 'adversary', expected a view: adversarial, timed; did you mean 'adversarial'?",
-        "mine.yaml:9: expect.saw.no_lost_acks: found 'no_lost_acks', expected a condition: committed, no_lost_ack, "
-        "durable; did you mean 'no_lost_ack'?",
+        "mine.yaml:9: expect.saw.no_lost_acks: found 'no_lost_acks', expected a condition: committed, monotonic, "
+        "no_lost_ack, durable; did you mean 'no_lost_ack'?",
         "mine.yaml:9: expect.saw.no_lost_acks: found 'broken', expected a verdict: holds, violated, undecided",
     ]
 
