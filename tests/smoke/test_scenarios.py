@@ -37,9 +37,9 @@ def test_a_shipped_scenario_loads_with_the_shipped_names(name):
 
 @pytest.mark.parametrize("name", scenario_names())
 def test_what_is_resolved_is_complete_json_and_reads_as_the_same_scenario(name):
-    scenario = load_scenario(name, known=KNOWN)
+    scenario = load_scenario(name)
     text = json.dumps(scenario.resolved())
-    again = scenario_from_data(json.loads(text), "case.json", known=KNOWN)
+    again = scenario_from_data(json.loads(text), "case.json")
     assert again == scenario
     assert again.variants() == scenario.variants()
     assert json.dumps(again.resolved()) == text

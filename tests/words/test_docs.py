@@ -169,4 +169,4 @@ def test_every_field_of_a_scenario_is_explained():
         for name, field in model.model_fields.items():
             assert f"`{field.alias or name}`" in text or f"kind `{name}" in text or name == "kind", (model, name)
     pauses = experiment.PAUSE_EVERY, experiment.PAUSE_SHORTEST_PS // 10**6, experiment.PAUSE_LONGEST_PS // 10**6
-    assert pauses == (16, 1, 20) and "every 16th on average" in text and "1 to 20 us" in " ".join(text.split())
+    assert pauses == (8, 1, 20) and "every 8th on average" in text and "1 to 20 us" in " ".join(text.split())

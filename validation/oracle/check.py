@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
-from ...protocols.guarantees import Condition, Verdict
+from ...protocols.guarantees import EXPLORED, Condition, Verdict
 from ...scenarios.history import History, Operation, Value
 from . import committed, durable, monotonic, no_lost_ack, strict
 from .known import NOT_READ, RECOVERY, Finder, ObjectHistory, cut
@@ -20,10 +20,7 @@ FINDERS: Mapping[Condition, Finder] = {
 }
 """How each condition is judged on one object."""
 
-CONDITIONS: Mapping[Condition, Finder] = {
-    condition: FINDERS[condition]
-    for condition in (Condition.COMMITTED, Condition.MONOTONIC, Condition.NO_LOST_ACK, Condition.DURABLE)
-}
+CONDITIONS: Mapping[Condition, Finder] = {condition: FINDERS[condition] for condition in EXPLORED}
 """Those that can differ where each object is read once after the crash: there ``strict`` is ``durable`` (what is read
 once may have taken effect before the crash as well as after it), and ``linearizable`` always is."""
 

@@ -1,0 +1,66 @@
+"""Does every shipped scenario come out as it says, and does a run still take the same way as before?
+
+Scenarios are cut short here; ``make slow`` runs the demo whole. A fingerprint is a hash of all that clients saw in a
+run, and when: it changes with every change of a timing or of the order of events. Such a change has to be meant: renew
+the file with ``RPSIM_RENEW=1`` and put what changed under "Changed numbers" in CHANGELOG.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from rpsim.app.expected import surprises
+from rpsim.protocols.scheme import scheme
+from rpsim.scenarios.experiment import run_variant
+from rpsim.scenarios.load import load_scenario, scenario_names
+from rpsim.validation.crash import explore
+
+FINGERPRINTS = Path(__file__).parent / "fingerprints.json"
+
+SHORT = {"workload.operations": 160, "workload.warmup": 0, "crash.schedules": 1}
+WHOLE = {"efactory"}
+"""Small enough as they are."""
+
+
+def short(name, **more):
+    settings = {} if name in WHOLE else SHORT | more
+    return load_scenario(name, [f"{field}={value}" for field, value in settings.items()])
+
+
+def fingerprint(result):
+    seen = [
+        (o.number, o.process, o.f, str(o.object), o.invoke_ps, o.return_ps, o.outcome, str(o.result))
+        for o in result.history.operations
+    ]
+    return hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_a_run_takes_the_way_that_it_took(name):
+    scenario = short(name)
+    found = {f"{v.scheme} on {v.label}": fingerprint(run_variant(scenario, v)) for v in scenario.variants()}
+    known = json.loads(FINGERPRINTS.read_text(encoding="utf-8")) if FINGERPRINTS.exists() else {}
+    if os.environ.get("RPSIM_RENEW"):
+        FINGERPRINTS.write_text(json.dumps(known | {name: found}, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        pytest.skip("renewed")
+    assert found == known[name]
+
+
+@pytest.mark.parametrize("name", [name for name in scenario_names() if name != "quickstart"])
+def test_a_shipped_scenario_comes_out_as_it_says(name):
+    scenario = short(name, **{"workload.value": "64 B"})
+    for variant in scenario.variants():
+        report = explore(run_variant(scenario, variant), scenario, variant)
+        assert surprises(report, scenario.expect, scheme(variant.scheme).claims) == []
+
+
+def test_a_disturbed_schedule_is_another_way():
+    scenario = short("quickstart")
+    variant = scenario.variants()[-1]
+    assert fingerprint(run_variant(scenario, variant, 1)) != fingerprint(run_variant(scenario, variant))
+    assert fingerprint(run_variant(scenario, variant, 1)) == fingerprint(run_variant(scenario, variant, 1))
