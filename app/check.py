@@ -81,7 +81,7 @@ def _piece(report: Report, witness: Witness) -> list[str]:
         entry = one.entry
         mark = "  <--" if one is act else ""
         times = [_ns(report, entry.invoke_ps), _until(report, witness, one)]
-        rows.append((entry.invoke_ps, [f"{entry.line}", f"process {entry.process}", *times, one.text + mark]))
+        rows.append((entry.invoke_ps, [f"{entry.line}", f"process {key_text(entry.process)}", *times, one.text + mark]))
     for crash in report.history.crashes:
         if witness.piece[0].entry.invoke_ps <= crash.at_ps <= witness.at_ps:
             rows.append(
