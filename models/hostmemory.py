@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.clock import Clock
-from ..sim.trace import NEVER, Chunk, Trace
+from ..sim.trace import NEVER, Chunk, Stage, Trace
 from .imc import MemoryController
 from .llc import LineKey, Llc
 from .memory import AddressSpace, MemoryDevice
@@ -63,13 +63,7 @@ class HostMemory:
                 self.last_queued_ps = max(self.last_queued_ps, queued_ps)
                 if device.traced:
                     self.trace.wrote_back(device.number, line, visible_ps, queued_ps, stored_ps)
-        if device.traced:
-            path = Path.DMA_DDIO if self.ddio else Path.DMA_NO_DDIO
-            chunk = self.trace.write(device.number, channel, offset, data, path, writer, reached)
-            device.space.write_at(visible_ps, channel, chunk.number, offset, data)
-        else:
-            self._untraced += 1
-            device.space.write_at(visible_ps, channel, self._untraced, offset, data)
+        self._written(device, offset, data, channel, Path.DMA_DDIO if self.ddio else Path.DMA_NO_DDIO, writer, reached)
         return visible_ps
 
     def read_ready_ps(self, arrive_ps: int) -> int:
@@ -132,13 +126,8 @@ class HostMemory:
         while done < len(data):  # one chunk a line: stores of one core to one line persist in their order
             take = min(LINE_BYTES - (offset + done) % LINE_BYTES, len(data) - done)
             piece = data[done : done + take]
-            if device.traced:
-                reached = [at_ps, at_ps, at_ps, NEVER, NEVER]
-                chunk = self.trace.write(device.number, channel, offset + done, piece, Path.STORE, writer, reached)
-                device.space.write_at(at_ps, channel, chunk.number, offset + done, piece)
-            else:
-                self._untraced += 1
-                device.space.write_at(at_ps, channel, self._untraced, offset + done, piece)
+            reached = [at_ps, at_ps, at_ps, NEVER, NEVER]
+            self._written(device, offset + done, piece, channel, Path.STORE, writer, reached)
             done += take
 
     def ntstore(self, address: int, data: bytes, channel: int, writer: str, at_ps: int) -> int:
@@ -154,13 +143,8 @@ class HostMemory:
             if dirty and device.traced:  # what the cache had goes along
                 self.trace.wrote_back(device.number, line, at_ps, queued_ps, stored_ps)
             last_ps = max(last_ps, queued_ps)
-            if device.traced:
-                reached = [at_ps, at_ps, queued_ps, queued_ps, stored_ps]
-                chunk = self.trace.write(device.number, channel, offset + done, piece, Path.NTSTORE, writer, reached)
-                device.space.write_at(queued_ps, channel, chunk.number, offset + done, piece)
-            else:
-                self._untraced += 1
-                device.space.write_at(queued_ps, channel, self._untraced, offset + done, piece)
+            reached = [at_ps, at_ps, queued_ps, queued_ps, stored_ps]
+            self._written(device, offset + done, piece, channel, Path.NTSTORE, writer, reached)
             done += take
         return last_ps
 
@@ -175,6 +159,16 @@ class HostMemory:
         if not self.llc.write_back(key, keep):
             return drained_ps
         return max(drained_ps, self._write_back(key, issued_ps))
+
+    def _written(
+        self, device: MemoryDevice, offset: int, data: bytes, channel: int, path: Path, writer: str, reached: list[int]
+    ) -> None:
+        """Let bytes appear when they are visible; what may outlive a power failure is traced."""
+        if device.traced:
+            number = self.trace.write(device.number, channel, offset, data, path, writer, reached).number
+        else:
+            number = self._untraced = self._untraced + 1
+        device.space.write_at(reached[Stage.VISIBLE], channel, number, offset, data)
 
     def _write_back(self, key: LineKey, at_ps: int) -> int:
         number, line = key

@@ -20,7 +20,7 @@ from rpsim.sim.trace import Stage
 from rpsim.validation.crash import explore
 from rpsim.validation.explorer import Explorer
 
-from ..small import PLATFORMS, get, only_variant, put, run, scenario
+from ..small import PLATFORMS, get, only_variant, put, run, scenario, ycsb
 from .mutants import MUTANTS, registered
 
 COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
@@ -118,3 +118,13 @@ def test_a_reply_before_the_flush_loses_what_it_acknowledged_if_the_core_pauses_
     else:
         assert LOST not in paused.first
     assert LOST not in Explorer(run("saw", work, platform, ddio, outages=[pause])).walk().first
+
+
+@pytest.mark.parametrize("mutant", ["saw-mutant-reply-first", "saw-mutant-entry-flush-after-reply"])
+def test_disturbed_schedules_find_the_pause_by_themselves(mutant):
+    """Cores pause after doorbells and fences too: what comes after a reply may come much later."""
+    work = ycsb(30, "update-only")
+    schedules = [Explorer(run(mutant, work, processes=3, keys=2, schedule=number)).walk() for number in range(1, 4)]
+    assert any(found.loses(LOST, acknowledged=True) for found in schedules)
+    for number in range(1, 4):
+        assert LOST not in Explorer(run("saw", work, processes=3, keys=2, schedule=number)).walk().first
