@@ -36,13 +36,13 @@ def _schemes() -> list[Row]:
 
     rows: list[Row] = []
     for name, scheme in schemes().items():
-        claims = ", ".join(f"{condition} ({where})" for condition, where in scheme.claims.items()) or "nothing"
+        claims = ", ".join(f"{condition} ({where})" for condition, where in scheme.claims.items())
         rows.append(
             {
                 "name": name,
                 "title": scheme.title,
-                "paper": f"{scheme.paper}, section {scheme.section}",
-                "claims": claims,
+                "paper": f"{scheme.paper}, {scheme.section}",
+                "claims": claims or "none: its source claims no guarantee",
             }
         )
     return rows

@@ -19,8 +19,8 @@ class ClientActive(KvScheme, name="client-active"):
     """The reference that shows what persistence costs; its paper claims no guarantee."""
 
     title = "client-active without persistence: publish, then write, never flush"
-    paper = "efactory"
-    section = "3, figure 1"
+    paper = "Du et al., ICPP'21"
+    section = "section 3, figure 1"
     claims: ClassVar[Claims] = {}
 
     # client -------------------------------------------------------------------------------------------

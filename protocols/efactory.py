@@ -73,8 +73,8 @@ class EFactory(KvScheme, name="efactory"):
     """One call and one WRITE a PUT; two READs a GET, and if the durability flag is clear a call and one more READ."""
 
     title = "write, then verify and flush in the background; readers look at a durability flag"
-    paper = "efactory"
-    section = "4.1-4.3"
+    paper = "Du et al., ICPP'21"
+    section = "sections 4.1 to 4.3"
     roles: ClassVar[Mapping[str, Role]] = {
         "server": Role(cores=2, memory=("dram", "pm")),
         "client": Role(many=True),

@@ -29,8 +29,8 @@ class Saw(KvScheme, name="saw"):
     """Three round trips a PUT; a GET needs no check, because nothing is published before it is durable."""
 
     title = "send after write: the server flushes the object, then publishes it"
-    paper = "efactory"
-    section = "3, 5.3.1"
+    paper = "Du et al., ICPP'21"
+    section = "sections 3 and 5.3.1"
     claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: ALWAYS, Condition.COMMITTED: ALWAYS}
 
     # client -------------------------------------------------------------------------------------------

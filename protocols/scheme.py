@@ -50,7 +50,9 @@ class Scheme(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     paper: ClassVar[str]
+    """Authors, venue and year, or the manual: what a stranger can find."""
     section: ClassVar[str]
+    """Where in it: ``section 3, figure 1``."""
     model: ClassVar[str]
     """The sequential model that the oracle holds its history against (``kv``)."""
     roles: ClassVar[Mapping[str, Role]]
