@@ -55,6 +55,18 @@ class Known:
 
         return Known({name: SchemeFacts.of(scheme) for name, scheme in schemes().items()}, _shipped_platforms())
 
+    def with_profiles(self, paths: Sequence[str]) -> Known:
+        """These names and the platforms of a user's own files. Raises InputError with a file's mistakes."""
+        if not paths:
+            return self
+        from ..models.platform import load_platform, platform_settings  # noqa: PLC0415
+
+        own = {}
+        for path in paths:
+            load_platform(path)  # all of its mistakes, not just those that its settings would show
+            own[path] = {name: setting.values for name, setting in platform_settings(path).items()}
+        return Known(self.schemes, {**self.platforms, **own})
+
 
 @functools.cache
 def _shipped_platforms() -> Mapping[str, Mapping[str, tuple[str, ...]]]:

@@ -87,7 +87,8 @@ def validate(
     if seed is not None:
         data["seed"] = seed
         places["seed",] = "--seed"
-    context, origin = _context(data, known or Known.shipped()), Origin(source, places)
+    names = (known or Known.shipped()).with_profiles(_profiles(data))
+    context, origin = _context(data, names), Origin(source, places)
     wrong += [origin.mistake(c.path, c.found, c.expected) for c in role_complaints(context)]
     try:
         scenario = Scenario.model_validate(data, context=context)
@@ -143,6 +144,14 @@ def _check_step(node: Any, part: str | int, above: Path, place: str) -> None:
             raise InputError(Mistake(f"[{part}]", f"a position below {len(node)} in {dotted(above)}", place))
     elif not isinstance(node, dict):
         raise InputError(Mistake(where, f"a map to set {part} in", place))
+
+
+def _profiles(data: Mapping[str, Any]) -> list[str]:
+    """The platforms that a scenario names by the path of their file (from the working folder)."""
+    vary = data.get("vary")
+    varied = vary.get("platform", []) if isinstance(vary, dict) else []
+    named = [data.get("platform"), *(varied if isinstance(varied, list) else [varied])]
+    return [name for name in named if isinstance(name, str) and name.endswith((".yaml", ".yml"))]
 
 
 def _context(data: Mapping[str, Any], known: Known) -> Context:

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rpsim.models.platform import load_platform
 from rpsim.scenarios.history import Torn
 from rpsim.scenarios.known import Known, SchemeFacts
 from rpsim.scenarios.load import load_scenario, scenario_from_data, scenario_names, scenario_title, validate
 from rpsim.scenarios.values import MAX_STAMP, decode_value, encode_value
 from rpsim.scenarios.workload import initial_values
+from rpsim.sim.errors import InputError
 from rpsim.sim.yaml_source import parse_yaml
 
 STORE = SchemeFacts({"server": False, "client": True}, ("put", "get"), frozenset({"put"}))
@@ -185,3 +187,19 @@ def test_a_stamp_needs_eight_bytes_and_fits_into_32_bits():
         encode_value(-1, 8)
     with pytest.raises(ValueError, match="a stamp is a number"):
         encode_value(1 << 32, 8)
+
+
+def test_a_platform_may_be_a_file_of_the_users(tmp_path):
+    profile = tmp_path / "ours.yaml"
+    profile.write_text("platform: ours\ntitle: our lab\nextends: optane-adr\n", encoding="utf-8")
+    scenario = load_scenario("quickstart", [f"platform={profile}"])
+    assert [v.label for v in scenario.variants()][:2] == [f"{profile}, ddio on", f"{profile}, ddio off"]
+    assert load_platform(scenario.variants()[0].platform, ddio="on").title == "our lab"
+
+
+def test_the_mistakes_of_a_users_platform_are_told_with_their_place(tmp_path):
+    profile = tmp_path / "ours.yaml"
+    profile.write_text("platform: ours\ntitle: our lab\nextends: optane-adr\nnic: {dorbell: 1 ns}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"ours.yaml:4: .*dorbell") as caught:
+        load_scenario("quickstart", [f"platform={profile}"])
+    assert caught.value.mistakes[0].nearest == "doorbell"
