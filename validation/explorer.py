@@ -108,6 +108,7 @@ class _Object:
         self.values: dict[Value, frozenset[Condition]] = {}
         self.version = -1
         self.watched = 0
+        self.complete = False
         self.acknowledged = False
 
     def images(self) -> Iterator[Outcome]:
@@ -116,10 +117,11 @@ class _Object:
         for outcome in self.more:
             self.found.append(outcome)
             yield outcome
+        self.complete = True
 
     def look(self, at_ps: int) -> None:
-        """The lines have changed: forget the images, not the recoveries."""
-        self.found, self.more = [], self.outcomes.at(at_ps)
+        """The lines may have changed: forget the images, not the recoveries."""
+        self.found, self.more, self.complete = [], self.outcomes.at(at_ps), False
 
 
 class Explorer:
@@ -220,10 +222,10 @@ class Explorer:
 
     def _judge(self, name: Hashable, at_ps: int, found: Exploration, moved: bool) -> None:
         one = self._objects[name]
-        if moved:
-            one.look(at_ps)
-        elif one.version == one.register.version:
+        if not moved and one.version == one.register.version:
             return
+        if moved or not one.complete:  # lines that nobody has looked at yet are not watched
+            one.look(at_ps)
         if one.version != one.register.version:
             one.values.clear()
             one.version = one.register.version
