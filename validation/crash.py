@@ -19,7 +19,7 @@ from .explorer import ASKED, Exploration, Explorer, Violation
 from .findings import Counterexample, CrashReport
 from .oracle import CONDITIONS
 from .outcomes import Outcome
-from .shrink import find, shrink
+from .shrink import fewest_lines, find, shrink
 from .slider import slider_data
 from .story import CASE_FORMAT, tell
 
@@ -113,7 +113,7 @@ def replay_case(path: Path) -> Counterexample | None:
     for variant in scenario.variants():
         if (variant.scheme, variant.label) == (case.get("scheme"), case.get("platform")):
             again = find(scenario, variant, like)
-            return None if again is None else tell(again)
+            return None if again is None else tell(fewest_lines(again))
     found = f"'{case.get('scheme')} on {case.get('platform')}'"
     known = ", ".join(f"{v.scheme} on {v.label}" for v in scenario.variants())
     raise InputError(Mistake(found, f"a variant of its scenario: {known}", str(path), field="platform"))

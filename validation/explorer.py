@@ -18,7 +18,7 @@ from ..protocols.guarantees import Condition, Verdict
 from ..scenarios.history import History, Operation, Value
 from ..scenarios.results import RunResult
 from .oracle import RegisterHistory
-from .outcomes import Outcome, Outcomes
+from .outcomes import Contents, Outcome, Outcomes
 from .restart import Restart
 
 ASKED = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
@@ -144,9 +144,10 @@ class Explorer:
         self._objects = {name: _Object(name, result.history, self.outcomes(name)) for name in names}
         self._watchers: dict[LineKey, set[Hashable]] = defaultdict(set)
 
-    def outcomes(self, name: Hashable) -> Outcomes:
-        """The outcomes of an object in the view that is explored."""
-        contents = self._timed_contents if self._timed else self.views.contents
+    def outcomes(self, name: Hashable, contents: Contents | None = None) -> Outcomes:
+        """The outcomes of an object in the view that is explored, or where lines hold just these contents."""
+        if contents is None:
+            contents = self._timed_contents if self._timed else self.views.contents
         return Outcomes(name, self.restart, contents, self.views.pieces.__contains__)
 
     def _timed_contents(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content]:

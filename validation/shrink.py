@@ -8,13 +8,15 @@ something, and reads to where the pause begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations, islice
 
-from ..models.views import Content, LineKey
+from ..models.views import Content, Cut, LineKey, Views
 from ..scenarios.experiment import PAUSE_LONGEST_PS, run_variant
 from ..scenarios.fields import exact_duration
-from ..scenarios.history import Operation, Value
+from ..scenarios.history import Operation
 from ..scenarios.load import scenario_from_data
 from ..scenarios.results import RunResult
 from ..scenarios.schema import Outage, Scenario, Variant
@@ -28,6 +30,10 @@ MOVED_AT_MOST = 4
 
 _Outage = tuple[str, int, int]
 """(core, from, for how long)"""
+
+
+LOST_AT_MOST = 3
+"""Up to how many lost lines are tried in every combination."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ def shrink(scenario: Scenario, variant: Variant, result: RunResult, violation: V
     best = search.fewer_operations(best)
     best = search.fewer_outages(best)
     best = search.from_time_zero(best)
-    return replace(best, violation=_fewest_lines(best))
+    return fewest_lines(best)
 
 
 def _offending(result: RunResult, violation: Violation) -> list[Operation]:
@@ -172,49 +178,34 @@ def _outage(outage: Outage) -> _Outage:
     return outage.core, outage.at_ps, outage.for_ps
 
 
-def _fewest_lines(case: Case) -> Violation:
-    """The violating image at the same instant that lacks the fewest lines."""
-    violation, explorer = case.violation, case.explorer
+def fewest_lines(case: Case) -> Case:
+    """The same case with a violating image that lacks as few lines as any does (tried up to ``LOST_AT_MOST``)."""
+    violation, explorer, views = case.violation, case.explorer, case.explorer.views
     register = history_until(case.result, violation)
+    looked_at = [key for key, _ in violation.outcome.image]
+    for size in range(min(LOST_AT_MOST, _lost(violation.outcome) - 1) + 1):
+        for chosen in combinations(looked_at, size):
+            outcomes = explorer.outcomes(violation.object, partial(_whole_but, views, frozenset(chosen)))
+            for outcome in islice(outcomes.at(violation.instant_ps), IMAGES_PER_STATE):
+                if _lost(outcome) <= size and violation.condition in register.judge(outcome.value):
+                    why = register.explain(outcome.value, violation.condition)
+                    return replace(case, violation=replace(violation, outcome=outcome, explanation=why))
+    return case
 
-    def violates(value: Value) -> bool:
-        return violation.condition in register.judge(value)
 
-    best = violation.outcome
-    for turn, outcome in enumerate(explorer.outcomes(violation.object).at(violation.instant_ps)):
-        if turn >= IMAGES_PER_STATE:
-            break
-        if _lost(outcome) < _lost(best) and violates(outcome.value):
-            best = outcome
-    best = _restored(case, best, violates)
-    return replace(violation, outcome=best, explanation=register.explain(best.value, violation.condition))
+def _whole_but(views: Views, chosen: frozenset[LineKey], key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content]:
+    """What a line may hold, with nothing missing unless it is ``chosen`` or the cut leaves no choice."""
+    whole = False
+    for content in views.contents(key, at_ps, cut):
+        if key in chosen or not (content.absent or content.torn):
+            whole = True
+            yield content
+    if not whole:
+        yield from views.contents(key, at_ps, cut)
 
 
 def _lost(outcome: Outcome) -> int:
     return sum(bool(content.absent or content.torn) for _, content in outcome.image)
-
-
-def _restored(case: Case, outcome: Outcome, violates: Callable[[Value], bool]) -> Outcome:
-    """Put back one line after the other, where lines are independent and the violation stays."""
-    views, restart, at_ps = case.explorer.views, case.explorer.restart, case.violation.instant_ps
-    image: dict[LineKey, Content] = dict(outcome.image)
-    if any(content.cut for content in image.values()):
-        return outcome  # tied lines cannot be put back one by one
-    value = outcome.value
-    for key, content in list(image.items()):
-        if not (content.absent or content.torn):
-            continue
-        whole = next((c for c in views.contents(key, at_ps, {}) if not c.absent and c.torn is None), None)
-        if whole is None:
-            continue
-        trial: Mapping[LineKey, Content] = {**image, key: whole}
-        after = restart.read(
-            case.violation.object,
-            lambda line, trial=trial: trial[line].data if line in trial else views.newest(line, at_ps),  # type: ignore[misc]
-        )
-        if violates(after):
-            image[key], value = whole, after
-    return Outcome(value, tuple(image.items()))
 
 
 def history_until(result: RunResult, violation: Violation) -> RegisterHistory:
