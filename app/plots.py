@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..sim.statistics import throughput_over_time
 from .work import Outcome
 
 Figure = dict[str, Any]
@@ -71,10 +72,11 @@ def throughput(outcomes: Sequence[Outcome]) -> Figure:
         times = np.array([ps for completed in outcome.completed_ps.values() for ps in completed], dtype=np.int64)
         if len(times) == 0 or outcome.elapsed_ps <= outcome.measured_from_ps:
             continue
-        counts, edges = np.histogram(times, bins=TIME_BINS, range=(outcome.measured_from_ps, outcome.elapsed_ps))
-        rate = counts * 1e9 / np.diff(edges)
-        middle = (edges[:-1] + edges[1:]) / 2e6
-        traces.append(_line(outcome, style, middle, rate, "%{x:.1f} us: %{y:,.1f} kops/s"))
+        start_ps, end_ps = outcome.measured_from_ps, outcome.elapsed_ps + 1  # what completes last belongs in
+        bucket_ps = -(-(end_ps - start_ps) // TIME_BINS)
+        begins, rate = throughput_over_time(times, bucket_ps, start_ps, end_ps)
+        middle = (begins + np.minimum(begins + bucket_ps, end_ps)) / 2e6
+        traces.append(_line(outcome, style, middle, rate / 1e3, "%{x:.1f} us: %{y:,.1f} kops/s"))
     return {"data": traces, "layout": layout}
 
 

@@ -1,11 +1,10 @@
-"""Statistics of a run: exact latencies with the warm-up left out, throughput over time, a confidence interval.
+"""Statistics of a run: exact percentiles, throughput over time, a confidence interval.
 
 Percentiles are values that occurred (nearest rank), so they are integers and the same on every machine.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
@@ -31,35 +30,6 @@ class LatencySummary:
     p99_ps: int
     p999_ps: int
     max_ps: int
-
-
-class LatencyRecorder:
-    """The operations of one kind: when each was invoked and when it completed."""
-
-    __slots__ = ("_completed", "_invoked")
-
-    def __init__(self) -> None:
-        self._invoked = array("q")
-        self._completed = array("q")
-
-    def __len__(self) -> int:
-        return len(self._invoked)
-
-    def record(self, invoked_ps: int, completed_ps: int) -> None:
-        """One operation; ValueError if it completes before it begins."""
-        if completed_ps < invoked_ps:
-            raise ValueError(f"completed at {completed_ps} ps, before its invocation at {invoked_ps} ps")
-        self._invoked.append(invoked_ps)
-        self._completed.append(completed_ps)
-
-    def measured(self, from_ps: int = 0) -> tuple[Times, Times]:
-        """Latencies and completion times of what was invoked at or after ``from_ps``, in order of completion."""
-        invoked = np.array(self._invoked, dtype=np.int64)
-        completed = np.array(self._completed, dtype=np.int64)
-        kept = invoked >= from_ps
-        invoked, completed = invoked[kept], completed[kept]
-        order = np.argsort(completed, kind="stable")
-        return (completed - invoked)[order], completed[order]
 
 
 def percentile_ps(latency_ps: Times, percent: float) -> int:

@@ -49,6 +49,7 @@ class Chunk:
     forced_ps: list[int] = field(default_factory=lambda: [NEVER] * 5)
     """By stage: from when on it was certainly there or beyond."""
     forced_by: str = ""
+    """The rule by which it was first certainly visible."""
     flushed_ps: dict[int, int] = field(default_factory=dict)
     """By line: from when on a completed flush had certainly put this line of it into the memory's queue."""
 
@@ -57,7 +58,8 @@ class Chunk:
         for earlier in range(stage + 1):
             if at_ps < self.forced_ps[earlier]:
                 self.forced_ps[earlier] = at_ps
-                self.forced_by = rule
+                if earlier == Stage.VISIBLE:
+                    self.forced_by = rule
 
 
 @dataclass(slots=True)

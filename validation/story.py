@@ -137,7 +137,7 @@ def _hardware_rows(case: Case) -> list[TimelineRow]:
     at_ps = case.violation.instant_ps
     looked_at = {key for key, _ in case.violation.outcome.image}
     devices = case.result.system.devices()
-    happened: dict[tuple[int, str, str], list[str]] = {}
+    happened: dict[tuple[int, str, str], None] = {}  # each once, in order
     for chunk in case.result.system.trace.chunks:
         if not any((chunk.device, line) in looked_at for line in lines(chunk.address, len(chunk.data))):
             continue
@@ -145,7 +145,7 @@ def _hardware_rows(case: Case) -> list[TimelineRow]:
         name = device.name_of(chunk.address)
         for when_ps, text in _chunk_events(chunk, name):
             if when_ps <= at_ps:
-                happened.setdefault((when_ps, node.name, text), []).append(name)
+                happened[when_ps, node.name, text] = None
     return [TimelineRow(when_ps, side, text) for when_ps, side, text in happened]
 
 

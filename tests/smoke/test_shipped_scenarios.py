@@ -59,6 +59,15 @@ def test_a_shipped_scenario_comes_out_as_it_says(name):
         assert surprises(report, scenario.expect, scheme(variant.scheme).claims) == []
 
 
+def test_the_warm_up_is_run_and_not_counted():
+    scenario = load_scenario("quickstart", ["workload.operations=100", "workload.warmup=40"])
+    result = run_variant(scenario, scenario.variants()[0])
+    returns_ps = sorted(o.return_ps for o in result.history.operations)
+    assert (len(returns_ps), result.operations) == (100, 60)
+    assert result.measured_from_ps == returns_ps[39]
+    assert sorted(ps for completed in result.completed_ps.values() for ps in completed) == returns_ps[40:]
+
+
 def test_a_disturbed_schedule_is_another_way():
     scenario = short("quickstart")
     variant = scenario.variants()[-1]

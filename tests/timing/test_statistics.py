@@ -4,23 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpsim.sim.statistics import (
-    LatencyRecorder,
     mean_and_half_width_ps,
     percentile_ps,
     summarise,
     throughput_over_time,
 )
 from rpsim.sim.streams import Streams
-
-
-def test_what_began_in_the_warm_up_is_left_out_wherever_it_ended():
-    recorder = LatencyRecorder()
-    for invoked, completed in [(0, 10), (5, 120), (100, 200), (101, 150)]:
-        recorder.record(invoked, completed)
-    latency, completed = recorder.measured(from_ps=100)
-    assert (latency.tolist(), completed.tolist()) == ([49, 100], [150, 200])
-    assert recorder.measured()[0].tolist() == [10, 115, 49, 100]
-    assert len(recorder) == 4
 
 
 def test_percentiles_are_values_that_occurred():
@@ -46,8 +35,6 @@ def test_a_summary_of_large_times_does_not_overflow():
 def test_nothing_has_no_percentile_and_no_mean():
     with pytest.raises(ValueError, match="no operation"):
         summarise(np.array([], dtype=np.int64))
-    with pytest.raises(ValueError, match="before its invocation"):
-        LatencyRecorder().record(10, 9)
 
 
 def test_throughput_counts_a_bucket_by_its_true_width():
