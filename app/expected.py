@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -49,9 +50,17 @@ def expected(expect: Expect, scheme: str, platform: str) -> dict[str, str]:
 
 
 def claimed(claims: Claims, condition: str, platform: str) -> bool:
-    """Whether the claim covers this platform: always, or one of ``optane-eadr; optane-adr, ddio off``."""
+    """Whether the claim covers this platform and fault (a part of ``platform``).
+
+    A claim is made always, or for one of several: ``optane-eadr; optane-adr, ddio off, server power``.
+    """
     where = {str(name): text for name, text in claims.items()}.get(condition)
     return where is not None and (where == ALWAYS or any(covers(part, platform) for part in where.split(";")))
+
+
+def _family(fault: str) -> str:
+    """``server power``: a fault without its index."""
+    return re.sub(r"\[\d+\]", "", fault)
 
 
 def surprises(report: CrashReport, expect: Expect, claims: Claims) -> list[Surprise]:
@@ -65,6 +74,6 @@ def surprises(report: CrashReport, expect: Expect, claims: Claims) -> list[Surpr
             if verdict != by_scenario[condition]:
                 wanted = by_scenario[condition]
                 answer.append(Surprise(report.scheme, report.platform, condition, verdict, wanted, "scenario"))
-        elif verdict == "violated" and claimed(claims, condition, report.platform):
+        elif verdict == "violated" and claimed(claims, condition, f"{report.platform}, {_family(report.fault)}"):
             answer.append(Surprise(report.scheme, report.platform, condition, verdict, "holds", "claim"))
     return answer

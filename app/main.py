@@ -26,6 +26,7 @@ WRONG_INPUT, BUG, INTERRUPTED, READER_GONE, TERMINATED = 2, 70, 130, 141, 143
 COMMANDS = {
     "run": ("SCENARIO", "simulate: latency, throughput, where the time goes"),
     "crash": ("SCENARIO", "cut the power at every instant: verdicts and smallest counterexamples"),
+    "litmus": ("PATH", "tiny programs against the ordering rules: may the outcome be?"),
     "check": ("HISTORY", "judge a history file of your own system: the oracle alone"),
     "replay": ("CASE", "run a saved counterexample again, step by step"),
     "list": ("KIND", "what there is: schemes, platforms, scenarios"),
@@ -34,6 +35,7 @@ COMMANDS = {
 
 ARGUMENTS = {
     "SCENARIO": "a path to a scenario file, or the name of a shipped one (rpsim list scenarios)",
+    "PATH": "files of litmus tests, or folders of them (docs/litmus.md); none: the shipped library",
     "HISTORY": "a file of JSON Lines, one event a line: invoke, ok, fail, info or crash (docs/check.md)",
     "CASE": "a case-N.json from a results folder",
     "KIND": "schemes, platforms or scenarios",
@@ -62,12 +64,15 @@ def parser() -> Parser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for name, (argument, text) in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
-        command.add_argument("subject", metavar=argument, nargs="?", help=ARGUMENTS[argument])
+        several = "*" if argument == "PATH" else "?"
+        command.add_argument("subject", metavar=argument, nargs=several, help=ARGUMENTS[argument])
         command.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
         if argument == "SCENARIO":
             _add_scenario_options(command)
         elif argument == "HISTORY":
             _add_history_options(command)
+        elif argument == "PATH":
+            command.add_argument("--budget", metavar="N", help="how many states of a test on a profile to explore")
     return top
 
 
@@ -114,7 +119,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         for override in options.overrides:
             if not re.match(r"[^=\s]+=", override):
                 raise InputError(Mistake(f"'{override}'", "FIELD=VALUE, as in workload.keys=50", field="--set"))
-    elif options.command == "check":
+    elif options.command in ("check", "litmus"):
         options.budget = _number(options.budget, "--budget", least=1)
     return options
 
@@ -125,6 +130,8 @@ def _unknown(word: str, command: str | None) -> Mistake:
         known += ["--set", "--seed", "--out", "--jobs", "--no-report"]
     elif command == "check":
         known += ["--model", "--condition", "--budget"]
+    elif command == "litmus":
+        known += ["--budget"]
     name = f"rpsim {command}" if command else "rpsim"
     close = nearest(word.partition("=")[0], known)
     return Mistake(f"'{word}'", f"an option of {name}: {', '.join(known)}", nearest=close)

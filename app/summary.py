@@ -36,7 +36,8 @@ def verdicts(outcomes: Sequence[Outcome], surprises: Sequence[Surprise]) -> list
     """The guarantee vector of every scheme and platform; ``!`` marks what is not as expected."""
     reports = [outcome.crash for outcome in outcomes if outcome.crash is not None]
     odd = {(s.scheme, s.platform, s.condition) for s in surprises}
-    lines = [f"verdicts after {_all([report.fault for report in reports])}, {_all([r.view for r in reports])} view"]
+    how = ["executed" if report.executed else f"{report.view} view" for report in reports]
+    lines = [f"verdicts after {_all([report.fault for report in reports])}, {_all(how)}"]
     for scheme in dict.fromkeys(report.scheme for report in reports):
         own = [report for report in reports if report.scheme == scheme]
         conditions = list(dict.fromkeys(condition for report in own for condition in report.verdicts))
@@ -74,7 +75,7 @@ def findings(outcomes: Sequence[Outcome], cases: Cases) -> list[str]:
         if any(name == scheme and same_story(other, example) for name, other in shown):
             lines += [
                 "",
-                *heading(report, example, "by the power failure above"),
+                *heading(report, example, "by the fault above" if report.executed else "by the power failure above"),
                 *paragraph(example.explanation, 2, 2),
             ]
         else:

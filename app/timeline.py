@@ -12,7 +12,7 @@ INDENT = 2
 GAP = 2
 LEFT_WIDTHS = range(22, 38)
 """The left column is as wide as its rows need, within this."""
-LOST = "LOST"
+LOST, CRASH = "LOST", "CRASH"
 
 
 def heading(report: CrashReport, example: Counterexample, tail: str = "smallest below") -> list[str]:
@@ -27,16 +27,20 @@ def timeline(example: Counterexample) -> list[str]:
     """The lines of the picture, none longer than 80 columns."""
     before, after = _split(example.timeline)
     clients, servers = _sides(example.timeline, left=True), _sides(example.timeline, left=False)
-    width = _left_width(before, after, clients)
+    width = _left_width(before, after, clients, example.instant_ps)
     lines = [_join(_title(clients, "client"), _title(servers, "server"), width)]
     for row in before:
         lines += _event(row, row.side in clients, _prefix(row, clients, servers), width)
-    lines.append(f"  -- power failure  {microseconds(example.instant_ps):>10} us ".ljust(WIDTH, "-"))
+    what = next((row.text for row in example.timeline if row.mark == CRASH), "power failure")
+    lines.append(f"  -- {what}  {microseconds(example.instant_ps):>10} us ".ljust(WIDTH, "-"))
     marked = [row for row in after if row.mark == LOST]
     for text in [row.text for row in marked] or [lost_text(line) for line in example.lost]:
         lines += _lost(text, width)
     for row in after:
-        if row.mark != LOST:
+        if row.time_ps > example.instant_ps:  # survivors run on
+            left = not _is_node(row)
+            lines += _event(row, left, "" if row.side in servers else f"{row.side}: ", width)
+        elif row.mark != LOST:
             lines += _event(row, row.side in clients or not _is_node(row), "", width, timed=False)
     return lines + _explanation(example, after, width)
 
@@ -49,7 +53,7 @@ def lost_text(line: LineFate) -> str:
 
 
 def _split(rows: Sequence[TimelineRow]) -> tuple[list[TimelineRow], list[TimelineRow]]:
-    crash = next((i for i, row in enumerate(rows) if row.mark == "CRASH"), None)
+    crash = next((i for i, row in enumerate(rows) if row.mark == CRASH), None)
     if crash is None:
         return [row for row in rows if row.mark != LOST], [row for row in rows if row.mark == LOST]
     before, after = list(rows[:crash]), list(rows[crash + 1 :])
@@ -57,12 +61,12 @@ def _split(rows: Sequence[TimelineRow]) -> tuple[list[TimelineRow], list[Timelin
 
 
 def _is_node(row: TimelineRow) -> bool:
-    return bool(row.side) and not row.side.startswith(("client", "recovery"))
+    return bool(row.side) and not row.side.startswith(("client", "fresh client", "recovery"))
 
 
 def _sides(rows: Sequence[TimelineRow], left: bool) -> list[str]:
     """The clients, or the nodes, in order of appearance; fresh ones after the crash do not head a column."""
-    crash = next((i for i, row in enumerate(rows) if row.mark == "CRASH"), len(rows))
+    crash = next((i for i, row in enumerate(rows) if row.mark == CRASH), len(rows))
     names = dict.fromkeys(row.side for row in rows[:crash] if row.side and row.mark != LOST)
     return [name for name in names if name.startswith("client") is left]
 
@@ -80,10 +84,14 @@ def _prefix(row: TimelineRow, clients: Sequence[str], servers: Sequence[str]) ->
     return f"{row.side}: " if len(shared) > 1 else ""
 
 
-def _left_width(before: Sequence[TimelineRow], after: Sequence[TimelineRow], clients: Sequence[str]) -> int:
+def _left_width(
+    before: Sequence[TimelineRow], after: Sequence[TimelineRow], clients: Sequence[str], after_ps: int
+) -> int:
     several = len(clients) > 1
     needs = [len(row.text) + 2 + len(microseconds(row.time_ps)) for row in before if row.side in clients]
     needs = [need + (len(clients[0]) + 2 if several else 0) for need in needs]
+    later = [row for row in after if row.mark != LOST and row.time_ps > after_ps and not _is_node(row)]
+    needs += [len(f"{row.side}: {row.text}  {microseconds(row.time_ps)}") for row in later]
     return min(max(*needs, LEFT_WIDTHS.start, 0), LEFT_WIDTHS.stop - 1) if needs else LEFT_WIDTHS.start
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,8 @@ class Core:
         self._station = Fifo()
         self._outages = deque(outages)
         self.pauses: Pauses | None = None
+        self.deciding: Callable[[int, int, int], bool | None] | None = None
+        """Asked whether a range (address, length) has a checksum before its bytes are; None: look at the bytes."""
         self.stores = ordering.trace.channel(f"stores of {name}")
         self.ntstores = ordering.trace.channel(f"non-temporal stores of {name}", ordered=False)
         self.flushes: list[Flush] = []
@@ -211,6 +213,17 @@ class Thread:
         """The CRC32 of a range; returns it."""
         data = yield from self.load(address, length)
         return (yield from self.crc32_of(data))
+
+    def crc32_matches(self, address: int, length: int, expected: int) -> Code:
+        """Whether a range has this CRC32; returns that. Who explores what may be there answers (``Core.deciding``)."""
+        if self.core.deciding is not None:
+            start_ps = self.core.start_ps(self.now_ps)
+            yield from self._work(self.host.access_ps(address, length, dirty=False, start_ps=start_ps))
+            found = self.core.deciding(address, length, expected)
+            if found is not None:
+                yield from self._work(self._cpu.crc32_ps_per_byte * length)
+                return found
+        return (yield from self.crc32(address, length)) == expected
 
     def crc32_of(self, data: bytes) -> Code:
         """The CRC32 of bytes that the code has at hand already; returns it."""

@@ -32,6 +32,8 @@ class Fabric:
             (a, b): Pipe(parameters.link_bits_per_s) for edge in self.graph.edges for a, b in (edge, edge[::-1])
         }
         self._routes: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
+        self.departures: list[tuple[int, str]] | None = None
+        """If it is a list: when the last bit of each packet left which port, in the order of sending."""
 
     def route(self, source: str, destination: str) -> tuple[tuple[str, str], ...]:
         """The links that a packet takes, shortest path."""
@@ -43,7 +45,10 @@ class Fabric:
 
     def send(self, source: str, destination: str, start_ps: int, n_bytes: int, deliver: Deliver) -> int:
         """Send one packet that is ready at ``start_ps``; returns when its last bit has left the source's port."""
-        return self._hop(self.route(source, destination), 0, start_ps, start_ps, n_bytes, deliver)
+        left_ps = self._hop(self.route(source, destination), 0, start_ps, start_ps, n_bytes, deliver)
+        if self.departures is not None:
+            self.departures.append((left_ps, source))
+        return left_ps
 
     def _hop(
         self,

@@ -18,7 +18,7 @@ import numpy as np
 from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.clock import Clock
 from ..sim.stations import Credits, Fifo
-from ..sim.trace import Chunk
+from ..sim.trace import NEVER, Chunk
 from .fabric import Fabric
 from .hostmemory import HostMemory
 from .ordering import Event, Ordering
@@ -57,6 +57,8 @@ class Nic:
         self._regions: dict[int, MemoryRegion] = {}
         self._keys = itertools.count(1)
         self._qp_numbers = itertools.count(1)
+        self.off_ps = NEVER
+        """When the adapter lost power."""
 
     # registration -------------------------------------------------------------------------------------
     def register(self, address: int, length: int, access: Access) -> MemoryRegion:
@@ -68,6 +70,39 @@ class Nic:
     def next_qp_number(self) -> int:
         """A queue pair number that is free on this adapter."""
         return next(self._qp_numbers)
+
+    # faults -------------------------------------------------------------------------------------------
+    def power_off(self) -> None:
+        """Power fails now: packets whose last bit has left are out, all else never comes."""
+        self.off_ps = min(self.off_ps, self.clock.now_ps)
+
+    def _lost(self, qp: QueuePair, work: SendWR) -> None:
+        """A request of ``qp`` or the answer to it went nowhere: retransmissions change nothing, then it gives up."""
+        self.clock.call_at(self.clock.now_ps + qp.retries_ps, self._give_up, qp, work)
+
+    def _give_up(self, qp: QueuePair, work: SendWR) -> None:
+        if qp.error or qp.gone or not any(waiting is work for waiting in qp.outstanding):
+            return
+        qp.error = True
+        while qp.outstanding[0] is not work:
+            self._flushed(qp, qp.outstanding.popleft())
+        qp.outstanding.popleft()
+        self._complete(qp, work.wr_id, work.opcode, work, None, None, Status.IBV_WC_RETRY_EXC_ERR)
+        self.flush(qp)
+
+    def flush(self, qp: QueuePair) -> None:
+        """Complete all that was posted to a broken queue pair with IBV_WC_WR_FLUSH_ERR."""
+        for work in (*qp.outstanding, *qp.send_queue):
+            self._flushed(qp, work)
+        for receive in qp.receive_queue:
+            empty = SendWR(receive.wr_id, Opcode.IBV_WR_SEND, 0, 0)
+            status = Status.IBV_WC_WR_FLUSH_ERR
+            self._complete(qp, receive.wr_id, Opcode.IBV_WC_RECV, empty, None, None, status)
+        for queue in (qp.outstanding, qp.send_queue, qp.receive_queue):
+            queue.clear()
+
+    def _flushed(self, qp: QueuePair, work: SendWR) -> None:
+        self._complete(qp, work.wr_id, work.opcode, work, None, None, Status.IBV_WC_WR_FLUSH_ERR)
 
     # requester: from the doorbell to the wire ---------------------------------------------------------------
     def ring(self, qp: QueuePair, work: SendWR) -> None:
@@ -127,35 +162,50 @@ class Nic:
     def _request(self, qp: QueuePair, work: SendWR) -> None:
         """The request's packets, one for each MTU, go out."""
         assert qp.peer is not None
+        if qp.gone:
+            return
         _mark(work, "requester NIC", self.clock.now_ps)
         remote, headers, mtu = qp.peer.nic, self.parameters.headers, self.parameters.mtu_bytes
         if work.opcode is Opcode.IBV_WR_RDMA_READ:
             handler = partial(remote.serve_read, qp.peer, work)
-            self._packet(remote, headers.read_request_bytes, handler, work)
+            self._packet(qp, headers.read_request_bytes, handler, work)
             return
         first_bytes = headers.send_bytes if work.opcode is Opcode.IBV_WR_SEND else headers.write_bytes
         for at in range(0, max(1, work.length), mtu):
             payload = work.payload[at : at + mtu]
             last = at + mtu >= work.length
             handler = partial(remote.take_in, qp.peer, work, at, payload, last)
-            self._packet(remote, (first_bytes if at == 0 else headers.middle_bytes) + len(payload), handler, work)
+            self._packet(qp, (first_bytes if at == 0 else headers.middle_bytes) + len(payload), handler, work)
 
     def _packet(
-        self, remote: Nic, n_bytes: int, handler: Callable[[], None], work: SendWR, answered: QueuePair | None = None
+        self,
+        qp: QueuePair,
+        n_bytes: int,
+        handler: Callable[[], None],
+        work: SendWR,
+        answered: QueuePair | None = None,
     ) -> None:
-        """One packet on the wire now; ``handler`` runs when the remote adapter has processed it.
+        """One packet of ``qp`` on the wire now; ``handler`` runs when the remote adapter has processed it.
 
         ``answered`` is the queue pair there whose request it answers, if it is a response.
         """
+        assert qp.peer is not None
+        peer, remote, requester = qp.peer, qp.peer.nic, qp if answered is None else answered
+
+        def arrive() -> None:
+            if peer.gone or left_ps > qp.gone_ps:
+                requester.nic._lost(requester, work)
+            else:
+                handler()
 
         def deliver(tail_ps: int) -> None:
             _mark(work, "wire and switch", tail_ps)
             done_ps = remote._receiver.serve(tail_ps, remote.parameters.rx_processing_ps)
             if answered is not None:
                 done_ps = answered.last_answer_ps = max(done_ps, answered.last_answer_ps)
-            remote.clock.call_at(done_ps, handler)
+            remote.clock.call_at(done_ps, arrive)
 
-        self._fabric.send(self.name, remote.name, self.clock.now_ps, n_bytes, deliver)
+        left_ps = self._fabric.send(self.name, remote.name, self.clock.now_ps, n_bytes, deliver)
 
     # responder ---------------------------------------------------------------------------------------------
     def take_in(self, qp: QueuePair, work: SendWR, at: int, payload: bytes, last: bool) -> None:
@@ -165,7 +215,7 @@ class Nic:
 
     def _admit(self, qp: QueuePair, work: SendWR, at: int, payload: bytes, last: bool) -> bool:
         """Accept a packet (or refuse it) if there is room now, else when there is: then it returns False."""
-        if qp.error:
+        if qp.error or qp.gone:
             return True
         address = self._target(qp, work)
         if address is None:
@@ -195,7 +245,7 @@ class Nic:
             start_ps, at_root_ps = self.pcie.write(now_ps, len(data))
             self._staging.give(at_root_ps, len(data))
             self.host.dma_write(tlp_address, data, channel, f"{work.opcode}, {label}", now_ps, start_ps, at_root_ps)
-        if not last:
+        if not last or qp.gone:
             return
         if work.opcode is Opcode.IBV_WR_SEND:
             count = self._ordering.trace.count(channel)
@@ -217,7 +267,7 @@ class Nic:
 
     def _fetch(self, qp: QueuePair, work: SendWR) -> bool:
         """Read what a READ asks for, or refuse it; never waits for room."""
-        if qp.error or self._target(qp, work) is None:
+        if qp.error or qp.gone or self._target(qp, work) is None:
             return True
         now_ps = self.clock.now_ps
         _mark(work, "responder NIC", now_ps)
@@ -293,28 +343,40 @@ class Nic:
 
     def _acknowledge(self, qp: QueuePair, work: SendWR, status: Status = Status.IBV_WC_SUCCESS) -> None:
         assert qp.peer is not None
-        requester = qp.peer.nic
+        requester, peer = qp.peer.nic, qp.peer
+        if qp.gone:
+            requester._lost(peer, work)
+            return
+
+        def arrive() -> None:
+            if peer.gone or left_ps > qp.gone_ps:
+                requester._lost(peer, work)
+            else:
+                requester._answered(peer, work, status, None)
 
         def deliver(tail_ps: int) -> None:
             if work.opcode is not Opcode.IBV_WR_SEND:
                 _mark(work, "ACK on the wire", tail_ps)
-            assert qp.peer is not None
-            done_ps = max(tail_ps + requester.parameters.ack_processing_ps, qp.peer.last_answer_ps)
-            qp.peer.last_answer_ps = done_ps
-            requester.clock.call_at(done_ps, requester._answered, qp.peer, work, status, None)
+            done_ps = peer.last_answer_ps = max(tail_ps + requester.parameters.ack_processing_ps, peer.last_answer_ps)
+            requester.clock.call_at(done_ps, arrive)
 
-        self._fabric.send(self.name, requester.name, self.clock.now_ps, self.parameters.headers.ack_bytes, deliver)
+        left_ps = self._fabric.send(
+            self.name, requester.name, self.clock.now_ps, self.parameters.headers.ack_bytes, deliver
+        )
 
     def _read_response(self, qp: QueuePair, work: SendWR, observe: Callable[[int], None]) -> None:
         assert qp.peer is not None
         _mark(work, "responder PCIe read", self.clock.now_ps)
         requester, headers, mtu = qp.peer.nic, self.parameters.headers, self.parameters.mtu_bytes
+        if qp.gone:
+            requester._lost(qp.peer, work)
+            return
         for at in range(0, max(1, work.length), mtu):
             payload = work.payload[at : at + mtu]
             last = at + mtu >= work.length
             edge_bytes = headers.read_response_bytes if at == 0 or last else headers.middle_bytes
             handler = partial(requester._take_response, qp.peer, work, at, payload, observe if last else None)
-            self._packet(requester, edge_bytes + len(payload), handler, work, answered=qp.peer)
+            self._packet(qp, edge_bytes + len(payload), handler, work, answered=qp.peer)
 
     def _take_response(
         self, qp: QueuePair, work: SendWR, at: int, payload: bytes, observe: Callable[[int], None] | None
@@ -331,6 +393,8 @@ class Nic:
 
     def _answered(self, qp: QueuePair, work: SendWR, status: Status, observe: Callable[[int], None] | None) -> None:
         """A response has completed the oldest outstanding request."""
+        if qp.gone or not qp.outstanding:  # flushed in the meantime
+            return
         done = qp.outstanding.popleft()
         assert done is work, "responses of a queue pair come in the order of its requests"
         if status is not Status.IBV_WC_SUCCESS:
@@ -343,11 +407,7 @@ class Nic:
             hop = None if work.opcode is Opcode.IBV_WR_SEND else "CQE"
             self._complete(qp, work.wr_id, work.opcode, work, observe, hop, status)
         if qp.error:
-            for flushed in (*qp.outstanding, *qp.send_queue):
-                opcode, state = flushed.opcode, Status.IBV_WC_WR_FLUSH_ERR
-                self._complete(qp, flushed.wr_id, opcode, flushed, None, None, state)
-            qp.outstanding.clear()
-            qp.send_queue.clear()
+            self.flush(qp)
 
     def _complete(
         self,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import simpy
 
 from ..sim.clock import Clock
 from ..sim.streams import Streams
@@ -16,7 +19,10 @@ from .nic import Nic
 from .ordering import Ordering
 from .places import Domain
 from .platform import Platform
-from .verbs import CompletionQueue, ProtectionDomain
+from .verbs import CompletionQueue, ProtectionDomain, QueuePair
+
+DISCONNECT_BYTES = 290
+"""A DREQ of the connection manager on the wire (IBTA 1.3: a MAD of 256 B, LRH 8, BTH 12, DETH 8, ICRC 4, VCRC 2)."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,20 @@ class Node:
         arbiter = system.streams.stream(f"DMA read order of {name}")
         self.nic = Nic(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
 
+        self._processes: dict[str, Process] = {}
+
+    def process(self, name: str) -> Process:
+        """The process of that name on this machine; the first who asks starts it."""
+        if name not in self._processes:
+            self._processes[name] = Process(self)
+        return self._processes[name]
+
+    def power_off(self) -> None:
+        """Power fails: no code runs any more, and nothing leaves or enters the adapter; nobody is told."""
+        self.nic.power_off()
+        for process in self._processes.values():
+            process.stop()
+
     def thread(self, core: int, name: str) -> Thread:
         """A new thread on one of the node's cores."""
         system = self.system
@@ -63,6 +83,64 @@ class Node:
     def create_cq(self) -> CompletionQueue:
         """``ibv_create_cq``."""
         return CompletionQueue(self.system.clock)
+
+
+class Process:
+    """A process of a machine's operating system: threads and queue pairs that end together."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._code: list[simpy.Process] = []
+        self._domains: list[ProtectionDomain] = []
+
+    def start(self, code: Generator[Any, Any, Any]) -> simpy.Process:
+        """Run a thread's code from now on; done when it returns, or when the process ends."""
+        running = self.node.system.clock.start(_mortal(code))
+        self._code.append(running)
+        return running
+
+    def alloc_pd(self) -> ProtectionDomain:
+        """``ibv_alloc_pd``: what is created in it ends with the process."""
+        domain = ProtectionDomain(self.node.nic)
+        self._domains.append(domain)
+        return domain
+
+    def stop(self) -> None:
+        """Its threads execute nothing any more."""
+        for running in self._code:
+            if running.is_alive:
+                running.interrupt()
+        self._code.clear()
+
+    def end(self) -> None:
+        """It dies: the operating system destroys its queue pairs, and the connection manager tells their peers.
+
+        Source: Linux, drivers/infiniband/core: closing the device destroys the connection identifiers, and that of an
+        established connection sends a DREQ; the peer's application moves its queue pair to the error state.
+        """
+        self.stop()
+        for domain in self._domains:
+            for qp in domain.queue_pairs:
+                qp.destroy()
+                if qp.peer is not None:
+                    self._disconnect(qp.peer)
+        self._domains.clear()
+
+    def _disconnect(self, peer: QueuePair) -> None:
+        node, clock, remote = self.node, self.node.system.clock, peer.nic
+
+        def deliver(tail_ps: int) -> None:
+            told_ps = tail_ps + remote.parameters.rx_processing_ps + node.system.platform.pcie.posted_write_ps
+            clock.call_at(told_ps, peer.fail)
+
+        node.system.fabric.send(node.name, remote.name, clock.now_ps, DISCONNECT_BYTES, deliver)
+
+
+def _mortal(code: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    try:
+        return (yield from code)
+    except simpy.Interrupt:
+        return None
 
 
 class System:

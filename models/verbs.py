@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import simpy
 
 from ..sim.clock import Clock
+from ..sim.trace import NEVER
 
 if TYPE_CHECKING:
     from .nic import Nic
@@ -36,6 +37,7 @@ class Status(StrEnum):
     IBV_WC_LOC_PROT_ERR = "local protection error"
     IBV_WC_REM_ACCESS_ERR = "remote access error"
     IBV_WC_RNR_RETRY_EXC_ERR = "RNR retry counter exceeded"
+    IBV_WC_RETRY_EXC_ERR = "transport retry counter exceeded"
     IBV_WC_WR_FLUSH_ERR = "work request flushed"
 
 
@@ -89,6 +91,7 @@ class ProtectionDomain:
 
     def __init__(self, nic: Nic) -> None:
         self.nic = nic
+        self.queue_pairs: list[QueuePair] = []
 
     def reg_mr(self, address: int, length: int, access: Access = REMOTE) -> MemoryRegion:
         """``ibv_reg_mr``."""
@@ -96,7 +99,9 @@ class ProtectionDomain:
 
     def create_qp(self, send_cq: CompletionQueue, recv_cq: CompletionQueue) -> QueuePair:
         """``ibv_create_qp`` for a reliable connection; ``connect`` brings it up."""
-        return QueuePair(self.nic, self.nic.next_qp_number(), send_cq, recv_cq)
+        qp = QueuePair(self.nic, self.nic.next_qp_number(), send_cq, recv_cq)
+        self.queue_pairs.append(qp)
+        return qp
 
 
 @dataclass
@@ -190,11 +195,43 @@ class QueuePair:
         """Responses of one queue pair leave in order."""
         self.last_answer_ps = 0
         """Responses to one queue pair are processed in order."""
+        self.timeout = 14
+        self.retry_cnt = 7
+        """``ibv_qp_attr``: how long and how often the adapter waits for an answer, as rdma_cm and perftest set them."""
+        self.destroyed_ps = NEVER
 
     def connect(self, peer: QueuePair) -> None:
         """``ibv_modify_qp`` to RTS on both ends."""
         self.peer, peer.peer = peer, self
 
     def post_recv(self, work: RecvWR) -> None:
-        """``ibv_post_recv``."""
+        """``ibv_post_recv``; a broken queue pair flushes it."""
         self.receive_queue.append(work)
+        if self.error:
+            self.nic.flush(self)
+
+    def destroy(self) -> None:
+        """``ibv_destroy_qp``: packets that have left are out, nothing else comes out of it or is taken in any more."""
+        self.destroyed_ps = min(self.destroyed_ps, self.nic.clock.now_ps)
+        for queue in (self.send_queue, self.outstanding, self.receive_queue):
+            queue.clear()
+
+    def fail(self) -> None:
+        """``ibv_modify_qp`` to IBV_QPS_ERR: all work requests are flushed, the posted receives too."""
+        if not self.error and not self.gone:
+            self.error = True
+            self.nic.flush(self)
+
+    @property
+    def gone_ps(self) -> int:
+        """When it was destroyed, or its adapter lost power."""
+        return min(self.destroyed_ps, self.nic.off_ps)
+
+    @property
+    def gone(self) -> bool:
+        return self.gone_ps < NEVER
+
+    @property
+    def retries_ps(self) -> int:
+        """After how long without an answer the adapter gives up: a time-out is 4.096 us x 2^timeout (IBTA, 9.7.6)."""
+        return (self.retry_cnt + 1) * (4_096_000 << self.timeout)

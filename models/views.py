@@ -15,97 +15,48 @@ the order that they had in this schedule, and at most one of a line's pieces is 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import combinations, product
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import TypeVar
 
 from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.trace import NEVER, Chunk, Stage, Trace
+from .contents import Chosen, Content, Cut, LineKey, Option, Piece, Remembered, Torn
 from .places import PLACES, Domain, Path, Place, safe_stage
 
-LineKey = tuple[int, int]
-"""(device number, line number within the device)."""
-
-WORD_BYTES = 8
+__all__ = ["Content", "Cut", "LineKey", "Piece", "Torn", "Views"]
 
 
-@dataclass(slots=True, eq=False)
-class Piece:
-    """The part of a chunk that lies in one line."""
+@dataclass(slots=True)
+class _Way:
+    """The pieces of one tied channel in one line, and where in the channel they are."""
 
-    chunk: Chunk
-    line: int
-    start: int
-    data: bytes
-    tied: bool
-    """What survives of its channel is a prefix of all that the channel carried."""
-    enters_ps: int
-    """From when on it may survive."""
-    must_ps: int
-    """From when on it certainly survives."""
-    timed_ps: int
-    """From when on it survived in this timing."""
-
-    def words(self) -> list[tuple[int, int]]:
-        """The aligned 8-byte words that it touches, as ranges within the line."""
-        end = self.start + len(self.data)
-        first = self.start // WORD_BYTES * WORD_BYTES
-        return [(max(self.start, at), min(end, at + WORD_BYTES)) for at in range(first, end, WORD_BYTES)]
-
-    def apply(self, content: bytearray, words: Iterable[tuple[int, int]] | None = None) -> None:
-        """Write it (or just these words of it) into a line."""
-        for start, end in words if words is not None else ((self.start, self.start + len(self.data)),):
-            content[start:end] = self.data[start - self.start : end - self.start]
+    channel: int
+    positions: list[int]
+    enters_ps: list[int]
 
 
-Cut = Mapping[int, tuple[int, int]]
-"""By tied channel: how many of its chunks survive, at least and at most, as far as it has been decided."""
+_Items = Remembered[tuple[Content | Torn, Chosen]]
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    """One thing that a line may hold: the bytes, the cut that goes with it, and what did not make it."""
+@dataclass(slots=True)
+class _Line:
+    """A line that was written to, and what it may hold, remembered from one change to the next."""
 
-    data: bytes
-    cut: Cut
-    absent: tuple[Piece, ...]
-    torn: Piece | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Option:
-    """How much of one channel's pieces a line has."""
-
-    count: int
-    torn: Piece | None = None
-    words: tuple[tuple[int, int], ...] = ()
-    span: tuple[int, int] | None = None
-
-    @property
-    def tears(self) -> bool:
-        """Whether it leaves a piece of this line torn (a chunk of several lines may be torn elsewhere)."""
-        return self.torn is not None and len(self.words) < len(self.torn.words())
-
-
-class _Remembered:
-    """An iterator's items, made once and as far as anybody has asked."""
-
-    def __init__(self, epoch: int, items: Iterator[Content]) -> None:
-        self.epoch = epoch
-        self._made: list[Content] = []
-        self._rest = items
-
-    def __iter__(self) -> Iterator[Content]:
-        turn = 0
-        while True:
-            if turn == len(self._made):
-                following = next(self._rest, None)
-                if following is None:
-                    return
-                self._made.append(following)
-            yield self._made[turn]
-            turn += 1
+    pieces: list[Piece]
+    changes: list[int]
+    """The instants at which what it may hold changes by itself (and not with what other lines decide)."""
+    untied: bool
+    ways: list[_Way] | None
+    """If only tied channels write to it, each in order."""
+    epoch: int = -1
+    only: Content | None = None
+    """If all that came is certainly there."""
+    known: dict[tuple[tuple[int, int, int], ...], _Items] = field(default_factory=dict)
+    """By how many pieces of each way must be there, may be there, and may be there torn."""
+    written_out: Remembered[Content] | None = None
 
 
 class Views:
@@ -123,8 +74,7 @@ class Views:
         self._trace = trace
         self._initial = initial
         self._whole_lines = whole_lines
-        self._changes: dict[LineKey, list[int]] = {}
-        self._known: dict[LineKey, _Remembered] = {}
+        self._lines: dict[LineKey, _Line] = {}
         self.pieces: dict[LineKey, list[Piece]] = {}
         for chunk in trace.chunks:
             domain = domains.get(chunk.device, Domain.NONE)
@@ -235,46 +185,109 @@ class Views:
 
         First what survives if nothing unforced moved, then if everything did, then the rest, torn ones last.
         """
-        pieces = self.pieces.get(key)
-        if pieces is None:
-            yield Content(self._initial(key), cut, ())
-        elif cut or any(piece.tied for piece in pieces):
-            yield from self._contents(key, at_ps, cut)
-        else:  # untied lines change at few instants: remember what they may hold from one to the next
-            changes = self._changes.get(key)
-            if changes is None:
-                changes = self._changes[key] = sorted({p.enters_ps for p in pieces} | {p.must_ps for p in pieces})
-            epoch = bisect_right(changes, at_ps)
-            known = self._known.get(key)
-            if known is None or known.epoch != epoch:
-                known = self._known[key] = _Remembered(epoch, self._contents(key, at_ps, cut))
-            yield from known
+        line = self._line(key, at_ps)
+        if line is None:
+            return iter((Content(self._initial(key), cut, ()),))
+        if line.only is not None:  # whatever has been decided about other lines
+            return iter((_with(line.only, cut) if cut else line.only,))
+        if not line.untied:
+            return _written_out(self._families(line, key, at_ps, cut))
+        if line.written_out is None:
+            line.written_out = Remembered(_written_out(self._families(line, key, at_ps, {})))
+        return (_with(content, cut) for content in line.written_out) if cut else iter(line.written_out)
 
-    def _contents(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content]:
-        pieces = [piece for piece in self.pieces.get(key, ()) if piece.enters_ps <= at_ps]
+    def families(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content | Torn]:
+        """The same as :meth:`contents`, perhaps more than once, with torn pieces not written out."""
+        line = self._line(key, at_ps)
+        if line is None or line.only is not None:
+            return self.contents(key, at_ps, cut)
+        return self._families(line, key, at_ps, cut)
+
+    def _line(self, key: LineKey, at_ps: int) -> _Line | None:
+        line = self._lines.get(key)
+        if line is None:
+            pieces = self.pieces.get(key)
+            if pieces is None:
+                return None
+            changes = sorted({p.enters_ps for p in pieces} | {p.must_ps for p in pieces})
+            untied = not any(piece.tied for piece in pieces)
+            line = self._lines[key] = _Line(pieces, changes, untied, _ways(pieces))
+        epoch = bisect_right(line.changes, at_ps)
+        if epoch != line.epoch:
+            line.epoch, line.written_out = epoch, None
+            line.known.clear()
+            settled = all(piece.must_ps <= at_ps for piece in line.pieces if piece.enters_ps <= at_ps)
+            line.only = Content(self.newest(key, at_ps), {}, ()) if settled else None
+        return line
+
+    def _families(self, line: _Line, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content | Torn]:
+        if line.ways is not None:
+            return self._tied_families(line, line.ways, key, at_ps, cut)
+        if not line.untied:
+            return (item for item, _ in self._chosen(line, key, at_ps, cut))
+        known = line.known.get(())
+        if known is None:
+            known = line.known[()] = Remembered(self._chosen(line, key, at_ps, {}))
+        return (_with(item, cut) if cut else item for item, _ in known)
+
+    def _tied_families(
+        self, line: _Line, ways: list[_Way], key: LineKey, at_ps: int, cut: Cut
+    ) -> Iterator[Content | Torn]:
+        """Which bytes there are depends only on how many pieces must and may be there; where the cut is, on more."""
+        there, entered = [], []
+        for way in ways:
+            count = bisect_right(way.enters_ps, at_ps)
+            if count:
+                low, high = cut.get(way.channel) or self._bounds(way.channel, at_ps)
+                entered.append((way, count, low, high))
+                least, most = bisect_left(way.positions, low, 0, count), bisect_left(way.positions, high, 0, count)
+                there.append((least, most, bisect_right(way.positions, high, 0, count)))
+        name = tuple(there)
+        known = line.known.get(name)
+        if known is None:
+            known = line.known[name] = Remembered(self._chosen(line, key, at_ps, cut))
+        for item, chosen in known:
+            decided: dict[int, tuple[int, int]] = {}
+            for way, count, low, high in entered:
+                option = chosen[way.channel]
+                if option.torn is not None:
+                    decided[way.channel] = option.torn.chunk.position, option.torn.chunk.position
+                else:
+                    after = way.positions[option.count - 1] + 1 if option.count else low
+                    before = way.positions[option.count] if option.count < count else high
+                    decided[way.channel] = max(low, after), min(high, before)
+            yield _with(item, {**cut, **decided} if cut else decided)
+
+    def _chosen(self, line: _Line, key: LineKey, at_ps: int, cut: Cut) -> Iterator[tuple[Content | Torn, Chosen]]:
+        """What a line may hold and how much of each channel that is, perhaps more than once."""
+        pieces = [piece for piece in line.pieces if piece.enters_ps <= at_ps]
         undecided: dict[int, list[Piece]] = {}
         for piece in pieces:
             undecided.setdefault(piece.chunk.channel, []).append(piece)
         if not undecided:
-            yield Content(self._initial(key), cut, ())
+            yield Content(self._initial(key), cut, ()), {}
             return
         channels = list(undecided)
         options = [self._options(undecided[channel], at_ps, cut) for channel in channels]
-        choices: Iterable[tuple[_Option, ...]] = zip(options[0])  # of one channel: torn ones come last already
+        choices: Iterable[tuple[Option, ...]] = zip(options[0])  # of one channel: torn ones come last already
         if len(channels) > 1:
             choices = [choice for choice in product(*options) if sum(option.tears for option in choice) <= 1]
             choices.sort(key=lambda choice: sum(option.tears for option in choice))
-        seen: set[tuple[bytes, tuple[tuple[int, int] | None, ...]]] = set()
-        for chosen in choices:
-            content = self._apply(key, pieces, dict(zip(channels, chosen, strict=True)), cut)
+        for choice in choices:
+            chosen = dict(zip(channels, choice, strict=True))
+            content = self._apply(key, pieces, chosen, cut)
+            torn = next((option for option in choice if option.any_words), None)
             if content is None:
                 continue
-            identity = (content.data, tuple(option.span for option in chosen))
-            if identity not in seen:
-                seen.add(identity)
-                yield content
+            if torn is None or torn.torn is None:
+                yield content, chosen
+                continue
+            words = tuple(torn.torn.words())
+            whole = self._apply(key, pieces, {**chosen, torn.torn.chunk.channel: replace(torn, words=words)}, cut)
+            assert whole is not None, "it can be there whole where it can be there torn"
+            yield Torn(content, words, whole.data), chosen
 
-    def _options(self, pieces: list[Piece], at_ps: int, cut: Cut) -> Iterator[_Option]:
+    def _options(self, pieces: list[Piece], at_ps: int, cut: Cut) -> Iterator[Option]:
         """How much of one channel's pieces (in this line) may survive: a prefix, perhaps with a torn end."""
         channel = pieces[0].chunk.channel
         if not self._trace.channels[channel].ordered:
@@ -294,36 +307,32 @@ class Views:
             return max(low, after), min(high, before)
 
         for count in dict.fromkeys((least, most, *range(most - 1, least, -1))):
-            yield _Option(count, span=span(count))
+            yield Option(count, span=span(count))
         for count in range(least, len(pieces)):
             piece = pieces[count]
             position = piece.chunk.position
             if low is not None and high is not None and not low <= position <= high:
                 continue
             exact = None if low is None else (position, position)
-            whole = [tuple(piece.words())] if exact is not None and len(piece.chunk.data) > len(piece.data) else []
-            for words in [*whole, *self._torn(piece)]:
-                yield _Option(count, piece, words, exact)
+            words = piece.words()
+            if exact is not None and len(piece.chunk.data) > len(piece.data):  # torn in another line
+                yield Option(count, piece, tuple(words), exact)
+            if piece.chunk.path == Path.STORE:  # a core's stores to one line persist in their order
+                for end in range(1, len(words)):
+                    yield Option(count, piece, tuple(words[:end]), exact)
+            elif not self._whole_lines and len(words) > 1:
+                yield Option(count, piece, (), exact, any_words=True)
 
     @staticmethod
     def _must(pieces: list[Piece], at_ps: int) -> int:
         return max((turn + 1 for turn, piece in enumerate(pieces) if piece.must_ps <= at_ps), default=0)
-
-    def _torn(self, piece: Piece) -> Iterator[tuple[tuple[int, int], ...]]:
-        """The words of a piece that may be there without the others."""
-        words = piece.words()
-        if piece.chunk.path == Path.STORE:  # a core's stores to one line persist in their order
-            yield from (tuple(words[:count]) for count in range(1, len(words)))
-        elif not self._whole_lines:
-            for count in range(1, len(words)):
-                yield from combinations(words, count)
 
     def _bounds(self, channel: int, at_ps: int) -> tuple[int, int]:
         """How many chunks of a tied channel certainly survive, and may."""
         enters, musts = self._tied[channel]
         return bisect_right(musts, at_ps), bisect_right(enters, at_ps)
 
-    def _apply(self, key: LineKey, pieces: list[Piece], chosen: Mapping[int, _Option], cut: Cut) -> Content | None:
+    def _apply(self, key: LineKey, pieces: list[Piece], chosen: Mapping[int, Option], cut: Cut) -> Content | None:
         content = bytearray(self._initial(key))
         taken = dict.fromkeys(chosen, 0)
         absent: list[Piece] = []
@@ -345,6 +354,38 @@ class Views:
                 torn = piece
         decided = {channel: option.span for channel, option in chosen.items() if option.span is not None}
         return Content(bytes(content), {**cut, **decided} if decided else cut, tuple(absent), torn)
+
+
+def _ways(pieces: list[Piece]) -> list[_Way] | None:
+    """The channels of a line that only tied channels write to; None where something else does."""
+    ways: dict[int, _Way] = {}
+    for piece in pieces:
+        way = ways.setdefault(piece.chunk.channel, _Way(piece.chunk.channel, [], []))
+        way.positions.append(piece.chunk.position)
+        way.enters_ps.append(piece.enters_ps)
+    in_order = all(w.positions == sorted(w.positions) and w.enters_ps == sorted(w.enters_ps) for w in ways.values())
+    return list(ways.values()) if in_order and all(piece.tied for piece in pieces) else None
+
+
+_Item = TypeVar("_Item", Content, Content | Torn)
+
+
+def _with(item: _Item, cut: Cut) -> _Item:
+    """The same under another cut."""
+    if isinstance(item, Torn):
+        return Torn(_with(item.without, cut), item.words, item.there)
+    return Content(item.data, cut, item.absent, item.torn)
+
+
+def _written_out(items: Iterable[Content | Torn]) -> Iterator[Content]:
+    """Each once."""
+    seen: set[tuple[bytes, tuple[tuple[int, tuple[int, int]], ...]]] = set()
+    for item in items:
+        for content in (item,) if isinstance(item, Content) else item.written_out():
+            identity = content.data, tuple(content.cut.items())
+            if identity not in seen:
+                seen.add(identity)
+                yield content
 
 
 def _coherent_order(piece: Piece) -> tuple[int, int, int]:

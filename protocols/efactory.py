@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..models.cpu import Deadline, Signal, Thread
-from ..models.system import System
-from .guarantees import ALWAYS, Claims, Condition
+from .guarantees import ALWAYS, SERVER_CRASH, Claims, Condition
 from .index import ENTRY_BYTES, Entry, Location
 from .kv import KvScheme, Region, Session, key_bytes
 from .layout import U32, U64, Bytes, Layout, Rest
-from .scheme import Role, Sizes
+from .scheme import Role
 
 Code = Generator[Any, Any, Any]
 
@@ -79,7 +78,7 @@ class EFactory(KvScheme, name="efactory"):
         "server": Role(cores=2, memory=("dram", "pm")),
         "client": Role(many=True),
     }
-    claims: ClassVar[Claims] = {Condition.COMMITTED: ALWAYS, Condition.MONOTONIC: ALWAYS}
+    claims: ClassVar[Claims] = {Condition.COMMITTED: ALWAYS, Condition.MONOTONIC: SERVER_CRASH}
     Object = Version
 
     timeout: ClassVar[str] = "10 s"
@@ -91,9 +90,9 @@ class EFactory(KvScheme, name="efactory"):
     """Whether a PUT's latency contains the client's computation of the value's CRC32. The paper does not say; its
     clients write constant values, whose checksum can be computed beforehand."""
 
-    def __init__(self, system: System, sizes: Sizes) -> None:
-        super().__init__(system, sizes)
-        self._arrivals = Signal(system.clock)
+    def begin(self) -> None:
+        super().begin()
+        self._arrivals = Signal(self.system.clock)
         self._unverified: list[Unverified] = []  # volatile, in the order of the log
 
     # before the run -----------------------------------------------------------------------------------
@@ -108,7 +107,7 @@ class EFactory(KvScheme, name="efactory"):
     def start(self) -> None:
         super().start()
         verifier = self.node.thread(1, f"{self.node.name} verifier")
-        self.system.clock.start(self.verify_in_background(verifier))
+        self.node.process(self.node.name).start(self.verify_in_background(verifier))
 
     # client -------------------------------------------------------------------------------------------
     def put(self, session: Session, key: bytes, value: bytes) -> Code:
@@ -190,7 +189,7 @@ class EFactory(KvScheme, name="efactory"):
     def make_durable(self, thread: Thread, offset: int, version: Version) -> Code:
         """Verify a value; if it is whole, flush it and then set the flag, durably. Returns whether it is whole."""
         value_at = self.log + offset + HEADER_BYTES
-        if (yield from thread.crc32(value_at, version.vlen)) != version.crc:
+        if not (yield from thread.crc32_matches(value_at, version.vlen, version.crc)):
             return False
         yield from thread.flush(value_at, version.vlen)
         yield from self.mark(thread, offset, "durable", SET)
@@ -222,7 +221,7 @@ class EFactory(KvScheme, name="efactory"):
             return True
         return False
 
-    # after a power failure of the server, on the surviving bytes -----------------------------------------
+    # after a failure of the server, on the surviving bytes -----------------------------------------
     def units_of(self, object: Hashable) -> Iterable[Hashable]:
         key = key_bytes(object)
         slot = self.index.slot_of_loaded(key)

@@ -10,18 +10,24 @@ from enum import StrEnum
 
 
 class Condition(StrEnum):
-    """A condition on a history, weakest first; the meaning of each is in docs/architecture.md, "Conditions"."""
+    """A condition on a history, weaker ones first; what each means is in docs/check.md, "Conditions"."""
 
     COMMITTED = "committed"
+    EXACTLY_ONCE = "exactly_once"
+    SESSION = "session"
     MONOTONIC = "monotonic"
+    BOUNDED_LOSS = "bounded_loss"
     NO_LOST_ACK = "no_lost_ack"
+    BUFFERED_CUT = "buffered_cut"
+    BUFFERED = "buffered"
     LINEARIZABLE = "linearizable"
     DURABLE = "durable"
+    PERSISTENT = "persistent"
     STRICT = "strict"
 
 
 EXPLORED = (Condition.COMMITTED, Condition.MONOTONIC, Condition.NO_LOST_ACK, Condition.DURABLE)
-"""The conditions that a crash exploration can judge: one read of each object after the crash decides them."""
+"""The conditions that an exploration of power failures can judge: one read of each object after it decides them."""
 
 
 class Verdict(StrEnum):
@@ -35,5 +41,9 @@ class Verdict(StrEnum):
 ALWAYS = "always"
 """A claim made for every platform and every fault."""
 
+SERVER_CRASH = "server power; server process"
+"""A claim for what papers call a crash of the server: of its power or of its process, once."""
+
 Claims = Mapping[Condition, str]
-"""What a scheme's paper claims: the condition and the platforms and faults under which it does (or ALWAYS)."""
+"""What a scheme's paper claims: the condition, and where: ALWAYS, or one of several alternatives (``;``), each of parts
+(``,``) that must all apply: a platform, a switch, a fault without its index (``optane-adr, server power``)."""

@@ -15,8 +15,8 @@ from ..models.cpu import Thread
 from ..models.system import System
 from .index import ENTRY_BYTES, NEIGHBOURHOOD, Entry, HashIndex, Location
 from .layout import U32, U64, Bytes, Layout, Rest
-from .rpc import Connection, Server
-from .scheme import Request, Role, Scheme, Sizes
+from .rpc import Connection, Server, VerbsError
+from .scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
 
 Code = Generator[Any, Any, Any]
 
@@ -72,7 +72,10 @@ class KvScheme(Scheme):
         self._object_bytes = -(-(self.Object.size + sizes.value_bytes) // 64) * 64
         self.log_bytes = 64 + self._object_bytes * (len(sizes.objects) + sizes.updates + 1)
         self.log = self.pm.allocate(self.log_bytes, "log")
-        self.tail = 64  # volatile: offset 0 is never an object
+        self.begin()
+
+    def begin(self) -> None:
+        self.tail = 64  # offset 0 is never an object
         self.server = Server(self.node, self.handlers())
         self._index_region = self.server.register(self.index.address, self.index.length)
         self._log_region = self.server.register(self.log, self.log_bytes)
@@ -98,7 +101,8 @@ class KvScheme(Scheme):
 
     def start(self) -> None:
         thread = self.node.thread(0, self.node.name)
-        self.system.clock.start(self.server.serve(thread))
+        self.node.process(self.node.name).start(self.server.serve(thread))
+        self.server.listen()
 
     def connect(self, thread: Thread) -> Session:
         node = next(node for node in self.system.nodes["client"] if node.host is thread.host)
@@ -107,6 +111,29 @@ class KvScheme(Scheme):
 
     # client -------------------------------------------------------------------------------------------
     def perform(self, session: Session, request: Request) -> Code:
+        """Where the server dies meanwhile, a get is tried again with its successor. A put is not: no paper says so, and
+        on a new queue pair nothing keeps it from being executed twice (IBTA 9.7.5.1.1: duplicates are told by their
+        packet sequence numbers, which start anew).
+        """
+        while True:
+            try:
+                return (yield from self.attempt(session, request))
+            except VerbsError as error:
+                if not error.disconnected:
+                    raise
+                yield from self.reconnect(session)
+                if request.f in self.updates:
+                    raise OutcomeUnknown(str(error)) from error
+
+    def reconnect(self, session: Session) -> Code:
+        """Wait until the server is there again, and connect; what the handshake costs is left out."""
+        thread = session.connection.thread
+        yield from self.server.until_listening(thread)
+        fresh = self.connect(thread)
+        session.connection, session.index_key, session.log_key = fresh.connection, fresh.index_key, fresh.log_key
+
+    def attempt(self, session: Session, request: Request) -> Code:
+        """Perform an operation over the connection that there is."""
         if request.f == "put":
             assert request.value is not None
             return (yield from self.put(session, key_bytes(request.object), request.value))
@@ -156,7 +183,7 @@ class KvScheme(Scheme):
         """Reply with a :class:`Region` for the object."""
         raise NotImplementedError
 
-    # after a power failure of the server, on the surviving bytes ----------------------------------------------
+    # after a failure of the server, on the surviving bytes ----------------------------------------------
     def recovery_units(self) -> Iterable[Hashable]:
         return range(self.index.slots)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..models.cpu import Thread
+from ..models.cpu import Signal, Thread
 from ..models.system import Node
 from ..models.verbs import MemoryRegion, Opcode, QueuePair, RecvWR, SendFlags, SendWR, Status, WorkCompletion
 from .layout import Layout
@@ -28,6 +28,11 @@ class VerbsError(Exception):
     def __init__(self, completion: WorkCompletion) -> None:
         super().__init__(f"{completion.opcode}: {completion.status}")
         self.completion = completion
+
+    @property
+    def disconnected(self) -> bool:
+        """Whether the other end is gone (and not just this request refused)."""
+        return self.completion.status in (Status.IBV_WC_RETRY_EXC_ERR, Status.IBV_WC_WR_FLUSH_ERR)
 
 
 @dataclass
@@ -49,18 +54,34 @@ class Server:
         self.node = node
         self._kinds = list(handlers)
         self._handlers = handlers
-        self._domain = node.alloc_pd()
+        self._domain = node.process(node.name).alloc_pd()
         self._completions = node.create_cq()
         self._sent = node.create_cq()
         self._ends: dict[int, _Buffers] = {}
+        self._listening = False
+        self._waiting: list[Signal] = []
 
     def register(self, address: int, length: int) -> MemoryRegion:
         """Open a range of the node's memory to the clients."""
         return self._domain.reg_mr(address, length)
 
+    def listen(self) -> None:
+        """From now on clients may connect; those that wait for it do."""
+        self._listening = True
+        for signal in self._waiting:
+            signal.set()
+        self._waiting.clear()
+
+    def until_listening(self, thread: Thread) -> Code:
+        """Wait, as a client whose connection broke, until a connection would be accepted."""
+        if not self._listening:
+            signal = Signal(thread.clock)
+            self._waiting.append(signal)
+            yield from thread.wait(signal)
+
     def accept(self, thread: Thread, node: Node, scratch_bytes: int) -> Connection:
         """A connection for ``thread`` on ``node``, with room for one-sided transfers of ``scratch_bytes``."""
-        domain = node.alloc_pd()
+        domain = node.process(thread.name).alloc_pd()
         theirs = domain.create_qp(node.create_cq(), node.create_cq())
         ours = self._domain.create_qp(self._sent, self._completions)
         ours.connect(theirs)
@@ -75,6 +96,9 @@ class Server:
         """A server thread: requests in the order of their receive completions, for ever."""
         while True:
             completion = yield from thread.poll(self._completions)
+            if completion.status is not Status.IBV_WC_SUCCESS:  # the client is gone, its buffers are flushed
+                self._ends.pop(completion.qp.number, None)
+                continue
             end = self._ends[completion.qp.number]
             message = yield from thread.load(end.receive, completion.byte_len)
             end.post_receive(thread)
@@ -99,6 +123,8 @@ class Connection:
         self._end.post_receive(self.thread)
         yield from _send(self.thread, self._end, bytes([self._kinds.index(kind)]) + kind.pack(**fields))
         completion = yield from self.thread.poll(self._end.qp.recv_cq)
+        if completion.status is not Status.IBV_WC_SUCCESS:
+            raise VerbsError(completion)
         return (yield from self.thread.load(self._end.receive, completion.byte_len))
 
     def write(self, address: int, rkey: int, data: bytes) -> Code:

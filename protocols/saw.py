@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping
 from typing import Any, ClassVar
 
 from ..models.cpu import Thread
-from .guarantees import ALWAYS, Claims, Condition
+from .guarantees import ALWAYS, SERVER_CRASH, Claims, Condition
 from .index import ENTRY_BYTES, Location
 from .kv import Allocate, KvScheme, Region, Session
 from .layout import U32, U64, Bytes, Layout
@@ -31,7 +31,7 @@ class Saw(KvScheme, name="saw"):
     title = "send after write: the server flushes the object, then publishes it"
     paper = "Du et al., ICPP'21"
     section = "sections 3 and 5.3.1"
-    claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: ALWAYS, Condition.COMMITTED: ALWAYS}
+    claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: SERVER_CRASH, Condition.COMMITTED: ALWAYS}
 
     # client -------------------------------------------------------------------------------------------
     def put(self, session: Session, key: bytes, value: bytes) -> Code:

@@ -96,9 +96,21 @@ class Scheme(ABC):
 
     @abstractmethod
     def perform(self, session: Any, request: Request) -> Code:
-        """Perform one operation; returns what a read found (bytes or None), raises ``OperationFailed`` if it failed."""
+        """Perform one operation; returns what a read found (bytes or None).
+
+        Raises :class:`OperationFailed` if it certainly did not take effect, :class:`OutcomeUnknown` if nobody can say.
+        """
 
     # after a fault ---------------------------------------------------------------------------------------
+    def begin(self) -> None:
+        """A new process of the recovery role: what its code keeps in memory of its own is as at the first start.
+
+        Called when the one before has died. A scheme that keeps anything volatile makes it here, and nowhere else.
+        Sessions of before are dead; an operation of a living client finds that out, and connects again or raises
+        :class:`OutcomeUnknown`. Raises NotImplementedError where a scheme does not say how its process restarts.
+        """
+        raise NotImplementedError(f"{self.name} does not say how its {self.recovery_role} starts again")
+
     @abstractmethod
     def recovery_units(self) -> Iterable[Hashable]:
         """The pieces that recovery is made of, each recovered by :meth:`recover_unit` on its own."""
@@ -139,6 +151,10 @@ class Sizes:
 
 class OperationFailed(Exception):
     """The operation certainly did not take effect (Jepsen's ``fail``)."""
+
+
+class OutcomeUnknown(Exception):
+    """The operation may have taken effect, may do so later, or never (Jepsen's ``info``)."""
 
 
 def schemes() -> dict[str, type[Scheme]]:

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..models.cpu import Core, Pauses, Thread
 from ..models.platform import Platform, load_platform
-from ..models.system import NodeSpec, System
+from ..models.system import NodeSpec, Process, System
 from ..models.verbs import Span
-from ..protocols.scheme import OperationFailed, Request, Scheme, Sizes, scheme
+from ..protocols.scheme import OperationFailed, OutcomeUnknown, Request, Scheme, Sizes, scheme
 from ..sim.streams import Streams
 from .history import History, Operation
 from .results import Hop, RunResult
@@ -29,49 +29,78 @@ MARKS_EVERY = 8
 """Hops are kept of every eighth operation: enough to find a typical one, without the memory of all."""
 
 
-def run_variant(scenario: Scenario, variant: Variant, schedule: int = 0, watched: bool = False) -> RunResult:
-    """Run one scheme of ``scenario`` on one platform: load, connect, perform the workload to its end.
+class Experiment:
+    """One variant of a scenario, assembled and about to run: loaded, connected, every client at its first operation.
 
     Schedule 0 is the undisturbed one; in others servers' cores pause now and then, drawn from the seed. ``watched``
-    notes where they might.
+    notes where they might, and when packets leave. ``observer`` adds a client machine that takes no part.
     """
-    kind = scheme(variant.scheme)
-    clients = scenario.role("client")
-    processes = clients.machines * clients.processes
-    streams = Streams(scenario.seed)
-    planned = plan(scenario.workload, processes, streams, kind.updates)
-    initial: dict[Hashable, bytes] = dict(initial_values(scenario.workload))
-    sizes = Sizes(scenario.workload.value_bytes, tuple(initial), planned_updates(planned), processes)
-    system = build_system(kind, load_platform(variant.platform, **variant.settings), scenario)
-    at_work = kind(system, sizes)
-    at_work.load(initial)
-    random, every = streams.stream(f"pauses[{schedule}]"), PAUSE_EVERY if schedule else 0
-    pauses = Pauses(random, every, PAUSE_SHORTEST_PS, PAUSE_LONGEST_PS)
-    if schedule or watched:
-        for core in server_cores(system, kind):
-            core.pauses = pauses
-    loaded = {n: device.space.snapshot() for n, (_, device) in system.devices().items() if device.traced}
-    at_work.start()
-    history = History(kind.updates)
-    spans: dict[int, Span] = {}
-    done = []
-    for process, operations in enumerate(planned):
-        thread = client_thread(system, clients.processes, process)
-        code = _client(at_work, at_work.connect(thread), thread, operations, history, spans, sizes.value_bytes)
-        done.append(system.clock.start(code))
-    system.clock.run_until(system.clock.all_of(done))
-    result = _result(scenario, variant, system, at_work, initial, loaded, history, spans)
-    result.outages, result.may_pause = pauses.taken, pauses.offered
-    return result
+
+    def __init__(
+        self, scenario: Scenario, variant: Variant, schedule: int = 0, *, watched: bool = False, observer: bool = False
+    ) -> None:
+        self.scenario, self.variant = scenario, variant
+        kind = scheme(variant.scheme)
+        clients = scenario.role("client")
+        self.processes = clients.machines * clients.processes
+        streams = Streams(scenario.seed)
+        planned = plan(scenario.workload, self.processes, streams, kind.updates)
+        self.initial: dict[Hashable, bytes] = dict(initial_values(scenario.workload))
+        sizes = Sizes(scenario.workload.value_bytes, tuple(self.initial), planned_updates(planned), self.processes)
+        self.system = build_system(kind, load_platform(variant.platform, **variant.settings), scenario, observer)
+        self.at_work = kind(self.system, sizes)
+        self.at_work.load(self.initial)
+        random, every = streams.stream(f"pauses[{schedule}]"), PAUSE_EVERY if schedule else 0
+        self.pauses = Pauses(random, every, PAUSE_SHORTEST_PS, PAUSE_LONGEST_PS)
+        if schedule or watched:
+            for server_core in server_cores(self.system, kind):
+                server_core.pauses = self.pauses
+        if watched:
+            self.system.fabric.departures = []
+        devices = self.system.devices()
+        self.loaded = {n: device.space.snapshot() for n, (_, device) in devices.items() if device.traced}
+        self.at_work.start()
+        self.history = History(kind.updates)
+        self.spans: dict[int, Span] = {}
+        running = []
+        for process, operations in enumerate(planned):
+            machine, core = divmod(process, clients.processes)
+            running.append(self.start_client(machine, core, process, operations))
+        self.finished = self.system.clock.all_of(running)
+        """When every client has performed its operations, or is dead."""
+
+    def start_client(self, machine: int, core: int, process: int, operations: list[Planned]) -> Any:
+        """Start a client process on a core of a machine; returns the event of its end."""
+        thread = self.system.nodes["client"][machine].thread(core, f"client {process}")
+        code = _client(self, self.at_work.connect(thread), thread, operations)
+        return self.process_of(machine, process).start(code)
+
+    def process_of(self, machine: int, process: int) -> Process:
+        """The operating system's process that a client process is."""
+        return self.system.nodes["client"][machine].process(f"client {process}")
+
+    def result(self) -> RunResult:
+        """What the run has left behind so far."""
+        result = _result(self)
+        result.outages, result.may_pause = self.pauses.taken, self.pauses.offered
+        return result
 
 
-def build_system(kind: type[Scheme], platform: Platform, scenario: Scenario) -> System:
-    """The machines that a scheme's roles need, as many as the scenario says."""
+def run_variant(scenario: Scenario, variant: Variant, schedule: int = 0, watched: bool = False) -> RunResult:
+    """Run one scheme of ``scenario`` on one platform: load, connect, perform the workload to its end."""
+    experiment = Experiment(scenario, variant, schedule, watched=watched)
+    experiment.system.clock.run_until(experiment.finished)
+    return experiment.result()
+
+
+def build_system(kind: type[Scheme], platform: Platform, scenario: Scenario, observer: bool = False) -> System:
+    """The machines that a scheme's roles need, as many as the scenario says, and one more client for an observer."""
     specs: dict[str, list[NodeSpec]] = {}
     for name, role in kind.roles.items():
         count = scenario.role(name)
         cores = max(role.cores, count.processes) if role.many else role.cores
-        specs[name] = [NodeSpec(cores, role.memory) for _ in range(count.machines)]
+        machines = count.machines + (observer and name == "client")
+        specs[name] = [NodeSpec(cores, role.memory) for _ in range(machines)]
     outages: dict[str, list[tuple[int, int]]] = {}
     for outage in sorted(scenario.outages, key=lambda outage: outage.at_ps):
         outages.setdefault(outage.core, []).append((outage.at_ps, outage.for_ps))
@@ -91,15 +120,10 @@ def client_thread(system: System, processes_per_machine: int, process: int) -> T
 
 
 def _client(
-    at_work: Scheme,
-    session: Any,
-    thread: Thread,
-    operations: list[Planned],
-    history: History,
-    spans: dict[int, Span],
-    value_bytes: int,
+    experiment: Experiment, session: Any, thread: Thread, operations: list[Planned]
 ) -> Generator[Any, Any, None]:
     """A client process: its operations one after the other."""
+    at_work, history, value_bytes = experiment.at_work, experiment.history, experiment.at_work.sizes.value_bytes
     clock = at_work.system.clock
     for planned in operations:
         if planned.not_before_ps > clock.now_ps:
@@ -112,11 +136,14 @@ def _client(
             value = encode_value(operation.argument, value_bytes)
         thread.span = Span(describe(operation))
         if operation.number % MARKS_EVERY == 1:
-            spans[operation.number] = thread.span
+            experiment.spans[operation.number] = thread.span
         try:
             found = yield from at_work.perform(session, Request(planned.f, planned.object, value))
         except OperationFailed:
             history.complete(operation, "fail", clock.now_ps)
+            continue
+        except OutcomeUnknown:
+            history.complete(operation, "info", clock.now_ps)
             continue
         result = None if planned.is_update or found is None else decode_value(found, value_bytes)
         history.complete(operation, "ok", clock.now_ps, result)
@@ -128,16 +155,8 @@ def describe(operation: Operation) -> str:
     return f"{operation.f} {operation.object}{value} by client {operation.process}"
 
 
-def _result(
-    scenario: Scenario,
-    variant: Variant,
-    system: System,
-    at_work: Scheme,
-    initial: Mapping[Hashable, bytes],
-    loaded: Mapping[int, Mapping[int, bytes]],
-    history: History,
-    spans: Mapping[int, Span],
-) -> RunResult:
+def _result(experiment: Experiment) -> RunResult:
+    scenario, history, at_work = experiment.scenario, experiment.history, experiment.at_work
     warmup = scenario.workload.warmup
     finished = sorted((o.return_ps, o.number, o) for o in history.operations if o.return_ps is not None)
     measured = [operation for _, _, operation in finished[warmup:]]
@@ -148,21 +167,22 @@ def _result(
         latency_ps[f] = np.array([(o.return_ps or 0) - o.invoke_ps for o in own], dtype=np.int64)
         completed_ps[f] = np.array([o.return_ps for o in own], dtype=np.int64)
         if own:
-            hops[f] = _typical_hops(own, spans)
+            hops[f] = _typical_hops(own, experiment.spans)
     return RunResult(
-        scheme_name=variant.scheme,
-        platform_label=variant.label,
+        scheme_name=experiment.variant.scheme,
+        platform_label=experiment.variant.label,
         seed=scenario.seed,
         history=history,
-        initial=initial,
-        loaded=loaded,
-        system=system,
+        initial=experiment.initial,
+        loaded=experiment.loaded,
+        system=experiment.system,
         scheme=at_work,
         measured_from_ps=measured_from_ps,
         elapsed_ps=max((o.return_ps for o in measured if o.return_ps is not None), default=0),
         latency_ps=latency_ps,
         completed_ps=completed_ps,
         hops={f: found for f, found in hops.items() if found},
+        fault=scenario.crash.fault,
     )
 
 

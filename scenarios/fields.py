@@ -10,14 +10,17 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from ..protocols.guarantees import EXPLORED, Verdict
+from ..protocols.guarantees import EXPLORED, Condition, Verdict
 from ..sim.errors import nearest
 from ..sim.units import PS_PER_NS, PS_PER_US, format_bytes, parse_bytes, parse_duration_ps
 from ..sim.yaml_source import describe
 from .known import Complaint, Context, Known, collect, complaint, context_of, name_of
 from .values import MIN_LENGTH
 
-FAULT_KINDS = ("power",)
+POWER, PROCESS, AGAIN = "power", "process", "power in recovery"
+FAULT_KINDS = (POWER, PROCESS, AGAIN)
+OF_MANY = (POWER, PROCESS)
+"""What may fail of a role of which there may be many (clients): it recovers nothing."""
 MAX_VALUE_BYTES = 1 << 30
 MAX_COUNT = 10**9
 
@@ -53,7 +56,8 @@ Ddio = Annotated[str, _from_context(lambda v, c: switch_position("ddio", v, c.kn
 RoleName = Annotated[
     str, _from_context(lambda v, c: name_of("a role of these schemes", v, c.roles()) if c.chosen else v)
 ]
-ConditionName = Annotated[str, BeforeValidator(lambda v: name_of("a condition", v, [str(c) for c in EXPLORED]))]
+_CONDITIONS = [str(condition) for condition in Condition if condition in (*EXPLORED, Condition.LINEARIZABLE)]
+ConditionName = Annotated[str, BeforeValidator(lambda v: name_of("a condition", v, _CONDITIONS))]
 VerdictName = Annotated[str, BeforeValidator(lambda v: name_of("a verdict", v, [str(r) for r in Verdict]))]
 SchemeNames = Annotated[
     tuple[SchemeName, ...], BeforeValidator(_listed), AfterValidator(_no_twins), Field(min_length=1, strict=False)
@@ -164,17 +168,39 @@ CountOrZero = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
 
 @dataclass(frozen=True)
 class Fault:
-    """What fails: ``server[0] power`` is the power of the first server."""
+    """What fails: ``server[0] power`` is the power of the first server, ``client[2] process`` the third client process.
+
+    ``client`` says that the role is that of clients, who invoke operations and recover nothing.
+    """
 
     role: str
     index: int
     kind: str
+    client: bool = False
 
     def __str__(self) -> str:
         return f"{self.role}[{self.index}] {self.kind}"
 
+    @property
+    def family(self) -> str:
+        """The fault without its index: what a claim names."""
+        return f"{self.role} {self.kind}"
 
-_FAULT = re.compile(r"\s*([A-Za-z_][\w-]*)\s*(?:\[\s*(\d{1,6})\s*\])?\s+(\S+)\s*")
+    @property
+    def in_words(self) -> str:
+        """``client[0] loses power``, ``the process of server[0] dies``, as an event."""
+        machine = f"{self.role}[{self.index}]"
+        if self.kind != PROCESS:
+            return f"{machine} loses power"
+        return f"the process of client {self.index} dies" if self.client else f"the process of {machine} dies"
+
+    @property
+    def executed(self) -> bool:
+        """Whether somebody goes on after it, so that the run is replayed and the survivors run on."""
+        return self.client or self.kind == PROCESS
+
+
+_FAULT = re.compile(r"\s*([A-Za-z_][\w-]*)\s*(?:\[\s*(\d{1,6})\s*\])?\s+(\S.*?)\s*")
 
 
 def _parse_fault(value: Any, context: Context) -> Fault:
@@ -183,14 +209,31 @@ def _parse_fault(value: Any, context: Context) -> Fault:
     match = _FAULT.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise complaint(describe(value), "a role with its index and what fails, e.g. 'server[0] power'")
-    role, index, kind = match[1], int(match[2] or 0), match[3]
+    role, index, kind = match[1], int(match[2] or 0), " ".join(match[3].split())
+    roles = context.roles()
     if context.chosen:
-        name_of("a fault of a role of these schemes", role, context.roles())
-    name_of("something that may fail", kind, FAULT_KINDS)
-    machines, _ = context.counts.get(role, (1, 1))
-    if index >= machines:
+        name_of("a fault of a role of these schemes", role, roles)
+    kind = PROCESS if kind == "crash" else kind
+    many = roles.get(role, role == "client")
+    name_of(f"something of a {role} that may fail", kind, OF_MANY if many else FAULT_KINDS)
+    machines, processes = context.counts.get(role, (1, 1))
+    if many and kind == PROCESS:
+        if index >= machines * processes:
+            raise complaint(f"'{value}'", f"an index below {machines * processes}: so many {role} processes there are")
+    elif index >= machines:
         raise complaint(f"'{value}'", f"an index below {machines}: so many {role} machines there are, counted from 0")
-    return Fault(role, index, kind)
+    return Fault(role, index, kind, many)
+
+
+def conditions_after(fault: Fault) -> tuple[Condition, ...]:
+    """The conditions that a fault can be judged by.
+
+    ``monotonic`` and ``durable`` speak of crashes that end an era, which a client's is not (its operation stays open);
+    after the server's, ``linearizable`` is the same question as ``durable``.
+    """
+    if fault.client:
+        return (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.LINEARIZABLE)
+    return EXPLORED
 
 
 FaultText = Annotated[Fault, _from_context(_parse_fault), PlainSerializer(str, return_type=str)]

@@ -5,7 +5,8 @@ It knows nothing of bytes in flight; the oracle sees this and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+import json
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 
@@ -43,12 +44,25 @@ class Operation:
     outcome: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """A crash that clients could have been told of: of the system, a server, a client process, a replica.
+
+    ``node`` is one of ``system``, ``server``, ``client`` (then ``process`` says which) and ``replica``.
+    """
+
+    node: str
+    at_ps: int
+    process: int | None = None
+
+
 @dataclass
 class History:
-    """The operations of a run; ``updates`` names those ``f`` that write, all others read."""
+    """The operations of a run and its crashes; ``updates`` names those ``f`` that write, all others read."""
 
     updates: frozenset[str]
     operations: list[Operation] = field(default_factory=list)
+    crashes: list[Crash] = field(default_factory=list)
 
     def invoke(self, process: int, f: str, object: Hashable, argument: Value, now_ps: int) -> Operation:
         """Record an invocation; numbers count from 1 in the order of invocation."""
@@ -59,6 +73,30 @@ class History:
     def complete(self, operation: Operation, outcome: str, now_ps: int, result: Value = None) -> None:
         """Record the response (``ok``, ``fail``) or that it will never be known (``info``)."""
         operation.outcome, operation.return_ps, operation.result = outcome, now_ps, result
+
+    def lines(self, loaded: Iterable[Hashable] = ()) -> Iterator[str]:
+        """The history in JSON Lines, as ``rpsim check`` reads it; first a ``loader`` writes stamp 0 to what was loaded.
+
+        At one instant responses come first, then invocations, then the crash.
+        """
+        write = min(self.updates, default="put")
+        for name in loaded:
+            for kind in ("invoke", "ok"):
+                event = {"process": "loader", "type": kind, "f": write, "key": str(name), "value": 0, "time": -1}
+                yield json.dumps(event)
+        rows: list[tuple[int, int, int, dict[str, object]]] = []
+        for time_ps, kind, o in self.events():
+            row: dict[str, object] = {"process": o.process, "type": kind, "f": o.f, "key": str(o.object)}
+            if kind == "invoke" and o.f in self.updates:
+                row["value"] = o.argument
+            elif kind == "ok" and o.f not in self.updates:
+                row["value"] = str(o.result) if isinstance(o.result, Torn) else o.result
+            rows.append((time_ps, kind == "invoke", o.number, row))
+        for crash in self.crashes:
+            who = {} if crash.process is None else {"process": crash.process}
+            rows.append((crash.at_ps, 2, 0, {"type": "crash", "node": crash.node, **who}))
+        for time_ps, _, _, row in sorted(rows, key=lambda entry: entry[:3]):
+            yield json.dumps({**row, "time": time_ps / 1000})
 
     def events(self) -> Iterator[tuple[int, str, Operation]]:
         """All (time_ps, 'invoke' | outcome, operation) in time order; at one instant responses come first."""

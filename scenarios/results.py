@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ..models.system import System
 from ..protocols.scheme import Scheme
 from ..sim.statistics import summarise
+from .fields import Fault
 from .history import History
 
 
@@ -48,6 +49,8 @@ class RunResult:
     """When each of ``latency_ps`` completed."""
     hops: dict[str, list[Hop]]
     """By operation name: the hops of one typical operation (the one whose latency is the median)."""
+    fault: Fault = field(default_factory=lambda: Fault("server", 0, "power"))
+    """What the scenario lets fail: it says which machine loses power."""
     outages: list[tuple[str, int, int]] = field(default_factory=list)
     """The pauses of cores (core, from, for how long) that were drawn for it, if it ran on a disturbed schedule."""
     may_pause: list[tuple[str, int]] = field(default_factory=list)

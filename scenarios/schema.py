@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationInfo, field_validator
 
+from ..sim.errors import nearest
 from ..sim.yaml_source import describe
 from .fields import (
     MAX_COUNT,
@@ -32,6 +33,7 @@ from .fields import (
     ValueBytes,
     VerdictName,
     check_vary,
+    conditions_after,
 )
 from .known import Complaint, collect, complaint, context_of, name_of
 from .ycsb import MIXES, READ, UPDATE
@@ -226,6 +228,21 @@ class Scenario(_Map):
     @classmethod
     def _known_axes(cls, value: Any, info: ValidationInfo) -> dict[str, tuple[str, ...]]:
         return check_vary(value, info)
+
+    @field_validator("expect", mode="after")
+    @classmethod
+    def _conditions_fit_the_fault(cls, value: dict[str, dict[str, Any]], info: ValidationInfo) -> Any:
+        crash = info.data.get("crash")
+        if isinstance(crash, Crash):
+            fitting = [str(condition) for condition in conditions_after(crash.fault)]
+            wrong = [
+                Complaint(f"'{condition}'", f"a condition that {crash.fault} is judged by: {', '.join(fitting)}",
+                          nearest(condition, fitting), (scheme, condition))
+                for scheme, wanted in value.items() for condition in wanted if condition not in fitting
+            ]  # fmt: skip
+            if wrong:
+                raise collect(wrong)
+        return value
 
     def role(self, name: str) -> RoleCount:
         """How often there is the role; once if the file does not say."""

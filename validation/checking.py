@@ -1,4 +1,4 @@
-"""A history file judged by conditions: every object by each, the verdicts, and what shows a violation."""
+"""A history file judged by conditions: the verdicts, and what shows a violation."""
 
 from __future__ import annotations
 
@@ -8,15 +8,32 @@ from dataclasses import dataclass, field
 
 from ..protocols.guarantees import Condition, Verdict
 from ..sim.errors import InputError, Mistake, nearest
-from .fitting import Act, Subject, fit, key_text, model_named
-from .histories import HistoryFile
-from .judges import ORDERED, Judge, Opinion, judge_for
+from .fitting import Act, Subject, fit, key_text, model_named, syncs
+from .histories import HistoryFile, show
+from .judges import LOCAL, ORDERED, Judge, Opinion, SearchJudge, Terms, judge_for
 from .oracle import assert_implications
+from .oracle.exactly_once import SHOWS
+from .oracle.exactly_once import find as find_twice
 from .oracle.models import Model
-from .oracle.search import BUDGET
-from .pieces import SHRINKING_BUDGET, first_failure, named_and_written, shrink
+from .oracle.search import BUDGET, BUDGET_BYTES, Budget
+from .pieces import first_failure, named_and_written, prefix_of, shrink
+from .turns import take_turns
+from .together import WholeJudge
 
-CRASH_CONDITIONS = frozenset({Condition.MONOTONIC, Condition.NO_LOST_ACK, Condition.DURABLE, Condition.STRICT})
+WHOLE = frozenset({Condition.SESSION, Condition.BUFFERED, Condition.BUFFERED_CUT})
+"""The conditions that are not local: all objects are judged together."""
+
+UNIQUE = frozenset(
+    {Condition.COMMITTED, Condition.SESSION, Condition.MONOTONIC, Condition.BOUNDED_LOSS, Condition.NO_LOST_ACK}
+)
+"""The conditions on registers with unique values."""
+
+CRASH_CONDITIONS = frozenset(
+    {
+        Condition.MONOTONIC, Condition.BOUNDED_LOSS, Condition.NO_LOST_ACK, Condition.BUFFERED_CUT,
+        Condition.BUFFERED, Condition.DURABLE, Condition.PERSISTENT, Condition.STRICT,
+    }
+)  # fmt: skip
 """Those that say nothing where nothing crashed; judged all the same if asked for by name."""
 
 
@@ -30,6 +47,10 @@ class Witness:
     piece: tuple[Act, ...]
     at_ps: int
     """When it was certain: responses after it play no part."""
+    prefix: tuple[int, ...] | None = None
+    """By lines: an order of the longest prefix that has one, where the condition asks for an order of one object."""
+    prefix_ps: int | None = None
+    """Until when that prefix goes: the response before ``at_ps``."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +59,7 @@ class Judgement:
 
     verdict: Verdict
     by: tuple[str, ...]
-    """How: ``zones``, ``search``."""
+    """How: ``zones``, ``search``, ``session``, ``count``."""
     steps: int
     seconds: float
     witness: Witness | None = None
@@ -48,35 +69,46 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Report:
-    """All verdicts on a history file, weakest condition first."""
+    """All verdicts on a history file, weaker conditions first."""
 
     history: HistoryFile
     model: Model
-    objects: int
+    subjects: Sequence[Subject]
     verdicts: Mapping[Condition, Judgement]
     not_judged: Mapping[Condition, str]
     """Conditions that do not apply, and why."""
 
+    @property
+    def objects(self) -> int:
+        return len(self.subjects)
+
 
 def check_history(
-    history: HistoryFile, model_name: str | None = None, conditions: Sequence[str] = (), budget: int = BUDGET
+    history: HistoryFile,
+    model_name: str | None = None,
+    conditions: Sequence[str] = (),
+    budget: int = BUDGET,
+    memory_bytes: int = BUDGET_BYTES,
+    loss_ps: int | None = None,
 ) -> Report:
     """Judge ``history`` by ``conditions`` (default: all that apply) of the named model (default: the first that fits).
 
-    ``budget`` is how many steps the search of one object may take. Raises InputError for names that there are not, for
+    ``budget`` is how many steps the search of one object may take, ``memory_bytes`` how much all searches of a
+    condition may hold; ``loss_ps`` is the time of ``bounded_loss``. Raises InputError for names that there are not, for
     values that are not the model's, and for conditions that do not apply but were asked for.
     """
     wanted = _conditions(conditions)
     model = model_named(model_name, history)
     subjects = fit(history, model)
+    terms = Terms(Budget(budget, memory_bytes), loss_ps)
+    bench = _Bench(history, model, subjects, terms)
     odd = _not_unique(subjects)
-    judges = {subject.key: judge_for(history, subject, model) for subject in subjects}
     verdicts: dict[Condition, Judgement] = {}
     skipped: dict[Condition, str] = {}
     for condition in Condition:
         if condition not in (wanted or Condition):
             continue
-        reason = _why_not(history, condition, odd, bool(wanted))
+        reason = _why_not(history, model, condition, odd, bool(wanted), loss_ps)
         if reason and wanted:
             raise InputError(Mistake(f"{condition} ({reason})", "a condition that applies", field="--condition"))
         if reason:
@@ -84,9 +116,9 @@ def check_history(
         elif condition is Condition.DURABLE and Condition.LINEARIZABLE in verdicts:
             verdicts[condition] = verdicts[Condition.LINEARIZABLE]  # the same question: see oracle/durable.py
         else:
-            verdicts[condition] = _judge(judges, model, subjects, condition, budget)
+            verdicts[condition] = bench.judge(condition)
     assert_implications({condition: judgement.verdict for condition, judgement in verdicts.items()})
-    return Report(history, model, len(subjects), verdicts, skipped)
+    return Report(history, model, subjects, verdicts, skipped)
 
 
 def _conditions(names: Sequence[str]) -> list[Condition]:
@@ -100,73 +132,132 @@ def _conditions(names: Sequence[str]) -> list[Condition]:
 
 
 def _not_unique(subjects: Sequence[Subject]) -> str | None:
-    for subject in subjects:
-        reason = subject.unique
-        if reason is not None:
-            return reason
-    return None
+    return next((reason for reason in (subject.unique for subject in subjects) if reason is not None), None)
 
 
-def _why_not(history: HistoryFile, condition: Condition, odd: str | None, asked: bool) -> str | None:
-    if condition not in ORDERED and odd is not None:
+def _why_not(
+    history: HistoryFile, model: Model, condition: Condition, odd: str | None, asked: bool, loss_ps: int | None
+) -> str | None:
+    if condition in UNIQUE and odd is not None:
         return f"needs registers with unique values: {odd}"
+    if condition is Condition.EXACTLY_ONCE and model.name not in SHOWS:
+        return f"needs a model that shows it: {', '.join(sorted(SHOWS))}"
+    if condition is Condition.BOUNDED_LOSS and loss_ps is None:
+        return "needs a time: --loss, as in --loss 1s"
     if asked or condition not in CRASH_CONDITIONS:
         return None
-    if condition is Condition.STRICT:
+    if condition in (Condition.PERSISTENT, Condition.STRICT):
         return None if any(c.node in ("system", "client") for c in history.crashes) else "no process was killed"
     return None if any(crash.ends_era for crash in history.crashes) else "neither system nor server crashed"
 
 
-def _judge(
-    judges: Mapping[Hashable, Judge], model: Model, subjects: Sequence[Subject], condition: Condition, budget: int
-) -> Judgement:
-    began = time.perf_counter()
-    steps, used = 0, []
-    order: dict[Hashable, tuple[int, ...]] = {}
-    undecided: list[str] = []
-    wrong: list[tuple[Subject, Opinion]] = []
-    for subject in subjects:
-        judge = judges[subject.key]
-        opinion = judge.judge(condition, subject.acts, budget=budget)
-        steps += opinion.steps
-        used.append(judge.by)
-        if opinion.verdict is Verdict.UNDECIDED:
-            name = "" if subject.key is None else f"{key_text(subject.key)}: "
-            undecided.append(f"{name}{opinion.explanation}")
-        elif opinion.verdict is Verdict.VIOLATED:
-            wrong.append((subject, opinion))
-        elif opinion.order is not None:
-            order[subject.key] = opinion.order
-    seconds = time.perf_counter() - began
-    by = tuple(dict.fromkeys(used))
-    if wrong:
-        bad = []
+class _Bench:
+    """The judges of a history, and how each condition is put to them."""
+
+    def __init__(self, history: HistoryFile, model: Model, subjects: Sequence[Subject], terms: Terms) -> None:
+        self._history, self._model, self._subjects, self._terms = history, model, subjects, terms
+        self._judges = {subject.key: judge_for(history, subject, model, terms) for subject in subjects}
+        self._together: WholeJudge | None = None
+
+    @property
+    def _whole(self) -> WholeJudge:
+        if self._together is None:
+            args = (self._history, self._subjects, self._model, syncs(self._history), self._terms)
+            self._together = WholeJudge(*args)
+        return self._together
+
+    def judge(self, condition: Condition) -> Judgement:
+        began = time.perf_counter()
+        if condition in WHOLE:
+            rows = [(None, self._whole.judge(condition, self._whole.acts))]
+        elif condition is Condition.EXACTLY_ONCE:
+            rows = [(subject, self._twice(subject)) for subject in self._subjects]
+        else:
+            rows = self._one_by_one(condition)
+        seconds = time.perf_counter() - began
+        by = tuple(dict.fromkeys(opinion.by for _, opinion in rows)) or ("zones",)
+        steps = sum(opinion.steps for _, opinion in rows)
+        wrong = [(subject, opinion) for subject, opinion in rows if opinion.verdict is Verdict.VIOLATED]
+        if wrong:
+            return Judgement(Verdict.VIOLATED, by, steps, seconds, self._witness(condition, wrong))
+        open_ones = [(subject, opinion) for subject, opinion in rows if opinion.verdict is Verdict.UNDECIDED]
+        if open_ones:
+            subject, opinion = open_ones[0]
+            name = "" if subject is None or subject.key is None else f"{key_text(subject.key)}: "
+            more = f" (and {len(open_ones) - 1} more)" if len(open_ones) > 1 else ""
+            return Judgement(Verdict.UNDECIDED, by, steps, seconds, undecided=f"{name}{opinion.explanation}{more}")
+        order = {s.key: opinion.order for s, opinion in rows if s is not None and opinion.order is not None}
+        return Judgement(Verdict.HOLDS, by, steps, seconds, order=order)
+
+    def _one_by_one(self, condition: Condition) -> list[tuple[Subject | None, Opinion]]:
+        """Each object by its judge: zones at once, searches in turns until one of them says no."""
+        rows: list[tuple[Subject | None, Opinion]] = []
+        searches: list[tuple[Subject, SearchJudge]] = []
+        for subject in self._subjects:
+            judge = self._judges[subject.key]
+            if isinstance(judge, SearchJudge):
+                searches.append((subject, judge))
+            else:
+                rows.append((subject, _by(judge.judge(condition, subject.acts), judge.by)))
+        refuted = any(opinion.verdict is Verdict.VIOLATED for _, opinion in rows)
+        if not refuted:
+            rows += [(s, _by(opinion, "search")) for s, opinion in take_turns(searches, condition, self._terms)]
+        return rows
+
+    def _twice(self, subject: Subject) -> Opinion:
+        eras_ps = self._history.eras_ps()
+        acts = sorted([*subject.acts], key=lambda act: (act.entry.return_ps or act.entry.invoke_ps, act.entry.line))
+        rows = [(a.entry.line, sum(c < (a.entry.return_ps or 0) for c in eras_ps), a.call) for a in acts]
+        twice = find_twice(rows)
+        if twice is None:
+            return Opinion(Verdict.HOLDS, len(rows), by="count")
+        text = next(act.text for act in acts if act.entry.line == twice.number)
+        times = "once" if twice.put == 1 else f"{twice.put} times"
+        why = f"{text} (line {twice.number}): {show(twice.item)} is there {twice.found} times, and was put there {times}"
+        return Opinion(Verdict.VIOLATED, len(rows), (twice.number,), why, by="count")
+
+    def _witness(self, condition: Condition, wrong: Sequence[tuple[Subject | None, Opinion]]) -> Witness:
+        """Of the objects at fault, the one that was first."""
+        bad: list[tuple[int, Subject, Judge | WholeJudge, Opinion]] = []
         for subject, opinion in wrong:
+            judge: Judge | WholeJudge = self._whole if subject is None else self._judges[subject.key]
+            one = Subject(None, self._whole.acts, [], False) if subject is None else subject
             at_ps, first = 0, opinion
             if condition in ORDERED:
-                at_ps, first = first_failure(judges[subject.key], condition, subject.acts, opinion)
-            bad.append((at_ps, subject, first))
-        at_ps, subject, first = min(bad, key=lambda row: row[0])
-        witness = _witness(model, condition, subject, judges[subject.key], first, at_ps)
-        return Judgement(Verdict.VIOLATED, by, steps, seconds, witness)
-    if undecided:
-        return Judgement(Verdict.UNDECIDED, by, steps, seconds, undecided=undecided[0])
-    return Judgement(Verdict.HOLDS, by, steps, seconds, order=order)
+                at_ps, first = first_failure(judge, condition, one.acts, opinion)
+            bad.append((at_ps, one, judge, first))
+        at_ps, one, judge, first = min(bad, key=lambda row: row[0])
+        if condition in ORDERED:
+            return self._piece(condition, one, judge, first, at_ps)
+        everything = sorted([*one.acts, *one.failed], key=lambda act: (act.entry.invoke_ps, act.entry.line))
+        by_line = {act.entry.line: act for act in everything}
+        if condition is Condition.EXACTLY_ONCE:
+            piece = [act for act in everything if act.entry.line == first.lines[0] or not self._model.inert(act.call)]
+        else:
+            piece = named_and_written(everything, first.lines)
+        at_ps = max(by_line[line].entry.return_ps or 0 for line in first.lines)
+        return Witness(one.key, by_line[first.lines[0]], first.explanation, tuple(piece), at_ps)
+
+    def _piece(
+        self, condition: Condition, one: Subject, judge: Judge | WholeJudge, first: Opinion, at_ps: int
+    ) -> Witness:
+        by_line = {act.entry.line: act for act in [*one.acts, *one.failed]}
+        piece = shrink(judge, condition, self._model, one.acts, at_ps, first)
+        opinion = judge.judge(condition, piece, at_ps)
+        if opinion.verdict is not Verdict.VIOLATED:
+            opinion = first
+        named = named_and_written(one.failed, opinion.lines)
+        returned = [act for act in one.acts if act.entry.return_ps == at_ps and act.entry.outcome == "ok"]
+        named_stuck = by_line[opinion.lines[0]] if opinion.lines else piece[-1]
+        stuck = next((act for act in piece if act in returned), named_stuck)
+        rows = sorted([*piece, *named], key=lambda act: (act.entry.invoke_ps, act.entry.line))
+        prefix, prefix_ps = None, None
+        if condition in LOCAL:
+            prefix_ps, prefix = prefix_of(condition, self._model, one, at_ps, self._terms)
+        return Witness(one.key, stuck, opinion.explanation, tuple(rows), at_ps, prefix, prefix_ps)
 
 
-def _witness(
-    model: Model, condition: Condition, subject: Subject, judge: Judge, opinion: Opinion, at_ps: int
-) -> Witness:
-    everything = sorted([*subject.acts, *subject.failed], key=lambda act: (act.entry.invoke_ps, act.entry.line))
-    by_line = {act.entry.line: act for act in everything}
-    if condition not in ORDERED:
-        piece = named_and_written(everything, opinion.lines)
-        at_ps = max(by_line[line].entry.return_ps or 0 for line in opinion.lines)
-        return Witness(subject.key, by_line[opinion.lines[0]], opinion.explanation, tuple(piece), at_ps)
-    piece = shrink(judge, condition, model, subject.acts, at_ps, opinion)
-    opinion = judge.judge(condition, piece, at_ps, SHRINKING_BUDGET)
-    named = named_and_written(subject.failed, opinion.lines)
-    returned = [act for act in subject.acts if act.entry.return_ps == at_ps and act.entry.outcome == "ok"]
-    stuck = next((act for act in piece if act in returned), by_line[opinion.lines[0]])
-    rows = sorted([*piece, *named], key=lambda act: (act.entry.invoke_ps, act.entry.line))
-    return Witness(subject.key, stuck, opinion.explanation, tuple(rows), at_ps)
+def _by(opinion: Opinion, by: str) -> Opinion:
+    return Opinion(
+        opinion.verdict, opinion.steps, opinion.lines, opinion.explanation, opinion.order, opinion.passed, opinion.of, by
+    )

@@ -1,4 +1,4 @@
-"""Exploring a scenario's power failures, from the run to the report: what the command line calls."""
+"""Exploring a scenario's fault, from the run to the report: what the command line calls."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import Any
 from ..protocols.guarantees import Condition
 from ..protocols.scheme import scheme
 from ..scenarios.experiment import run_variant
+from ..scenarios.fields import AGAIN, conditions_after
 from ..scenarios.load import scenario_from_data
 from ..scenarios.results import RunResult
 from ..scenarios.schema import Scenario, Variant
 from ..sim.errors import InputError, Mistake
+from . import fault_cases, faults
 from .explorer import ASKED, Exploration, Explorer, Violation
 from .findings import Counterexample, CrashReport
 from .oracle import CONDITIONS
@@ -27,6 +29,7 @@ EXPLORING = 0.8
 """How much of the progress is exploring; the rest is shrinking: a guess for the bar, nothing else."""
 
 
+_AGAIN = "; then power once more at every instant of the recovery, or not"
 _NO_MORE = " (no more of them once all conditions are violated)"
 
 
@@ -34,6 +37,8 @@ def explore(
     result: RunResult, scenario: Scenario, variant: Variant, *, progress: Callable[[float], None] | None = None
 ) -> CrashReport:
     """Walk all crash states of a run, judge them, and shrink the earliest violation of each condition."""
+    if scenario.crash.fault.executed:
+        return faults.explore(scenario, variant, progress)
     started = time.perf_counter()
     schedules, conditions = scenario.crash.schedules, _asked(scenario, variant)
     found = Exploration()
@@ -56,18 +61,18 @@ def explore(
         counterexamples.append(tell(shrink(scenario, variant, source[condition], found.first[condition])))
         if progress is not None:
             progress(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(found.first))
-    fault = scenario.crash.fault
+    over = found.over + (_AGAIN if scenario.crash.fault.kind == AGAIN else "")
     return CrashReport(
         scheme=variant.scheme,
         platform=variant.label,
-        fault=f"{fault.role}[{fault.index}] {fault.kind}",
+        fault=str(scenario.crash.fault),
         view=scenario.crash.view,
         instants=found.instants,
         states=found.states,
         recoveries_run=found.recoveries_run,
         verdicts_computed=found.verdicts_computed,
         exhaustive=found.exhaustive,
-        over=found.over if schedules == 1 else f"{schedules} schedules{_NO_MORE}; in each, {found.over}",
+        over=over if schedules == 1 else f"{schedules} schedules{_NO_MORE}; in each, {over}",
         verdicts={condition: found.verdict(condition) for condition in found.violating_states},
         violating_states=found.violating_states,
         counterexamples=counterexamples,
@@ -90,8 +95,13 @@ def _walk(
     return explorer.walk(budget=scenario.crash.budget, sample=sample, progress=progress)
 
 
-def slider(report: CrashReport, result: RunResult, scenario: Scenario, variant: Variant) -> dict[str, Any]:
-    """The crash slider's data: the smallest counterexample's run, or a put and a get of a scheme that has none."""
+def slider(report: CrashReport, result: RunResult, scenario: Scenario, variant: Variant) -> dict[str, Any] | None:
+    """The crash slider's data: the smallest counterexample's run, or a put and a get of a scheme that has none.
+
+    It draws power failures; None where the fault leaves memory coherent.
+    """
+    if report.executed:
+        return None
     return slider_data(report, result, scenario, variant)
 
 
@@ -103,15 +113,18 @@ def replay_case(path: Path) -> Counterexample | None:
     case = _read_case(path)
     try:
         condition = Condition(case["condition"])
-        if condition not in CONDITIONS:
-            raise ValueError(f"condition '{condition}': the explorer does not judge it")
         like = Violation(condition, 0, case["object"], Outcome(None, ()), "", bool(case.get("acknowledged")))
         scenario = scenario_from_data(case["scenario"], str(path))
+        if condition not in conditions_after(scenario.crash.fault):
+            raise ValueError(f"condition '{condition}': {scenario.crash.fault} is not judged by it")
     except (KeyError, ValueError, TypeError) as error:
         found = f"a case without a usable {error}"
         raise InputError(Mistake(found, "a case-N.json as rpsim writes it", str(path))) from None
     for variant in scenario.variants():
         if (variant.scheme, variant.label) == (case.get("scheme"), case.get("platform")):
+            if scenario.crash.fault.executed:
+                same = fault_cases.find(scenario, variant, condition, like.object, like.acknowledged, any_will_do=False)
+                return None if same is None else fault_cases.tell(same)
             again = find(scenario, variant, like)
             return None if again is None else tell(fewest_lines(again))
     found = f"'{case.get('scheme')} on {case.get('platform')}'"

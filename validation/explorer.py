@@ -8,18 +8,22 @@ computed again only when the object's history has changed. Equal images share a 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..models.views import Content, Cut, LineKey
 from ..protocols.guarantees import Condition, Verdict
+from ..scenarios.fields import AGAIN
 from ..scenarios.history import History, Operation, Value
 from ..scenarios.results import RunResult
+from .again import OutcomesAgain
+from .checksums import Families
 from .oracle import RegisterHistory
 from .outcomes import Contents, Outcome, Outcomes
 from .restart import Restart
+from .whole import WholeTree, is_opaque
 
 ASKED = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
 """The conditions that are explored unless a scenario or a claim asks for more."""
@@ -125,7 +129,10 @@ class _Object:
 
 
 class Explorer:
-    """Explores one run; ``only`` limits it to some objects, ``conditions`` to what is asked for."""
+    """Explores one run; ``only`` limits it to some objects, ``conditions`` to what is asked for.
+
+    ``whole`` has recovery run as one opaque whole, as it is for schemes that recover in their own way.
+    """
 
     def __init__(
         self,
@@ -134,21 +141,39 @@ class Explorer:
         timed: bool = False,
         conditions: Iterable[Condition] = ASKED,
         only: Iterable[Hashable] | None = None,
+        whole: bool = False,
     ) -> None:
         self.result = result
         self.restart = Restart(result)
         self.views = self.restart.views()
         self._timed = timed
         self._conditions = frozenset(conditions)
-        names = result.initial if only is None else only
+        names = list(result.initial if only is None else only)
+        self._whole = self._tree(names) if whole or is_opaque(type(result.scheme)) else None
         self._objects = {name: _Object(name, result.history, self.outcomes(name)) for name in names}
         self._watchers: dict[LineKey, set[Hashable]] = defaultdict(set)
 
-    def outcomes(self, name: Hashable, contents: Contents | None = None) -> Outcomes:
+    def outcomes(self, name: Hashable, contents: Contents | None = None, families: Families | None = None) -> Outcomes:
         """The outcomes of an object in the view that is explored, or where lines hold just these contents."""
-        if contents is None:
-            contents = self._timed_contents if self._timed else self.views.contents
-        return Outcomes(name, self.restart, contents, self.views.pieces.__contains__)
+        if self._whole is not None:
+            return (self._whole if contents is None else self._tree([name], contents, families)).of(name)
+        may_change = self.views.pieces.__contains__
+        contents, families = self._view(contents, families)
+        if self.result.fault.kind == AGAIN:
+            return OutcomesAgain(name, self.restart, self.result, contents, may_change, families)
+        return Outcomes(name, self.restart, contents, may_change, families)
+
+    def _tree(
+        self, names: Sequence[Hashable], contents: Contents | None = None, families: Families | None = None
+    ) -> WholeTree:
+        return WholeTree(names, self.restart, *self._view(contents, families), self.views.pieces.__contains__)
+
+    def _view(self, contents: Contents | None, families: Families | None) -> tuple[Contents, Families]:
+        if contents is not None:
+            return contents, families if families is not None else contents
+        if self._timed:
+            return self._timed_contents, self._timed_contents
+        return self.views.contents, self.views.families
 
     def _timed_contents(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content]:
         yield self.views.timed(key, at_ps)

@@ -77,3 +77,5 @@ class CrashReport:
     violating_states: dict[Condition, int]
     counterexamples: list[Counterexample]
     seconds: float = 0.0
+    executed: bool = False
+    """Whether each state is a run of its own, with survivors: then a timeline goes on after the fault."""

@@ -1,25 +1,29 @@
 """Who judges an object of a history file by a condition: zones where it is a register with unique values, else search.
 
 A judge answers for a set of operations as they were known at an instant, so that prefixes and pieces can be asked about
-too. For the conditions that allow some order (``linearizable``, ``durable``, ``strict``) what is wrong at an instant
-stays wrong: the first response at which it is names the operation that cannot be placed.
+too. For the conditions that allow some order (``linearizable``, ``durable``, ``persistent``, ``strict`` and the buffered
+ones) what is wrong at an instant stays wrong: the first response at which it is names the operation that cannot be
+placed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..protocols.guarantees import Condition, Verdict
 from .fitting import Act, Subject, key_text
 from .histories import HistoryFile, show
 from .oracle import FINDERS, NOT_READ
-from .oracle.known import NEVER_PS, ObjectHistory
-from .oracle.models import UNKNOWN, WRITES, Model
-from .oracle.search import search
+from .oracle.bounded_loss import find as find_unbounded
+from .oracle.known import NEVER_PS, Flaw, ObjectHistory
+from .oracle.models import UNKNOWN, WRITES, Model, State
+from .oracle.search import Answer, Budget, Search
 from .oracle.wording import Moment, Named, Recorded
 
-ORDERED = frozenset({Condition.LINEARIZABLE, Condition.DURABLE, Condition.STRICT})
+LOCAL = frozenset({Condition.LINEARIZABLE, Condition.DURABLE, Condition.PERSISTENT, Condition.STRICT})
+"""The conditions that ask for an order of each object."""
+ORDERED = LOCAL | {Condition.BUFFERED, Condition.BUFFERED_CUT}
 """The conditions that ask for an order."""
 
 
@@ -27,8 +31,8 @@ ORDERED = frozenset({Condition.LINEARIZABLE, Condition.DURABLE, Condition.STRICT
 class Opinion:
     """What a judge says. ``lines`` are the operations that ``explanation`` names, the offending one first.
 
-    ``order`` is a legal order, by lines, where one was looked for and found. ``passed`` of ``of`` responses were looked
-    at when an undecided search gave up.
+    ``order`` is a legal order, by lines, where one was looked for and found; of what has none, the longest that was
+    known before the end. ``passed`` of ``of`` responses were looked at when an undecided search gave up.
     """
 
     verdict: Verdict
@@ -38,14 +42,29 @@ class Opinion:
     order: tuple[int, ...] | None = None
     passed: int = 0
     of: int = 0
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is asked for beside the condition: a budget for searches, and how much may be lost (``bounded_loss``)."""
+
+    budget: Budget = field(default_factory=Budget)
+    loss_ps: int | None = None
+
+    def fresh(self, steps: int | None = None) -> Budget:
+        """A budget of which nothing is spent."""
+        return Budget(self.budget.steps if steps is None else steps, self.budget.bytes)
 
 
 class ZoneJudge:
     """Registers with unique values: n log n. A step is an operation looked at."""
 
     by = "zones"
+    sure = True
+    """Whether all operations that an opinion needs are among the lines it names."""
 
-    def __init__(self, history: HistoryFile, subject: Subject) -> None:
+    def __init__(self, history: HistoryFile, subject: Subject, loss_ps: int | None = None) -> None:
         everything = [*subject.acts, *subject.failed]
         values = dict.fromkeys(a.call.argument if a.call.f in WRITES else a.call.result for a in everything)
         self._stamps = {
@@ -53,7 +72,8 @@ class ZoneJudge:
         }
         self._name = None if subject.key is None else key_text(subject.key)
         self._zero_ns = history.time_zero_ns
-        self._crashes_ps = [crash.at_ps for crash in history.crashes if crash.ends_era]
+        self._crashes_ps = history.eras_ps()
+        self._loss_ps = loss_ps
         self._operations = {act.entry.line: self._operation(act) for act in everything}
         live = {a.call.argument for a in subject.acts if a.call.f in WRITES}
         self._failed = [a for a in subject.failed if a.call.f in WRITES and a.call.argument not in live]
@@ -63,11 +83,17 @@ class ZoneJudge:
     def judge(self, condition: Condition, acts: Sequence[Act], until_ps: int = NEVER_PS, budget: int = 0) -> Opinion:
         """What is wrong with ``acts`` at ``until_ps``; the budget plays no part."""
         whole = acts is self._acts and until_ps == NEVER_PS
-        flaw = FINDERS[condition](self._whole if whole else self._known(acts, until_ps), NOT_READ)
+        known = self._whole if whole else self._known(acts, until_ps)
+        flaw = self._find(condition, known)
         if flaw is None:
             return Opinion(Verdict.HOLDS, len(acts))
         lines = tuple(operation.number for operation in flaw.operations)
         return Opinion(Verdict.VIOLATED, len(acts), lines, flaw.explanation)
+
+    def _find(self, condition: Condition, known: ObjectHistory) -> Flaw | None:
+        if condition is Condition.BOUNDED_LOSS:
+            return find_unbounded(known, self._loss_ps or 0)
+        return FINDERS[condition](known, NOT_READ)
 
     def _known(self, acts: Sequence[Act], until_ps: int) -> ObjectHistory:
         known = ObjectHistory(self._name, frozenset(WRITES), loaded=False)
@@ -76,20 +102,22 @@ class ZoneJudge:
             operation = self._operations[act.entry.line]
             known.failed[operation.argument] = operation
         for act in acts:
-            operation = self._operations[act.entry.line]
+            entry, operation = act.entry, self._operations[act.entry.line]
             if operation.invoke_ps > until_ps:
                 continue
-            return_ps = operation.return_ps
-            returned = operation.outcome == "ok" and return_ps is not None and return_ps <= until_ps
-            if operation.f in WRITES:
-                known.writes[operation.argument] = operation
-                killed_ps = act.entry.killed_ps
-                if returned and return_ps is not None:
-                    known.acknowledged_ps[operation.argument] = return_ps
-                elif killed_ps is not None and killed_ps <= until_ps:
-                    known.killed_ps[operation.argument] = self._moment(killed_ps)
-            elif returned:
-                known.reads.append(operation)
+            returned = entry.returned_by(until_ps)
+            if operation.f not in WRITES:
+                if returned:
+                    known.reads.append(operation)
+                continue
+            known.writes[operation.argument] = operation
+            if returned and operation.return_ps is not None:
+                known.acknowledged_ps[operation.argument] = operation.return_ps
+            if entry.promised_ps is not None and entry.promised_ps <= until_ps:
+                known.promised_ps[operation.argument] = self._moment(entry.promised_ps)
+            for at_ps, table in ((entry.killed_ps, known.killed_ps), (entry.reborn_ps, known.reborn_ps)):
+                if not returned and at_ps is not None and at_ps <= until_ps:
+                    table[operation.argument] = self._moment(at_ps)
         return known
 
     def _operation(self, act: Act) -> Recorded:
@@ -111,34 +139,53 @@ class SearchJudge:
     """Any model: the general search. A step is a transition of the model tried."""
 
     by = "search"
+    sure = False
 
-    def __init__(self, subject: Subject, model: Model) -> None:
+    def __init__(self, subject: Subject, model: Model, terms: Terms | None = None) -> None:
         self._subject = subject
         self._model = model
+        self._terms = terms or Terms()
 
-    def judge(self, condition: Condition, acts: Sequence[Act], until_ps: int = NEVER_PS, budget: int = 0) -> Opinion:
+    def start(self, condition: Condition, acts: Sequence[Act], until_ps: int, budget: int | None) -> Search:
+        """The search for an order of ``acts`` at ``until_ps``, not begun."""
+        spans = [act.span(until_ps, condition) for act in acts if act.entry.invoke_ps <= until_ps]
+        return Search(self._model, spans, self._terms.fresh(budget))
+
+    def judge(
+        self, condition: Condition, acts: Sequence[Act], until_ps: int = NEVER_PS, budget: int | None = None
+    ) -> Opinion:
         """Whether ``acts`` have an order at ``until_ps``; undecided after ``budget`` steps."""
-        strict = condition is Condition.STRICT
-        spans = [act.span(until_ps, strict) for act in acts if act.entry.invoke_ps <= until_ps]
-        answer = search(self._model, spans, budget)
-        if answer.verdict is Verdict.HOLDS:
-            return Opinion(Verdict.HOLDS, answer.steps, order=answer.order)
-        assert answer.stuck is not None
-        stuck = next(act for act in acts if act.entry.line == answer.stuck)
-        where = f"{stuck.text} (line {stuck.entry.line})"
-        if answer.verdict is Verdict.UNDECIDED:
-            why = f"given up at {where} after {answer.steps} steps, past {answer.returns} of {answer.of} responses"
-            return Opinion(answer.verdict, answer.steps, (answer.stuck,), why, None, answer.returns, answer.of)
-        states = [show(state) for state in answer.states]
-        some = " or ".join(states) if len(states) <= 4 else f"{', '.join(states[:4])} or {len(states) - 4} others"
+        return self.opinion(self.start(condition, acts, until_ps, budget).run(), acts)
+
+    def opinion(self, answer: Answer, acts: Sequence[Act]) -> Opinion:
+        """What the search found, in words."""
         name = "the object" if self._subject.key is None else key_text(self._subject.key)
-        why = f"{where} fits no order of the operations around it: until it returned, {name} can only have held {some}"
-        return Opinion(answer.verdict, answer.steps, (answer.stuck,), why)
+        return told(answer, acts, name, answer.states)
+
+
+def told(answer: Answer, acts: Sequence[Act], name: str, states: Sequence[State]) -> Opinion:
+    """A search's answer in words; ``states`` is what ``name`` can have held before what cannot be placed."""
+    if answer.verdict is Verdict.HOLDS:
+        return Opinion(Verdict.HOLDS, answer.steps, order=answer.order)
+    stuck = next((act for act in acts if act.entry.line == answer.stuck), acts[-1])
+    where = f"{stuck.text} (line {stuck.entry.line})"
+    line = stuck.entry.line
+    if answer.verdict is Verdict.UNDECIDED:
+        spent = "for want of memory " if answer.lacking == "memory" else ""
+        why = f"given up {spent}at {where} after {answer.steps} steps, past {answer.returns} of {answer.of} responses"
+        return Opinion(answer.verdict, answer.steps, (line,), why, answer.order, answer.returns, answer.of)
+    shown = [show(state) for state in states]
+    some = " or ".join(shown) if len(shown) <= 4 else f"{', '.join(shown[:4])} or {len(shown) - 4} others"
+    why = f"{where} fits no order of the operations around it: until it returned, {name} can only have held {some}"
+    return Opinion(answer.verdict, answer.steps, (line,), why, answer.order)
 
 
 Judge = ZoneJudge | SearchJudge
 
 
-def judge_for(history: HistoryFile, subject: Subject, model: Model) -> Judge:
+def judge_for(history: HistoryFile, subject: Subject, model: Model, terms: Terms | None = None) -> Judge:
     """Who judges ``subject``; a search answers for the conditions that ask for an order alone."""
-    return ZoneJudge(history, subject) if subject.unique is None else SearchJudge(subject, model)
+    terms = terms or Terms()
+    if subject.unique is None:
+        return ZoneJudge(history, subject, terms.loss_ps)
+    return SearchJudge(subject, model, terms)

@@ -3,27 +3,44 @@
 Running recovery and the read asks for lines one after the other; which line comes next depends only on what the lines
 before held. So the runs form a tree: a node is a line, a branch what it held, a leaf the value that was read. The tree
 lasts for the whole exploration; only what no crash state had shown before is run.
+
+Where code compares a range with a checksum, a node is the comparison and its branches are what it may find: every image
+that matches, and "no match" once, since code that finds no match does not look at the bytes. If it does look after all,
+the comparison is given up and the range's lines are nodes like any other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Protocol
 
 from ..models.views import Content, Cut, LineKey
 from ..scenarios.history import Value
-from .restart import Restart
+from .checksums import Check, Families, Guarded
+from .restart import Decide, Source
 
 Contents = Callable[[LineKey, int, Cut], Iterator[Content]]
 """All that a line may hold at an instant under a cut: one of the views."""
 
 
+class Reader(Protocol):
+    """Runs recovery and the read: :class:`.restart.Restart`, or what stands for it."""
+
+    def initial(self, key: LineKey) -> bytes:
+        """What a line held at time zero."""
+
+    def read(self, object: Hashable, source: Source, *, decide: Decide | None = None) -> Any:
+        """What is read of ``object`` where lines are as ``source`` says."""
+
+
 @dataclass(slots=True)
 class _Node:
-    line: LineKey | None = None
-    """The line that is looked at next; None at a leaf."""
-    value: Value = None
-    children: dict[bytes, _Node] = field(default_factory=dict)
+    line: LineKey | Check | None = None
+    """The line or the comparison that comes next; None at a leaf."""
+    value: Any = None
+    children: dict[Hashable, _Node] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,46 +49,119 @@ class Outcome:
 
     value: Value
     image: tuple[tuple[LineKey, Content], ...]
+    matched: tuple[Guarded, ...] = ()
+    """The checksums that were compared on the way and matched."""
+
+
+@dataclass
+class _Way:
+    """What the lines and comparisons held on the way to a node."""
+
+    image: list[tuple[LineKey, Content]]
+    verdicts: dict[Guarded, bool]
+    cut: Cut
+
+    def further(self, key: LineKey, content: Content) -> _Way:
+        return _Way([*self.image, (key, content)], self.verdicts, content.cut)
+
+    def compared(self, check: Check, contents: tuple[Content, ...], matches: bool, cut: Cut) -> _Way:
+        image = [*self.image, *zip(check.keys, contents, strict=True)]
+        return _Way(image, self.verdicts | {check.guarded: matches}, cut)
+
+
+class _LookedAt(Exception):
+    """The bytes of a range matter although its checksum did not match."""
+
+    def __init__(self, guarded: Guarded) -> None:
+        super().__init__(guarded)
+        self.guarded = guarded
 
 
 class Outcomes:
-    """The outcomes of one object; ``looked_at`` collects the lines that they depend on."""
+    """The outcomes of one object; ``looked_at`` collects the lines that they depend on.
 
-    def __init__(self, object: Hashable, restart: Restart, contents: Contents, may_change: Callable[[LineKey], bool]):
+    ``families`` is the same view as ``contents`` with torn pieces not written out.
+    """
+
+    def __init__(
+        self,
+        object: Hashable,
+        restart: Reader,
+        contents: Contents,
+        may_change: Callable[[LineKey], bool],
+        families: Families | None = None,
+    ):
         self.object = object
         self.looked_at: set[LineKey] = set()
         self._restart = restart
         self._contents = contents
+        self._families: Families = families if families is not None else contents
         self._may_change = may_change
         self._root: _Node | None = None
+        self._plain: set[Guarded] = set()
+        """Ranges of which the bytes matter."""
 
     def at(self, at_ps: int) -> Iterator[Outcome]:
-        """Every outcome of a power failure at ``at_ps``, image by image; lines that no write touched are left out."""
-        if self._root is None:
-            self._root = _Node()
-            self._run(self._root, (), at_ps)
-        yield from self._walk(self._root, (), {}, at_ps)
+        """Every outcome of a power failure at ``at_ps``, image by image; lines that no write touched are left out.
 
-    def _walk(self, node: _Node, image: tuple[tuple[LineKey, Content], ...], cut: Cut, at_ps: int) -> Iterator[Outcome]:
-        if node.line is None:
-            yield Outcome(node.value, image)
+        Once it turns out that a comparison's bytes matter, outcomes that were met before may come again.
+        """
+        while True:
+            try:
+                if self._root is None:
+                    self._root = _Node()
+                    self._run(self._root, _Way([], {}, {}), at_ps)
+                yield from self._walk(self._root, _Way([], {}, {}), at_ps)
+            except _LookedAt as found:
+                self._plain.add(found.guarded)
+                self._root = None
+                continue
             return
-        for content in self._contents(node.line, at_ps, cut):
-            further = (*image, (node.line, content))
-            child = node.children.get(content.data)
-            if child is None:
-                child = node.children[content.data] = _Node()
-                self._run(child, further, at_ps)
-            yield from self._walk(child, further, content.cut, at_ps)
 
-    def _run(self, node: _Node, image: tuple[tuple[LineKey, Content], ...], at_ps: int) -> None:
-        """Run recovery and the read on ``image``; lines that it does not have hold the first they may."""
-        known = {key: content.data for key, content in image}
-        cut = image[-1][1].cut if image else {}
-        met: list[tuple[LineKey, bytes]] = []
+    def _walk(self, node: _Node, way: _Way, at_ps: int) -> Iterator[Outcome]:
+        way = _Way(list(way.image), way.verdicts, way.cut)
+        while node.line is not None:
+            if isinstance(node.line, Check):
+                check = node.line
+                for found in check.images(self._families, at_ps, way.cut):
+                    name = (found.matches, *(content.data for content in found.contents if found.matches))
+                    further = way.compared(check, found.contents, found.matches, found.cut)
+                    yield from self._walk(self._child(node, name, further, at_ps), further, at_ps)
+                return
+            contents = self._contents(node.line, at_ps, way.cut)
+            content = next(contents)
+            other = next(contents, None)
+            if other is not None:
+                for each in chain((content, other), contents):
+                    further = way.further(node.line, each)
+                    yield from self._walk(self._child(node, each.data, further, at_ps), further, at_ps)
+                return
+            way.image.append((node.line, content))
+            way.cut = content.cut
+            node = self._child(node, content.data, way, at_ps)
+        yield Outcome(node.value, tuple(way.image), tuple(each for each, matches in way.verdicts.items() if matches))
+
+    def _child(self, node: _Node, name: Hashable, way: _Way, at_ps: int) -> _Node:
+        child = node.children.get(name)
+        if child is None:
+            child = _Node()
+            self._run(child, way, at_ps)
+            node.children[name] = child
+        return child
+
+    def _run(self, node: _Node, way: _Way, at_ps: int) -> None:
+        """Run recovery and the read on an image; lines that it does not have hold the first they may."""
+        known = {key: content.data for key, content in way.image}
+        cut, verdicts = way.cut, dict(way.verdicts)
+        unread = {key: guarded for guarded, matches in verdicts.items() if not matches for key in guarded.line_keys()}
+        met: list[tuple[LineKey | Check, Hashable]] = []
+        touched: set[LineKey] = set()
 
         def source(key: LineKey) -> bytes:
             nonlocal cut
+            if key in unread:
+                raise _LookedAt(unread[key])
+            touched.add(key)
             if not self._may_change(key):
                 return self._restart.initial(key)
             if key not in known:
@@ -82,8 +172,31 @@ class Outcomes:
                 met.append((key, first.data))
             return known[key]
 
-        value = self._restart.read(self.object, source)
-        for key, data in met:
-            node.line = key
-            node.children[data] = node = _Node()
+        def decide(guarded: Guarded) -> bool | None:
+            """Whether a range has its checksum, as long as nobody has loaded or changed any of it."""
+            nonlocal cut
+            lines = guarded.line_keys()
+            if not touched.isdisjoint(lines) or guarded in self._plain:
+                return None
+            if guarded in verdicts:
+                return verdicts[guarded]
+            keys = [key for key in lines if self._may_change(key)]
+            if not keys or any(key in known or key in unread for key in lines):
+                return None
+            self.looked_at.update(keys)
+            check = Check(guarded, keys, self._restart.initial)
+            first = next(check.images(self._families, at_ps, cut))
+            cut = first.cut
+            verdicts[guarded] = first.matches
+            if first.matches:
+                known.update(zip(keys, (content.data for content in first.contents), strict=True))
+            else:
+                unread.update(dict.fromkeys(lines, guarded))
+            met.append((check, (first.matches, *(content.data for content in first.contents if first.matches))))
+            return first.matches
+
+        value = self._restart.read(self.object, source, decide=decide)
+        for line, name in met:
+            node.line = line
+            node.children[name] = node = _Node()
         node.value = value

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Hashable, Sequence
+from typing import Protocol
 
 from ..protocols.guarantees import Condition, Verdict
-from .fitting import Act
-from .judges import Judge, Opinion, ZoneJudge
+from .fitting import Act, Subject
+from .judges import Opinion, SearchJudge, Terms
 from .oracle.known import NEVER_PS
 from .oracle.models import READS, WRITES, Model
 
@@ -21,17 +22,30 @@ SHRINKING_BUDGET = 300_000
 """How many steps shrinking may take, of all trials together; what is left then is shown."""
 
 
-def first_failure(judge: Judge, condition: Condition, acts: Sequence[Act], found: Opinion) -> tuple[int, Opinion]:
+class AnyJudge(Protocol):
+    """Whoever judges operations by a condition, at an instant."""
+
+    @property
+    def sure(self) -> bool:
+        """Whether all operations that an opinion needs are among the lines it names."""
+
+    def judge(self, condition: Condition, acts: Sequence[Act], until_ps: int = ..., budget: int = ...) -> Opinion:
+        """What is wrong with ``acts`` at ``until_ps``."""
+
+
+def first_failure(judge: AnyJudge, condition: Condition, acts: Sequence[Act], found: Opinion) -> tuple[int, Opinion]:
     """The earliest response by which ``acts`` have no order: its instant, and what is wrong then."""
     ends_ps = sorted(
         {act.entry.return_ps for act in acts if act.entry.outcome == "ok" and act.entry.return_ps is not None}
     )
     by_line = {act.entry.line: act.entry for act in acts}
     ends_of_named = [by_line[line].return_ps or NEVER_PS for line in found.lines if line in by_line]
-    if isinstance(judge, ZoneJudge):  # by the last of them all that it names had happened
-        low, high = 0, bisect_left(ends_ps, min(max(ends_of_named), ends_ps[-1]))
-    else:  # not before that one; later, if only the results of others that were under way rule it out
-        low, high = bisect_left(ends_ps, ends_of_named[0]), len(ends_ps) - 1
+    low, high = 0, len(ends_ps) - 1
+    if judge.sure:  # by the last of them all that it names had happened
+        high = bisect_left(ends_ps, min(max(ends_of_named), ends_ps[-1]))
+    elif condition not in (Condition.BUFFERED, Condition.BUFFERED_CUT):
+        # not before that one; later, if only the results of others that were under way rule it out
+        low = bisect_left(ends_ps, ends_of_named[0])
         now = judge.judge(condition, acts, ends_ps[low], SHRINKING_BUDGET)
         if now.verdict is Verdict.VIOLATED:
             return ends_ps[low], now
@@ -45,8 +59,20 @@ def first_failure(judge: Judge, condition: Condition, acts: Sequence[Act], found
     return (ends_ps[low], now) if now.verdict is Verdict.VIOLATED else (ends_ps[-1], found)
 
 
+def prefix_of(
+    condition: Condition, model: Model, subject: Subject, at_ps: int, terms: Terms
+) -> tuple[int | None, tuple[int, ...] | None]:
+    """Until when the longest prefix of ``subject`` goes that has an order, and one of its orders, by lines."""
+    ends_ps = [act.entry.return_ps for act in subject.acts if act.entry.outcome == "ok"]
+    before_ps = max((end for end in ends_ps if end is not None and end < at_ps), default=None)
+    if before_ps is None:
+        return None, ()
+    opinion = SearchJudge(subject, model, terms).judge(condition, subject.acts, before_ps)
+    return before_ps, opinion.order if opinion.verdict is Verdict.HOLDS else None
+
+
 def shrink(
-    judge: Judge, condition: Condition, model: Model, acts: Sequence[Act], at_ps: int, found: Opinion
+    judge: AnyJudge, condition: Condition, model: Model, acts: Sequence[Act], at_ps: int, found: Opinion
 ) -> list[Act]:
     """The least of ``acts`` that still has no order at ``at_ps``, in the order of invocation."""
     piece = [act for act in acts if act.entry.invoke_ps <= at_ps and not (_open(act, at_ps) and model.inert(act.call))]
@@ -55,12 +81,12 @@ def shrink(
     def fails(some: list[Act]) -> bool:
         nonlocal left
         opinion = judge.judge(condition, some, at_ps, max(left, 1))
-        left -= opinion.steps
+        left -= max(opinion.steps, len(some))
         return opinion.verdict is Verdict.VIOLATED
 
     named = _named(piece, found.lines)
-    if isinstance(judge, ZoneJudge) and fails(named):
-        piece = named
+    if judge.sure or len(named) < len(piece):
+        piece = named if named and fails(named) else piece
     groups = _groups(model, piece, at_ps)
     size = max(1, len(groups) // 2)
     while left > 0:
@@ -87,8 +113,12 @@ def named_and_written(acts: Sequence[Act], lines: Sequence[int]) -> list[Act]:
 
 def _named(acts: Sequence[Act], lines: Sequence[int]) -> list[Act]:
     wanted = set(lines)
-    read: set[Hashable] = {a.call.result for a in acts if a.entry.line in wanted and a.call.f in READS}
-    return [a for a in acts if a.entry.line in wanted or (a.call.f in WRITES and a.call.argument in read)]
+    read: set[Hashable] = {(a.entry.key, a.call.result) for a in acts if a.entry.line in wanted and a.call.f in READS}
+    return [
+        a
+        for a in acts
+        if a.entry.line in wanted or (a.call.f in WRITES and (a.entry.key, a.call.argument) in read)
+    ]
 
 
 def _open(act: Act, at_ps: int) -> bool:
@@ -96,14 +126,19 @@ def _open(act: Act, at_ps: int) -> bool:
 
 
 def _groups(model: Model, acts: Sequence[Act], at_ps: int) -> list[list[Act]]:
-    """What can be taken away: related operations together first, then single ones that change nothing."""
+    """What can be taken away: related operations together first, then single ones that change nothing.
+
+    All operations of one key together where there are several keys: what lacks an object had an order without it, too.
+    """
+    keys: dict[Hashable, list[Act]] = {}
     related: dict[Hashable, list[Act]] = {}
     alone = []
     for act in acts:
-        call = act.span(at_ps, strict=False).call
+        call = act.span(at_ps).call
+        keys.setdefault(act.entry.key, []).append(act)
         name = model.related(call)
         if name is not None:
-            related.setdefault(name, []).append(act)
+            related.setdefault((act.entry.key, name), []).append(act)
         if model.inert(call):
             alone.append([act])
-    return [*related.values(), *alone]
+    return [*(keys.values() if len(keys) > 1 else ()), *related.values(), *alone]

@@ -1,33 +1,41 @@
 """What comes back after a power failure: recovery and a fresh client's read, run in the simulator on surviving bytes.
 
 Each restart is a new system of the same machines (one client process suffices) whose persistent memory shows the given
-lines, and a new instance of the scheme: nothing volatile is carried over.
+lines, and a new instance of the scheme: nothing volatile is carried over. Most often it is the one that was built for
+the first restart, taken back to how it was then (``validation.rewind``), which is as good and costs less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ..models.places import Domain
-from ..models.system import NodeSpec, System
+from ..models.system import Node, NodeSpec, System
 from ..models.views import LineKey, Views
 from ..protocols.rpc import VerbsError
-from ..protocols.scheme import OperationFailed
+from ..protocols.scheme import OperationFailed, Scheme
 from ..scenarios.experiment import client_thread
 from ..scenarios.history import Torn, Value
 from ..scenarios.results import RunResult
 from ..scenarios.values import decode_value
-from ..sim.bytespace import LINE_BYTES, PAGE_BYTES
+from ..sim.bytespace import LINE_BYTES, PAGE_BYTES, ByteSpace
+from .checksums import Guarded
+from .rewind import CannotRewind, Rewind
+from .standing import StandingViews
 
 Source = Callable[[LineKey], bytes]
 """What a line of the run's devices holds after the failure."""
+
+Decide = Callable[[Guarded], bool | None]
+"""Whether a range has its checksum; None: the bytes have to say."""
 
 LINES_PER_PAGE = PAGE_BYTES // LINE_BYTES
 
 
 class Restart:
-    """Restarts of one run's system, its machines with persistent memory having lost their power."""
+    """Restarts of one run's system, the machine that the scenario's fault names having lost its power."""
 
     def __init__(self, result: RunResult) -> None:
         self._result = result
@@ -42,7 +50,14 @@ class Restart:
         }
         devices = system.devices()
         self.domains: dict[int, Domain] = {number: devices[number][1].domain for number in self._numbers.values()}
+        failing = f"{result.fault.role}[{result.fault.index}]"
+        self._standing = {number for (name, _), number in self._numbers.items() if name != failing}
+        """The devices of machines that do not lose power."""
         self.runs = 0
+        self._built: tuple[System, Scheme] | None = None
+        self._rewind: Rewind | None = None
+        self._spaces: list[tuple[ByteSpace, int]] = []
+        """The byte spaces of the restarted devices that the failure left something in, by the run's numbers."""
 
     def initial(self, key: LineKey) -> bytes:
         """What a line held at time zero."""
@@ -56,48 +71,98 @@ class Restart:
     def views(self) -> Views:
         """Both views over the run's trace."""
         platform = self._result.system.platform
-        return Views(
+        return StandingViews(
             self._result.system.trace,
             self.domains,
             self.initial,
+            self._standing,
             whole_lines=platform.line_atomicity == "whole",
             iio_wc_survives=platform.iio_wc_survives,
         )
 
-    def read(self, object: Hashable, source: Source, *, whole: bool = False) -> Value:
-        """What a fresh client reads of ``object`` after recovery of the units that it depends on (or of all)."""
+    def read(self, object: Hashable, source: Source, *, whole: bool = False, decide: Decide | None = None) -> Value:
+        """What a fresh client reads of ``object`` after recovery of the units that it depends on (or of all).
+
+        ``decide`` is asked whether a range has a checksum before the range's lines are asked for.
+        """
+        return self._read((object,), source, whole, decide)[0]
+
+    def read_all(self, objects: Sequence[Hashable], source: Source, decide: Decide | None = None) -> tuple[Value, ...]:
+        """What a fresh client reads of each object, one after the other, after recovery as a whole."""
+        found = self._read(objects, source, True, decide)
+        while len(found) < len(objects):  # a read never returned, and what would have come next is not known
+            found += self._read(objects[len(found) :], source, True, decide)
+        return tuple(found)
+
+    def _read(self, objects: Sequence[Hashable], source: Source, whole: bool, decide: Decide | None) -> list[Value]:
         self.runs += 1
-        result = self._result
-        system = System(result.system.platform, self._specs, result.seed)
-        scheme = type(result.scheme)(system, result.scheme.sizes)
-        for node, device in system.devices().values():
-            number = self._numbers.get((node.name, device.name))
-            if number is not None:
-                device.space.restore(lambda line, number=number: source((number, line)))  # type: ignore[misc]
-        answer: list[bytes | None] = []
+        system, scheme = self._fresh()
+        for space, number in self._spaces:
+            space.restore(lambda line, number=number: source((number, line)))  # type: ignore[misc]
+        if decide is not None:
+            self._let_decide(system, decide)
+        answers: list[Value] = []
 
         def code() -> Any:
             thread = system.nodes[scheme.recovery_role][0].thread(0, "recovery")
             if whole:
                 yield from scheme.recover(thread)
             else:
-                for unit in scheme.units_of(object):
+                for unit in scheme.units_of(objects[0]):
                     yield from scheme.recover_unit(thread, unit)
             scheme.start()
-            session = scheme.connect(client_thread(system, 1, 0))
-            answer.append((yield from scheme.perform(session, scheme.probe(object))))
+            for one in objects:
+                session = scheme.connect(client_thread(system, 1, 0))
+                try:
+                    found = yield from scheme.perform(session, scheme.probe(one))
+                except (VerbsError, OperationFailed) as error:
+                    answers.append(Torn(f"the read fails: {error}"))
+                else:
+                    answers.append(None if found is None else decode_value(found, scheme.sizes.value_bytes))
 
         done = system.clock.start(code())
         try:
             system.clock.run_until(done)
         except (VerbsError, OperationFailed) as error:
-            return Torn(f"the read fails: {error}")
+            answers.append(Torn(f"the read fails: {error}"))
         except RuntimeError as error:  # SimPy: nothing is left to happen, and the read has not returned
             if done.triggered:
                 raise
-            return Torn(f"the read never returns: {error}")
-        found = answer[0]
-        return None if found is None else decode_value(found, result.scheme.sizes.value_bytes)
+            answers.append(Torn(f"the read never returns: {error}"))
+        return answers
+
+    def _let_decide(self, system: System, decide: Decide) -> None:
+        for machines in system.nodes.values():
+            for node in machines:
+
+                def deciding(address: int, length: int, expected: int, node: Node = node) -> bool | None:
+                    device, offset = node.memory.locate(address)
+                    number = self._numbers.get((node.name, device.name))
+                    device.space.catch_up(system.clock.now_ps)  # what was stored by now touches its lines
+                    return None if number is None else decide(Guarded(number, offset, length, expected))
+
+                for core in node.cores:
+                    core.deciding = deciding
+
+    def _fresh(self) -> tuple[System, Scheme]:
+        """Machines that have just been switched on, and an instance of the scheme that has done nothing yet."""
+        if self._rewind is not None:
+            assert self._built is not None
+            self._rewind()
+            return self._built
+        system = System(self._result.system.platform, self._specs, self._result.seed)
+        self._spaces.clear()
+        for node, device in system.devices().values():
+            device.domain = Domain.NONE  # nobody crashes this one again: what it writes need not be traced
+            number = self._numbers.get((node.name, device.name))
+            if number is not None:
+                self._spaces.append((device.space, number))
+        scheme = type(self._result.scheme)(system, self._result.scheme.sizes)
+        if self._built is None:
+            with suppress(CannotRewind):  # then a new one is built each time
+                self._rewind = Rewind(system, scheme)
+        self._built = system, scheme
+        return self._built
 
 
 def lines_of(image: Iterable[tuple[LineKey, bytes]], otherwise: Source) -> Source:

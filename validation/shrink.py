@@ -8,12 +8,13 @@ something, and reads to where the pause begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, islice
+from typing import TypeVar
 
-from ..models.views import Content, Cut, LineKey, Views
+from ..models.views import Content, Cut, LineKey, Torn
 from ..scenarios.experiment import PAUSE_LONGEST_PS, run_variant
 from ..scenarios.fields import exact_duration
 from ..scenarios.history import Operation
@@ -27,6 +28,8 @@ from .outcomes import Outcome
 
 MOVED_AT_MOST = 4
 """Up to how many operations pauses and reads are moved about: the search tries every place."""
+
+_Item = TypeVar("_Item", Content, Content | Torn)
 
 _Outage = tuple[str, int, int]
 """(core, from, for how long)"""
@@ -185,7 +188,9 @@ def fewest_lines(case: Case) -> Case:
     looked_at = [key for key, _ in violation.outcome.image]
     for size in range(min(LOST_AT_MOST, _lost(violation.outcome) - 1) + 1):
         for chosen in combinations(looked_at, size):
-            outcomes = explorer.outcomes(violation.object, partial(_whole_but, views, frozenset(chosen)))
+            contents = partial(_whole_but, views.contents, frozenset(chosen))
+            families = partial(_whole_but, views.families, frozenset(chosen))
+            outcomes = explorer.outcomes(violation.object, contents, families)
             for outcome in islice(outcomes.at(violation.instant_ps), IMAGES_PER_STATE):
                 if _lost(outcome) <= size and violation.condition in register.judge(outcome.value):
                     why = register.explain(outcome.value, violation.condition)
@@ -193,15 +198,17 @@ def fewest_lines(case: Case) -> Case:
     return case
 
 
-def _whole_but(views: Views, chosen: frozenset[LineKey], key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content]:
+def _whole_but(
+    view: Callable[[LineKey, int, Cut], Iterator[_Item]], chosen: frozenset[LineKey], key: LineKey, at_ps: int, cut: Cut
+) -> Iterator[_Item]:
     """What a line may hold, with nothing missing unless it is ``chosen`` or the cut leaves no choice."""
     whole = False
-    for content in views.contents(key, at_ps, cut):
-        if key in chosen or not (content.absent or content.torn):
+    for item in view(key, at_ps, cut):
+        if key in chosen or (isinstance(item, Content) and not (item.absent or item.torn)):
             whole = True
-            yield content
+            yield item
     if not whole:
-        yield from views.contents(key, at_ps, cut)
+        yield from view(key, at_ps, cut)
 
 
 def _lost(outcome: Outcome) -> int:

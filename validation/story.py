@@ -9,6 +9,7 @@ from ..scenarios.history import Operation, Torn, Value
 from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.trace import NEVER, Chunk, Stage
 from ..sim.units import format_us
+from .again import OutcomeAgain
 from .findings import Counterexample, LineFate, TimelineRow
 from .shrink import Case
 
@@ -100,10 +101,29 @@ def _timeline(case: Case, lost: tuple[LineFate, ...]) -> list[TimelineRow]:
     for fate in lost:
         text = f"{fate.label} may still be in {IN_WORDS[Place(fate.place)]}: {fate.reason}"
         rows.append(TimelineRow(at_ps, fate.node, text, "LOST"))
+    rows += _again(case)
+    rows += _unnoticed(case)
     rows.append(
         TimelineRow(at_ps, "recovery", f"recovery: {case.violation.object} -> {show(case.violation.outcome.value)}")
     )
     return rows
+
+
+def _again(case: Case) -> list[TimelineRow]:
+    """Where power failed again while recovery ran: what was lost of what it had written."""
+    at_ps, outcome = case.violation.instant_ps, case.violation.outcome
+    if not isinstance(outcome, OutcomeAgain):
+        return []
+    texts = [f"recovery runs, and power fails again {format_us(outcome.again_ps)} us into it"]
+    devices = case.result.system.devices()
+    for key, content in outcome.then:
+        for piece in (*content.absent, *((content.torn,) if content.torn else ())):
+            name = devices[key[0]][1].name_of(piece.chunk.address)
+            where = IN_WORDS[_place(piece, outcome.again_ps)]
+            what = "torn" if piece is content.torn else "lost"
+            reason = why_not_forced(piece, outcome.again_ps)
+            texts.append(f"{piece.chunk.writer} to {name}: {what}, it may still be in {where} ({reason})")
+    return [TimelineRow(at_ps, "recovery", text) for text in texts]
 
 
 def _unwritten(case: Case) -> list[TimelineRow]:
@@ -117,6 +137,20 @@ def _unwritten(case: Case) -> list[TimelineRow]:
     more = f" and {len(fresh) - 1} more lines" if len(fresh) > 1 else ""
     text = f"{device.name_of(fresh[0][1] * LINE_BYTES)}{more}: nothing written yet"
     return [TimelineRow(at_ps, node.name, text)]
+
+
+def _unnoticed(case: Case) -> list[TimelineRow]:
+    """Checksums that matched although some of what they guard was torn."""
+    outcome, devices = case.violation.outcome, case.result.system.devices()
+    torn = {key for key, content in outcome.image if content.torn}
+    rows = []
+    for guarded in outcome.matched:
+        if not torn.isdisjoint(guarded.line_keys()):
+            node, device = devices[guarded.device]
+            name = device.name_of(guarded.offset)
+            text = f"the CRC32 of the {guarded.length} bytes at {name} matches, torn as they are: CRC32 is linear"
+            rows.append(TimelineRow(case.violation.instant_ps, node.name, text))
+    return rows
 
 
 def _operation_rows(operation: Operation, at_ps: int) -> list[TimelineRow]:

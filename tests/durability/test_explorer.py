@@ -147,3 +147,33 @@ def test_equal_images_share_a_recovery_and_never_a_verdict():
     (operation,) = result.history.operations
     assert found.first[LOST].instant_ps == operation.return_ps
     assert found.recoveries_run <= 3 < found.states  # old entry; new entry with the object or without it
+
+
+@everywhere
+@pytest.mark.parametrize("scheme", ["client-active", "saw"])
+def test_recovery_as_one_opaque_whole_finds_the_same(scheme, platform, ddio):
+    """Every image of all that whole recovery looks at, for all objects at once: same verdicts, same first instants."""
+    result = run(scheme, ycsb(6), platform, ddio, processes=2, keys=2)
+    units, whole = Explorer(result).walk(), Explorer(result, whole=True).walk()
+    assert whole.exhaustive
+    assert {c: (v.instant_ps, v.object) for c, v in whole.first.items()} == {
+        c: (v.instant_ps, v.object) for c, v in units.first.items()
+    }
+    assert whole.states > units.states
+
+
+def test_a_store_that_recovers_in_its_own_way_is_explored_as_a_whole(monkeypatch):
+    """It need not even have units."""
+    result = run("saw", [put(0, "k0"), put(1, "k1")], processes=2, keys=2)
+
+    def own(self, thread):
+        self.recovered = yield from thread.load(self.index.address, self.index.length)
+
+    def none(self, object):
+        raise AssertionError("nobody asks for units")
+
+    expected = Explorer(result).walk().first.keys()
+    kind = type(result.scheme)
+    monkeypatch.setattr(kind, "recover", own)
+    monkeypatch.setattr(kind, "units_of", none)
+    assert Explorer(result).walk().first.keys() == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 
 import pytest
 
@@ -13,6 +14,7 @@ from rpsim.models.system import NodeSpec, System
 from rpsim.protocols.efactory import HEADER_BYTES, EFactory, Put, Version
 from rpsim.protocols.rpc import Connection
 from rpsim.protocols.scheme import Request, Sizes
+from rpsim.scenarios.history import Torn
 from rpsim.scenarios.values import decode_value, encode_value
 from rpsim.sim.trace import Stage
 from rpsim.validation.restart import Restart, lines_of
@@ -169,6 +171,43 @@ def test_who_meets_an_unverified_object_asks_the_server_and_never_gets_anything_
     reads = [operation for operation in history.operations if operation.f == "get"]
     assert all(read.result in known[read.object] for read in reads)
     assert 0 < len(fallbacks) < len(reads)  # both ways are taken
+
+
+def meeting(platform="optane-adr", ddio="on"):
+    """A put of a value of several packets, and gets from another machine that come while it arrives."""
+    gets = [get(8 + n, "k0", at_ns=4500 + 150 * n) for n in range(8)]
+    roles = {"client": {"machines": 2, "processes": 8}}
+    return run("efactory", [put(0, "k0"), *gets], platform, ddio, value="16 KiB", roles=roles).history
+
+
+@everywhere
+def test_a_read_that_meets_a_write_is_torn_and_what_is_torn_is_thrown_away(fallbacks, monkeypatch, platform, ddio):
+    """One READ returns lines from before and after a packet of a WRITE; its flag is clear, and the server is asked."""
+    seen = []
+    read_object = EFactory.read_object
+
+    def noted(self, session, location):
+        data = yield from read_object(self, session, location)
+        seen.append(Version.unpack(data))
+        return data
+
+    monkeypatch.setattr(EFactory, "read_object", noted)
+    history = meeting(platform, ddio)
+    torn = [version for version in seen if isinstance(decode_value(version.value), Torn)]
+    mixed = [version for version in torn if any(version.value)]
+    assert mixed, "no READ met the WRITE"
+    assert all(version.durable == 0 and zlib.crc32(version.value) != version.crc for version in torn)
+    assert len(fallbacks) >= len(torn)
+    assert {operation.result for operation in history.operations if operation.f == "get"} <= {0, 1}
+
+
+def test_a_store_that_believes_whatever_it_reads_returns_such_a_value(monkeypatch):
+    def believing(self, session, key):
+        location = yield from self.read_entry(session, key)
+        return Version.unpack((yield from self.read_object(session, location))).value
+
+    monkeypatch.setattr(EFactory, "get", believing)
+    assert any(isinstance(operation.result, Torn) for operation in meeting().operations)
 
 
 def test_a_reader_of_a_value_that_is_not_there_yet_gets_the_version_before(fallbacks):

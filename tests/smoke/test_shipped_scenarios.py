@@ -23,7 +23,7 @@ from rpsim.validation.crash import explore
 FINGERPRINTS = Path(__file__).parent / "fingerprints.json"
 
 SHORT = {"workload.operations": 160, "workload.warmup": 0, "crash.schedules": 1}
-WHOLE = {"efactory"}
+WHOLE = {"efactory", "client-crash", "server-process", "recovery-crash"}
 """Small enough as they are."""
 
 

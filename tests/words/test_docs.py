@@ -20,6 +20,7 @@ from rpsim.app.list import KINDS
 from rpsim.app.main import COMMANDS, main, parse, parser
 from rpsim.scenarios import experiment, schema
 from rpsim.scenarios.load import load_scenario
+from rpsim.validation.litmus.format import LIBRARY, read_tests
 
 from .pages import EXAMPLES, PAGES, ROOT, blocks, code, commands, prose, rows, section
 
@@ -126,6 +127,8 @@ def check_rpsim(words: list[str], copied: frozenset[str]) -> None:
     if options.command in ("run", "crash"):
         path = ROOT / options.subject
         load_scenario(str(path) if path.suffix else options.subject, options.overrides, options.seed)
+    elif options.command == "litmus":
+        assert read_tests([ROOT / path for path in options.subject] or [LIBRARY]), words
     elif options.command in ("replay", "check"):
         assert (ROOT / options.subject).is_file(), words
     else:

@@ -93,7 +93,7 @@ def test_a_misspelt_key_is_one_mistake_and_not_a_missing_key_as_well():
 
 def test_a_missing_file(tmp_path, monkeypatch):
     assert read(None, tmp_path, monkeypatch) == [
-        "mine.yaml: found no such file, expected the path of a scenario file, or one of efactory, quickstart, update-only, ycsb-b"
+        "mine.yaml: found no such file, expected the path of a scenario file, or one of client-crash, efactory, quickstart, recovery-crash, server-process, update-only, ycsb-b"
     ]
 
 
@@ -106,7 +106,8 @@ def test_a_missing_scenario():
     with pytest.raises(InputError) as caught:
         load_scenario("quickstrat", known=KNOWN)
     assert str(caught.value) == (
-        "quickstrat: found no such scenario, expected the path of a scenario file, or one of efactory, quickstart, update-only, "
+        "quickstrat: found no such scenario, expected the path of a scenario file, or one of client-crash, efactory, "
+        "quickstart, recovery-crash, server-process, update-only, "
         "ycsb-b; did you mean 'quickstart'?"
     )
 
@@ -179,7 +180,7 @@ def test_all_mistakes_of_a_file_are_said_at_once_in_its_order():
         "mine.yaml:7: crash.instants: found 'some', expected all, or how many instants to sample (at least 1)",
         "mine.yaml:7: crash.view: found 'adversary', expected a view: adversarial, timed; did you mean 'adversarial'?",
         "mine.yaml:9: expect.saw.no_lost_acks: found 'no_lost_acks', expected a condition: committed, monotonic, "
-        "no_lost_ack, durable; did you mean 'no_lost_ack'?",
+        "no_lost_ack, linearizable, durable; did you mean 'no_lost_ack'?",
         "mine.yaml:9: expect.saw.no_lost_acks: found 'broken', expected a verdict: holds, violated, undecided",
     ]
 
@@ -199,7 +200,10 @@ def test_all_mistakes_of_a_file_are_said_at_once_in_its_order():
         ("{client:", "{cleint:", "4: roles.cleint: found 'cleint', expected a role of these schemes: server, client; did you mean 'client'?"),
         ("server[0] power", "server[1] power", "7: crash.fault: found 'server[1] power', expected an index below 1: so many server machines there are, counted from 0"),
         ("server[0] power", "client[2] power", "7: crash.fault: found 'client[2] power', expected an index below 2: so many client machines there are, counted from 0"),
-        ("server[0] power", "server[0] pwoer", "7: crash.fault: found 'pwoer', expected something that may fail: power; did you mean 'power'?"),
+        ("server[0] power", "server[0] pwoer", "7: crash.fault: found 'pwoer', expected something of a server that may fail: power, process, power in recovery; did you mean 'power'?"),
+        ("server[0] power", "client power in recovery", "7: crash.fault: found 'power in recovery', expected something of a client that may fail: power, process"),
+        ("server[0] power", "client[16] process", "7: crash.fault: found 'client[16] process', expected an index below 16: so many client processes there are"),
+        ("server[0] power", "server[1] process", "7: crash.fault: found 'server[1] process', expected an index below 1: so many server machines there are, counted from 0"),
         ("active, saw]", "active, client-active]", "5: schemes: found 'client-active' twice, expected each name once"),
         ("active, saw]", "active, treiber]", "6: workload.kind: found 'ycsb' for treiber (operations: push, pop), expected schemes with put and get"),
         ("title: Two stores", "title: Two stores\nddio: on", "4: vary.ddio: found both ddio and vary.ddio, expected one of them"),
@@ -211,6 +215,18 @@ def test_all_mistakes_of_a_file_are_said_at_once_in_its_order():
 )  # fmt: skip
 def test_one_mistake(old, new, expected):
     assert changed((old, new)) == [f"mine.yaml:{expected}"]
+
+
+def test_a_condition_that_does_not_fit_the_fault():
+    """A client's crash ends no era, so that nothing can be durable or not across it."""
+    assert changed(("server[0] power", "client crash"), ("no_lost_ack: holds", "durable: holds")) == [
+        "mine.yaml:9: expect.saw.durable: found 'durable', expected a condition that client[0] process is judged by: "
+        "committed, no_lost_ack, linearizable"
+    ]
+    assert changed(("no_lost_ack: holds", "linearizable: holds")) == [
+        "mine.yaml:9: expect.saw.linearizable: found 'linearizable', expected a condition that server[0] power is judged "
+        "by: committed, monotonic, no_lost_ack, durable"
+    ]
 
 
 def test_an_expectation_by_variant_names_what_varies():

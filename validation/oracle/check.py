@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...protocols.guarantees import EXPLORED, Condition, Verdict
 from ...scenarios.history import History, Operation, Value
-from . import committed, durable, monotonic, no_lost_ack, strict
+from . import committed, durable, monotonic, no_lost_ack, persistent, strict
 from .known import NOT_READ, RECOVERY, Finder, ObjectHistory, cut
 
 FINDERS: Mapping[Condition, Finder] = {
@@ -16,19 +16,26 @@ FINDERS: Mapping[Condition, Finder] = {
     Condition.NO_LOST_ACK: no_lost_ack.find,
     Condition.LINEARIZABLE: durable.find,  # the ids of processes play no part: see durable
     Condition.DURABLE: durable.find,
+    Condition.PERSISTENT: persistent.find,
     Condition.STRICT: strict.find,
 }
-"""How each condition is judged on one object."""
+"""How a condition is judged on one register with unique values, for those that can be."""
 
 CONDITIONS: Mapping[Condition, Finder] = {condition: FINDERS[condition] for condition in EXPLORED}
 """Those that can differ where each object is read once after the crash: there ``strict`` is ``durable`` (what is read
 once may have taken effect before the crash as well as after it), and ``linearizable`` always is."""
 
-_WEAKER = (Condition.COMMITTED, Condition.MONOTONIC, Condition.NO_LOST_ACK)
+_LINEAR = (
+    Condition.LINEARIZABLE, Condition.DURABLE, Condition.COMMITTED, Condition.EXACTLY_ONCE, Condition.SESSION,
+    Condition.MONOTONIC, Condition.BOUNDED_LOSS, Condition.NO_LOST_ACK, Condition.BUFFERED_CUT,
+)  # fmt: skip
 IMPLIES: Mapping[Condition, tuple[Condition, ...]] = {
-    Condition.STRICT: (*_WEAKER, Condition.LINEARIZABLE, Condition.DURABLE),
-    Condition.DURABLE: (*_WEAKER, Condition.LINEARIZABLE),
-    Condition.LINEARIZABLE: (*_WEAKER, Condition.DURABLE),
+    Condition.STRICT: (*_LINEAR, Condition.PERSISTENT, Condition.BUFFERED),
+    Condition.PERSISTENT: _LINEAR,
+    Condition.DURABLE: _LINEAR,
+    Condition.LINEARIZABLE: _LINEAR,
+    Condition.BUFFERED: (Condition.BUFFERED_CUT,),
+    Condition.NO_LOST_ACK: (Condition.BOUNDED_LOSS,),
 }
 """What holds on every history on which the key holds."""
 
@@ -55,7 +62,7 @@ def check(
     history: History,
     crash_ps: int,
     reads_after: Mapping[Hashable, Reads],
-    conditions: Iterable[Condition] = tuple(Condition),
+    conditions: Iterable[Condition] = tuple(FINDERS),
     *,
     loaded: Container[Hashable] | None = None,
     probe: str = "get",

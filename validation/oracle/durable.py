@@ -51,16 +51,17 @@ def find_by(known: ObjectHistory, recovered: Recovered, deadlines_ps: Mapping[Va
     flaw = committed.find(known, recovered)
     if flaw is not None:
         return flaw
-    conflict = _conflict(_zones(known, recovered, deadlines_ps))
+    conflict = conflict(zones_of(known, recovered, deadlines_ps))
     if conflict is None:
         return None
-    earlier = _conflict(_zones(known, NOT_READ, deadlines_ps))
+    earlier = conflict(zones_of(known, NOT_READ, deadlines_ps))
     if earlier is not None:  # it was wrong before the crash: that is what to tell
         return _explain(known, NOT_READ, *earlier)
     return _explain(known, recovered, *conflict)
 
 
-def _zones(known: ObjectHistory, recovered: Recovered, deadlines_ps: Mapping[Value, int]) -> list[Zone]:
+def zones_of(known: ObjectHistory, recovered: Recovered, deadlines_ps: Mapping[Value, int]) -> list[Zone]:
+    """The zones of all values that may be in effect: those that were acknowledged, read, or there from the start."""
     acknowledged_ps = known.acknowledged_ps
     finish_ps: dict[Value, int] = {known.initial: BEFORE_PS}
     start_ps: dict[Value, int] = {known.initial: BEFORE_PS}
@@ -79,7 +80,7 @@ def _zones(known: ObjectHistory, recovered: Recovered, deadlines_ps: Mapping[Val
     return [Zone(end_ps, start_ps[value], value) for value, end_ps in finish_ps.items() if end_ps < NEVER_PS]
 
 
-def _conflict(zones: list[Zone]) -> tuple[Zone, Zone] | None:
+def conflict(zones: list[Zone]) -> tuple[Zone, Zone] | None:
     """Two zones whose clusters must each precede the other, or None."""
     forward = sorted((zone for zone in zones if zone.finish_ps < zone.start_ps), key=lambda zone: zone.finish_ps)
     for left, right in pairwise(forward):
@@ -122,9 +123,11 @@ def _first_return(known: ObjectHistory, zone: Zone, named: list[Operation]) -> s
     else:
         reader = next(readers, None)
         if reader is None:  # no return, but a deadline
-            named.append(known.writes[zone.value])
-            killed = f"the crash at {microseconds(zone.finish_ps)} had killed the process of"
-            return f"{killed} {update_text(known.writes[zone.value])}"
+            update = known.writes[zone.value]
+            named.append(update)
+            if known.killed_ps.get(zone.value) == zone.finish_ps:
+                return f"the crash at {microseconds(zone.finish_ps)} had killed the process of {update_text(update)}"
+            return f"the process of {update_text(update)}, once killed, had gone on at {microseconds(zone.finish_ps)}"
         operation, text = reader, read_text(reader)
     named.append(operation)
     return f"{text} had returned at {microseconds(zone.finish_ps)}"

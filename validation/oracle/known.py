@@ -55,12 +55,16 @@ class ObjectHistory:
     writes: dict[Value, Operation] = field(default_factory=dict)
     """By stamp: every update invoked that did not certainly fail."""
     acknowledged_ps: dict[Value, int] = field(default_factory=dict)
-    """By stamp: when the update returned ``ok``."""
+    """By stamp: when the update returned ``ok``, or was applied where ``ok`` promises what takes effect later."""
+    promised_ps: dict[Value, int] = field(default_factory=dict)
+    """By stamp: when ``ok`` promised an update that takes effect later."""
     failed: dict[Value, Operation] = field(default_factory=dict)
     reads: list[Operation] = field(default_factory=list)
     """Those that returned ``ok``."""
     killed_ps: dict[Value, int] = field(default_factory=dict)
     """By stamp: when a crash killed the process of an update that had not returned."""
+    reborn_ps: dict[Value, int] = field(default_factory=dict)
+    """By stamp: when the process of such an update invoked something again, if it ever did."""
     crashes_ps: list[int] = field(default_factory=list)
     """In order: the crashes that ended an era (of the system or of the server), before which reads count as earlier."""
 

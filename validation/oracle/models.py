@@ -1,74 +1,16 @@
-"""Sequential models: what an object does if its operations come one after the other.
-
-A model is a record of pure functions over immutable states; a model of one's own is another such record. The result of
-an operation whose response nobody saw is UNKNOWN: then the operation may have returned anything. Every model speaks of
-one object; a history's objects are judged one by one (linearizability is local: Herlihy, Wing, TOPLAS 12(3), 1990).
-"""
+"""The sequential models by name: registers, logs, sets, queues and stacks here, the rest in ``structures``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
-from typing import Final
 
-State = Hashable
+from .model import FENCES, ILLEGAL, READS, SYNCS, UNKNOWN, WRITES, Call, Model, State, Takes
+from .structures import STRUCTURES
 
-
-class _Sign(Enum):
-    UNKNOWN = "unknown"
-    ILLEGAL = "illegal"
-
-
-UNKNOWN: Final = _Sign.UNKNOWN
-"""In place of a result: nobody saw the response."""
-ILLEGAL: Final = _Sign.ILLEGAL
-"""In place of a state: from this state the operation could not have returned that."""
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One operation: what was asked for and what came back (or UNKNOWN)."""
-
-    f: str
-    argument: Hashable = None
-    result: Hashable = None
-
-
-class Takes(Enum):
-    """What the ``value`` of an invocation, or of its ``ok``, must be."""
-
-    NOTHING = "no value"
-    VALUE = "a value"
-    NUMBER = "a whole number"
-    PAIR = "a list of two: [expected, new]"
-    LIST = "a list of values"
-    ITEM = "a value, not null"
-    TRUTH = "true or false"
-    SUCCESS = "true, false, or the invocation's value again (it succeeded)"
-    SAME = "nothing, or the invocation's value again"
-
-
-@dataclass(frozen=True)
-class Model:
-    """``step`` gives the state after a call, or ILLEGAL.
-
-    ``inert`` says that a call leaves every state as it is from which it is legal: so it can be placed as soon as it
-    fits, a call of unknown result can be left out, and every one can be taken away without making others illegal.
-    ``related`` names calls that can be taken away together: without all calls of that name a legal sequence stays
-    legal. None where there is no such name. (Both serve to show a small failing piece.)
-    """
-
-    name: str
-    operations: Mapping[str, tuple[Takes, Takes]]
-    initial: State
-    step: Callable[[State, Call], State]
-    inert: Callable[[Call], bool]
-    related: Callable[[Call], Hashable]
-
-
-WRITES = ("write", "put", "create", "insert")
-READS = ("read", "get", "find")
+__all__ = [
+    "FENCES", "ILLEGAL", "MODELS", "READS", "SYNCS", "UNKNOWN", "WRITES",
+    "Call", "Model", "State", "Takes",
+]  # fmt: skip
 
 
 def _register_step(state: State, call: Call) -> State:
@@ -156,10 +98,6 @@ def _is(*names: str) -> Callable[[Call], bool]:
     return lambda call: call.f in names
 
 
-def _nothing(call: Call) -> Hashable:
-    return None
-
-
 def _finds_nothing(call: Call) -> bool:
     return call.f in ("dequeue", "pop") and call.result is None
 
@@ -174,20 +112,22 @@ _READ = (Takes.NOTHING, Takes.VALUE)
 _WRITE = (Takes.VALUE, Takes.SAME)
 _PUT_IN = (Takes.ITEM, Takes.SAME)
 _READ_LIST = (Takes.NOTHING, Takes.LIST)
-_REGISTER = {f: _READ for f in READS} | {f: _WRITE for f in WRITES if f != "insert"}
+_REGISTER = {f: _READ for f in READS} | {f: _WRITE for f in WRITES if f not in ("insert", "send")}
 _KV = _REGISTER | {"insert": _WRITE, "delete": (Takes.NOTHING, Takes.SAME)}
 _CAS = _REGISTER | {"cas": (Takes.PAIR, Takes.SUCCESS), "fetch_add": (Takes.NUMBER, Takes.NUMBER)}
 _SET = {"add": _WRITE, "remove": _WRITE, "contains": (Takes.VALUE, Takes.TRUTH), "read": _READ_LIST}
 
 _MODELS: Sequence[Model] = (
-    Model("register", _REGISTER, None, _register_step, _register_inert, _register_related),
-    Model("kv", _KV, None, _register_step, _register_inert, _register_related),
-    Model("cas-register", _CAS, None, _register_step, _register_inert, _nothing),
-    Model("append", {"append": _WRITE, "read": _READ_LIST}, (), _append_step, _is("read"), _nothing),
-    Model("log", {"append": _WRITE, "read_all": _READ_LIST}, (), _append_step, _is("read_all"), _nothing),
-    Model("set", _SET, frozenset(), _set_step, _is("read", "contains"), _nothing),
+    Model("register", _REGISTER, None, _register_step, _register_inert, _register_related, register=True),
+    Model("kv", _KV, None, _register_step, _register_inert, _register_related, register=True),
+    Model("cas-register", _CAS, None, _register_step, _register_inert, register=True),
+    Model("append", {"append": _WRITE, "read": _READ_LIST}, (), _append_step, _is("read")),
+    Model("log", {"append": _WRITE, "read_all": _READ_LIST}, (), _append_step, _is("read_all")),
+    Model("set", _SET, frozenset(), _set_step, _is("read", "contains")),
     Model("queue", {"enqueue": _PUT_IN, "dequeue": _READ}, (), _queue_step, _finds_nothing, _by_item),
     Model("stack", {"push": _PUT_IN, "pop": _READ}, (), _stack_step, _finds_nothing, _by_item),
+    Model("words", _REGISTER | {"send": _WRITE}, None, _register_step, _register_inert, _register_related, register=True),
+    *STRUCTURES,
 )
 MODELS: Mapping[str, Model] = {model.name: model for model in _MODELS}
 """By name; where a history's operations fit several, the first is meant."""

@@ -28,7 +28,7 @@ from .wording import microseconds, read_text, recovered_text, update_text
 def find(known: ObjectHistory, recovered: Recovered) -> Flaw | None:
     """The most recent acknowledged update that was lost, or None."""
     if recovered is NOT_READ:
-        return _find_among_reads(known)
+        return find_older(known, 0)
     latest = _latest_acknowledged(known)
     got = recovered_text(known, recovered)
     if not known.may_hold(recovered):
@@ -45,11 +45,14 @@ def find(known: ObjectHistory, recovered: Recovered) -> Flaw | None:
     return Flaw((latest,), f"{got}, but {_acknowledgement(known, latest)}")
 
 
-def _find_among_reads(known: ObjectHistory) -> Flaw | None:
-    """The first crash that lost an update, by the reads invoked after it."""
+def find_older(known: ObjectHistory, spared_ps: int) -> Flaw | None:
+    """The first crash that lost an update, by the reads invoked after it.
+
+    Of updates that had returned at most ``spared_ps`` before the crash nothing is asked, if that is more than nothing.
+    """
     for crash_ps in known.crashes_ps:
         after = [read for read in known.reads if read.invoke_ps > crash_ps]
-        latest = _latest_acknowledged(known, crash_ps)
+        latest = _latest_acknowledged(known, crash_ps - spared_ps - 1 if spared_ps else crash_ps)
         if not after or (latest is None and not known.loaded):
             continue
         needed_ps = BEFORE_PS if latest is None else latest.invoke_ps
@@ -80,9 +83,11 @@ def _written_by(known: ObjectHistory, read: Operation, crash_ps: int) -> bool:
 
 def _latest_acknowledged(known: ObjectHistory, by_ps: int = NEVER_PS) -> Operation | None:
     writes = known.writes
-    acknowledged = [writes[stamp] for stamp, returned_ps in known.acknowledged_ps.items() if returned_ps <= by_ps]
+    told_ps = {**known.acknowledged_ps, **known.promised_ps}
+    acknowledged = [writes[stamp] for stamp, returned_ps in told_ps.items() if returned_ps <= by_ps]
     return max(acknowledged, key=lambda update: (update.invoke_ps, update.number), default=None)
 
 
 def _acknowledgement(known: ObjectHistory, update: Operation) -> str:
-    return f"{update_text(update)} had returned at {microseconds(known.acknowledged_ps[update.argument])}"
+    returned_ps = known.promised_ps.get(update.argument) or known.acknowledged_ps[update.argument]
+    return f"{update_text(update)} had returned at {microseconds(returned_ps)}"

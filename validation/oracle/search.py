@@ -25,7 +25,8 @@ An operation with a deadline (``by_ps``: its process was killed) takes effect by
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterable, Sequence
+import sys
+from collections.abc import Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,9 +36,20 @@ from .models import ILLEGAL, UNKNOWN, Call, Model, State
 
 BUDGET = 1_000_000
 """After how many steps (transitions of the model tried) a search gives up."""
+BUDGET_BYTES = 1 << 30
+"""Over how many bytes of configurations it gives up."""
 
 _INVOKE, _RETURN, _EXPIRE = 0, 1, 2
 """In this order at one instant: intervals are closed, and a crash comes after the responses of its instant."""
+
+
+@dataclass
+class Budget:
+    """What a search, or several one after the other, may use; ``spent`` counts steps."""
+
+    steps: int = BUDGET
+    bytes: int = BUDGET_BYTES
+    spent: int = 0
 
 
 class Span(NamedTuple):
@@ -59,7 +71,7 @@ class Answer:
 
     ``order`` is one legal order (numbers of operations) if the verdict is ``holds``, else the longest that was known
     before the end. ``stuck`` is the operation whose return no configuration survived (``violated``), or at whose return
-    the budget was spent (``undecided``). ``returns`` of ``of`` returns were passed.
+    the budget was spent (``undecided``: of what, says ``lacking``). ``returns`` of ``of`` returns were passed.
     """
 
     verdict: Verdict
@@ -70,6 +82,7 @@ class Answer:
     of: int
     states: tuple[State, ...] = ()
     """All that the object can have been before ``stuck`` was to take effect (``violated``)."""
+    lacking: str = ""
 
 
 _Link = tuple[int, "_Link"] | None
@@ -86,7 +99,7 @@ class _Configuration(NamedTuple):
 
 
 class _Spent(Exception):
-    pass
+    """The budget is spent: of steps, or of memory."""
 
 
 class _Frontier:
@@ -124,6 +137,9 @@ class _Frontier:
     def all(self) -> list[_Configuration]:
         return list(self._kept.values())
 
+    def __len__(self) -> int:
+        return len(self._kept)
+
 
 class _Unknown(NamedTuple):
     number: int
@@ -134,15 +150,20 @@ class _Unknown(NamedTuple):
 
 
 class Search:
-    """A search over one object; ``run`` gives the answer."""
+    """A search over one object; ``run`` gives the answer, ``advance`` goes some steps towards it."""
 
-    def __init__(self, model: Model, spans: Iterable[Span], budget: int = BUDGET) -> None:
+    def __init__(self, model: Model, spans: Iterable[Span], budget: int | Budget = BUDGET) -> None:
         self._step = model.step
         self._inert = model.inert
         self._initial = model.initial
         self._spans = [s for s in spans if s.return_ps is not None or not model.inert(s.call)]
-        self._budget = budget
+        self._budget = Budget(budget) if isinstance(budget, int) else budget
         self._steps = 0
+        self._pause: float = 0
+        self.bytes = 0
+        """What its configurations take, roughly."""
+        self._lacking = ""
+        self._walk = self._walked()
         self._open: dict[int, tuple[int, Call]] = {}  # by bit: operations under way that change something
         self._quiet: dict[int, tuple[int, Call]] = {}  # by bit: operations under way that change nothing
         self._unknown: list[_Unknown] = []
@@ -152,7 +173,31 @@ class Search:
         self._states: tuple[State, ...] = ()
 
     def run(self) -> Answer:
-        """Walk the history; the budget counts steps of the model."""
+        """Walk the history to its end, or to that of the budget."""
+        answer = None
+        while answer is None:
+            answer = self.advance(float("inf"))
+        return answer
+
+    def advance(self, steps: float) -> Answer | None:
+        """Walk on for about so many steps; None if there is more to do."""
+        self._pause = self._steps + steps
+        try:
+            next(self._walk)
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
+        return None
+
+    def give_up(self, lacking: str) -> Answer:
+        """End a search that was paused, for want of what ``lacking`` says."""
+        self._lacking = lacking
+        answer = self.advance(0)
+        if answer is None:
+            raise AssertionError("a search that was told to give up went on")
+        return answer
+
+    def _walked(self) -> Generator[None, None, Answer]:
         events = self._events()
         returns = sum(kind == _RETURN for _, kind, _, _ in events)
         frontier = [_Configuration(self._initial, 0, 0, None)]
@@ -162,11 +207,14 @@ class Search:
             if kind == _INVOKE:
                 self._invoke(span, bits)
                 continue
+            began = self._steps
             try:
-                after = self._carry_on(frontier, bits[span.number], optional=kind == _EXPIRE)
-            except _Spent:
+                after = yield from self._carry_on(frontier, bits[span.number], optional=kind == _EXPIRE)
+            except _Spent as spent:
                 order = _order(frontier[0].last)
-                return Answer(Verdict.UNDECIDED, self._steps, order, span.number, passed, returns)
+                return Answer(Verdict.UNDECIDED, self._steps, order, span.number, passed, returns, (), str(spent))
+            finally:
+                self._budget.spent += self._steps - began
             if not after:
                 order = _order(frontier[0].last)
                 return Answer(Verdict.VIOLATED, self._steps, order, span.number, passed, returns, self._states)
@@ -202,12 +250,16 @@ class Search:
         self._quiet.pop(bit, None)
         self._free.append(bit.bit_length() - 1)
 
-    def _carry_on(self, frontier: Sequence[_Configuration], wanted: int, optional: bool) -> list[_Configuration]:
+    def _carry_on(
+        self, frontier: Sequence[_Configuration], wanted: int, optional: bool
+    ) -> Generator[None, None, list[_Configuration]]:
         """All configurations in which the operation ``wanted`` has taken effect, without it.
 
         If it is ``optional`` (its deadline has come, and it is an unknown one), also those in which it never does.
         """
         reached, met = _Frontier(), _Frontier()
+        each = 300 + _size(frontier[0].state)
+        limit = self._budget.steps - self._budget.spent + self._steps
         waiting: list[tuple[int, int, _Configuration]] = []  # by how many unknown operations were used
         turn = 0
         for start in frontier:
@@ -226,6 +278,15 @@ class Search:
             one = heapq.heappop(waiting)[2]
             if not met.keeps(one):
                 continue
+            self.bytes = each * (len(met) + len(reached))
+            if self._steps > limit:
+                raise _Spent("steps")
+            if self.bytes > self._budget.bytes:
+                raise _Spent("memory")
+            if self._steps >= self._pause:
+                yield
+                if self._lacking:
+                    raise _Spent(self._lacking)
             for after in self._next(one):
                 state, done, used, last = after
                 if (done | used) & wanted:
@@ -257,8 +318,6 @@ class Search:
                 after = step(state, call)
                 if after is not ILLEGAL and after != state:
                     yield settled(after, done, used | bit, (number, last))
-        if self._steps > self._budget:
-            raise _Spent
 
     def _settled(self, state: State, done: int, used: int, last: _Link) -> _Configuration:
         """The configuration after all operations under way that change nothing and fit have taken effect."""
@@ -271,9 +330,15 @@ class Search:
         return _Configuration(state, done, used, last)
 
 
-def search(model: Model, spans: Iterable[Span], budget: int = BUDGET) -> Answer:
+def search(model: Model, spans: Iterable[Span], budget: int | Budget = BUDGET) -> Answer:
     """Whether ``spans``, the operations of one object, have an order that ``model`` allows."""
     return Search(model, spans, budget).run()
+
+
+def _size(state: State) -> int:
+    """About how many bytes a state takes."""
+    inside = state if isinstance(state, tuple | frozenset) else ()
+    return sys.getsizeof(state) + sum(sys.getsizeof(item) for item in inside)
 
 
 def _order(last: _Link) -> tuple[int, ...]:
@@ -284,4 +349,4 @@ def _order(last: _Link) -> tuple[int, ...]:
     return tuple(reversed(numbers))
 
 
-__all__ = ["BUDGET", "UNKNOWN", "Answer", "Search", "Span", "search"]
+__all__ = ["BUDGET", "BUDGET_BYTES", "UNKNOWN", "Answer", "Budget", "Search", "Span", "search"]

@@ -1,0 +1,110 @@
+"""``rpsim bench``: how fast the simulator and the checker are on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from tqdm import tqdm
+
+from ..validation.bench import ROUNDS, SIZES, WINDOW, Figures, measure, where_time_goes
+from .output import as_json
+from .text import count, paragraph, table
+
+AIMS: tuple[tuple[str, str, float], ...] = (
+    ("64 B WRITEs a second", "verbs_per_second", 100_000),
+    ("  raw timeouts a verb", "timeouts_per_verb", 8),
+    ("  traced over untraced", "traced_over_untraced", 0.7),
+    ("  over the naive model", "arithmetic_over_naive", 10),
+    ("4 KiB WRITEs a second", "sizes.4096.verbs_per_second", 10_000),
+    ("  traced over untraced", "sizes.4096.traced_over_untraced", 0.6),
+    ("  over the naive model", "sizes.4096.arithmetic_over_naive", 15),
+    ("MiB per million traced WRITEs", "mebibytes_per_million_traced_verbs", 1024),
+    ("crash states a second, in units", "crash_states_per_second", 20_000),
+    ("crash states a second, opaque", "crash_states_per_second_opaque", 1_000),
+    ("oracle operations a second", "oracle_operations_per_second", 200_000),
+)
+"""What is aimed at (docs/limits.md, "Speed"): at least, or at most where less is better."""
+LESS_IS_BETTER = frozenset({"timeouts_per_verb", "mebibytes_per_million_traced_verbs"})
+PROFILE_ROWS = 12
+
+
+def main(options: argparse.Namespace) -> int:
+    """Measure and print; returns 0: how fast a machine is cannot be wrong."""
+    with tqdm(total=2 * ROUNDS + 3, leave=False, file=sys.stderr, disable=None, ncols=80) as bar:
+
+        def tell(what: str) -> None:
+            bar.set_description(what)
+            bar.update()
+
+        figures = measure(options.effort, tell)
+    profile = {size: where_time_goes(size, 2_000)[:PROFILE_ROWS] for size in SIZES}
+    answer = document(figures, profile)
+    if options.json:
+        print(as_json(answer), end="")
+    else:
+        print("\n".join(text(answer)))
+    return 0
+
+
+def document(figures: Figures, profile: dict[int, list[tuple[str, str, float, float]]]) -> dict[str, Any]:
+    """The answer as JSON: at the top what holds at 64 B, the same for each size under ``sizes``."""
+    sizes = {
+        str(size): {
+            "verbs_per_second": round(one.verbs_per_second),
+            "verbs_per_second_traced": round(one.verbs_per_second_traced),
+            "timeouts_per_verb": round(one.timeouts_per_verb, 2),
+            "traced_over_untraced": round(one.traced_over_untraced, 3),
+            "arithmetic_over_naive": round(one.arithmetic_over_naive, 2),
+            "events_per_verb": round(one.events_per_verb, 2),
+        }
+        for size, one in figures.sizes.items()
+    }
+    return {
+        **sizes[str(SIZES[0])],
+        "sizes": sizes,
+        "raw_timeouts_per_second": round(figures.raw_timeouts_per_second),
+        "mebibytes_per_million_traced_verbs": round(figures.mebibytes_per_million_traced_verbs),
+        "crash_states_per_second": round(figures.crash_states_per_second),
+        "crash_states_per_second_opaque": round(figures.crash_states_per_second_opaque),
+        "oracle_operations_per_second": round(figures.oracle_operations_per_second),
+        "profile": {
+            str(size): [
+                {"file": file, "function": function, "calls_per_verb": round(calls, 2), "share": round(share, 4)}
+                for file, function, calls, share in rows
+            ]
+            for size, rows in profile.items()
+        },
+    }
+
+
+def text(answer: dict[str, Any]) -> list[str]:
+    """The answer as lines of a terminal."""
+    rows = []
+    for name, path, aim in AIMS:
+        found = answer
+        for part in path.split("."):
+            found = found[part]
+        value = float(found)  # type: ignore[arg-type]
+        less = path in LESS_IS_BETTER
+        met = value <= aim if less else value >= aim
+        rows.append(
+            [name, _figure(value), ("at most " if less else "at least ") + _figure(aim), "" if met else "missed"]
+        )
+    lines = table(["", "here", "aim", ""], rows)
+    lines += ["", f"raw SimPy timeouts a second: {count(answer['raw_timeouts_per_second'])}"]
+    lines += paragraph(
+        f"One client, {WINDOW} WRITEs outstanding, each signalled and polled; medians of {ROUNDS} rounds."
+    )
+    for size, functions in answer["profile"].items():
+        lines += ["", f"where the time of a {size} B WRITE goes (under the profiler, its cost included)"]
+        rows = [
+            [row["file"], row["function"], f"{row['calls_per_verb']:.2f}", f"{row['share']:.1%}"] for row in functions
+        ]
+        lines += table(["file", "function", "calls", "share"], rows, left=2)
+    return lines
+
+
+def _figure(value: float) -> str:
+    return count(round(value)) if value >= 100 else f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,0 +1,124 @@
+"""The simulator never shows what the litmus explorer forbids; a simulator with a broken rule does."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+
+import rpsim.models.hostmemory
+import rpsim.models.ordering
+from rpsim.models.rules import Placement, Switches
+from rpsim.models.verbs import Opcode
+from rpsim.validation.litmus.format import LIBRARY, read_tests
+from rpsim.validation.litmus.setting import OPCODES, CannotRun, check
+from rpsim.validation.litmus.simulate import clashes, play
+
+from .litmus_programs import programs
+
+TESTS = read_tests([LIBRARY])
+SEEDS = range(2)
+BASIC = {
+    "of_a": ("W", "WW", "R", "SEND", "SENDB", "poll", "st", "Ws"),
+    "of_b": ("ld", "st", "clwb", "clflushopt", "fence", "clflush", "ntst", "cpucas", "recv"),
+    "placements": (Placement.STRICT,),
+    "switches": (Switches(),),
+}
+"""What every adapter has had from the start."""
+
+
+def named(name):
+    return next(test for test in TESTS if test.id == name)
+
+
+def refusal(test):
+    """Why the simulator cannot run a test; None if it can."""
+    try:
+        for case in test.cases:
+            check(test, case.profile)
+    except CannotRun as reason:
+        return str(reason)
+    return None
+
+
+REFUSED = {test.id: reason for test in TESTS if (reason := refusal(test))}
+
+
+@pytest.mark.parametrize("test", [test for test in TESTS if test.id not in REFUSED], ids=lambda test: test.id)
+def test_the_library_in_the_simulator(test):
+    found = clashes(test, SEEDS)
+    assert not found, str(found[0])
+
+
+def test_what_is_not_run_is_known_and_why():
+    reasons = {reason.partition(" (in")[0] for reason in REFUSED.values()}
+    lacking = {reason for reason in reasons if re.search("have no|know no|has no", reason)}
+    assert reasons - lacking <= {
+        "no region of a peer device admits FLUSH",
+        "the simulator's FLUSH ends in the write pending queue",
+    }
+    if all(name in Opcode.__members__ for name in OPCODES.values()):
+        assert not lacking, "the whole library runs where there are all verbs"
+
+
+@settings(max_examples=40)
+@given(programs(**BASIC))
+def test_random_programs_in_the_simulator(test):
+    found = clashes(test, range(3), budget=60_000)
+    assert not found, str(found[0])
+
+
+@pytest.mark.slow
+@settings(max_examples=400)
+@given(programs(**BASIC))
+def test_many_random_programs_in_the_simulator(test):
+    found = clashes(test, range(5), budget=60_000)
+    assert not found, str(found[0])
+
+
+def test_a_verb_that_the_adapters_lack_is_an_error_and_no_silent_pass(monkeypatch):
+    known = {name: one for name, one in Opcode.__members__.items() if name != "IBV_WR_RDMA_READ"}
+    monkeypatch.setattr("rpsim.validation.litmus.setting.Opcode", type("Few", (), {"__members__": known}))
+    test = named("write-read")
+    with pytest.raises(CannotRun, match=r"the simulator's adapters have no IBV_WR_RDMA_READ \(in 'R q1 x r'\)"):
+        check(test, test.cases[0].profile)
+
+
+def test_timings_differ_from_seed_to_seed():
+    test = named("write-read")
+    ends = {play(test, test.cases[0].profile, seed).a_ended_ps for seed in range(5)}
+    assert len(ends) == 5
+
+
+def shown(name, seeds=range(12)):
+    return [str(clash) for clash in clashes(named(name), seeds)]
+
+
+def test_a_read_that_does_not_wait_for_earlier_writes_is_caught(monkeypatch):
+    def at_once(self, arrive_ps, *_):
+        return max(self.clock.now_ps, arrive_ps - 10**6)
+
+    assert not shown("write-read")
+    monkeypatch.setattr(rpsim.models.hostmemory.HostMemory, "read_ready_ps", at_once)
+    assert any("r=0" in text for text in shown("write-read"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [
+        ("receive-publishes", "write-send-flush-reply"),
+        ("read-pushes-writes", "write-read-other-address"),
+        ("appliance-read", "write-read-other-address"),
+        ("fence-completes-flushes", "clwb"),
+        ("clflush-completes", "clflush-needs-no-fence"),
+        ("fence-drains-wc", "non-temporal-store-and-fence"),
+        ("load-returns-visible", "clwb-of-what-was-loaded"),
+        ("read-returns-visible", "write-read-that-saw-it-elsewhere"),
+    ],
+)
+def test_a_rule_that_the_components_forget_is_caught(rule, name, monkeypatch):
+    assert not shown(name)
+    kept = tuple(other for other in rpsim.models.ordering.RULES if other.name != rule)
+    monkeypatch.setattr(rpsim.models.ordering, "RULES", kept)
+    assert shown(name)

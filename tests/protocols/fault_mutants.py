@@ -1,0 +1,103 @@
+"""Stores broken on purpose where only a fault with survivors, or a second failure, shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rpsim.models.cpu import Thread
+from rpsim.protocols.efactory import EFactory, Version
+from rpsim.protocols.index import ENTRY_BYTES, Entry, Location
+from rpsim.protocols.kv import Allocate, Region, Session
+from rpsim.protocols.rpc import VerbsError
+from rpsim.protocols.saw import Saw
+from rpsim.protocols.scheme import Request, Scheme
+
+from .efactory_mutants import MetadataFirst
+
+Code = Generator[Any, Any, Any]
+
+
+class NoFallback(EFactory, name="efactory-mutant-no-fallback"):
+    """A get believes the newest version, whatever its flag says."""
+
+    title = "eFactory whose get never asks for an older version"
+
+    def get(self, session: Session, key: bytes) -> Code:
+        location = yield from self.read_entry(session, key)
+        return Version.unpack((yield from self.read_object(session, location))).value
+
+
+class PublishedAtOnce(Saw, name="saw-mutant-published-at-once"):
+    """The object is published before it is written; the flushes are all there."""
+
+    title = "SAW that publishes with the allocation"
+
+    def on_allocate(self, thread: Thread, request: Allocate) -> Code:
+        location = self.allocate(request.length)
+        entry = yield from self.index.publish(thread, request.key, location)
+        yield from thread.flush(entry, ENTRY_BYTES)
+        return Region.pack(offset=location.offset, length=location.length)
+
+
+class Forgetful(Saw, name="saw-mutant-forgetful"):
+    """A new process takes the log for empty."""
+
+    title = "SAW that starts again without recovery"
+
+    def recover(self, thread: Thread) -> Code:
+        yield from thread.compute()
+
+
+class PutTwice(Saw, name="saw-mutant-put-twice"):
+    """A put whose reply was lost is simply put again, on the new connection."""
+
+    title = "SAW whose client repeats a put after it has connected again"
+
+    def perform(self, session: Session, request: Request) -> Code:
+        while True:
+            try:
+                return (yield from self.attempt(session, request))
+            except VerbsError:
+                yield from self.reconnect(session)
+
+
+class Unlinks(MetadataFirst, name="efactory-mutant-unlinks"):
+    """Recovery takes an index entry out before it puts the intact version in: nothing leads there in between."""
+
+    title = "eFactory whose recovery clears an entry before it points it at an older version"
+
+    def recover_unit(self, thread: Thread, unit: Any) -> Code:
+        address = self.index.address_of(unit)
+        entry = Entry.unpack((yield from thread.load(address, Entry.size)))
+        head = Location.unpack(entry.location)
+        if head is None:
+            return 0
+        intact, _ = yield from self.newest_intact(thread, entry.key, head)
+        if intact is not None and intact != head:
+            yield from thread.store(address + Entry.offset_of("location"), bytes(8))
+            yield from thread.flush(address, ENTRY_BYTES)
+            yield from self.index.point(thread, address, intact)
+            yield from thread.flush(address, ENTRY_BYTES)
+        return head.offset + head.length
+
+
+_OURS: Mapping[str, type[Scheme]] = {
+    kind.name: kind for kind in (NoFallback, PublishedAtOnce, Forgetful, PutTwice, Unlinks)
+}
+for _name in _OURS:
+    del Scheme.registry[_name]
+
+
+@contextmanager
+def registered() -> Iterator[None]:
+    """While this lasts, scenarios may name these mutants, and the repaired eFactory."""
+    ours = {**_OURS, MetadataFirst.name: MetadataFirst}
+    added = ours.keys() - Scheme.registry.keys()
+    Scheme.registry.update(ours)
+    try:
+        yield
+    finally:
+        for name in added:
+            del Scheme.registry[name]

@@ -1,0 +1,104 @@
+"""Random workloads for both models, and how to make a platform small and slow enough that everything waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from rpsim.models.platform import Platform, load_platform
+from rpsim.validation.naive.workload import POOL_BYTES, Connection, Instruction, Program, Request, Workload
+
+SIZES = (0, 1, 8, 64, 100, 220, 300, 1024, 4096, 5000, 16384)
+HOT_LINES = 16
+"""Half of all requests, and all instructions, meet in the first lines of the pool."""
+
+
+def changed(platform: Platform, **changes: dict[str, Any]) -> Platform:
+    """A platform with other parameters: ``changed(platform, nic={"mtu_bytes": 1024})``; ``media`` for every kind."""
+    media = changes.pop("media", {})
+    kinds = {kind: replace(values, **media) for kind, values in platform.media.items()}
+    parts = {part: replace(getattr(platform, part), **values) for part, values in changes.items()}
+    return replace(platform, media=kinds, **parts)
+
+
+@st.composite
+def platforms(draw: st.DrawFn) -> Platform:
+    """Small staging, few WPQ entries, slow media, a slow slot, tiny caches, small packets: or none of it."""
+    base = load_platform(
+        draw(st.sampled_from(["optane-adr", "optane-eadr"])), ddio=draw(st.sampled_from(["on", "off"]))
+    )
+    one = st.sampled_from
+    return changed(
+        base,
+        nic={
+            "blueflame": draw(st.booleans()),
+            "mtu_bytes": draw(one([4096, 1024, 256])),
+            "staging_bytes": draw(one([262_144, 8192, 4096])),
+            "outstanding_reads": draw(one([16, 2, 1])),
+            "tx_processing_ps": base.nic.tx_processing_ps + draw(one([0, 1, 40_009])),
+        },
+        pcie={
+            "tlp_bits_per_s": draw(one([base.pcie.tlp_bits_per_s, 9_999_999_999])),
+            "posted_write_ps": base.pcie.posted_write_ps + draw(one([0, 7, 1_000_003])),
+        },
+        fabric={"link_bits_per_s": draw(one([base.fabric.link_bits_per_s, 6_999_999_937]))},
+        llc={"size_bytes": draw(one([base.llc.size_bytes, 64 * 200, 64 * 33]))},
+        imc={
+            "wpq_bytes": draw(one([base.imc.wpq_bytes, 128, 64])),
+            "interleave_bytes": draw(one([base.imc.interleave_bytes, 64])),
+        },
+        media={"write_bandwidth_bits_per_s": draw(one([17_600_000_000, 2_512_345_679, 400_000_000]))},
+    )
+
+
+STARTS = st.one_of(st.just(0), st.integers(0, 3_000_000))
+"""Often all at once: that is where the tie rule decides."""
+
+
+@st.composite
+def requests(draw: st.DrawFn, inline_most: int) -> Request:
+    """Any verb of any size."""
+    verb, length = draw(st.sampled_from(["WRITE", "READ", "SEND"])), draw(st.sampled_from(SIZES))
+    hot = draw(st.booleans())
+    offset = 64 * draw(st.integers(0, HOT_LINES - 1)) if hot else draw(st.integers(0, POOL_BYTES - length))
+    inline = verb != "READ" and length <= inline_most and draw(st.booleans())
+    return Request(verb, length, min(offset, POOL_BYTES - length), inline, draw(st.booleans()) or draw(st.booleans()))
+
+
+INSTRUCTIONS = st.builds(
+    Instruction,
+    st.sampled_from(["load", "store", "ntstore", "clwb", "clflushopt", "clflush", "sfence", "compute"]),
+    st.builds(lambda line, within: 64 * line + within, st.integers(0, HOT_LINES - 1), st.sampled_from([0, 0, 13])),
+    st.sampled_from([8, 64, 200, 1000]),
+)
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Workload:
+    """Machines that talk to each other through several queue pairs, and threads that touch the same lines."""
+    platform = draw(platforms())
+    nodes = draw(st.integers(2, 4))
+    threads = [0] * nodes
+
+    def core(node: int) -> int:
+        threads[node] += 1
+        return threads[node] - 1
+
+    connections = []
+    for _ in range(draw(st.integers(1, 5))):
+        requester = draw(st.integers(0, nodes - 1))
+        # Most often machine 0 is the server of all others.
+        responder = draw(st.integers(0, nodes - 1)) if draw(st.booleans()) else 0
+        responder = (requester + 1) % nodes if responder == requester else responder
+        works = draw(st.lists(requests(platform.nic.inline_max_bytes), min_size=1, max_size=6))
+        start_ps, window = draw(STARTS), draw(st.integers(1, 6))
+        connections.append(Connection(requester, responder, core(requester), start_ps, window, tuple(works)))
+    programs = []
+    for _ in range(draw(st.integers(0, 2))):
+        node = draw(st.sampled_from([0, 0, nodes - 1]))
+        instructions = draw(st.lists(INSTRUCTIONS, min_size=1, max_size=12))
+        programs.append(Program(node, core(node), draw(STARTS), tuple(instructions)))
+    memory, seed = draw(st.sampled_from(["pm", "dram"])), draw(st.integers(0, 2**20))
+    return Workload(platform, nodes, max(threads), memory, tuple(connections), tuple(programs), seed)

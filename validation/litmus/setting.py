@@ -1,0 +1,191 @@
+"""A litmus test's two nodes in the simulator: the platform that a profile stands for, with its delays perturbed, the
+variables at addresses, and a connection for each queue pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...models.cpu import Thread
+from ...models.memory import MemoryDevice
+from ...models.places import Domain
+from ...models.platform import Platform, load_platform, platform_names
+from ...models.rules import Placement, Switches
+from ...models.system import NodeSpec, System
+from ...models.verbs import REMOTE, Access, MemoryRegion, Opcode, QueuePair, RecvWR, SendFlags
+from ...sim.trace import NEVER
+from .plan import RECEIVED
+from .program import DRAM, Operation, Profile, Test, groups
+
+OPCODES = {
+    "W": "IBV_WR_RDMA_WRITE",
+    "WIMM": "IBV_WR_RDMA_WRITE_WITH_IMM",
+    "R": "IBV_WR_RDMA_READ",
+    "SEND": "IBV_WR_SEND",
+    "FAA": "IBV_WR_ATOMIC_FETCH_AND_ADD",
+    "CAS": "IBV_WR_ATOMIC_CMP_AND_SWP",
+    "AW": "IBV_WR_ATOMIC_WRITE",
+    "FLUSH": "IBV_WR_FLUSH",
+}
+SLOWEST = 4.0
+"""Every delay of the platform is scaled by a factor between 1 / SLOWEST and SLOWEST."""
+_T = TypeVar("_T")
+
+
+class CannotRun(Exception):
+    """The simulator has no way to run this test on this profile; the text says what it lacks."""
+
+
+def check(test: Test, profile: Profile) -> None:
+    """Raise :class:`CannotRun` for what the simulator lacks: nothing is left out in silence."""
+    for operation in test.a:
+        name = OPCODES.get(operation.verb)
+        if name is not None and name not in Opcode.__members__:
+            raise CannotRun(f"the simulator's adapters have no {name} (in '{operation.text}')")
+        if operation.verb == "FLUSH" and profile.domain == "pmr":
+            raise CannotRun(f"no region of a peer device admits FLUSH (in '{operation.text}')")
+        if operation.persistent and profile.domain == "media":
+            raise CannotRun(f"the simulator's FLUSH ends in the write pending queue (in '{operation.text}')")
+        if operation.source and len(operation.names) > 1:
+            raise CannotRun(f"one local variable sent to several places (in '{operation.text}')")
+        if operation.fenced and "IBV_SEND_FENCE" not in SendFlags.__members__:
+            raise CannotRun(f"the simulator's adapters know no fence (in '{operation.text}')")
+    if profile.domain == "pmr" and "pmr" not in platform_names():
+        raise CannotRun("the simulator has no peer device with a PMR")
+    if profile.nic is Placement.RELAXED and "IBV_ACCESS_RELAXED_ORDERING" not in Access.__members__:
+        raise CannotRun("the simulator's regions know no relaxed ordering")
+    if profile.nic is Placement.OUT_OF_ORDER and not hasattr(QueuePair, "ignores"):
+        raise CannotRun("the simulator's queue pairs know no out-of-order placement")
+    odd = [f.name for f in fields(Switches) if getattr(profile.switches, f.name) != f.default]
+    if set(odd) - {"iio_wc_survives"} and not _has_switches():
+        raise CannotRun(f"the simulator's platforms know no switch {odd[0]}")
+
+
+def _has_switches() -> bool:
+    return any(f.name == "switches" for f in fields(Platform))
+
+
+def platform_of(profile: Profile, random: np.random.Generator) -> Platform:
+    """The platform of ``profile`` with every delay scaled at random, each by a factor of its own."""
+    base: Any = load_platform("pmr" if profile.domain == "pmr" else "optane-adr")
+    parts: dict[str, Any] = {
+        name: _perturbed(getattr(base, name), random) for name in ("nic", "fabric", "pcie", "llc", "imc", "cpu")
+    }
+    parts["media"] = {name: _perturbed(media, random) for name, media in base.media.items()}
+    parts["llc"] = replace(parts["llc"], ddio=profile.ddio)
+    if profile.domain == "pmr":
+        peers = {name: replace(_perturbed(peer, random), pmrwbm=profile.pmrwbm) for name, peer in base.peers.items()}
+        parts["peers"] = peers
+    else:
+        parts["memory"] = {**base.memory, "pm": replace(base.memory["pm"], domain=Domain(profile.domain))}
+    if _has_switches():
+        parts["switches"] = profile.switches
+    else:
+        parts["iio_wc_survives"] = profile.switches.iio_wc_survives
+    found: Platform = replace(base, line_atomicity="whole" if profile.whole_lines else "word", **parts)
+    return found
+
+
+def _perturbed(part: _T, random: np.random.Generator) -> _T:
+    changed = {}
+    for one in fields(part):  # type: ignore[arg-type]
+        value = getattr(part, one.name)
+        if one.name.endswith("_ps") and isinstance(value, int):
+            changed[one.name] = int(value * SLOWEST ** random.uniform(-1, 1))
+    return replace(part, **changed)  # type: ignore[type-var]
+
+
+class Setting:
+    """One run's system, made for a test on a profile."""
+
+    def __init__(self, test: Test, profile: Profile, seed: int) -> None:
+        self.test = test
+        self.profile = profile
+        self.random = np.random.default_rng(seed)
+        memory = ("pm", "dram", "pmr") if profile.domain == "pmr" else ("pm", "dram")
+        specs = {"client": [NodeSpec(1, ("dram",))], "server": [NodeSpec(1, memory)]}
+        self.system = System(platform_of(profile, self.random), specs, seed)
+        self.client, self.server = self.system.nodes["client"][0], self.system.nodes["server"][0]
+        self.a: Thread = self.client.thread(0, "A")
+        self.b: Thread = self.server.thread(0, "B")
+        self.width = 4 if test.grain == "4" else 8
+        self.device: MemoryDevice = self.server.memory["pmr" if profile.domain == "pmr" else "pm"]
+        self.address: dict[str, int] = {}
+        self._regions: dict[str, MemoryRegion] = {}
+        stride = {"4": 4, "8": 8, "64": 64, "tlp": self.system.platform.pcie.mps_bytes}[test.grain]
+        for group in groups(test):
+            device = self.memory_of(group[0])
+            start = device.allocate(max(64, stride * len(group)), group[0], align=4096)
+            for turn, name in enumerate(group):
+                self.address[name] = start + turn * stride
+        self.pairs = {qp: self._connect() for qp in sorted({one.qp for one in test.a if one.request})}
+        self.back = self._connect()
+        self.local = {one.source: self.scratch(self.client, 8) for one in test.a if one.source}
+        for operation in test.a:
+            if operation.verb in RECEIVED:
+                self._post_receive(operation)
+        for _ in test.b:
+            self.back[0].post_recv(RecvWR(0, self.scratch(self.client, 64), 64))
+
+    def memory_of(self, name: str) -> MemoryDevice:
+        """The device of B that a variable is in."""
+        return self.server.memory["dram"] if name.startswith(DRAM) else self.device
+
+    def scratch(self, node: Any, length: int) -> int:
+        """Room in a node's DRAM."""
+        address: int = node.memory["dram"].allocate(length, "scratch", align=64)
+        return address
+
+    def region(self, names: tuple[str, ...]) -> MemoryRegion:
+        """The region that variables of B are in: their device, as far as it is used (persistent memory by default)."""
+        device = self.memory_of(names[0] if names else "")
+        if device.name not in self._regions:
+            access = REMOTE
+            if self.profile.nic is Placement.RELAXED:
+                access |= Access["IBV_ACCESS_RELAXED_ORDERING"]
+            if device.name != "pmr" and "IBV_ACCESS_FLUSH_GLOBAL" in Access.__members__:
+                access |= Access["IBV_ACCESS_FLUSH_GLOBAL"]
+                if device.domain is not Domain.NONE:
+                    access |= Access["IBV_ACCESS_FLUSH_PERSISTENT"]
+            made = self.server.alloc_pd().reg_mr(device.base, 1 << 20, access)
+            self._regions[device.name] = made
+        return self._regions[device.name]
+
+    def _connect(self) -> tuple[QueuePair, QueuePair]:
+        """A queue pair of A and its peer at B."""
+        more: dict[str, Any] = {"out_of_order": True} if self.profile.nic is Placement.OUT_OF_ORDER else {}
+        near = self.client.alloc_pd().create_qp(self.client.create_cq(), self.client.create_cq())
+        far = self.server.alloc_pd().create_qp(self.server.create_cq(), self.server.create_cq(), **more)
+        near.connect(far)
+        return near, far
+
+    def _post_receive(self, operation: Operation) -> None:
+        into_buffer = operation.verb == "SEND" and operation.names
+        address = self.address[operation.names[0]] if into_buffer else self.scratch(self.server, 64)
+        self.pairs[operation.qp][1].post_recv(RecvWR(0, address, 4096))
+
+    def start(self, names: tuple[str, ...]) -> int:
+        """Where the range of one operation begins; where B's persistent memory does, if it names none."""
+        return min(self.address[name] for name in names) if names else self.device.base
+
+    def payload(self, names: tuple[str, ...], value: int) -> bytes:
+        """``value`` into each of the variables of one operation, as one contiguous range."""
+        start = self.start(names)
+        content = bytearray(max(self.address[name] for name in names) + self.width - start)
+        for name in names:
+            at = self.address[name] - start
+            content[at : at + self.width] = value.to_bytes(self.width, "little")
+        return bytes(content)
+
+    def pause_ps(self) -> int:
+        """How long a program dawdles before its next operation: mostly not at all, sometimes for microseconds."""
+        return int(self.random.choice([0, 0, 1, 30, 300, 3000]) * 1000 * self.random.uniform(0.5, 2))
+
+    def memory(self, name: str) -> int:
+        """What coherent memory of B shows of a variable once everything has landed."""
+        device = self.memory_of(name)
+        data = device.space.read(NEVER - 1, self.address[name] - device.base, self.width)
+        return int.from_bytes(data, "little")

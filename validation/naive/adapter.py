@@ -1,0 +1,350 @@
+"""The adapter of the naive model, and the network between adapters: a process per message and per packet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import simpy
+
+from ...models.platform import Platform
+from ...models.verbs import Span
+from ...sim.bytespace import LINE_BYTES
+from ...sim.units import PS_PER_S
+from .engine import PCIE, Gate, Key, Process, Simulation, Station, Ticket, Wire
+from .host import Host
+from .workload import Request
+
+Code = Generator[simpy.Event, Any, bytes]
+
+BEHIND = 1 << 20
+"""More parts than any packet has."""
+
+
+@dataclass
+class Message:
+    """A posted request on its way."""
+
+    request: Request
+    number: int
+    local: int
+    remote: int
+    span: Span
+    payload: bytes = b""
+
+
+@dataclass
+class Pair:
+    """One end of a connection."""
+
+    adapter: Adapter
+    number: int
+    sent: simpy.Store
+    """The completion queue of what is sent from here."""
+    received: simpy.Store
+    reads: simpy.Resource
+    posts: Gate
+    """Requests go to the transmit engine in the order in which they were posted."""
+    responses: Gate
+    """Responses of this end leave in the order of its requests."""
+    answers: Gate
+    """Responses to this end are processed in order."""
+    peer: Pair = field(init=False)
+    receives: list[int] = field(default_factory=list)
+    """Where the next SENDs go."""
+
+    def key(self, message: Message, phase: int, part: int = 0) -> Key:
+        """The place of a request of this end, or of the response to it, among ties."""
+        return Key(self.adapter.node, self.number, message.number, phase, part)
+
+
+class Network:
+    """A switch with a link to each node and one back; cut-through."""
+
+    def __init__(self, sim: Simulation, platform: Platform, nodes: int) -> None:
+        self._sim = sim
+        self._fabric = platform.fabric
+        self._to_switch = [Wire(sim, platform.fabric.link_bits_per_s) for _ in range(nodes)]
+        self._from_switch = [Wire(sim, platform.fabric.link_bits_per_s) for _ in range(nodes)]
+
+    def send(self, source: int, destination: int, n_bytes: int, key: Key, arrived: Callable[[], Process]) -> None:
+        """Send a packet now; ``arrived`` goes on when its last bit is there."""
+
+        def out() -> Process:
+            yield from self._to_switch[source].carry(
+                n_bytes, key, starts=lambda out_ps: void(self._sim.process(switched(out_ps)))
+            )
+
+        def switched(out_ps: int) -> Process:
+            crossing_ps = self._fabric.propagation_ps + self._fabric.switch_ps
+            yield self._sim.timeout(crossing_ps)
+            yield from self._from_switch[destination].carry(n_bytes, key)
+            yield self._sim.until(out_ps + crossing_ps)  # the tail is never ahead of itself
+            yield self._sim.timeout(self._fabric.propagation_ps)
+            yield from arrived()
+
+        self._sim.process(out())
+
+
+class Adapter:
+    """One adapter with its slot."""
+
+    def __init__(
+        self, sim: Simulation, platform: Platform, node: int, host: Host, network: Network, arbiter: np.random.Generator
+    ) -> None:
+        self.sim = sim
+        self.node = node
+        self.host = host
+        self._network = network
+        self._arbiter = arbiter
+        self._nic, self._pcie = platform.nic, platform.pcie
+        self._engine = Station(sim)
+        self._receiver = Station(sim)
+        self._entrance = Station(sim)
+        """Who wants room in staging, in order."""
+        self._staging = simpy.Container(sim, platform.nic.staging_bytes, platform.nic.staging_bytes)
+        self._up = Wire(sim, platform.pcie.tlp_bits_per_s, level=PCIE)
+        self._down = Wire(sim, platform.pcie.tlp_bits_per_s, level=PCIE)
+        self._reads = Gate(sim)
+        """Data of DMA reads comes back in the order in which it was asked for."""
+        self._behind = sim.event()
+        """The last posted write at the root port is visible."""
+        self._behind.succeed()
+        self._let_in: tuple[int, Key] = (-1, Key(0, 0, 0, 0, 0))
+        self.apart_ps = -(-LINE_BYTES * 8 * PS_PER_S // platform.pcie.tlp_bits_per_s)
+
+    def pair(self, number: int, sent: simpy.Store, received: simpy.Store) -> Pair:
+        """A new end of a connection here."""
+        reads = simpy.Resource(self.sim, self._nic.outstanding_reads)
+        posts, responses, answers = Gate(self.sim), Gate(self.sim), Gate(self.sim)
+        return Pair(self, number, sent, received, reads, posts, responses, answers)
+
+    # PCIe -----------------------------------------------------------------------------------------------------
+    def _write(self, address: int, data: bytes, key: Key, staged: bool) -> None:
+        """Payload goes to the host as posted writes, none of which crosses a multiple of the largest TLP."""
+        part, most = key.part, self._pcie.mps_bytes
+        while data:
+            take = min(most - address % most, len(data))
+            self.sim.process(self._posted(address, data[:take], key._replace(part=part), staged))
+            address, data, part = address + take, data[take:], part + 1
+
+    def _posted(self, address: int, data: bytes, key: Key, staged: bool) -> Process:
+        yield from self._up.carry(self._pcie.tlp_header_write_bytes + len(data), key)
+        visible = self._behind = self.sim.event()
+        if staged:
+            yield self._staging.put(len(data))
+        yield self.sim.timeout(self._pcie.posted_write_ps)
+        self.host.inbound(address, data)
+        visible.succeed()
+
+    def _completion(self, queue: simpy.Store, entry: Any, span: Span | None, hop: str, key: Key) -> Process:
+        """A completion entry goes to the host, behind all that went there before."""
+        yield from self._up.carry(self._pcie.tlp_header_write_bytes + self._nic.cqe_bytes, key)
+        yield self.sim.timeout(self._pcie.posted_write_ps)
+        if span is not None:
+            span.mark(hop, self.sim.now_ps)
+        yield queue.put(entry)
+
+    def _ask(self, n_bytes: int, key: Key) -> Generator[simpy.Event, Any, Ticket]:
+        """The requests of a DMA read, until the last is at the root port."""
+        requests = max(1, -(-n_bytes // self._pcie.mrrs_bytes))
+        yield from self._up.carry(requests * self._pcie.tlp_header_read_bytes, key)
+        return self._reads.ticket()
+
+    def _bring(self, n_bytes: int, ticket: Ticket) -> Process:
+        """The completions of a DMA read, until the data is in the adapter."""
+        yield ticket.before
+        completions = max(1, -(-n_bytes // self._pcie.mps_bytes))
+        n_bytes += completions * self._pcie.tlp_header_completion_bytes
+        yield from self._down.carry(n_bytes, (ticket.number,), joined=ticket.after)
+
+    def _fetch_wqe(self, key: Key) -> Process:
+        yield from self._read(0, 0, key, None, self._nic.wqe_bytes)
+
+    def _read(self, address: int, length: int, key: Key, order: list[int] | None, n_bytes: int | None = None) -> Code:
+        """A DMA read: behind all posted writes; in one piece, or line by line in ``order``.
+
+        ``n_bytes`` is for what is no range of memory here: a work request, which the core has just written.
+        """
+        n_bytes = length if n_bytes is None else n_bytes
+        ticket = yield from self._ask(n_bytes, key)
+        at_root_ps = self.sim.now_ps
+        yield self._behind
+        latency_ps = self.host.read_latency_ps(address, length)
+        drained = self.host.drained()
+        yield self.sim.until(at_root_ps + latency_ps // 2)
+        yield drained
+        pieces = [(address, length)] if order is None else by_line(address, length)
+        found = [b""] * len(pieces)
+        for turn, index in enumerate(order or range(len(pieces))):
+            if turn:
+                yield self.sim.timeout(self.apart_ps)
+            found[index] = yield from self.host.sample(*pieces[index])
+        yield self.sim.timeout(latency_ps - latency_ps // 2)
+        yield from self._bring(n_bytes, ticket)
+        return b"".join(found)
+
+    # requester ------------------------------------------------------------------------------------------------
+    def post(self, pair: Pair, message: Message) -> None:
+        """The doorbell has left the core."""
+        self.sim.process(self._message(pair, message, pair.posts.ticket()))
+
+    def _message(self, pair: Pair, message: Message, turn: Ticket) -> Process:
+        request, mark = message.request, message.span.mark
+        yield self.sim.timeout(self._nic.doorbell_ps)
+        mark("doorbell", self.sim.now_ps)
+        if not self._nic.blueflame:
+            yield from self._fetch_wqe(pair.key(message, 0))
+        if request.verb != "READ" and request.length and not request.inline:
+            message.payload = yield from self._read(message.local, request.length, pair.key(message, 0), None)
+        mark("WQE and payload fetch", self.sim.now_ps)
+        yield turn.before
+        if request.verb == "READ":
+            yield pair.reads.request()
+        with self._engine.join(pair.key(message, 0)) as served:
+            turn.after.succeed()
+            yield served
+            yield self.sim.timeout(self._nic.tx_processing_ps)
+        mark("requester NIC", self.sim.now_ps)
+        headers, remote = self._nic.headers, pair.peer.adapter
+        if request.verb == "READ":
+            code = remote.serve(pair.peer, message)
+            self._packet(remote, headers.read_request_bytes, pair.key(message, 0), message, None, code)
+            return
+        first_bytes = headers.send_bytes if request.verb == "SEND" else headers.write_bytes
+        for at, payload, last in packets(message.payload, self._nic.mtu_bytes):
+            n_bytes = (headers.middle_bytes if at else first_bytes) + len(payload)
+            code = remote.take_in(pair.peer, message, at, payload, last)
+            self._packet(remote, n_bytes, pair.key(message, 0, at), message, None, code)
+
+    def _packet(
+        self, remote: Adapter, n_bytes: int, key: Key, message: Message, answers: Gate | None, code: Process
+    ) -> None:
+        """A packet for ``remote`` goes out now; ``code`` runs when it has been processed there (answers: in order)."""
+
+        def arrived() -> Process:
+            message.span.mark("wire and switch", self.sim.now_ps)
+            ticket = answers.ticket() if answers is not None else None
+            with remote._receiver.join(key) as turn:
+                yield turn
+                yield self.sim.timeout(remote._nic.rx_processing_ps)
+            if ticket is not None:
+                yield ticket.before
+                ticket.after.succeed()
+            yield from code
+
+        self._network.send(self.node, remote.node, n_bytes, key, arrived)
+
+    # responder ------------------------------------------------------------------------------------------------
+    def _enter(self, key: Key, n_bytes: int) -> Generator[simpy.Event, Any, Key]:
+        """Wait for room in staging, behind who waits already; returns the key to go on with.
+
+        Who is let in at one instant stays in order: each right behind the one before, whatever its own key.
+        """
+        with self._entrance.join(key) as turn:
+            yield turn
+            if n_bytes:
+                yield self._staging.get(n_bytes)
+            at_ps, before = self._let_in
+            if at_ps == self.sim.now_ps:
+                key = before._replace(part=before.part + BEHIND)
+            self._let_in = self.sim.now_ps, key
+        return key
+
+    def take_in(self, pair: Pair, message: Message, at: int, payload: bytes, last: bool) -> Process:
+        """A packet of a WRITE or SEND has been processed; ``pair`` is the end here."""
+        own = pair.peer.key(message, 0, at)
+        key = yield from self._enter(own, len(payload))
+        is_send = message.request.verb == "SEND"
+        target = pair.receives[0] if is_send else message.remote
+        self._write(target + at, payload, key, staged=True)
+        if not last:
+            return
+        turn = pair.responses.ticket()
+        if is_send:
+            self.sim.process(self._match(pair, message, pair.receives.pop(0)))
+        else:
+            message.span.mark("responder NIC", self.sim.now_ps)
+        yield self.sim.timeout(self._nic.ack_processing_ps)
+        yield turn.before
+        turn.after.succeed()
+        self._acknowledge(pair, message)
+
+    def _match(self, pair: Pair, message: Message, address: int) -> Process:
+        yield self.sim.timeout(self._nic.recv_processing_ps)
+        key = pair.peer.key(message, 2)
+        entry = (message, address)
+        yield from self._completion(pair.received, entry, message.span, "responder NIC, DMA and CQE", key)
+
+    def _acknowledge(self, pair: Pair, message: Message) -> None:
+        requester = pair.peer
+
+        def arrived() -> Process:
+            if message.request.verb != "SEND":
+                message.span.mark("ACK on the wire", self.sim.now_ps)
+            ticket = requester.answers.ticket()
+            yield self.sim.timeout(requester.adapter._nic.ack_processing_ps)
+            yield ticket.before
+            ticket.after.succeed()
+            requester.adapter._answered(requester, message)
+
+        key = requester.key(message, 1)
+        self._network.send(self.node, requester.adapter.node, self._nic.headers.ack_bytes, key, arrived)
+
+    def serve(self, pair: Pair, message: Message) -> Process:
+        """A READ request has been processed: answer it in the order of this connection's requests."""
+        length = message.request.length
+        key = yield from self._enter(pair.peer.key(message, 0), 0)
+        message.span.mark("responder NIC", self.sim.now_ps)
+        turn = pair.responses.ticket()
+        count = len(by_line(message.remote, length))
+        order = [int(index) for index in self._arbiter.permutation(count)] if count > 1 else list(range(count))
+        data = yield from self._read(message.remote, length, key, order)
+        yield turn.before
+        turn.after.succeed()
+        message.span.mark("responder PCIe read", self.sim.now_ps)
+        headers, requester = self._nic.headers, pair.peer
+        for at, payload, last in packets(data, self._nic.mtu_bytes):
+            n_bytes = (headers.read_response_bytes if last or not at else headers.middle_bytes) + len(payload)
+            code = requester.adapter.take_response(requester, message, at, payload, last)
+            key = requester.key(message, 1, at)
+            self._packet(requester.adapter, n_bytes, key, message, requester.answers, code)
+
+    # responses, back at the requester ---------------------------------------------------------------------------
+    def take_response(self, pair: Pair, message: Message, at: int, payload: bytes, last: bool) -> Process:
+        """A packet of a READ's response has been processed."""
+        self._write(message.local + at, payload, pair.key(message, 1, at), staged=False)
+        if last:
+            self._answered(pair, message)
+            yield pair.reads.release(pair.reads.users[0])
+
+    def _answered(self, pair: Pair, message: Message) -> None:
+        """The oldest request has been answered."""
+        if message.request.signalled:
+            hop = "" if message.request.verb == "SEND" else "CQE"
+            span = message.span if hop else None
+            key = pair.key(message, 3)
+            self.sim.process(self._completion(pair.sent, message, span, hop, key))
+
+
+def packets(data: bytes, mtu_bytes: int) -> list[tuple[int, bytes, bool]]:
+    """A message cut into packets: (where, what, whether it is the last); one for no bytes."""
+    return [
+        (at, data[at : at + mtu_bytes], at + mtu_bytes >= len(data)) for at in range(0, max(1, len(data)), mtu_bytes)
+    ]
+
+
+def by_line(address: int, length: int) -> list[tuple[int, int]]:
+    """A range cut where lines begin: (address, length) pieces."""
+    pieces = []
+    while length:
+        take = min(LINE_BYTES - address % LINE_BYTES, length)
+        pieces.append((address, take))
+        address, length = address + take, length - take
+    return pieces
+
+
+def void(_: object) -> None:
+    """For callbacks that return nothing."""

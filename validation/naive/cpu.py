@@ -1,0 +1,145 @@
+"""Cores and threads of the naive model: a core is a resource, an instruction holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import simpy
+
+from ...models.platform import Platform
+from ...models.verbs import Span
+from ...sim.bytespace import LINE_BYTES
+from ...sim.units import PS_PER_S
+from .adapter import Adapter, Message, Pair
+from .engine import THREAD, Process, Simulation, Station
+from .host import Host, Touch
+
+Load = Generator[simpy.Event, Any, bytes]
+
+
+class Core:
+    """A server that threads queue for, and what its flushes wait for."""
+
+    def __init__(self, sim: Simulation, number: int) -> None:
+        self.number = number
+        self.station = Station(sim, level=THREAD)
+        self.pending: list[simpy.Event] = []
+        """What a fence waits for: lines that are on their way to write pending queues."""
+
+
+class Thread:
+    """A thread on a core. At an instant it runs after all hardware, and after threads with smaller numbers."""
+
+    def __init__(self, sim: Simulation, platform: Platform, host: Host, core: Core, name: str, number: int) -> None:
+        self.sim = sim
+        self.host = host
+        self.core = core
+        self.name = name
+        self.span: Span | None = None
+        self._cpu, self._nic = platform.cpu, platform.nic
+        self._number = number
+
+    def _wait(self, event: simpy.Event) -> Process:
+        """Wait for the event, and then for this thread's turn within the instant."""
+        value = yield event
+        yield self.sim.late(THREAD + 1 + self._number)
+        return value
+
+    def _take(self, cost_ps: int) -> Process:
+        with self.core.station.join((self._number,)) as turn:
+            yield turn
+            yield from self._wait(self.sim.timeout(cost_ps))
+
+    def _touch(self, touched: list[Touch]) -> Process:
+        for cost_ps, behind in touched:
+            if behind is not None:
+                yield behind
+            yield self.sim.timeout(cost_ps)
+
+    # memory ---------------------------------------------------------------------------------------------------
+    def load(self, address: int, length: int) -> Load:
+        """Load a range; returns its bytes as they are at the end."""
+        with self.core.station.join((self._number,)) as turn:
+            yield from self._wait(turn)
+            yield from self._touch(self.host.touch(address, length, dirty=False))
+            yield from self._wait(self.sim.timeout(0))
+            return self.host.peek(address, length)
+
+    def store(self, address: int, data: bytes) -> Process:
+        """Store; the bytes appear at the end."""
+        with self.core.station.join((self._number,)) as turn:
+            yield from self._wait(turn)
+            yield from self._touch(self.host.touch(address, len(data), dirty=True))
+            yield from self._wait(self.sim.timeout(len(data) * 8 * PS_PER_S // self._cpu.memcpy_bits_per_s))
+            self.host.poke(address, data)
+
+    def ntstore(self, address: int, data: bytes) -> Process:
+        """Line after line past the caches; the bytes appear when the line is in a write pending queue."""
+        while data:
+            take = min(LINE_BYTES - address % LINE_BYTES, len(data))
+            with self.core.station.join((self._number,)) as turn:
+                yield turn
+                yield from self._wait(self.sim.timeout(self._cpu.ntstore_ps))
+                line = self.host.lines(address, take)[0]
+                self.host.cache.clean(line, keep=False)
+                device, _ = self.host.memory.locate(address)
+                queued = self.host.send(line, self.host.platform.media[device.kind].ntstore_to_wpq_ps)
+                self.core.pending.append(queued)
+                self.sim.process(self._appear(queued, address, data[:take]))
+            address, data = address + take, data[take:]
+
+    def _appear(self, queued: simpy.Event, address: int, data: bytes) -> Process:
+        yield queued
+        self.host.poke(address, data)
+
+    def clwb(self, address: int, length: int) -> Process:
+        """Line after line leaves for memory."""
+        yield from self._write_back(address, length, self._cpu.clwb_ps, keep=not self._cpu.clwb_invalidates)
+
+    def clflushopt(self, address: int, length: int) -> Process:
+        """Line after line leaves for memory, and the caches."""
+        yield from self._write_back(address, length, self._cpu.clflushopt_ps, keep=False)
+
+    def _write_back(self, address: int, length: int, cost_ps: int, keep: bool) -> Process:
+        for line in self.host.lines(address, length):
+            with self.core.station.join((self._number,)) as turn:
+                yield turn
+                yield from self._wait(self.sim.timeout(cost_ps))
+                self.core.pending += self.host.flush(line, keep)
+
+    def clflush(self, address: int, length: int) -> Process:
+        """Line after line leaves for memory, the next when this one is in a write pending queue."""
+        for line in self.host.lines(address, length):
+            with self.core.station.join((self._number,)) as turn:
+                yield from self._wait(turn)
+                waits = self.host.flush(line, keep=False)
+                yield from self._wait(self.sim.all_of([*waits, self.sim.timeout(self._cpu.clflush_ps)]))
+
+    def sfence(self) -> Process:
+        """Wait until all that this core has flushed is in write pending queues."""
+        with self.core.station.join((self._number,)) as turn:
+            yield turn
+            waits, self.core.pending = self.core.pending, []
+            yield self.sim.all_of(waits)
+            yield from self._wait(self.sim.timeout(self._cpu.sfence_ps))
+
+    def compute(self) -> Process:
+        """A server's software for one request."""
+        yield from self._take(self._cpu.request_ps)
+
+    # verbs ----------------------------------------------------------------------------------------------------
+    def post(self, adapter: Adapter, pair: Pair, message: Message) -> Process:
+        """Build the request, with its payload if inline, and ring the doorbell."""
+        request = message.request
+        if request.inline and request.verb != "READ":
+            message.payload = yield from self.load(message.local, request.length)
+        yield from self._take(self._nic.post_wqe_ps)
+        message.span.mark(f"CPU of {self.name}", self.sim.now_ps)
+        adapter.post(pair, message)
+
+    def poll(self, queue: simpy.Store) -> Generator[simpy.Event, Any, Any]:
+        """Poll until there is a completion; returns it."""
+        completion = yield from self._wait(queue.get())
+        yield from self._take(self._nic.poll_ps)
+        return completion

@@ -1,0 +1,98 @@
+"""What a sequential model is: what an object does if its operations come one after the other.
+
+A model is a record of pure functions over immutable states; a model of one's own is another such record. The result of
+an operation whose response nobody saw is UNKNOWN: then the operation may have returned anything. Every model speaks of
+one object; a history's objects are judged one by one (linearizability is local: Herlihy, Wing, TOPLAS 12(3), 1990).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+State = Hashable
+
+
+class _Sign(Enum):
+    UNKNOWN = "unknown"
+    ILLEGAL = "illegal"
+
+
+UNKNOWN: Final = _Sign.UNKNOWN
+"""In place of a result: nobody saw the response."""
+ILLEGAL: Final = _Sign.ILLEGAL
+"""In place of a state: from this state the operation could not have returned that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One operation: what was asked for and what came back (or UNKNOWN)."""
+
+    f: str
+    argument: Hashable = None
+    result: Hashable = None
+
+
+class Takes(Enum):
+    """What the ``value`` of an invocation, or of its ``ok``, must be."""
+
+    NOTHING = "no value"
+    ANY = "anything"
+    VALUE = "a value"
+    TEXT = "a text"
+    ENTRY = "a list of two: [key, value], the key a number or a text"
+    RANGE = "a list of two: [from, to], null for an open end"
+    PLACE_TEXT = "a list of two: [offset, text]"
+    PLACE_LENGTH = "a list of two: [offset, length]"
+    SIZE = "a whole number, or nothing"
+    BLOCK = "an address, [address, size], or null"
+    TXN = 'a list of ["r", key, null], ["w", key, value] and ["append", key, value]'
+    NUMBER = "a whole number"
+    PAIR = "a list of two: [expected, new]"
+    LIST = "a list of values"
+    ITEM = "a value, not null"
+    TRUTH = "true or false"
+    SUCCESS = "true, false, or the invocation's value again (it succeeded)"
+    SAME = "nothing, or the invocation's value again"
+
+
+def nothing_related(call: Call) -> Hashable:
+    """No calls can be taken away together."""
+    return None
+
+
+def no_parts(call: Call) -> None:
+    """The object is one piece."""
+    return None
+
+
+@dataclass(frozen=True)
+class Model:
+    """``step`` gives the state after a call, or ILLEGAL.
+
+    ``inert`` says that a call leaves every state as it is from which it is legal: so it can be placed as soon as it
+    fits, a call of unknown result can be left out, and every one can be taken away without making others illegal.
+    ``related`` names calls that can be taken away together: without all calls of that name a legal sequence stays
+    legal. None where there is no such name. (Both serve to show a small failing piece.)
+    """
+
+    name: str
+    operations: Mapping[str, tuple[Takes, Takes]]
+    initial: State
+    step: Callable[[State, Call], State]
+    inert: Callable[[Call], bool]
+    related: Callable[[Call], Hashable] = nothing_related
+    parts: Callable[[Call], tuple[Hashable, ...] | None] = no_parts
+    """Which parts of the object a call touches, or None for all of it: parts that no call ties are judged apart."""
+    register: bool = False
+    """Whether it is a register: WRITES put their argument there, READS return it, null at first."""
+
+
+WRITES = ("write", "put", "create", "insert", "send")
+READS = ("read", "get", "find")
+SYNCS = ("sync", "fsync", "flush")
+"""Of every model: what returned before one was invoked is durable once it has returned (see ``scope``)."""
+FENCES = ("ofence",)
+"""Of every model: they order what a client posts, and say nothing to the conditions judged."""

@@ -1,0 +1,164 @@
+"""Taking objects back to how they were: a system that was built once and has not run is as good as a new one.
+
+Building machines costs more than the few microseconds that recovery and a read take on them. So everything that can be
+reached from the given objects is noted once, and put back in place: attributes, slots, lists, dictionaries, closures,
+the states of random generators. What cannot be noted (a process that is under way) is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import types
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+_ATOMS = (
+    type(None), bool, int, float, complex, str, bytes, range, type, enum.Enum,
+    types.ModuleType, types.MethodDescriptorType, types.WrapperDescriptorType, np.generic,
+)  # fmt: skip
+_CODE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType, partial)
+
+
+class CannotRewind(TypeError):
+    """Something of a kind whose state cannot be put back is reached."""
+
+
+class Rewind:
+    """Notes all that can be reached from ``roots``; calling it puts that back. Raises CannotRewind."""
+
+    def __init__(self, *roots: object) -> None:
+        self._back: list[Callable[[], object]] = []
+        self._dicts: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
+        self._slotted: dict[tuple[type, tuple[str, ...]], tuple[Callable[[object], Any], list[object], list[Any]]] = {}
+        """By class and slots: how to get all their values at once, the objects, and the values of each."""
+        self._known: dict[int, object] = {}  # the objects themselves, so that their ids stay theirs
+        waiting: list[object] = list(roots)
+        while waiting:
+            one = waiting.pop()
+            if isinstance(one, _ATOMS) or id(one) in self._known:
+                continue
+            self._known[id(one)] = one
+            waiting.extend(self._note(one))
+
+    def __call__(self) -> None:
+        """Everything is as it was noted."""
+        for content, before in self._dicts:
+            content.clear()
+            content.update(before)
+        for (_, names), (get, ones, then) in self._slotted.items():
+            now = list(map(get, ones))
+            if now != then:
+                for one, has, had in zip(ones, now, then, strict=True):
+                    if has != had:
+                        for name, value in zip(names, had, strict=True):
+                            setattr(one, name, value)
+        for back in self._back:
+            back()
+
+    def _note(self, one: Any) -> Iterable[object]:
+        """How to put ``one`` back, and what it leads to."""
+        if isinstance(one, _CODE):
+            return self._code(one)
+        if isinstance(one, (dict, list, set, deque, bytearray, tuple, frozenset)):
+            return self._container(one)
+        if isinstance(one, np.ndarray) and one.dtype.kind not in "OV":
+            self._back.append(partial(np.copyto, one, one.copy()))
+            return ()
+        if isinstance(one, np.random.Generator):
+            bits, state = one.bit_generator, one.bit_generator.state
+            self._back.append(partial(setattr, bits, "state", state))
+            return ()
+        return self._instance(one)
+
+    def _code(self, one: Any) -> Iterable[object]:
+        if isinstance(one, partial):
+            return (one.func, *one.args, *one.keywords.values())
+        if not isinstance(one, types.FunctionType):
+            return (one.__self__,)  # bound to the object whose state it works on
+        found = []
+        for cell in one.__closure__ or ():
+            try:
+                found.append(cell.cell_contents)
+            except ValueError:  # empty
+                continue
+            self._back.append(partial(setattr, cell, "cell_contents", cell.cell_contents))
+        return found
+
+    def _container(self, one: Any) -> Iterable[object]:
+        if isinstance(one, dict):
+            self._dicts.append((one, dict(one)))
+            if type(one) not in (dict, OrderedDict):  # a subclass may have a default factory or attributes
+                return (*one, *one.values(), *self._attributes(one), getattr(one, "default_factory", None))
+            return (*one, *one.values())
+        if isinstance(one, (tuple, frozenset)):
+            return one
+        if isinstance(one, deque):
+            then = tuple(one)
+            self._back += [one.clear, partial(one.extend, then)]
+            return then
+        if isinstance(one, set):
+            self._back += [one.clear, partial(one.update, frozenset(one))]
+            return tuple(one)
+        self._back.append(partial(one.__setitem__, slice(None), one[:]))
+        return () if isinstance(one, bytearray) else tuple(one)
+
+    def _instance(self, one: Any) -> Iterable[object]:
+        kind = type(one)
+        if kind.__module__ in ("builtins", "itertools") or not _is_python(kind):
+            raise CannotRewind(f"a {kind.__module__}.{kind.__qualname__} is reached: its state cannot be put back")
+        return self._attributes(one)
+
+    def _attributes(self, one: Any) -> list[object]:
+        frozen = getattr(getattr(type(one), "__dataclass_params__", None), "frozen", False)
+        found: list[object] = []
+        own = getattr(one, "__dict__", None)
+        if own is not None:
+            then = {name: self._value(one, name, value) for name, value in own.items()}
+            found += then.values()
+            if not frozen:
+                self._dicts.append((own, then))
+        there = [name for name in _slots_of(type(one)) if hasattr(one, name)]
+        found += (self._value(one, name, getattr(one, name)) for name in there)
+        if there and not frozen:
+            get, ones, values = self._slotted.setdefault((type(one), tuple(there)), (_getter(there), [], []))
+            ones.append(one)
+            values.append(get(one))
+        self._back += (partial(_forget, one, name) for name in _slots_of(type(one)) if name not in there)
+        return found
+
+    def _value(self, one: object, name: str, value: object) -> object:
+        """An attribute's value; a counter, whose state can only be replaced, is set anew each time."""
+        if type(value) is not itertools.count:
+            return value
+        begins = next(value)
+        if repr(value) != f"count({begins + 1})":
+            raise CannotRewind(f"{type(one).__qualname__}.{name}: a counter whose step is not 1")
+        object.__setattr__(one, name, itertools.count(begins))
+        self._back.append(lambda: object.__setattr__(one, name, itertools.count(begins)))
+        return None
+
+
+def _is_python(kind: type) -> bool:
+    """Whether a class was written in Python down to ``object``, so that no state hides in C (as ``copyreg`` asks)."""
+    return not any(isinstance(vars(base).get("__new__"), types.BuiltinFunctionType) for base in kind.__mro__[:-1])
+
+
+def _slots_of(kind: type) -> list[str]:
+    members = (vars(base).items() for base in kind.__mro__)
+    return [name for own in members for name, slot in own if isinstance(slot, types.MemberDescriptorType)]
+
+
+def _getter(names: Sequence[str]) -> Callable[[object], tuple[Any, ...]]:
+    """Several attributes of an object at once, as a tuple also where it is one."""
+    return attrgetter(*names) if len(names) > 1 else lambda one: (getattr(one, names[0]),)
+
+
+def _forget(one: object, name: str) -> None:
+    if hasattr(one, name):
+        delattr(one, name)
