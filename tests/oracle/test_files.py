@@ -15,7 +15,7 @@ from rpsim.validation.checking import Report, check_history
 from rpsim.validation.fitting import Act, fit
 from rpsim.validation.histories import HistoryFile, parse_history
 from rpsim.validation.judges import SearchJudge, judge_for
-from rpsim.validation.oracle import FINDERS, durable, monotonic, no_lost_ack, strict
+from rpsim.validation.oracle import FINDERS, durable, monotonic, no_lost_ack, persistent, strict
 from rpsim.validation.oracle.known import NEVER_PS
 from rpsim.validation.oracle.models import MODELS
 from rpsim.validation.oracle.search import Span
@@ -24,7 +24,9 @@ from .spans import has_an_order, mutant
 
 REGISTER = MODELS["register"]
 BEFORE = -1
-LINEARIZABLE, STRICT = Condition.LINEARIZABLE, Condition.STRICT
+LINEARIZABLE, PERSISTENT, STRICT = Condition.LINEARIZABLE, Condition.PERSISTENT, Condition.STRICT
+JUDGED = tuple(FINDERS)
+"""The conditions on single registers; the others have files of their own."""
 MONOTONIC, NO_LOST_ACK = Condition.MONOTONIC, Condition.NO_LOST_ACK
 
 
@@ -120,17 +122,22 @@ def violated(history: HistoryFile) -> set[Condition]:
             newer = [v for v in after if age(v) >= update.invoke_ps and writes[v].invoke_ps <= crash_ps]
             if older and not newer:
                 answer.add(NO_LOST_ACK)
-    spans = [act.span(NEVER_PS, strict=False) for act in acts if act.call.f == "write" or act.entry.outcome == "ok"]
+    spans = [act.span(NEVER_PS) for act in acts if act.call.f == "write" or act.entry.outcome == "ok"]
     if not has_an_order(REGISTER, spans):
         answer |= {LINEARIZABLE, Condition.DURABLE}
-    if not has_an_order(REGISTER, [deadline(act, history) for act in acts if act.call.f == "write" or act in reads]):
-        answer.add(STRICT)
+    for condition in (STRICT, PERSISTENT):
+        rows = [deadline(act, history, condition) for act in acts if act.call.f == "write" or act in reads]
+        if not has_an_order(REGISTER, rows):
+            answer.add(condition)
     return answer
 
 
-def deadline(act: Act, history: HistoryFile) -> Span:
-    """An open operation takes effect by the first crash after it that killed its process, by the file's own lines."""
-    span = act.span(NEVER_PS, strict=False)
+def deadline(act: Act, history: HistoryFile, condition: Condition) -> Span:
+    """An open operation takes effect by the first crash after it that killed its process, by the file's own lines.
+
+    Or by the next invocation of that process after the crash.
+    """
+    span = act.span(NEVER_PS)
     if span.return_ps is not None:
         return span
     entry = act.entry
@@ -140,7 +147,20 @@ def deadline(act: Act, history: HistoryFile) -> Span:
         if crash.line > entry.line
         and (crash.node == "system" or (crash.node == "client" and crash.process == entry.process))
     ]
-    return span._replace(by_ps=min(kills, default=NEVER_PS))
+    if condition is STRICT or not kills:
+        return span._replace(by_ps=min(kills, default=NEVER_PS))
+    again = [e.invoke_ps for e in history.entries if e.process == entry.process and e.line > first_kill(act, history)]
+    return span._replace(by_ps=min(again, default=NEVER_PS))
+
+
+def first_kill(act: Act, history: HistoryFile) -> int:
+    """The line of the crash that killed the process of ``act``."""
+    return min(
+        crash.line
+        for crash in history.crashes
+        if crash.line > act.entry.line
+        and (crash.node == "system" or (crash.node == "client" and crash.process == act.entry.process))
+    )
 
 
 def found(report: Report) -> set[Condition]:
@@ -150,34 +170,34 @@ def found(report: Report) -> set[Condition]:
 def test_files_of_unique_values_are_judged_as_the_definitions_say() -> None:
     rng = random.Random(1)
     seen: Counter[tuple[Condition, bool]] = Counter()
-    only_strict = 0
+    only_strict = only_persistent = 0
     for _ in range(2500):
         text = random_file(rng)
         if "invoke" not in text:
             continue
         history = parse_history(text, "h")
-        report = check_history(history, "register", [str(c) for c in Condition])
+        report = check_history(history, "register", [str(c) for c in JUDGED])
         answer = found(report)
         assert answer == violated(history), text
-        seen.update((condition, condition in answer) for condition in Condition)
+        seen.update((condition, condition in answer) for condition in JUDGED)
         only_strict += answer == {STRICT}
+        only_persistent += answer == {PERSISTENT, STRICT}
         for condition in answer:
             shown(report, condition)
-    assert min(seen[condition, broken] for condition in Condition for broken in (True, False)) > 40, seen
-    assert only_strict > 5
+    assert min(seen[condition, broken] for condition in JUDGED for broken in (True, False)) > 40, seen
+    assert only_strict > 5 and only_persistent > 5, (only_strict, only_persistent)
 
 
 def shown(report: Report, condition: Condition) -> None:
     """A piece of a violated order fails by itself, and nothing that may be taken away is left in it."""
     witness = report.verdicts[condition].witness
     assert witness is not None and witness.explanation and witness.act in witness.piece
-    if condition in (LINEARIZABLE, STRICT):
-        strict = condition is STRICT
+    if condition in (LINEARIZABLE, PERSISTENT, STRICT):
         live = [act for act in witness.piece if act.entry.outcome != "fail"]
-        assert not has_an_order(REGISTER, [a.span(witness.at_ps, strict) for a in live if told(a, witness.at_ps)])
+        assert not has_an_order(REGISTER, [a.span(witness.at_ps, condition) for a in live if told(a, witness.at_ps)])
         for value in {a.call.argument for a in live if a.call.f == "write"}:
             rest = [a for a in live if value not in (a.call.argument, a.call.result)]
-            assert has_an_order(REGISTER, [a.span(witness.at_ps, strict) for a in rest if told(a, witness.at_ps)])
+            assert has_an_order(REGISTER, [a.span(witness.at_ps, condition) for a in rest if told(a, witness.at_ps)])
 
 
 def told(act: Act, at_ps: int) -> bool:
@@ -193,7 +213,7 @@ def test_zones_and_search_agree_and_so_do_their_first_failures() -> None:
         for subject in fit(history, REGISTER):
             assert subject.unique is None
             zones = judge_for(history, subject, REGISTER)
-            for condition in (LINEARIZABLE, STRICT):
+            for condition in (LINEARIZABLE, PERSISTENT, STRICT):
                 one = zones.judge(condition, subject.acts)
                 other = SearchJudge(subject, REGISTER).judge(condition, subject.acts, budget=100_000)
                 assert one.verdict is other.verdict
@@ -209,9 +229,9 @@ def test_files_of_values_that_repeat_go_to_the_search() -> None:
         if "invoke" not in text:
             continue
         history = parse_history(text, "h")
-        conditions = [str(LINEARIZABLE), str(STRICT)]
+        conditions = [str(LINEARIZABLE), str(PERSISTENT), str(STRICT)]
         answer = found(check_history(history, "register", conditions))
-        assert answer == violated(history) & {LINEARIZABLE, STRICT}
+        assert answer == violated(history) & {LINEARIZABLE, PERSISTENT, STRICT}
         seen[bool(answer)] += 1
     assert min(seen.values()) > 50
 
@@ -224,6 +244,7 @@ def test_files_of_values_that_repeat_go_to_the_search() -> None:
             ("the killed live on", STRICT, strict, "known.killed_ps)", "{})"),
             ("deadlines make writes happen", STRICT, durable, "finish_ps[value] < NEVER_PS or value", "True or value"),
             ("a read across is after", MONOTONIC, monotonic, "bisect_left(crashes_ps", "bisect_right(crashes_ps"),
+            ("the reborn have time", PERSISTENT, persistent, "known.reborn_ps)", "{})"),
             ("the last crash of all counts", MONOTONIC, monotonic, "crashes_ps[crashes - 1]", "crashes_ps[-1]"),
             ("what came later survived", NO_LOST_ACK, no_lost_ack, " and _written_by(known, read, crash_ps)", ""),
             ("one stale read is a loss", NO_LOST_ACK, no_lost_ack, "continue\n        bad =", "pass\n        bad ="),

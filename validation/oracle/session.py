@@ -14,7 +14,7 @@ operation is kept as a position in each *lane*, a sequence of operations of one 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise, product
@@ -60,13 +60,13 @@ class _Cycle(Exception):
 
 @dataclass
 class _Lane:
-    ops: list[Op] = field(default_factory=list)
-    writes: dict[int, list[int]] = field(default_factory=dict)
+    ops: list[Op]
+    writes: dict[int, list[int]]
     """By object: the positions of its writes."""
-    earlier: dict[int, Vector] = field(default_factory=dict)
-    """By position: what comes before it in other lanes, where that is more than what comes before its predecessor."""
     marks: list[int] = field(default_factory=list)
-    """The positions in ``earlier``, sorted."""
+    """The positions from which on more of other lanes comes before."""
+    vectors: list[Vector] = field(default_factory=list)
+    """For each mark: what of other lanes comes before."""
 
 
 def find(eras: Eras) -> Finding:
@@ -78,26 +78,75 @@ def find(eras: Eras) -> Finding:
         by_era.setdefault(eras.era(op.invoke_ps), []).append(op)
     older: list[Op] = []
     for era in sorted(by_era):
-        ops = by_era[era]
         sessions: dict[Hashable, list[Op]] = {}
-        for op in ops:
+        for op in by_era[era]:
             if op.call.f in READS and op.return_ps is not None and not eras.spans(op):
                 sessions.setdefault(op.tag[2], []).append(op)
+        writes = _Writes(eras, [op for op in by_era[era] if op.call.f in WRITES], older)
         for session, reads in sessions.items():
             steps += len(reads)
             try:
-                if not _has_order(eras, ops, older, session, reads):
+                if not _has_order(writes, session, reads):
                     undecided = True
             except _Cycle as wrong:
                 numbers = [-1 if op is None else op.number for op in (wrong.read, wrong.seen, wrong.writer)]
                 return Finding(Verdict.VIOLATED, steps, *numbers)
-        older += [op for op in ops if op.call.f in WRITES]
+        older += writes.new
     return Finding(Verdict.UNDECIDED if undecided else Verdict.HOLDS, steps)
 
 
-def _has_order(eras: Eras, ops: Sequence[Op], older: Sequence[Op], session: Hashable, reads: Sequence[Op]) -> bool:
+class _Lanes:
+    """One session's operations of an era in lanes: each lane one after the other."""
+
+    def __init__(self, ops: Iterable[Op]) -> None:
+        self.ops: list[list[Op]] = []
+        self.writes: list[dict[int, list[int]]] = []
+        """By lane and object: the positions of its writes."""
+        self.nodes: dict[int, Node] = {}
+        self.across: list[tuple[Node, Node]] = []
+        """What comes before what in different lanes."""
+        for op in sorted(ops, key=lambda op: (op.invoke_ps, op.number)):
+            self._take(op)
+
+    def _take(self, op: Op) -> None:
+        """Put ``op`` behind all that returned before it was invoked."""
+        before: list[Node] = []
+        free = None
+        for lane, others in enumerate(self.ops):
+            last = _returned_before(others, op.invoke_ps)
+            if last == len(others) - 1 and free is None:
+                free = lane
+            elif last >= 0:
+                before.append(Node(lane, last))
+        if free is None:
+            free = len(self.ops)
+            self.ops.append([])
+            self.writes.append({})
+        node = self.nodes[op.number] = Node(free, len(self.ops[free]))
+        self.ops[free].append(op)
+        if op.call.f in WRITES:
+            self.writes[free].setdefault(op.object, []).append(node.position)
+        self.across += [(other, node) for other in before]
+
+
+class _Writes:
+    """The writes of an era, in lanes, and those of earlier ones."""
+
+    def __init__(self, eras: Eras, new: Sequence[Op], older: Sequence[Op]) -> None:
+        self.new = new
+        self.of = {(op.object, op.call.argument): op for op in [*older, *new]}
+        self.old = frozenset(op.number for op in older)
+        self.open = frozenset(op.number for op in new if op.return_ps is None or eras.spans(op))
+        self.by_session: dict[Hashable, list[Op]] = {}
+        for op in new:
+            if op.number not in self.open:
+                self.by_session.setdefault(op.tag[2], []).append(op)
+        self.lanes = {session: _Lanes(ops) for session, ops in self.by_session.items()}
+
+
+def _has_order(writes: _Writes, session: Hashable, reads: Sequence[Op]) -> bool:
     """True, or a _Cycle; False if reads of the session overlap and none of the orders tried was one."""
-    view = View(eras, ops, older, session, reads)
+    view = View(writes, session, reads)
     view.close([(read, ()) for read in view.reads])
     if not view.overlap:
         return True
@@ -106,7 +155,7 @@ def _has_order(eras: Eras, ops: Sequence[Op], older: Sequence[Op], session: Hash
     for tried, chain in enumerate(_chains(blocks)):
         if tried == MOST_CHAINS:
             return False
-        again = View(eras, ops, older, session, reads)
+        again = View(writes, session, reads)
         try:
             again.close(list(zip(chain, [(), *((read,) for read in chain)], strict=False)))
         except _Cycle as cycle:
@@ -155,141 +204,134 @@ def _mixed(reads: list[Op]) -> Iterator[list[Op]]:
 class View:
     """All writes and one session's reads, and what comes before what."""
 
-    def __init__(
-        self, eras: Eras, ops: Sequence[Op], older: Sequence[Op], session: Hashable, reads: Sequence[Op]
-    ) -> None:
-        wanted = {(op.object, op.call.result) for op in reads}
+    def __init__(self, writes: _Writes, session: Hashable, reads: Sequence[Op]) -> None:
         self.reads = sorted(reads, key=lambda op: (op.invoke_ps, op.number))
         self.overlap = any((a.return_ps or 0) >= b.invoke_ps for a, b in pairwise(self.reads))
         self.lanes: list[_Lane] = []
-        self.nodes: dict[int, Node] = {}
-        self.writer: dict[tuple[int, Hashable], Op] = {}
-        self._lanes_of: dict[Hashable, list[int]] = {}
-        for op in older:
-            if (op.object, op.call.argument) in wanted:
-                self._put(op, self._new_lane())
-        mine = [op for op in ops if op.call.f in WRITES]
-        for op in sorted([*mine, *self.reads], key=lambda op: (op.invoke_ps, op.number)):
-            returned_ps = NEVER_PS if op.return_ps is None or eras.spans(op) else op.return_ps
-            if returned_ps == NEVER_PS and (op.object, op.call.argument) not in wanted:
-                continue  # an open write that this session did not read plays no part
-            self._take(op)
+        self._writes = writes
+        self._first: dict[Hashable, int] = {}
+        """By session: the first of its lanes."""
+        self._own: dict[int, Node] = {}
+        """By number, of operations that are not in the lanes that all views share."""
+        self._across: list[tuple[Node, Node]] = []
+        """What comes before what in a session that has several lanes."""
+        wanted = dict.fromkeys((op.object, op.call.result) for op in self.reads)
+        alone = [op for op in (writes.of.get(value) for value in wanted) if op is not None]
+        mine = [op for op in alone if op.number in writes.open and op.tag[2] == session]
+        own = _Lanes([*writes.by_session.get(session, ()), *self.reads, *mine])
+        for name, lanes in (writes.lanes | {session: own}).items():
+            self._first[name] = first = len(self.lanes)
+            self.lanes += [_Lane(ops, some) for ops, some in zip(lanes.ops, lanes.writes, strict=True)]
+            for one, other in lanes.across:
+                self._across.append((Node(first + one.lane, one.position), Node(first + other.lane, other.position)))
+        first = self._first[session]
+        self._own |= {number: Node(first + n.lane, n.position) for number, n in own.nodes.items()}
+        for op in alone:  # open ones, and those of earlier eras: each in a lane of its own
+            if op.number in writes.old or (op.number in writes.open and op.tag[2] != session):
+                node = self._own[op.number] = Node(len(self.lanes), 0)
+                self.lanes.append(_Lane([op], {op.object: [0]}))
+                if op.number in writes.open and op.tag[2] in self._first:
+                    self._behind(op, node)
 
-    def _new_lane(self) -> int:
-        self.lanes.append(_Lane())
-        return len(self.lanes) - 1
-
-    def _take(self, op: Op) -> None:
-        """Put ``op`` into a lane of its session, behind all that returned before it was invoked."""
-        lanes = self._lanes_of.setdefault(op.tag[2], [])
-        before: Vector = {}
-        free = None
-        for lane in lanes:
+    def _behind(self, op: Op, node: Node) -> None:
+        """An open write comes after what its session had returned before."""
+        first = self._first[op.tag[2]]
+        for lane in range(first, first + len(self._writes.lanes[op.tag[2]].ops)):
             last = _returned_before(self.lanes[lane].ops, op.invoke_ps)
             if last >= 0:
-                before[lane] = last
-            if last == len(self.lanes[lane].ops) - 1 and free is None:
-                free = lane
-        if free is None:
-            free = self._new_lane()
-            lanes.append(free)
-        before.pop(free, None)
-        node = self._put(op, free)
-        if before:
-            self._merge(node, before)
+                self._across.append((Node(lane, last), node))
 
-    def _put(self, op: Op, lane: int) -> Node:
-        place = self.lanes[lane]
-        node = self.nodes[op.number] = Node(lane, len(place.ops))
-        place.ops.append(op)
-        if op.call.f in WRITES:
-            place.writes.setdefault(op.object, []).append(node.position)
-            self.writer[op.object, op.call.argument] = op
+    def _node(self, op: Op) -> Node:
+        node = self._own.get(op.number)
+        if node is None:
+            shared = self._writes.lanes[op.tag[2]].nodes[op.number]
+            node = Node(self._first[op.tag[2]] + shared.lane, shared.position)
         return node
 
-    def before(self, node: Node) -> Vector:
-        """All that comes before ``node``, by lane, and itself."""
+    def _vector(self, node: Node) -> Vector:
+        """What of other lanes comes before ``node``, as far as is known."""
         place = self.lanes[node.lane]
         mark = bisect_right(place.marks, node.position) - 1
-        vector = dict(place.earlier[place.marks[mark]]) if mark >= 0 else {}
-        vector[node.lane] = node.position
-        return vector
+        return place.vectors[mark] if mark >= 0 else _NOTHING
 
-    def _merge(self, node: Node, more: Vector) -> bool:
-        """``more`` comes before ``node`` and before all after it in its lane; whether that is new."""
-        place = self.lanes[node.lane]
-        vector = self.before(node)
-        full: Vector = {}
-        for lane, position in more.items():
-            for other, reach in self.before(Node(lane, position)).items():
-                if reach > full.get(other, -1):
-                    full[other] = reach
-        fresh = {lane: at for lane, at in full.items() if lane != node.lane and at > vector.get(lane, -1)}
+    def _order(self, one: Node, other: Node) -> bool | None:
+        """``one`` comes before ``other``, with all that comes before it; whether that is new, None if it is a cycle."""
+        more = self._vector(one)
+        lane, position = other
+        if (one.position if one.lane == lane else more.get(lane, -1)) >= position:
+            return None
+        known = self._vector(other)
+        fresh = {n: at for n, at in more.items() if n != lane and at > known.get(n, -1)}
+        if one.lane != lane and one.position > known.get(one.lane, -1):
+            fresh[one.lane] = one.position
         if not fresh:
             return False
-        if node.position not in place.earlier:
-            insort(place.marks, node.position)
-            place.earlier[node.position] = {lane: at for lane, at in vector.items() if lane != node.lane}
-        for mark in place.marks[bisect_left(place.marks, node.position) :]:
-            earlier = place.earlier[mark]
-            for lane, at in fresh.items():
-                if at > earlier.get(lane, -1):
-                    earlier[lane] = at
+        place = self.lanes[lane]
+        mark = bisect_left(place.marks, position)
+        if mark == len(place.marks) or place.marks[mark] != position:
+            place.marks.insert(mark, position)
+            place.vectors.insert(mark, dict(known))
+        for vector in place.vectors[mark:]:
+            for n, at in fresh.items():
+                if at > vector.get(n, -1):
+                    vector[n] = at
         return True
 
     def close(self, rows: Iterable[tuple[Op, tuple[Op, ...]]]) -> None:
         """Draw all conclusions; ``rows`` are the reads, each with reads to be put before it. Raises _Cycle."""
         rows = list(rows)
-        for read, earlier in rows:
-            node = self.nodes[read.number]
-            writer = self.writer.get((read.object, read.call.result))
-            if writer is None and read.call.result is not None:
+        for read, _ in rows:
+            if read.call.result is not None and (read.object, read.call.result) not in self._writes.of:
                 raise _Cycle(read, None, None)
-            for other in (*earlier, *(() if writer is None else (writer,))):
-                place = self.nodes[other.number]
-                if self.before(place).get(node.lane, -1) >= node.position:
-                    raise _Cycle(read, None, other)
-                self._merge(node, {place.lane: place.position})
-        changed = True
-        while changed:
+        thorough = False
+        while True:
             changed = False
-            for read, _ in rows:
-                changed |= self._conclude(read)
+            for one, other in self._across:
+                changed |= bool(self._order(one, other))
+            for read, earlier in rows:
+                changed |= self._conclude(read, earlier, thorough)
+            if thorough and not changed:
+                return
+            thorough = not changed
 
-    def _conclude(self, read: Op) -> bool:
-        """Every other write of the object that comes before ``read`` comes before its writer."""
-        writer = self.writer.get((read.object, read.call.result))
-        target = None if writer is None else self.nodes[writer.number]
+    def _conclude(self, read: Op, earlier: tuple[Op, ...], thorough: bool) -> bool:
+        """Its writer comes before ``read``, and every other write of the object that does, before its writer.
+
+        What is known is not looked at again, unless ``thorough``: more may have come before it since.
+        """
+        node = self._node(read)
+        writer = self._writes.of.get((read.object, read.call.result))
+        target = None if writer is None else self._node(writer)
         changed = False
-        seen = self._all_before(self.nodes[read.number])
-        for lane, reach in seen.items():
-            positions = self.lanes[lane].writes.get(read.object, ())
-            nearest = bisect_right(positions, reach) - 1
-            if nearest < 0:
+        for other in (*earlier, *(() if writer is None else (writer,))):
+            new = self._order(self._node(other), node)
+            if new is None:
+                raise _Cycle(read, None, other)
+            changed |= new
+        for lane, reach in [*self._vector(node).items(), (node.lane, node.position)]:
+            positions = self.lanes[lane].writes.get(read.object)
+            nearest = -1 if positions is None else bisect_right(positions, reach) - 1
+            if positions is None or nearest < 0:
                 continue
-            other = Node(lane, positions[nearest])
-            if other == target:
+            last = Node(lane, positions[nearest])
+            if last == target:
                 continue
-            op = self.lanes[lane].ops[other.position]
-            if target is None or self._all_before(other).get(target.lane, -1) >= target.position:
-                raise _Cycle(read, op, writer)
-            if other.lane != target.lane:
-                changed |= self._merge(target, {other.lane: other.position})
+            if target is None:
+                raise _Cycle(read, self.lanes[lane].ops[last.position], writer)
+            if lane == target.lane:
+                known = last.position < target.position
+            else:
+                known = self._vector(target).get(lane, -1) >= last.position
+            if known and not thorough:
+                continue
+            new = self._order(last, target)
+            if new is None:
+                raise _Cycle(read, self.lanes[lane].ops[last.position], writer)
+            changed |= new
         return changed
 
-    def _all_before(self, node: Node) -> Vector:
-        """``before``, with all that comes before what is there."""
-        vector = self.before(node)
-        waiting = list(vector.items())
-        while waiting:
-            lane, position = waiting.pop()
-            if vector.get(lane, -1) > position:
-                continue
-            for other, reach in self.before(Node(lane, position)).items():
-                if reach > vector.get(other, -1):
-                    vector[other] = reach
-                    waiting.append((other, reach))
-        return vector
+
+_NOTHING: Vector = {}
 
 
 def _returned_before(ops: Sequence[Op], invoke_ps: int) -> int:
