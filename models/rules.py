@@ -42,6 +42,7 @@ class Event(StrEnum):
     FLUSH_PERSISTENT = "FLUSH response (persistence)"
     ACK = "ACK"
     LOAD = "load"
+    STATUS_READ = "read of PMRSTS"
     SFENCE = "sfence"
     CLFLUSH = "clflush"
     DOORBELL = "doorbell"
@@ -152,13 +153,24 @@ EXECUTION: Mapping[tuple[Request, Request], Pair] = _execution()
 the business of ``RULES`` and of the way to memory (in order, relaxed, or out of order)."""
 
 
-def executed_before(first: Request, second: Request, fenced: bool, switches: Switches) -> bool:
+FENCE_WAITS_FOR = frozenset({Request.READ, Request.ATOMIC, Request.ATOMIC_WRITE})
+"""A request with IBV_SEND_FENCE is not sent before these, posted earlier on its queue pair, have completed: not for
+FLUSH (rxe_req.c, rxe_wqe_is_fenced; IBTA 10.8.3.3)."""
+
+
+def executed_before(
+    first: Request,
+    second: Request,
+    fenced: bool,
+    switches: Switches,
+    execution: Mapping[tuple[Request, Request], Pair] = EXECUTION,
+) -> bool:
     """Whether ``second`` of one queue pair executes only after ``first``, which was posted earlier.
 
-    A fence waits for READ, ATOMIC and ATOMIC WRITE, not for FLUSH (rxe_req.c; IBTA 10.8.3.3).
+    ``execution`` is the table to ask: whoever tests a table asks one with a field changed.
     """
-    pair = EXECUTION[first, second]
-    if fenced and first in (Request.READ, Request.ATOMIC, Request.ATOMIC_WRITE):
+    pair = execution[first, second]
+    if fenced and first in FENCE_WAITS_FOR:
         return True
     if pair.switch is not None:
         return bool(getattr(switches, pair.switch))
@@ -214,7 +226,8 @@ class Rule:
     """Switches that must be on; with a leading ``!`` that must be off."""
     covers: frozenset[Request] = POSTED
     shows: bool = True
-    """Whether what is at ``stage`` is visible as well: persistence alone does not imply that (IBTA A19)."""
+    """Whether what is at ``stage`` is visible as well: persistence alone does not imply that (IBTA A19). Such a
+    rule is about persistence itself: where the domain begins behind the memory's queue, it reaches further."""
 
     def holds(self, here: Circumstances) -> bool:
         """Whether it applies in these circumstances."""
@@ -276,6 +289,23 @@ RULES: tuple[Rule, ...] = (
         covers=_ALL,
     ),
     Rule(
+        "pmr-read-empties-buffer",
+        Event.READ_COMPLETION,
+        Scope.DEVICE_EARLIER,
+        Stage.QUEUED,
+        "NVMe 1.4, PMRCAP.PMRWBM bit 0: a read of any PMR address, whoever wrote before",
+        only_target=Target.PMR,
+        needs_pmrwbm=1,
+    ),
+    Rule(
+        "load-pushes-mmio",
+        Event.LOAD,
+        Scope.CORE_EARLIER,
+        Stage.VISIBLE,
+        "PCIe base specification 3.0, table 2-40: a read may not pass earlier posted writes",
+        only_target=Target.PMR,
+    ),
+    Rule(
         "pmr-load-is-barrier",
         Event.LOAD,
         Scope.DEVICE_EARLIER,
@@ -283,6 +313,23 @@ RULES: tuple[Rule, ...] = (
         "NVMe 1.4, PMRCAP.PMRWBM bit 0: a completed read of the PMR makes earlier writes persistent",
         only_target=Target.PMR,
         needs_pmrwbm=1,
+    ),
+    Rule(
+        "status-read-pushes-mmio",
+        Event.STATUS_READ,
+        Scope.CORE_EARLIER,
+        Stage.VISIBLE,
+        "PCIe base specification 3.0, table 2-40: a read may not pass earlier posted writes",
+        only_target=Target.PMR,
+    ),
+    Rule(
+        "status-read-is-barrier",
+        Event.STATUS_READ,
+        Scope.DEVICE_EARLIER,
+        Stage.QUEUED,
+        "NVMe 1.4, PMRCAP.PMRWBM bit 1: a read of PMRSTS makes earlier writes persistent",
+        only_target=Target.PMR,
+        needs_pmrwbm=2,
     ),
     Rule(
         "receive-publishes",
@@ -381,6 +428,7 @@ RULES: tuple[Rule, ...] = (
         Scope.CORE_NT_EARLIER,
         Stage.QUEUED,
         "Intel SDM, volume 1, section 10.4.6.2: SFENCE flushes write-combining buffers; the write queue takes them",
+        only_target=Target.MEMORY,
     ),
     Rule(
         "fence-completes-flushes",
@@ -388,6 +436,7 @@ RULES: tuple[Rule, ...] = (
         Scope.FLUSHED,
         Stage.QUEUED,
         "Intel SDM, volume 2: CLWB and CLFLUSHOPT are ordered by SFENCE; Yang et al., FAST'20, section 2.2",
+        only_target=Target.MEMORY,
     ),
     Rule(
         "clflush-completes",
@@ -395,6 +444,7 @@ RULES: tuple[Rule, ...] = (
         Scope.FLUSHED,
         Stage.QUEUED,
         "Intel SDM, volume 2: CLFLUSH is ordered with stores; the line is written back before any later store",
+        only_target=Target.MEMORY,
     ),
     Rule(
         "doorbell-drains-stores",
