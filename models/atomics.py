@@ -33,11 +33,11 @@ class AtomicUnit:
         self._waiting: deque[tuple[QueuePair, SendWR, Running, list[Chunk], Observe]] = deque()
         self._busy = False
 
-    def execute(self, qp: QueuePair, work: SendWR) -> None:
+    def execute(self, qp: QueuePair, work: SendWR, running: Running) -> None:
         """It is ``work``'s turn on its queue pair: queue for the unit."""
         seen: list[Chunk] = []
         observe = qp.inbound.observer(Event.ATOMIC_RESULT, work.remote_address, returned=seen)
-        self._waiting.append((qp, work, qp.order.begin(Request.ATOMIC), seen, observe))
+        self._waiting.append((qp, work, running, seen, observe))
         if not self._busy:
             self._next()
 
@@ -68,7 +68,7 @@ class AtomicUnit:
         new = _result(work, int.from_bytes(old, "little"))
         if new is not None:
             nic.post_write(qp, work, Request.ATOMIC, Placement.STRICT, new.to_bytes(ATOMIC_BYTES, "little"))
-        nic.respond(qp, now_ps, partial(nic.answer, qp, work, old, observe))
+        qp.responses.ready(work, now_ps, partial(nic.answer, qp, work, old, observe))
         qp.order.end(running, now_ps)
         self._next()
 

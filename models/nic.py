@@ -19,7 +19,7 @@ from ..sim.clock import Clock
 from ..sim.stations import Credits, Fifo
 from . import receive, sendqueue
 from .atomics import AtomicUnit
-from .execution import ExecutionOrder
+from .execution import ExecutionOrder, Running
 from .fabric import Fabric
 from .hostmemory import HostMemory
 from .inbound import Inbound, Observe
@@ -31,6 +31,7 @@ from .platform import Platform
 from .protection import Regions
 from .remote_flush import flush
 from .remote_read import read
+from .responses import Responses
 from .rules import Placement, Request
 from .verbs import CompletionQueue, Opcode, QueuePair, SendFlags, SendWR, Status, WorkCompletion
 
@@ -73,6 +74,10 @@ class Nic:
     def execution_order(self) -> ExecutionOrder:
         """For a new queue pair at its responder."""
         return ExecutionOrder(self._switches)
+
+    def responses(self) -> Responses:
+        """For a new queue pair at its responder."""
+        return Responses(self.clock)
 
     def inbound(self, qp: QueuePair) -> Inbound:
         """What will arrive through a new queue pair."""
@@ -182,22 +187,33 @@ class Nic:
     # responder ---------------------------------------------------------------------------------------------
     def take_in(self, qp: QueuePair, work: SendWR, at: int, payload: bytes, last: bool) -> None:
         """A packet of a WRITE or SEND has been processed: stage it, behind those that wait for room."""
-        if qp.order.idle:
+        now_ps = self.clock.now_ps
+        if qp.order.idle(now_ps):
             self._stage(qp, work, at, payload, last)
         else:
-            kind, now_ps = KIND[work.opcode], self.clock.now_ps
-            qp.order.arrive(kind, now_ps, partial(self._stage_at, qp, work, at, payload, last))
+            if last and qp.qp_type is QpType.IBV_QPT_RC:
+                qp.responses.expect(work)
+            qp.order.arrive(KIND[work.opcode], now_ps, partial(self._stage_in_turn, qp, work, at, payload, last))
 
-    def _stage_at(self, qp: QueuePair, work: SendWR, at: int, payload: bytes, last: bool, at_ps: int) -> None:
-        self.clock.call_at(max(at_ps, self.clock.now_ps), self._stage, qp, work, at, payload, last)
+    def _stage_in_turn(
+        self, qp: QueuePair, work: SendWR, at: int, payload: bytes, last: bool, at_ps: int, running: Running
+    ) -> None:
+        start_ps = max(at_ps, self.clock.now_ps)
+        self.clock.call_at(start_ps, self._stage, qp, work, at, payload, last)
+        qp.order.end(running, start_ps)
 
     def _stage(self, qp: QueuePair, work: SendWR, at: int, payload: bytes, last: bool) -> None:
         if self._held or not self._admit(qp, work, at, payload, last):
             self._held.append(partial(self._admit, qp, work, at, payload, last))
+            if last and qp.qp_type is QpType.IBV_QPT_RC:
+                qp.responses.expect(work)
 
     def _admit(self, qp: QueuePair, work: SendWR, at: int, payload: bytes, last: bool) -> bool:
         """Accept a packet (or refuse it) if there is room now, else when there is: then it returns False."""
-        address = None if qp.ignores(work) else receive.target(self, qp, work, at, len(payload), last)
+        if qp.ignores(work):
+            qp.responses.forget(work)
+            return True
+        address = receive.target(self, qp, work, at, len(payload), last)
         if address is None:
             return True
         if payload:
@@ -234,7 +250,9 @@ class Nic:
             _mark(work, "responder NIC", now_ps)
         if qp.qp_type is QpType.IBV_QPT_RC:
             observe = qp.inbound.acknowledged(address)
-            self.respond(qp, now_ps + self.parameters.ack_processing_ps, partial(self._acknowledge, qp, work, observe))
+            qp.responses.ready(
+                work, now_ps + self.parameters.ack_processing_ps, partial(self._acknowledge, qp, work, observe)
+            )
 
     def post_write(
         self,
@@ -259,34 +277,41 @@ class Nic:
 
     def serve(self, qp: QueuePair, work: SendWR) -> None:
         """A request that is answered once executed has been processed: it goes behind all posted writes before it."""
-        if qp.order.idle:
-            self._serve_at(qp, work, self.clock.now_ps)
+        qp.responses.expect(work)
+        kind, now_ps = KIND[work.opcode], self.clock.now_ps
+        if qp.order.idle(now_ps):
+            self._serve_in_turn(qp, work, now_ps, qp.order.begin(kind))
         else:
-            qp.order.arrive(KIND[work.opcode], self.clock.now_ps, partial(self._serve_at, qp, work))
+            qp.order.arrive(kind, now_ps, partial(self._serve_in_turn, qp, work))
 
-    def _serve_at(self, qp: QueuePair, work: SendWR, not_before_ps: int) -> None:
+    def _serve_in_turn(self, qp: QueuePair, work: SendWR, not_before_ps: int, running: Running) -> None:
         if self._held:
-            self._held.append(partial(self._execute, qp, work, not_before_ps))
+            self._held.append(partial(self._execute, qp, work, not_before_ps, running))
         else:
-            self._execute(qp, work, not_before_ps)
+            self._execute(qp, work, not_before_ps, running)
 
-    def _execute(self, qp: QueuePair, work: SendWR, not_before_ps: int) -> bool:
+    def _execute(self, qp: QueuePair, work: SendWR, not_before_ps: int, running: Running) -> bool:
         """Start to execute a request, or refuse it; never waits for room."""
+        now_ps = self.clock.now_ps
         if qp.ignores(work):
+            qp.responses.forget(work)
+            qp.order.end(running, now_ps)
             return True
         status = self.regions.refuses(work)
         if status is not None:
             self.refuse(qp, work, status)
+            qp.order.end(running, now_ps)
             return True
-        _mark(work, "responder NIC", self.clock.now_ps)
+        _mark(work, "responder NIC", now_ps)
         if work.opcode is Opcode.IBV_WR_RDMA_READ:
-            read(self, qp, work, not_before_ps)
+            read(self, qp, work, not_before_ps, running)
         elif work.opcode in ATOMICS:
-            self._atomic_unit.execute(qp, work)
+            self._atomic_unit.execute(qp, work, running)
         elif work.opcode is Opcode.IBV_WR_FLUSH:
-            flush(self, qp, work, not_before_ps)
+            flush(self, qp, work, not_before_ps, running)
         else:
             self._write_atomically(qp, work)
+            qp.order.end(running, now_ps)
         return True
 
     def _write_atomically(self, qp: QueuePair, work: SendWR) -> None:
@@ -294,7 +319,7 @@ class Nic:
         now_ps = self.clock.now_ps
         qp.inbound.behind_executed(Request.ATOMIC_WRITE, now_ps)
         self.post_write(qp, work, Request.ATOMIC_WRITE, Placement.STRICT, work.payload)
-        self.respond(qp, now_ps + self.parameters.ack_processing_ps, partial(self.answer, qp, work))
+        qp.responses.ready(work, now_ps + self.parameters.ack_processing_ps, partial(self.answer, qp, work))
 
     def refuse(self, qp: QueuePair, work: SendWR, status: Status) -> None:
         """Answer a request with an error; the connection is broken."""
@@ -304,14 +329,9 @@ class Nic:
     def nak(self, qp: QueuePair, work: SendWR, status: Status) -> None:
         """Answer a request with what its requester's completion will say, if it does not try again."""
         ready_ps = self.clock.now_ps + self.parameters.ack_processing_ps
-        self.respond(qp, ready_ps, partial(self._acknowledge, qp, work, None, status))
+        qp.responses.ready(work, ready_ps, partial(self._acknowledge, qp, work, None, status))
 
     # responses ---------------------------------------------------------------------------------------------
-    def respond(self, qp: QueuePair, ready_ps: int, send: Callable[[], None]) -> None:
-        """Responses of one queue pair leave in the order of its requests."""
-        qp.last_response_ps = max(ready_ps, qp.last_response_ps)
-        self.clock.call_at(qp.last_response_ps, send)
-
     def _acknowledge(
         self, qp: QueuePair, work: SendWR, observe: Observe | None, status: Status = Status.IBV_WC_SUCCESS
     ) -> None:

@@ -27,14 +27,15 @@ _EVENTS = {
 }
 
 
-def flush(nic: Nic, qp: QueuePair, work: SendWR, not_before_ps: int) -> None:
+def flush(nic: Nic, qp: QueuePair, work: SendWR, not_before_ps: int, running: Running) -> None:
     """It is ``work``'s turn on its queue pair: execute it, to have its effect at ``not_before_ps`` or later."""
     address, length = nic.regions.flushed_range(work)
     now_ps = nic.clock.now_ps
-    running = qp.order.begin(Request.FLUSH)
     if not length:  # legal, and nothing to do
         qp.order.end(running, now_ps)
-        nic.respond(qp, max(now_ps, not_before_ps) + nic.parameters.ack_processing_ps, partial(nic.answer, qp, work))
+        qp.responses.ready(
+            work, max(now_ps, not_before_ps) + nic.parameters.ack_processing_ps, partial(nic.answer, qp, work)
+        )
         return
     covered = qp.inbound.covered(address, length)
     observers = [
@@ -77,7 +78,7 @@ def _tell(nic: Nic, qp: QueuePair, work: SendWR, running: Running, observers: li
     def done() -> None:
         observe = partial(_observe_all, observers)
         qp.inbound.executed(Request.FLUSH, observe)
-        nic.respond(qp, told_ps, partial(nic.answer, qp, work, b"", observe))
+        qp.responses.ready(work, told_ps, partial(nic.answer, qp, work, b"", observe))
         qp.order.end(running, told_ps)
 
     nic.clock.call_at(told_ps, done)

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.trace import Chunk
-from .rules import Event, Placement, Request
+from .execution import Running
+from .rules import Event, Placement
 from .verbs import QueuePair, SendWR
 
 if TYPE_CHECKING:
     from .nic import Nic
 
 
-def read(nic: Nic, qp: QueuePair, work: SendWR, not_before_ps: int) -> None:
+def read(nic: Nic, qp: QueuePair, work: SendWR, not_before_ps: int, running: Running) -> None:
     """It is ``work``'s turn on its queue pair: read, at ``not_before_ps`` or later, and answer."""
     now_ps, address, length = nic.clock.now_ps, work.remote_address, work.length
     placement = qp.inbound.placement(nic.regions.relaxed(work.rkey))
@@ -29,7 +30,7 @@ def read(nic: Nic, qp: QueuePair, work: SendWR, not_before_ps: int) -> None:
     apart_ps = nic.pcie.line_ps
     last_ps = first_ps + max(0, len(pieces) - 1) * apart_ps
     fetched_ps = nic.pcie.read_completion(last_ps + latency_ps - latency_ps // 2, length)
-    qp.order.end(qp.order.begin(Request.READ), last_ps)
+    qp.order.end(running, last_ps)
     found = bytearray()
 
     def sample() -> None:
@@ -43,7 +44,7 @@ def read(nic: Nic, qp: QueuePair, work: SendWR, not_before_ps: int) -> None:
         found.extend(b"".join(content[start] for start, _ in pieces))
 
     nic.clock.call_at(last_ps, sample)
-    nic.respond(qp, fetched_ps, lambda: nic.answer(qp, work, bytes(found), observe))
+    qp.responses.ready(work, fetched_ps, lambda: nic.answer(qp, work, bytes(found), observe))
 
 
 def _by_line(address: int, length: int) -> list[tuple[int, int]]:

@@ -33,7 +33,7 @@ def goes(qp: QueuePair, work: SendWR, now_ps: int) -> None:
     if SendFlags.IBV_SEND_FENCE in work.send_flags:
         for observe in qp.unseen:
             observe(now_ps)
-    work.attempt = qp.attempt
+    work.attempt, work.src_qp = qp.attempt, qp.number
     qp.outstanding.append(work)
     if work.opcode in NON_POSTED:
         qp.reads_under_way += 1

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .execution import ExecutionOrder
     from .inbound import Inbound
     from .nic import Nic
+    from .responses import Responses
 
 __all__ = [
     "FLUSHES",
@@ -304,8 +305,7 @@ class QueuePair:
         self.expected_attempt = 0
         self.expected_bytes = 0
         """Of an unreliable connection: where the next packet of the message belongs; -1 once one was lost."""
-        self.last_response_ps = 0
-        """Responses of one queue pair leave in order."""
+        self.responses: Responses = nic.responses()
         self.order: ExecutionOrder = nic.execution_order()
         self.inbound: Inbound = nic.inbound(self)
 
