@@ -6,7 +6,9 @@ its device's persistence domain begins:
 - Behind the caches (ADR), lines are independent: each holds any version that coherent memory had since the last
   completed flush of it. A version is a prefix, channel by channel, of the pieces that were written to the line.
 - Where visible is durable (eADR, a battery), what survives of an ordered channel is a prefix of *all* it carried:
-  lines are tied together. A :class:`Cut` remembers what the lines looked at so far have decided.
+  lines are tied together. A :class:`Cut` remembers what the lines looked at so far have decided. What survives behind
+  a release edge (``models.releases``) brings along what it is behind.
+- Of a loose channel any pieces may be there, except that what it certainly showed before a later one was written is.
 
 A DMA write may be there by any subset of its aligned 8-byte words until its line is accepted whole (a platform may
 make lines atomic); a store of several words by a prefix of them. Writes of two channels that meet in one line keep
@@ -17,75 +19,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import chain, combinations
 
 from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.trace import NEVER, Chunk, Stage, Trace
+from .linecontent import Content, LineKey, Option, Piece, any_unreleased, combine
 from .places import PLACES, Domain, Path, Place, safe_stage
+from .releases import Cut, Releases
 
-LineKey = tuple[int, int]
-"""(device number, line number within the device)."""
-
-WORD_BYTES = 8
-
-
-@dataclass(slots=True, eq=False)
-class Piece:
-    """The part of a chunk that lies in one line."""
-
-    chunk: Chunk
-    line: int
-    start: int
-    data: bytes
-    tied: bool
-    """What survives of its channel is a prefix of all that the channel carried."""
-    enters_ps: int
-    """From when on it may survive."""
-    must_ps: int
-    """From when on it certainly survives."""
-    timed_ps: int
-    """From when on it survived in this timing."""
-
-    def words(self) -> list[tuple[int, int]]:
-        """The aligned 8-byte words that it touches, as ranges within the line."""
-        end = self.start + len(self.data)
-        first = self.start // WORD_BYTES * WORD_BYTES
-        return [(max(self.start, at), min(end, at + WORD_BYTES)) for at in range(first, end, WORD_BYTES)]
-
-    def apply(self, content: bytearray, words: Iterable[tuple[int, int]] | None = None) -> None:
-        """Write it (or just these words of it) into a line."""
-        for start, end in words if words is not None else ((self.start, self.start + len(self.data)),):
-            content[start:end] = self.data[start - self.start : end - self.start]
-
-
-Cut = Mapping[int, tuple[int, int]]
-"""By tied channel: how many of its chunks survive, at least and at most, as far as it has been decided."""
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """One thing that a line may hold: the bytes, the cut that goes with it, and what did not make it."""
-
-    data: bytes
-    cut: Cut
-    absent: tuple[Piece, ...]
-    torn: Piece | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Option:
-    """How much of one channel's pieces a line has."""
-
-    count: int
-    torn: Piece | None = None
-    words: tuple[tuple[int, int], ...] = ()
-    span: tuple[int, int] | None = None
-
-    @property
-    def tears(self) -> bool:
-        """Whether it leaves a piece of this line torn (a chunk of several lines may be torn elsewhere)."""
-        return self.torn is not None and len(self.words) < len(self.torn.words())
+__all__ = ["Content", "Cut", "LineKey", "Piece", "Views"]
 
 
 class _Remembered:
@@ -136,6 +78,7 @@ class Views:
         for pieces in self.pieces.values():
             pieces.sort(key=_coherent_order)
         self._tied = self._prefixes()
+        self._releases = Releases(trace, self._tied.__contains__)
 
     def _prefixes(self) -> dict[int, tuple[list[int], list[int]]]:
         """By tied channel and position: when its chunks enter, and when they and all before them certainly survive.
@@ -175,15 +118,17 @@ class Views:
             for seen_ps, queued_ps, stored_ps in self._trace.write_backs.get((chunk.device, line), ()):
                 if seen_ps >= visible_ps:
                     timed_ps = min(timed_ps, queued_ps if safe is Stage.QUEUED else stored_ps)
+        channel = self._trace.channels[chunk.channel]
         return Piece(
             chunk=chunk,
             line=line,
             start=start - line * LINE_BYTES,
             data=chunk.data[start - chunk.address : end - chunk.address],
-            tied=safe <= Stage.VISIBLE and self._trace.channels[chunk.channel].ordered,
+            tied=safe <= Stage.VISIBLE and channel.ordered,
             enters_ps=chunk.reached_ps[Stage.ACCEPTED],
             must_ps=must_ps,
             timed_ps=timed_ps,
+            group=~chunk.number if channel.loose else chunk.channel,
         )
 
     def changes(self) -> list[tuple[int, LineKey]]:
@@ -238,7 +183,7 @@ class Views:
         pieces = self.pieces.get(key)
         if pieces is None:
             yield Content(self._initial(key), cut, ())
-        elif cut or any(piece.tied for piece in pieces):
+        elif cut or any(piece.tied or piece.chunk.channel in self._releases.channels for piece in pieces):
             yield from self._contents(key, at_ps, cut)
         else:  # untied lines change at few instants: remember what they may hold from one to the next
             changes = self._changes.get(key)
@@ -254,32 +199,33 @@ class Views:
         pieces = [piece for piece in self.pieces.get(key, ()) if piece.enters_ps <= at_ps]
         undecided: dict[int, list[Piece]] = {}
         for piece in pieces:
-            undecided.setdefault(piece.chunk.channel, []).append(piece)
+            undecided.setdefault(piece.group, []).append(piece)
         if not undecided:
             yield Content(self._initial(key), cut, ())
             return
-        channels = list(undecided)
-        options = [self._options(undecided[channel], at_ps, cut) for channel in channels]
-        choices: Iterable[tuple[_Option, ...]] = zip(options[0])  # of one channel: torn ones come last already
-        if len(channels) > 1:
-            choices = [choice for choice in product(*options) if sum(option.tears for option in choice) <= 1]
-            choices.sort(key=lambda choice: sum(option.tears for option in choice))
-        seen: set[tuple[bytes, tuple[tuple[int, int] | None, ...]]] = set()
+        groups = list(undecided)
+        options = [self._options(undecided[group], at_ps, cut) for group in groups]
+        choices: Iterable[tuple[Option, ...]] = zip(options[0])  # of one group: torn ones come last already
+        if len(groups) > 1:
+            listed = [list(some) for some in options]
+            choices = chain(combine(listed, 0), combine(listed, 1))
+        seen: set[tuple[bytes, tuple[tuple[int, tuple[int, int]], ...]]] = set()
         for chosen in choices:
-            content = self._apply(key, pieces, dict(zip(channels, chosen, strict=True)), cut)
+            content = self._apply(key, pieces, dict(zip(groups, chosen, strict=True)), cut, at_ps)
             if content is None:
                 continue
-            identity = (content.data, tuple(option.span for option in chosen))
+            identity = (content.data, tuple(sorted(content.cut.items())))
             if identity not in seen:
                 seen.add(identity)
                 yield content
 
-    def _options(self, pieces: list[Piece], at_ps: int, cut: Cut) -> Iterator[_Option]:
-        """How much of one channel's pieces (in this line) may survive: a prefix, perhaps with a torn end."""
+    def _options(self, pieces: list[Piece], at_ps: int, cut: Cut) -> Iterator[Option]:
+        """How much of one group's pieces (in this line) may survive: a prefix, perhaps with a torn end."""
         channel = pieces[0].chunk.channel
-        if not self._trace.channels[channel].ordered:
-            least, most, low, high = self._must(pieces, at_ps), len(pieces), None, None
-        elif pieces[0].tied:
+        if pieces[0].group < 0:
+            yield from self._loose_options(pieces[0], at_ps, cut)
+            return
+        if pieces[0].tied:
             low, high = cut.get(channel) or self._bounds(channel, at_ps)
             least = sum(piece.chunk.position < low for piece in pieces)
             most = sum(piece.chunk.position < high for piece in pieces)
@@ -294,7 +240,7 @@ class Views:
             return max(low, after), min(high, before)
 
         for count in dict.fromkeys((least, most, *range(most - 1, least, -1))):
-            yield _Option(count, span=span(count))
+            yield Option(count, span=span(count))
         for count in range(least, len(pieces)):
             piece = pieces[count]
             position = piece.chunk.position
@@ -303,7 +249,21 @@ class Views:
             exact = None if low is None else (position, position)
             whole = [tuple(piece.words())] if exact is not None and len(piece.chunk.data) > len(piece.data) else []
             for words in [*whole, *self._torn(piece)]:
-                yield _Option(count, piece, words, exact)
+                yield Option(count, piece, words, exact)
+
+    def _loose_options(self, piece: Piece, at_ps: int, cut: Cut) -> Iterator[Option]:
+        """There, not there, or torn; a chunk that is not there whole bounds what may be behind it."""
+        channel, position = piece.chunk.channel, piece.chunk.position
+        low, high = cut.get(channel) or (0, NEVER)
+        bounded = channel in self._releases.channels
+        missing = (low, min(high, position)) if bounded else None
+        certain = piece.must_ps <= at_ps or position < low
+        if not certain:
+            yield Option(0, span=missing)
+        yield Option(1, span=(low, high) if bounded else None)
+        if not certain:
+            for words in self._torn(piece):
+                yield Option(0, piece, words, missing)
 
     @staticmethod
     def _must(pieces: list[Piece], at_ps: int) -> int:
@@ -312,7 +272,8 @@ class Views:
     def _torn(self, piece: Piece) -> Iterator[tuple[tuple[int, int], ...]]:
         """The words of a piece that may be there without the others."""
         words = piece.words()
-        if piece.chunk.path == Path.STORE:  # a core's stores to one line persist in their order
+        posted = piece.chunk.path == Path.MMIO and self._trace.channels[piece.chunk.channel].ordered
+        if piece.chunk.path == Path.STORE or posted:  # a core's stores to one line persist in their order
             yield from (tuple(words[:count]) for count in range(1, len(words)))
         elif not self._whole_lines:
             for count in range(1, len(words)):
@@ -320,31 +281,54 @@ class Views:
 
     def _bounds(self, channel: int, at_ps: int) -> tuple[int, int]:
         """How many chunks of a tied channel certainly survive, and may."""
+        if channel not in self._tied:
+            return 0, NEVER
         enters, musts = self._tied[channel]
         return bisect_right(musts, at_ps), bisect_right(enters, at_ps)
 
-    def _apply(self, key: LineKey, pieces: list[Piece], chosen: Mapping[int, _Option], cut: Cut) -> Content | None:
+    def _apply(
+        self, key: LineKey, pieces: list[Piece], chosen: Mapping[int, Option], cut: Cut, at_ps: int
+    ) -> Content | None:
         content = bytearray(self._initial(key))
         taken = dict.fromkeys(chosen, 0)
         absent: list[Piece] = []
+        behind_others: list[Piece] = []
+        begun: dict[int, int] = {}
         torn = None
         for piece in pieces:
-            option = chosen[piece.chunk.channel]
-            turn = taken[piece.chunk.channel]
-            taken[piece.chunk.channel] = turn + 1
+            option = chosen[piece.group]
+            turn = taken[piece.group]
+            taken[piece.group] = turn + 1
             if turn >= option.count and piece is not option.torn:
                 absent.append(piece)
                 continue
             behind = [*absent, torn] if torn is not None else absent
             if any(other.chunk.forced_ps[Stage.VISIBLE] <= piece.enters_ps for other in behind):
                 return None  # it was written when the other was certainly in the line already, whole
+            if piece.chunk.behind:
+                behind_others.append(piece)
+                begun[piece.chunk.channel] = piece.chunk.position + 1
             if turn < option.count or not option.tears:
                 piece.apply(content)
             else:
                 piece.apply(content, option.words)
                 torn = piece
-        decided = {channel: option.span for channel, option in chosen.items() if option.span is not None}
-        return Content(bytes(content), {**cut, **decided} if decided else cut, tuple(absent), torn)
+        if behind_others and any_unreleased(behind_others, [*absent, torn] if torn is not None else absent):
+            return None
+        further = self._decide(chosen, begun, cut, at_ps)
+        return None if further is None else Content(bytes(content), further, tuple(absent), torn)
+
+    def _decide(self, chosen: Mapping[int, Option], begun: Mapping[int, int], cut: Cut, at_ps: int) -> Cut | None:
+        """The cut that goes with what was chosen of each group; None if the release edges rule it out."""
+        decided: dict[int, tuple[int, int]] = {}
+        for group, option in chosen.items():
+            if option.span is not None:
+                channel = group if group >= 0 else self._trace.chunks[~group].channel
+                low, high = decided.get(channel, option.span)
+                decided[channel] = max(low, option.span[0]), min(high, option.span[1])
+        if self._releases.channels and (decided or begun):
+            return self._releases.settle(cut, decided, begun, lambda channel: self._bounds(channel, at_ps))
+        return {**cut, **decided} if decided else cut
 
 
 def _coherent_order(piece: Piece) -> tuple[int, int, int]:
