@@ -187,13 +187,16 @@ class Thread:
         return data
 
     def _looked(self, event: Event, address: int, issued_ps: int, seen: Sequence[Chunk] = ()) -> None:
-        """A read has come back: of a peer device it has pushed this core's posted stores before it."""
+        """A read has come back: of a peer device it has pushed this core's posted stores before it.
+
+        An uncached read empties write-combining buffers too (Intel SDM, volume 3, section 12.3.1).
+        """
         to, stores = self.host.destination(address), self.core.stores
         self._ordering.happened(
             event,
             self.now_ps,
             here=self.host.circumstances(address),
-            core=self.host.mmio_stores(stores, address),
+            core=(*self.host.mmio_stores(stores, address), *self.host.mmio_stores(self.core.ntstores, address)),
             returned=seen,
             reader=stores,
             device=None if to.target is Target.MEMORY else to.number,

@@ -198,9 +198,11 @@ class Nic:
     def _stage_in_turn(
         self, qp: QueuePair, work: SendWR, at: int, payload: bytes, last: bool, at_ps: int, running: Running
     ) -> None:
-        start_ps = max(at_ps, self.clock.now_ps)
-        self.clock.call_at(start_ps, self._stage, qp, work, at, payload, last)
-        qp.order.end(running, start_ps)
+        if at_ps > self.clock.now_ps:
+            self.clock.call_at(at_ps, self._stage_in_turn, qp, work, at, payload, last, at_ps, running)
+            return
+        self._stage(qp, work, at, payload, last)
+        qp.order.end(running, self.clock.now_ps)
 
     def _stage(self, qp: QueuePair, work: SendWR, at: int, payload: bytes, last: bool) -> None:
         if self._held or not self._admit(qp, work, at, payload, last):

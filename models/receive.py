@@ -54,7 +54,7 @@ def _take(nic: Nic, qp: QueuePair, work: SendWR, at: int) -> RecvWR | None:
     reliable, datagram = qp.qp_type is QpType.IBV_QPT_RC, qp.qp_type is QpType.IBV_QPT_UD
     if not queue:
         if reliable:
-            qp.expected_attempt = work.attempt + 1
+            qp.expected_attempt, qp.expected_sequence = work.attempt + 1, work.sequence
             work.sent_bytes = at
             nic.nak(qp, work, Status.IBV_WC_RNR_RETRY_EXC_ERR)
         else:

@@ -37,10 +37,10 @@ class Responses:
             self._queue.append(_Expected(work))
 
     def forget(self, work: SendWR) -> None:
-        """It will not be answered."""
+        """It will not be answered, unless that has been decided already."""
         if not self._queue:
             return
-        self._queue = deque(entry for entry in self._queue if entry.work is not work)
+        self._queue = deque(entry for entry in self._queue if entry.work is not work or entry.send is not None)
         self._leave()
 
     def ready(self, work: SendWR, ready_ps: int, send: Send) -> None:

@@ -34,6 +34,9 @@ def goes(qp: QueuePair, work: SendWR, now_ps: int) -> None:
         for observe in qp.unseen:
             observe(now_ps)
     work.attempt, work.src_qp = qp.attempt, qp.number
+    if work.sequence < 0:
+        work.sequence = qp.sent
+        qp.sent += 1
     qp.outstanding.append(work)
     if work.opcode in NON_POSTED:
         qp.reads_under_way += 1
@@ -75,5 +78,6 @@ def _repeat(nic: Nic, qp: QueuePair) -> None:
     while qp.outstanding:
         work = qp.outstanding.pop()
         is_back(qp, work)
-        qp.send_queue.appendleft(replace(work))  # what is still on its way of the old one is nobody's business
+        qp.send_queue.appendleft(replace(work))
+        work.void = True
     nic.pump(qp)

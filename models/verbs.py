@@ -170,6 +170,10 @@ class SendWR:
     """Number of the queue pair that sent it."""
     attempt: int = 0
     """How often its queue pair had gone back to repeat something when this was sent."""
+    sequence: int = -1
+    """Its place among the requests of its queue pair, the same when it is sent again."""
+    void: bool = False
+    """It is sent again: what is still on its way of it counts for nothing."""
     sent_bytes: int = 0
     """What the responder has taken of it before it asked for a repetition."""
 
@@ -292,6 +296,8 @@ class QueuePair:
         self.unsignalled = 0
         """Unsignalled requests that are done and whose places no completion has given back."""
         self.attempt = 0
+        self.sent = 0
+        """Requests that have gone out, repetitions apart."""
         self.repeats = 0
         """Repetitions in a row of the request that found no receive request."""
         self.stalled = False
@@ -303,6 +309,8 @@ class QueuePair:
         self.receiving: RecvWR | None = None
         """What the message that is just arriving has taken."""
         self.expected_attempt = 0
+        self.expected_sequence = 0
+        """The request that found no receive request: it and all behind it are not taken in before they are repeated."""
         self.expected_bytes = 0
         """Of an unreliable connection: where the next packet of the message belongs; -1 once one was lost."""
         self.responses: Responses = nic.responses()
@@ -311,7 +319,8 @@ class QueuePair:
 
     def ignores(self, work: SendWR) -> bool:
         """Whether a request that arrives is not taken in: the connection is broken, or one before it is repeated."""
-        return self.error or work.attempt < self.expected_attempt
+        late = work.attempt < self.expected_attempt and work.sequence >= self.expected_sequence
+        return self.error or work.void or late
 
     def fail(self) -> None:
         """``ibv_modify_qp`` to IBV_QPS_ERR: all work requests are flushed, the posted receives too."""
