@@ -252,11 +252,12 @@ def test_an_atomic_write_to_the_region_releases_what_went_to_the_region():
 # regions ------------------------------------------------------------------------------------------------------------
 
 
-def test_no_flush_of_a_core_makes_a_region_last():
+@pytest.mark.parametrize("nt", [False, True])
+def test_no_flush_of_a_core_makes_a_region_last(nt):
     loose = two_destinations()
     rig = loose.rig
     rig.client.write(line(1))
-    rig.server.store(line(2), line=1)
+    (rig.server.ntstore if nt else rig.server.store)(line(2), line=1)
     for flush in (rig.server.clwb, rig.server.clflush):
         flush(line=0, lines=2)
         rig.server.sfence()
