@@ -203,11 +203,11 @@ def test_of_two_writes_to_one_line_either_may_win():
 # destinations -------------------------------------------------------------------------------------------------------
 
 
-def two_destinations(way=None):
+def two_destinations(way=None, pmrwbm=3, **how):
     """The pool is in a drive's region; the memory called dram keeps what its controllers have."""
-    profile = load_platform("pmr", pmrwbm=3)
+    profile = load_platform("pmr", pmrwbm=pmrwbm)
     memory = {"pm": profile.memory["pmr"], "dram": profile.memory["pm"]}
-    loose = Loose(way, platform=replace(profile, memory=memory))
+    loose = Loose(way, platform=replace(profile, memory=memory), **how)
     flag = loose.rig.server.node.memory["dram"].allocate(64, "flag")
     loose.flag, loose.flag_key = flag, loose.rig.server_pd.reg_mr(flag, 64).key
     return loose
@@ -249,6 +249,17 @@ def test_an_atomic_write_to_the_region_releases_what_went_to_the_region():
     assert rig.adversarial.places(0, rig.clock.now_ps) <= {"device_buffer", "pmr"}
 
 
+def test_in_a_region_too_a_release_shows_behind_all_before_it():
+    for seed in range(8):
+        loose = two_destinations("relaxed", seed=seed)
+        for number in range(4):
+            loose.post_write(line(number + 1), number)
+        post_atomic_write(loose.rig.client, word(7), line=9)
+        loose.settle()
+        earlier = [loose.rig.chunks(number)[0].reached_ps[Stage.VISIBLE] for number in range(4)]
+        assert max(earlier) <= loose.rig.chunks(9)[0].reached_ps[Stage.VISIBLE]
+
+
 # regions ------------------------------------------------------------------------------------------------------------
 
 
@@ -268,6 +279,17 @@ def test_no_flush_of_a_core_makes_a_region_last(nt):
     now = rig.clock.now_ps
     assert rig.adversarial.contents(0, now) == {OLD, line(1)}
     assert rig.adversarial.contents(1, now) == {line(2)}
+
+
+def test_nor_what_its_buffer_certainly_shows():
+    """With PMRSTS as the only barrier a READ proves that the buffer has it; a cache line would be flushed from then on."""
+    rig = two_destinations(pmrwbm=2).rig
+    rig.client.post_write(data=line(1))
+    rig.client.read(line=9)
+    rig.server.flush(line=0)
+    assert rig.adversarial.places(0, rig.clock.now_ps) == {"device_buffer", "pmr"}
+    rig.server.run(rig.server.threads[0].read_pmrsts(rig.address(0)))
+    assert rig.adversarial.durable(0, line(1), rig.clock.now_ps)
 
 
 def test_in_this_timing_a_region_has_it_once_it_has_left_the_buffer():
