@@ -282,7 +282,7 @@ def test_no_flush_of_a_core_makes_a_region_last(nt):
 
 
 def test_nor_what_its_buffer_certainly_shows():
-    """With PMRSTS as the only barrier a READ proves that the buffer has it; a cache line would be flushed from then on."""
+    """Where only PMRSTS is a barrier, a READ proves that the buffer has it: a cached line could be flushed then."""
     rig = two_destinations(pmrwbm=2).rig
     rig.client.post_write(data=line(1))
     rig.client.read(line=9)
