@@ -111,6 +111,8 @@ class Inbound:
 
     def behind_executed(self, request: Request, now_ps: int) -> None:
         """``request`` has its effect now: what the table puts before it has been executed, seen by a program or not."""
+        if not self._executed:
+            return
         for entry in self._executed[:]:
             if executed_before(entry[0], request, False, self._switches):
                 entry[1](now_ps)

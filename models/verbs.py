@@ -56,8 +56,6 @@ __all__ = [
     "WorkCompletion",
 ]
 
-MAX_SEND_WR = 128
-"""Send queue of a queue pair, in work requests, unless asked otherwise (perftest's default, tx-depth)."""
 RNR_RETRY_FOREVER = 7
 """``rnr_retry`` that never ends (ibv_modify_qp(3))."""
 
@@ -113,16 +111,18 @@ class ProtectionDomain:
         qp_type: QpType = QpType.IBV_QPT_RC,
         *,
         srq: SharedReceiveQueue | None = None,
-        max_send_wr: int = MAX_SEND_WR,
+        max_send_wr: int | None = None,
         max_rd_atomic: int | None = None,
         rnr_retry: int = RNR_RETRY_FOREVER,
         out_of_order: bool = False,
     ) -> QueuePair:
         """``ibv_create_qp``; ``connect`` brings it up (unless it is a UD one, which needs no peer).
 
-        ``max_rd_atomic`` is at most, and by default, what the adapter does. ``rnr_retry`` is how often a SEND that
-        found no receive request is repeated, 7 for ever. ``out_of_order`` is the adapter's out-of-order data
-        placement (mlx5's OOO_DP): its peer's WRITEs may be placed here in any order.
+        ``max_send_wr`` is how many work requests the send queue holds, None for as many as are posted: a program that
+        states it has to signal, and poll, often enough. ``max_rd_atomic`` is at most, and by default, what the adapter
+        does. ``rnr_retry`` is how often a SEND that found no receive request is repeated, 7 for ever.
+        ``out_of_order`` is the adapter's out-of-order data placement (mlx5's OOO_DP): its peer's WRITEs may be placed
+        here in any order.
         """
         most = self.nic.parameters.outstanding_reads
         return QueuePair(
@@ -261,7 +261,7 @@ class QueuePair:
         qp_type: QpType = QpType.IBV_QPT_RC,
         *,
         srq: SharedReceiveQueue | None = None,
-        max_send_wr: int = MAX_SEND_WR,
+        max_send_wr: int | None = None,
         max_rd_atomic: int = 1,
         rnr_retry: int = RNR_RETRY_FOREVER,
         out_of_order: bool = False,
@@ -355,7 +355,7 @@ class QueuePair:
                 raise ValueError("a datagram needs a destination of type UD")
         if SendFlags.IBV_SEND_INLINE in work.send_flags and work.opcode in NO_PAYLOAD:
             raise ValueError(f"inline data in a {work.opcode}, which carries none")
-        if self.posted >= self.max_send_wr:
+        if self.max_send_wr is not None and self.posted >= self.max_send_wr:
             raise OSError(errno.ENOMEM, f"the send queue of {self.max_send_wr} work requests is full")
 
     def post_recv(self, work: RecvWR) -> None:
