@@ -77,7 +77,7 @@ def _by_case(tests: Sequence[Test], answers: Sequence[Answer]) -> list[str]:
             ]
             for answer in mine
         ]
-        room = WIDTH - 10 - sum(max(8 if i else 7, *(len(row[i]) for row in rows)) for i in (0, 2, 3, 4))
+        room = WIDTH - 10 - sum(max([8 if i else 7, *(len(row[i]) for row in rows)]) for i in (0, 2, 3, 4))
         rows = [[row[0], _short(row[1], max(room, 10)), *row[2:]] for row in rows]
         heads = ["profile", "outcome", "crash", "found", "states"]
         lines += [*([""] if lines else []), _short(test.id, WIDTH), *table(heads, rows, left=4)]

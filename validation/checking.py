@@ -17,8 +17,8 @@ from .oracle.exactly_once import find as find_twice
 from .oracle.models import Model
 from .oracle.search import BUDGET, BUDGET_BYTES, Budget
 from .pieces import first_failure, named_and_written, prefix_of, shrink
-from .turns import take_turns
 from .together import WholeJudge
+from .turns import take_turns
 
 WHOLE = frozenset({Condition.SESSION, Condition.BUFFERED, Condition.BUFFERED_CUT})
 """The conditions that are not local: all objects are judged together."""
@@ -168,6 +168,7 @@ class _Bench:
 
     def judge(self, condition: Condition) -> Judgement:
         began = time.perf_counter()
+        rows: list[tuple[Subject | None, Opinion]]
         if condition in WHOLE:
             rows = [(None, self._whole.judge(condition, self._whole.acts))]
         elif condition is Condition.EXACTLY_ONCE:
@@ -213,7 +214,9 @@ class _Bench:
             return Opinion(Verdict.HOLDS, len(rows), by="count")
         text = next(act.text for act in acts if act.entry.line == twice.number)
         times = "once" if twice.put == 1 else f"{twice.put} times"
-        why = f"{text} (line {twice.number}): {show(twice.item)} is there {twice.found} times, and was put there {times}"
+        why = (
+            f"{text} (line {twice.number}): {show(twice.item)} is there {twice.found} times, and was put there {times}"
+        )
         return Opinion(Verdict.VIOLATED, len(rows), (twice.number,), why, by="count")
 
     def _witness(self, condition: Condition, wrong: Sequence[tuple[Subject | None, Opinion]]) -> Witness:
@@ -259,5 +262,12 @@ class _Bench:
 
 def _by(opinion: Opinion, by: str) -> Opinion:
     return Opinion(
-        opinion.verdict, opinion.steps, opinion.lines, opinion.explanation, opinion.order, opinion.passed, opinion.of, by
+        opinion.verdict,
+        opinion.steps,
+        opinion.lines,
+        opinion.explanation,
+        opinion.order,
+        opinion.passed,
+        opinion.of,
+        by,
     )

@@ -240,7 +240,9 @@ class Events:
         if len(chosen) > 1:
             value = data.get("value")
             if value is not None and (not isinstance(value, list) or len(value) != len(chosen)):
-                self.wrong(line, describe(value), f"a list of {len(chosen)} results, one for each of the batch", "value")
+                self.wrong(
+                    line, describe(value), f"a list of {len(chosen)} results, one for each of the batch", "value"
+                )
             results = list(value) if isinstance(value, list) else [MISSING] * len(chosen)
         rest = [entry for entry in open_ones if entry not in chosen]
         if rest:

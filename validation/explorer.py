@@ -20,10 +20,10 @@ from ..scenarios.history import History, Operation, Value
 from ..scenarios.results import RunResult
 from .again import OutcomesAgain
 from .checksums import Families
+from .opaque import WholeTree, is_opaque
 from .oracle import RegisterHistory
 from .outcomes import Contents, Outcome, Outcomes
 from .restart import Restart
-from .whole import WholeTree, is_opaque
 
 ASKED = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
 """The conditions that are explored unless a scenario or a claim asks for more."""

@@ -246,6 +246,10 @@ def _coverage(scope: Any) -> Callable[[Entry], bool]:
         return lambda other: isinstance(other.session, tuple) and other.session[0] == connection
     if isinstance(scope, dict):
         low, high = scope["from"], scope["to"]
-        return lambda other: type(other.key) is type(low) and low <= other.key <= high
+        return lambda other: _within(low, other.key, high)
     keys = scope if isinstance(scope, tuple) else (scope,)
     return lambda other: other.key in keys
+
+
+def _within(low: Any, key: Any, high: Any) -> bool:
+    return isinstance(key, str) == isinstance(low, str) == isinstance(high, str) and bool(low <= key <= high)

@@ -7,6 +7,7 @@ content leaves it open, by the name of the file.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..sim.errors import InputError, Mistake
@@ -28,7 +29,11 @@ __all__ = [
     "show",
 ]
 
-FORMATS = {format.NAME: format.read for format in (jsonlines, edn, textlog)}
+FORMATS: Mapping[str, Callable[[str, str], HistoryFile]] = {
+    jsonlines.NAME: jsonlines.read,
+    edn.NAME: edn.read,
+    textlog.NAME: textlog.read,
+}
 _EDN = re.compile(r"(?:;[^\n]*\n|\s)*(?:[\[(]\s*(?:#[\w.]+\s*)?\{\s*:|#[\w.]+\s*\{|\{\s*:|\[\s*#|\()")
 _HEAD = 20_000
 

@@ -1,9 +1,9 @@
 """Who judges an object of a history file by a condition: zones where it is a register with unique values, else search.
 
 A judge answers for a set of operations as they were known at an instant, so that prefixes and pieces can be asked about
-too. For the conditions that allow some order (``linearizable``, ``durable``, ``persistent``, ``strict`` and the buffered
-ones) what is wrong at an instant stays wrong: the first response at which it is names the operation that cannot be
-placed.
+too. For the conditions that allow some order (``linearizable``, ``durable``, ``persistent``, ``strict`` and the
+buffered ones) what is wrong at an instant stays wrong: the first response at which it is names the operation that
+cannot be placed.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ KEYS = 1000
 
 def unit_states(seconds: float) -> tuple[int, float]:
     """States judged with recovery in units, and the seconds that they took: about ``seconds``, at least one walk."""
-    return _states(seconds, 1000, whole=False)
+    return _states(seconds, 4000, whole=False)
 
 
 def opaque_states(seconds: float) -> tuple[int, float]:

@@ -115,9 +115,7 @@ def _named(acts: Sequence[Act], lines: Sequence[int]) -> list[Act]:
     wanted = set(lines)
     read: set[Hashable] = {(a.entry.key, a.call.result) for a in acts if a.entry.line in wanted and a.call.f in READS}
     return [
-        a
-        for a in acts
-        if a.entry.line in wanted or (a.call.f in WRITES and (a.entry.key, a.call.argument) in read)
+        a for a in acts if a.entry.line in wanted or (a.call.f in WRITES and (a.entry.key, a.call.argument) in read)
     ]
 
 

@@ -6,6 +6,7 @@ A judge answers as those of single objects do (see ``judges``): for a set of ope
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from ..protocols.guarantees import Condition, Verdict
 from .fitting import Act, Subject, Sync, key_text
@@ -43,9 +44,10 @@ class WholeJudge:
         eras = self.eras(acts, until_ps)
         if condition is Condition.SESSION:
             return self._session(eras)
-        if condition is Condition.BUFFERED and self._unique and buffered_zones.applies(eras):
-            return self._zones(eras)
         if condition is Condition.BUFFERED:
+            if self._unique:
+                with suppress(buffered_zones.Beyond):
+                    return self._zones(eras)
             return self._search(eras, acts, budget)
         return self._cuts(eras, acts, budget)
 
@@ -101,7 +103,14 @@ class WholeJudge:
         opinion = told(answer, acts, self._name(object), states)
         order = tuple(line for line in opinion.order or () if line > 0)
         return Opinion(
-            opinion.verdict, opinion.steps, opinion.lines, opinion.explanation, order, opinion.passed, opinion.of, "search"
+            opinion.verdict,
+            opinion.steps,
+            opinion.lines,
+            opinion.explanation,
+            order,
+            opinion.passed,
+            opinion.of,
+            "search",
         )
 
     def _cuts(self, eras: Eras, acts: Sequence[Act], budget: int | None) -> Opinion:

@@ -14,8 +14,8 @@ result::
         def total(self, state, value):
             return state, state
 
-States are never changed in place: numbers, texts, tuples, frozensets. A method that returns ``ILLEGAL`` instead says that
-the operation could not have returned from that state.
+States are never changed in place: numbers, texts, tuples, frozensets. A method that returns ``ILLEGAL`` instead says
+that the operation could not have returned from that state.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def _from_class(found: type[Any], path: Path) -> Model:
     try:
         one = found()
     except Exception as error:
-        raise InputError(Mistake(_what(error), "a class made without arguments", str(path), _line(error, path))) from None
+        expected = "a class made without arguments"
+        raise InputError(Mistake(_what(error), expected, str(path), _line(error, path))) from None
     methods = {n: getattr(one, n) for n in dir(one) if not n.startswith("_") and callable(getattr(one, n))}
     if not methods:
         raise InputError(Mistake(f"{found.__name__} without methods", _SHAPE, str(path), field="--model"))
@@ -94,7 +95,8 @@ def _from_class(found: type[Any], path: Path) -> Model:
         return _step(methods[call.f], path, state, call)
 
     operations = {name: (Takes.ANY, Takes.ANY) for name in methods}
-    return Model(found.__name__, operations, one.initial, step, lambda call: call.f in reads)
+    initial: State = one.initial
+    return Model(found.__name__, operations, initial, step, lambda call: call.f in reads)
 
 
 def _step(method: Callable[[State, Any], Any], path: Path, state: State, call: Call) -> State:
@@ -108,7 +110,8 @@ def _step(method: Callable[[State, Any], Any], path: Path, state: State, call: C
     if not isinstance(answer, tuple) or len(answer) != 2:
         what = f"{call.f} returning {describe(answer)}"
         raise InputError(Mistake(what, "a pair: the new state and the result", str(path)))
-    after, result = answer
+    after: State = answer[0]
+    result = answer[1]
     _hashable(after, f"the state after {call.f}", path)
     if call.result is UNKNOWN or result is None:
         return after

@@ -29,7 +29,7 @@ def profiles(domains: Sequence[str], placements: Sequence[Placement], switches: 
 
 @st.composite
 def programs(draw, of_a=ALL_OF_A, of_b=ALL_OF_B, domains=("adr", "eadr", "wsp"), placements=tuple(Placement),
-          switches=SWITCHES, most=4):  # fmt: skip
+          switches=SWITCHES, most=4, fences=True):  # fmt: skip
     """A test with one case for each kind of crash; what it expects means nothing."""
     profile = draw(profiles(domains, placements, switches))
     if profile.domain == "pmr":
@@ -39,7 +39,7 @@ def programs(draw, of_a=ALL_OF_A, of_b=ALL_OF_B, domains=("adr", "eadr", "wsp"),
     for i, verb in enumerate(chosen):
         name = draw(st.sampled_from(VARIABLES))
         qp = draw(st.sampled_from(QUEUE_PAIRS))
-        fence = draw(st.sampled_from(["", "", " F"]))
+        fence = draw(st.sampled_from(["", "", " F"])) if fences else ""
         if verb == "poll":
             a += [f"poll {one}" for one in dict.fromkeys(used)]
             continue

@@ -124,6 +124,7 @@ def violated(case: Case) -> frozenset[Condition]:
         Condition.NO_LOST_ACK: no_lost_ack(case),
         Condition.LINEARIZABLE: linearizable(case),
         Condition.DURABLE: linearizable(case),
+        Condition.PERSISTENT: linearizable(case),  # the processes after the crash are fresh ones
         Condition.STRICT: linearizable(case, killed_by_ps=case.crash_ps),
     }
     return frozenset(condition for condition, holds in by_condition.items() if not holds)

@@ -28,7 +28,7 @@ def traced(workload: Workload) -> Workload:
 
 
 class Watched:
-    """A run of which everything is watched that must be conserved; the class attributes are what was seen."""
+    """A run of which everything is watched that must be conserved."""
 
     def __init__(self, workload: Workload, patch: pytest.MonkeyPatch) -> None:
         self.workload = traced(workload)

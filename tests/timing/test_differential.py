@@ -12,7 +12,7 @@ from rpsim.models.hostmemory import HostMemory
 from rpsim.models.nic import Nic
 from rpsim.models.platform import load_platform
 from rpsim.models.verbs import QueuePair
-from rpsim.sim.stations import Credits, Fifo, Pipe
+from rpsim.sim.stations import Credits, Pipe
 from rpsim.validation.naive.arithmetic import arithmetic
 from rpsim.validation.naive.bench import write_workload, writes
 from rpsim.validation.naive.model import naive
@@ -114,13 +114,6 @@ def serves_ties_the_other_way_round(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Nic, "next_qp_number", lambda nic: 1000 - begin(nic))
 
 
-def never_busy(patch: pytest.MonkeyPatch) -> None:
-    def serve(station: Fifo, arrive_ps: int, service_ps: int) -> int:
-        return arrive_ps + service_ps
-
-    patch.setattr(Fifo, "serve", serve)
-
-
 def reads_overtake_posted_writes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(HostMemory, "last_visible_ps", property(lambda host: 0, lambda host, value: None), raising=False)
 
@@ -134,7 +127,6 @@ MUTANTS: list[tuple[Callable[[pytest.MonkeyPatch], None], Workload, str]] = [
     (one_picosecond_late, stage(SMALL_WRITE), r"wire and switch +\d+ +\d+  \+1\n"),
     (forgets_one_credit, crowd(LARGE_WRITE, **TIGHT), "WRITE of 16384 B"),
     (serves_ties_the_other_way_round, crowd(SMALL_WRITE), "WRITE of 64 B"),
-    (never_busy, crowd(SMALL_WRITE), "WRITE of 64 B"),
     (reads_overtake_posted_writes, stage(SMALL_WRITE, Request("READ", 64, 0), pcie=LATE), "READ of 64 B"),
     (acknowledgements_overtake, stage(Request("READ", 8, 0), SMALL_WRITE), "order of its requests"),
 ]

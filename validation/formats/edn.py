@@ -85,8 +85,8 @@ class Forms:
         while self.at < len(self.text):
             match = _TOKEN.match(self.text, self.at)
             if match is None:
-                start = self.text[self.at]
-                found = "a text that is never closed" if start == '"' else f"'{start}'"
+                sign = self.text[self.at]
+                found = "a text that is never closed" if sign == '"' else f"'{sign}'"
                 raise Malformed(self.at, found, "EDN")
             start, self.at = self.at, match.end()
             if match.lastgroup != "blank":

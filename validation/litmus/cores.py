@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ...models.rules import Event, Request, Scope, Target
 from ...sim.trace import Stage
-from .plan import Plan, Step
+from .plan import Plan, Step, Update
 
 CORE_EVENTS = (Event.LOAD, Event.STATUS_READ, Event.SFENCE, Event.CLFLUSH, Event.DOORBELL)
 HOST, DEVICE = str(Target.MEMORY), str(Target.PMR)
@@ -42,6 +42,8 @@ class State(NamedTuple):
     memory: tuple[int, ...]
     medium: tuple[int, ...]
     """What would survive a power failure, of the lines that an outcome asks for."""
+    queued: tuple[int, ...]
+    """What has been in the write pending queue of that, where the caches survive and the IIO's write cache does not."""
     pending: int
     """Issued and not visible."""
     dirty: int
@@ -133,13 +135,36 @@ class Cores:
         state = state._replace(memory=memory, pending=state.pending & ~bit, unseen=state.unseen & ~bit)
         if update.line not in self.plan.tracked or was_unseen:
             return state
+        if self.plan.past_llc:
+            state = self._taken_from_caches(state, update)
         if self._safe[number] <= Stage.VISIBLE:
             covered = self._covered(state)
             medium = state.medium
             for i in update.fields:
                 medium = medium if i in covered else replace_at(medium, i, value)
-            return state._replace(medium=medium)
+            state = state._replace(medium=medium)
+            if not self.plan.past_llc:
+                return state
         return state._replace(dirty=state.dirty | bit)
+
+    def _taken_from_caches(self, state: State, update: Update) -> State:
+        """A DMA write past the caches takes its line along into the IIO's write cache, which is not certain to survive.
+
+        What had not been in the write pending queue may go with it: partial writes merge with what the caches have.
+        """
+        if update.request < 0:
+            return state
+        medium, covered = state.medium, self._covered(state)
+        for i, at in enumerate(self.plan.line_of):
+            if at == update.line and i not in covered:
+                medium = replace_at(medium, i, state.queued[i])
+        return state._replace(medium=medium)
+
+    def write_back(self, state: State, line: int) -> State:
+        """The visible content of a line goes to where it survives."""
+        medium = self.copied(state, line)
+        queued = self.copied(state._replace(medium=state.queued), line) if self.plan.past_llc else state.queued
+        return state._replace(medium=medium, queued=queued, dirty=state.dirty & ~self.plan.line_mask[line])
 
     def copied(self, state: State, line: int) -> tuple[int, ...]:
         """The medium with the visible content of a line."""
@@ -253,7 +278,7 @@ class Cores:
                 return state._replace(b_stores=(*state.b_stores, number), pending=state.pending | 1 << number)
             case "write back" | "clflush":
                 line = self.plan.line_of[step.variable]
-                mask = self.plan.line_mask[line] & (state.dirty | self._own(state, past_caches=None))
+                mask = self.plan.line_mask[line] & (state.dirty | self._own(state))
                 event = Event.CLFLUSH if step.verb == "clflush" else Event.SFENCE
                 waits = mask if Scope.FLUSHED in self._scopes[event, self._target[step.variable]] else 0
                 return (

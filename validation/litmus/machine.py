@@ -69,7 +69,8 @@ class Machine(Cores):
         )
         state = State(
             a=0, b=0, a_stores=(), local=(0,) * len(plan.locals), b_stores=(), weak=0, strong=0, done=0, values=values,
-            ways=((),) * len(self._ways), loose=0, memory=zeros, medium=zeros, pending=0, dirty=0, unseen=0,
+            ways=((),) * len(self._ways), loose=0, memory=zeros, medium=zeros,
+            queued=zeros if plan.past_llc else (), pending=0, dirty=0, unseen=0,
             received=((),) * len(plan.qps), replies=0, registers=(None,) * len(plan.b_registers),
         )  # fmt: skip
         return self.settle(state, log)
@@ -237,7 +238,7 @@ class Machine(Cores):
             if dirty:
                 names = ", ".join(plan.variables[i] for i, at in enumerate(plan.line_of) if at == line)
                 where = LEAVES.get(self._domain, "the line of {} leaves for the write pending queue").format(names)
-                yield where, state._replace(medium=self.copied(state, line), dirty=state.dirty & ~dirty)
+                yield where, self.write_back(state, line)
 
     def _unseen(self, state: State, arrived: int) -> Iterator[tuple[str, State]]:
         """A FLUSH that is under way may make persistent what is not visible yet."""
@@ -247,7 +248,8 @@ class Machine(Cores):
                 for number in bits(plan.needs[request].unseen & state.pending & ~state.unseen):
                     unseen = state._replace(unseen=state.unseen | 1 << number)
                     text = f"{self._shown(state, number)} becomes persistent, unseen"
-                    yield text, unseen._replace(medium=self.stored(unseen.medium, number, unseen))
+                    queued = self.stored(state.queued, number, unseen) if plan.past_llc else ()
+                    yield text, unseen._replace(medium=self.stored(unseen.medium, number, unseen), queued=queued)
 
     # what a look at a state shows -------------------------------------------------------------------------
     def media(self, state: State) -> set[tuple[int, ...]]:

@@ -118,6 +118,8 @@ class Plan:
         self.atomics_mask = self._mask(lambda u: u.operation.request is Request.ATOMIC)
         self.safe = max(Stage.QUEUED, *(self.safe_stage(update) for update in self.updates), Stage.VISIBLE)
         """Where lines that have left the caches survive. What lies before it may always be reached at once."""
+        self.past_llc = profile.domain == "eadr" and not profile.ddio and not profile.switches.iio_wc_survives
+        """The caches survive, but DMA writes pass them by, through a place that does not."""
         self._order()
         self._needs()
 

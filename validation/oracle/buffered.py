@@ -40,19 +40,14 @@ def spans_of(eras: Eras) -> tuple[Model, list[Span]]:
         else:
             by_ps = NEVER_PS if op.dead_ps is None else _FINE * op.dead_ps + 1
             spans.append(Span(op.number, call, _FINE * op.invoke_ps, None, by_ps))
-    whole_ps: dict[int, int] = {}
-    for turn, barrier in enumerate(eras.barriers):
+    for turn, barrier in enumerate(scoped):
         era = eras.completed(barrier)
-        if era is None or era == len(eras.crashes_ps):
-            continue
-        if barrier.tags is None:
-            whole_ps[era] = max(whole_ps.get(era, barrier.invoke_ps), barrier.invoke_ps)
-        else:
+        if era is not None and era < len(eras.crashes_ps):
             number = -2 * len(eras.crashes_ps) - 1 - turn
             call = Call(_SYNC, barrier.tags)
             spans.append(Span(number, call, _FINE * barrier.invoke_ps, _FINE * barrier.return_ps))
     for era, crash_ps in enumerate(eras.crashes_ps):
-        begin = max(_FINE * eras.began_ps(era) + 3, _FINE * whole_ps.get(era, -1))
+        begin = max(_FINE * eras.began_ps(era) + 3, _FINE * eras.last_sync_ps(era))
         spans.append(Span(-2 * era - 1, Call(_CUT), begin, _FINE * crash_ps + 1))
         spans.append(Span(-2 * era - 2, Call(_CRASH), _FINE * crash_ps + 2, _FINE * crash_ps + 2))
     return _together(eras.model, eras.objects, bool(scoped)), spans

@@ -1,9 +1,9 @@
-"""``buffered_cut``: buffered durable linearizability in its consistent-cut form (Izraelevitz, Mendes, Scott, DISC 2016).
+"""``buffered_cut``: buffered durable linearizability, consistent cuts (Izraelevitz, Mendes, Scott, DISC 2016).
 
-For each crash there is an instant of the era before it, the cut, such that for each era the history is linearizable that
-consists of what the eras before it had seen up to their cuts, and of the era itself. The cuts are the same for all eras;
-the orders need not be, which makes this weaker than ``buffered``. What was under way at a cut may take effect later or
-never. What returned before a completed sync was invoked stays, if it is in the sync's scope.
+For each crash there is an instant of the era before it, the cut, such that for each era the history is linearizable
+that consists of what the eras before it had seen up to their cuts, and of the era itself. The cuts are the same for all
+eras; the orders need not be, which makes this weaker than ``buffered``. What was under way at a cut may take effect
+later or never. What returned before a completed sync was invoked stays, if it is in the sync's scope.
 
 An operation that is open across a crash and was invoked behind the cut may take effect after the crash or not; whatever
 is open across a crash took effect by its response or not at all.
@@ -213,9 +213,9 @@ class CutSearch:
     def _candidates(self, era: int) -> Iterator[int]:
         """The cuts of an era that differ, latest first: the invocations of its updates."""
         mine = [op for op in self._eras.ops if self._eras.era(op.invoke_ps) == era]
-        updates = {op.invoke_ps for op in mine if not self._eras.model.inert(op.call)}
+        # what returned that there was nothing to take may take something when it is cut off from its response
+        calls = [(op, Call(op.call.f, op.call.argument, UNKNOWN)) for op in mine]
+        updates = {op.invoke_ps for op, call in calls if not self._eras.model.inert(call)}
         least = max((op.invoke_ps for op in mine if op.number in self._forced), default=_BEGIN)
         begin_ps = self._eras.began_ps(era, _BEGIN)
         return (at_ps for at_ps in sorted({begin_ps, *updates}, reverse=True) if at_ps >= least)
-
-

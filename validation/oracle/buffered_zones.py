@@ -7,27 +7,33 @@ possible are a few closed intervals, found from its zones (see ``durable``); a s
 
 - A write that nobody read takes effect nowhere if nobody saw it return, or if it returned only after a crash that it
   was open across. One that was open and was read takes effect in the last era that allows it.
-- A read that was open across a crash belongs to one of the eras that it touches: all choices are tried, if they are few.
-- Scoped syncs are beyond this; ``applies`` says so, and the search answers.
+- A read that was open across a crash belongs to one of the eras that it touches. What is known to have survived is best
+  read after the crash, and any other value was read before it. Where that does not settle it, choices are tried: those
+  that a conflict depends on are changed, the latest conflict first.
+- Scoped syncs are beyond this, and so are too many choices; then the search answers.
 """
 
 from __future__ import annotations
 
+import heapq
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, product
-from math import prod
+from itertools import accumulate, count, pairwise
 
 from .durable import Zone, conflict
 from .eras import Eras, Op
 from .known import BEFORE_PS, NEVER_PS
 from .model import READS, WRITES, State
 
-MOST_CHOICES = 256
+MOST_CHOICES = 2_000
 """How many ways to put reads that were open across a crash into eras are tried."""
 
 Interval = tuple[int, int]
+
+
+class Beyond(Exception):
+    """This history is not for zones: a scoped sync, or too many choices."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,8 @@ class Clash:
     values: tuple[tuple[int, State], ...]
     numbers: tuple[int, ...]
     reason: str
+    choices: frozenset[int] = frozenset()
+    """The open reads, by number, that it depends on."""
 
 
 @dataclass
@@ -52,150 +60,242 @@ class _Cell:
     survivor: State = None
     survives: bool = False
 
+    def key(self, era: int) -> tuple[object, ...]:
+        """All that a verdict on it depends on."""
+        reads = tuple(op.number for op, _, _ in self.reads)
+        writes = tuple(op.number for op in self.writes)
+        return era, writes, reads, self.begins_known, self.begins_as, self.survives, self.survivor
 
-def applies(eras: Eras) -> bool:
-    """Whether this can judge: no scoped sync, and few reads open across a crash."""
-    return all(barrier.tags is None for barrier in eras.barriers) and prod(map(len, _choices(eras))) <= MOST_CHOICES
+
+@dataclass
+class _Sets:
+    """What one object allows: by era the survivor and the instants at which the era may be cut; or a clash."""
+
+    instants: dict[int, tuple[State, list[Interval], tuple[int, ...]]] = field(default_factory=dict)
+    clash: Clash | None = None
 
 
 def find(eras: Eras) -> Clash | None:
-    """Why a history of registers with unique values is not buffered, or None."""
-    reads = [op for op in eras.ops if op.call.f in READS and op.return_ps is not None]
-    open_reads = [op for op in reads if eras.spans(op)]
-    others = [(op, eras.era(op.invoke_ps)) for op in reads if not eras.spans(op)]
-    clash = None
-    for chosen in product(*_choices(eras)):
-        clash = _find(eras, [*others, *zip(open_reads, chosen, strict=True)])
-        if clash is None:
-            return None
-    return clash
+    """Why a history of registers with unique values is not buffered, or None; Beyond if it takes a search."""
+    if any(barrier.tags is not None for barrier in eras.barriers):
+        raise Beyond
+    by_object: dict[int, list[Op]] = {}
+    for op in eras.ops:
+        by_object.setdefault(op.object, []).append(op)
+    objects = [_Object(eras, ops) for ops in by_object.values()]
+    options = {number: eras_of for one in objects for number, eras_of in one.options.items()}
+    start = dict.fromkeys(options, 0)
+    turn = count()
+    first = _clash(eras, objects, options, start)
+    if first is None:
+        return None
+    waiting = [(-first.era, next(turn), start, first)]
+    met = {tuple(start.values())}
+    while waiting:
+        _, _, chosen, clash = heapq.heappop(waiting)
+        for number in clash.choices:
+            if chosen[number] + 1 < len(options[number]):
+                other = chosen | {number: chosen[number] + 1}
+                if tuple(other.values()) in met:
+                    continue
+                met.add(tuple(other.values()))
+                if len(met) > MOST_CHOICES:
+                    raise Beyond
+                now = _clash(eras, objects, options, other)
+                if now is None:
+                    return None
+                heapq.heappush(waiting, (-now.era, next(turn), other, now))
+    return first
 
 
-def _choices(eras: Eras) -> list[range]:
-    reads = (op for op in eras.ops if op.call.f in READS and op.return_ps is not None and eras.spans(op))
-    return [range(eras.era(op.invoke_ps), eras.era(op.return_ps or 0) + 1) for op in reads]
+def _clash(
+    eras: Eras, objects: Sequence[_Object], options: dict[int, Sequence[int]], chosen: dict[int, int]
+) -> Clash | None:
+    """The first clash, by era, of these choices."""
+    found = [one.sets(tuple(options[number][chosen[number]] for number in one.options)) for one in objects]
+    clashes = [sets.clash for sets in found if sets.clash is not None]
+    by_era: dict[int, list[tuple[_Object, tuple[State, list[Interval], tuple[int, ...]]]]] = {}
+    for one, sets in zip(objects, found, strict=True):
+        for era, row in sets.instants.items():
+            by_era.setdefault(era, []).append((one, row))
+    for era in sorted(by_era):
+        rows = by_era[era]
+        if not _common([row[1] for _, row in rows]):
+            involved = _least(rows)
+            values = tuple((one.object, row[0]) for one, row in involved)
+            numbers = tuple(number for _, row in involved for number in row[2])
+            depends = frozenset(number for one, _ in involved for number in one.behind(era))
+            reason = "no instant of the era, at or after its last sync, left " + ("all of them" if values[1:] else "it")
+            clashes.append(Clash(era, values, numbers, reason, depends))
+            break
+    return min(clashes, key=lambda clash: clash.era, default=None)
 
 
-def _find(eras: Eras, reads: Sequence[tuple[Op, int]]) -> Clash | None:
-    written = {(op.object, op.call.argument): op for op in eras.ops if op.call.f in WRITES}
-    read_in: dict[tuple[int, State], list[tuple[int, Op]]] = {}
-    for op, era in reads:
-        value = (op.object, op.call.result)
-        read_in.setdefault(value, []).append((era, op))
-        write = written.get(value)
-        if write is None and value[1] is not None:
-            return Clash(era, (value,), (op.number,), "nobody wrote that")
-        if write is not None and (op.return_ps or 0) < write.invoke_ps:
-            return Clash(era, (value,), (op.number, write.number), "it was not written before that")
-    cells: dict[tuple[int, int], _Cell] = {}
-    stays: dict[int, list[tuple[int, int, State]]] = {}
-    for value, rows in read_in.items():
-        first, last = min(era for era, _ in rows), max(era for era, _ in rows)
-        write = written.get(value)
-        effect = 0 if write is None else _effect_era(eras, write, first)
-        if first < effect:
-            return Clash(first, (value,), tuple(op.number for _, op in rows), "it was not written before that")
-        if last > effect:
-            stays.setdefault(value[0], []).append((effect, last, value[1]))
-        if write is not None:
-            cells.setdefault((effect, value[0]), _Cell()).writes.append(write)
-    for write in written.values():
-        era = eras.era(write.invoke_ps)
-        if (write.object, write.call.argument) not in read_in and write.return_ps is not None and not eras.spans(write):
-            cells.setdefault((era, write.object), _Cell()).writes.append(write)
-    for op, era in reads:
-        cell = cells.setdefault((era, op.object), _Cell())
-        begin_ps, end_ps = eras.began_ps(era, BEFORE_PS), _ended_ps(eras, era)
-        cell.reads.append((op, max(op.invoke_ps, begin_ps), min(op.return_ps or 0, end_ps)))
-    clash = _fill(stays, cells, read_in)
-    return clash or next((c for c in map(lambda era: _judge(eras, era, cells), _touched(cells)) if c is not None), None)
+def _least(
+    rows: list[tuple[_Object, tuple[State, list[Interval], tuple[int, ...]]]],
+) -> list[tuple[_Object, tuple[State, list[Interval], tuple[int, ...]]]]:
+    """One or two objects without a common instant, or all if it takes more."""
+    for row in rows:
+        if not row[1][1]:
+            return [row]
+    spread = [min(rows, key=lambda row: max(row[1][1])[1]), max(rows, key=lambda row: min(row[1][1])[0])]
+    return rows if _common([row[1][1] for row in spread]) else spread
 
 
-def _touched(cells: dict[tuple[int, int], _Cell]) -> list[int]:
-    return sorted({era for era, _ in cells})
+class _Object:
+    """One object's operations; ``sets`` says what it allows for a choice of eras for its open reads."""
+
+    def __init__(self, eras: Eras, ops: Sequence[Op]) -> None:
+        self.object = ops[0].object
+        self._eras, self._ops = eras, ops
+        self._written = {op.call.argument: op for op in ops if op.call.f in WRITES}
+        reads = [op for op in ops if op.call.f in READS and op.return_ps is not None]
+        self._open = [op for op in reads if eras.spans(op)]
+        self._closed = [(op, eras.era(op.invoke_ps)) for op in reads if not eras.spans(op)]
+        self.options = dict(zip((op.number for op in self._open), self._choices(), strict=True))
+        """By number of an open read: the eras that it may belong to, the best first."""
+        self._known: dict[tuple[int, ...], _Sets] = {}
+        self._judged: dict[tuple[object, ...], _Sets] = {}
+
+    def _choices(self) -> list[Sequence[int]]:
+        rows: list[tuple[int, int, State]] = []
+        for op, era in self._closed:
+            write = self._written.get(op.call.result)
+            if write is None or not self._eras.spans(write):
+                rows.append((self._effect_era(write, era), era, op.call.result))
+        choices: list[Sequence[int]] = []
+        for op in self._open:
+            write = self._written.get(op.call.result)
+            first, last = self._eras.era(op.invoke_ps), self._eras.era(op.return_ps or 0)
+            if write is not None and self._eras.spans(write):
+                choices.append(range(last, first - 1, -1))
+                continue
+            least = 0 if write is None else self._eras.era(write.invoke_ps)
+            options = range(max(first, least), max(last, least) + 1)
+            survivors = {value for since, until, value in rows if since <= first < until}
+            if survivors and len(options) == 2:
+                options = options[1:] if op.call.result in survivors else options[:1]
+            choices.append(options)
+        return choices
+
+    def sets(self, chosen: tuple[int, ...]) -> _Sets:
+        """What is allowed if the open reads belong to the ``chosen`` eras."""
+        if chosen not in self._known:
+            self._known[chosen] = self._find([*self._closed, *zip(self._open, chosen, strict=True)])
+        return self._known[chosen]
+
+    def behind(self, era: int) -> Iterator[int]:
+        """The open reads that what ``era`` sees of this object may depend on."""
+        for op in self._open:
+            options = self.options[op.number]
+            write = self._written.get(op.call.result)
+            since = 0 if write is None else self._eras.era(write.invoke_ps)
+            if min(*options, since) <= era <= max(options):
+                yield op.number
+
+    def _wrong(self, era: int, values: Sequence[State], numbers: Sequence[int], reason: str) -> _Sets:
+        named = tuple((self.object, value) for value in values)
+        return _Sets({}, Clash(era, named, tuple(numbers), reason, frozenset(self.behind(era))))
+
+    def _find(self, reads: Sequence[tuple[Op, int]]) -> _Sets:
+        read_in: dict[State, list[tuple[int, Op]]] = {}
+        for op, era in reads:
+            write = self._written.get(op.call.result)
+            read_in.setdefault(op.call.result, []).append((era, op))
+            if write is None and op.call.result is not None:
+                return self._wrong(era, [op.call.result], [op.number], "nobody wrote that")
+            if write is not None and (op.return_ps or 0) < write.invoke_ps:
+                numbers = [op.number, write.number]
+                return self._wrong(era, [op.call.result], numbers, "it was not written before that")
+        cells: dict[int, _Cell] = {}
+        stays: list[tuple[int, int, State]] = []
+        for value, rows in read_in.items():
+            first, last = min(era for era, _ in rows), max(era for era, _ in rows)
+            write = self._written.get(value)
+            effect = self._effect_era(write, first)
+            if first < effect:
+                numbers = [op.number for _, op in rows]
+                return self._wrong(first, [value], numbers, "it was not written before that")
+            if last > effect:
+                stays.append((effect, last, value))
+            if write is not None:
+                cells.setdefault(effect, _Cell()).writes.append(write)
+        for value, write in self._written.items():
+            if value not in read_in and write.return_ps is not None and not self._eras.spans(write):
+                cells.setdefault(self._eras.era(write.invoke_ps), _Cell()).writes.append(write)
+        for op, era in reads:
+            begin_ps, end_ps = self._eras.began_ps(era, BEFORE_PS), _ended_ps(self._eras, era)
+            part = op, max(op.invoke_ps, begin_ps), min(op.return_ps or 0, end_ps)
+            cells.setdefault(era, _Cell()).reads.append(part)
+        stays.sort(key=lambda row: row[:2])
+        for (_, until, value), (since, _, other) in pairwise(stays):
+            if since < until:
+                numbers = [op.number for v in (value, other) for _, op in read_in[v]]
+                return self._wrong(since, [value, other], numbers, "only one of them can have survived")
+        _fill(stays, cells)
+        found = _Sets()
+        for era in sorted(cells):
+            key = cells[era].key(era)
+            if key not in self._judged:
+                self._judged[key] = self._judge(era, cells[era])
+            one = self._judged[key]
+            found.instants |= one.instants
+            found.clash = one.clash
+            if found.clash is not None:
+                break
+        return found
+
+    def _effect_era(self, write: Op | None, first_read: int) -> int:
+        """The last era in which a value that was read may have been written."""
+        if write is None:
+            return 0
+        era = self._eras.era(write.invoke_ps)
+        if not self._eras.spans(write):
+            return era
+        if write.return_ps is not None:
+            latest = self._eras.era(write.return_ps)
+        else:
+            latest = len(self._eras.crashes_ps) if write.dead_ps is None else self._eras.era(write.dead_ps)
+        return max(era, min(first_read, latest))
+
+    def _judge(self, era: int, cell: _Cell) -> _Sets:
+        """The instants at which the era may be cut, or the clash."""
+        zones, invoked_ps = _zones(self._eras, era, cell)
+        settled = [zone for zone in zones.values() if zone.finish_ps < NEVER_PS]
+        pair = conflict(settled)
+        if pair is not None:
+            values = [zone.value for zone in pair]
+            reason = "each would have to come before the other"
+            return self._wrong(era, values, _numbers(cell, values), reason)
+        if cell.survives:
+            own = zones.get(cell.survivor) or Zone(BEFORE_PS, BEFORE_PS, cell.survivor)
+            others = [zone for zone in settled if zone.value != cell.survivor]
+            first_ps, last_ps = self._eras.last_sync_ps(era, BEFORE_PS), _ended_ps(self._eras, era)
+            some = [
+                (max(low, first_ps), min(high, last_ps))
+                for low, high in _instants(own, others, invoked_ps.get(cell.survivor, BEFORE_PS))
+            ]
+            intervals = [(low, high) for low, high in some if low <= high]
+            return _Sets({era: (cell.survivor, intervals, _numbers(cell, None))})
+        return _Sets()
 
 
 def _ended_ps(eras: Eras, era: int) -> int:
     return eras.crashes_ps[era] if era < len(eras.crashes_ps) else NEVER_PS
 
 
-def _effect_era(eras: Eras, write: Op, first_read: int) -> int:
-    """The last era in which a write that was read may have taken effect."""
-    era = eras.era(write.invoke_ps)
-    if not eras.spans(write):
-        return era
-    if write.return_ps is not None:
-        latest = eras.era(write.return_ps)
-    else:
-        latest = len(eras.crashes_ps) if write.dead_ps is None else eras.era(write.dead_ps)
-    return max(era, min(first_read, latest))
-
-
-def _fill(
-    stays: dict[int, list[tuple[int, int, State]]],
-    cells: dict[tuple[int, int], _Cell],
-    read_in: dict[tuple[int, State], list[tuple[int, Op]]],
-) -> Clash | None:
-    """Note what each era of each object begins as, and what survives it; a Clash if two values had to."""
-    eras_of: dict[int, list[int]] = {}
-    for era, object in sorted(cells):
-        eras_of.setdefault(object, []).append(era)
-    for object, rows in stays.items():
-        rows.sort(key=lambda row: row[:2])
-        for (_, until, value), (since, _, other) in zip(rows, rows[1:], strict=False):
-            if since < until:
-                numbers = tuple(op.number for v in (value, other) for _, op in read_in[object, v])
-                return Clash(since, ((object, value), (object, other)), numbers, "only one of them can have survived")
-        mine = eras_of.get(object, [])
-        for since, until, value in rows:
-            for era in mine[bisect_left(mine, since) : bisect_right(mine, until)]:
-                cell = cells[era, object]
-                if era < until:
-                    cell.survivor, cell.survives = value, True
-                if era > since:
-                    cell.begins_as, cell.begins_known = value, True
-    for era, object in cells:
-        if era == 0:
-            cells[era, object].begins_known = True
-    return None
-
-
-def _judge(eras: Eras, era: int, cells: dict[tuple[int, int], _Cell]) -> Clash | None:
-    syncs_ps = [b.invoke_ps for b in eras.barriers if eras.completed(b) == era] if era < len(eras.crashes_ps) else []
-    first_ps, last_ps = max([eras.began_ps(era, BEFORE_PS), *syncs_ps]), _ended_ps(eras, era)
-    sets: list[tuple[int, State, list[Interval]]] = []
-    for object in sorted(object for at, object in cells if at == era):
-        cell = cells[era, object]
-        zones, invoked_ps = _zones(eras, era, cell)
-        settled = [zone for zone in zones.values() if zone.finish_ps < NEVER_PS]
-        pair = conflict(settled)
-        if pair is not None:
-            values = tuple((object, zone.value) for zone in pair)
-            return Clash(era, values, _numbers(cell, [v for _, v in values]), "each would have to come before the other")
-        if cell.survives:
-            own = zones.get(cell.survivor) or Zone(BEFORE_PS, BEFORE_PS, cell.survivor)
-            others = [zone for zone in settled if zone.value != cell.survivor]
-            found = [
-                (max(low, first_ps), min(high, last_ps))
-                for low, high in _instants(own, others, invoked_ps.get(cell.survivor, BEFORE_PS))
-            ]
-            sets.append((object, cell.survivor, [(low, high) for low, high in found if low <= high]))
-    if sets and not _common([intervals for _, _, intervals in sets]):
-        involved = _least(sets)
-        numbers = tuple(n for object, _ in involved for n in _numbers(cells[era, object], None))
-        return Clash(era, involved, numbers, "no instant of the era, at or after its last sync, left all of them")
-    return None
-
-
-def _least(sets: list[tuple[int, State, list[Interval]]]) -> tuple[tuple[int, State], ...]:
-    """One or two objects without a common instant, or all if it takes more."""
-    for object, value, intervals in sets:
-        if not intervals:
-            return ((object, value),)
-    spread = sorted(sets, key=lambda row: row[2][-1][1])[0], sorted(sets, key=lambda row: -row[2][0][0])[0]
-    if not _common([row[2] for row in spread]):
-        return tuple((object, value) for object, value, _ in spread)
-    return tuple((object, value) for object, value, _ in sets)
+def _fill(stays: list[tuple[int, int, State]], cells: dict[int, _Cell]) -> None:
+    """Note what each era begins as, and what survives it."""
+    mine = sorted(cells)
+    for since, until, value in stays:
+        for era in mine[bisect_left(mine, since) : bisect_right(mine, until)]:
+            cell = cells[era]
+            if era < until:
+                cell.survivor, cell.survives = value, True
+            if era > since:
+                cell.begins_as, cell.begins_known = value, True
+    if 0 in cells:
+        cells[0].begins_known = True
 
 
 def _zones(eras: Eras, era: int, cell: _Cell) -> tuple[dict[State, Zone], dict[State, int]]:

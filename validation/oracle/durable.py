@@ -25,7 +25,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...scenarios.history import Operation, Value
 from . import committed
@@ -38,7 +38,7 @@ class Zone(NamedTuple):
 
     finish_ps: int
     start_ps: int
-    value: Value
+    value: Any
 
 
 def find(known: ObjectHistory, recovered: Recovered) -> Flaw | None:
@@ -51,13 +51,13 @@ def find_by(known: ObjectHistory, recovered: Recovered, deadlines_ps: Mapping[Va
     flaw = committed.find(known, recovered)
     if flaw is not None:
         return flaw
-    conflict = conflict(zones_of(known, recovered, deadlines_ps))
-    if conflict is None:
+    pair = conflict(zones_of(known, recovered, deadlines_ps))
+    if pair is None:
         return None
     earlier = conflict(zones_of(known, NOT_READ, deadlines_ps))
     if earlier is not None:  # it was wrong before the crash: that is what to tell
         return _explain(known, NOT_READ, *earlier)
-    return _explain(known, recovered, *conflict)
+    return _explain(known, recovered, *pair)
 
 
 def zones_of(known: ObjectHistory, recovered: Recovered, deadlines_ps: Mapping[Value, int]) -> list[Zone]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from .model import Call, Model
@@ -59,6 +60,19 @@ class Eras:
     def began_ps(self, era: int, before_ps: int = -1) -> int:
         """When ``era`` began; of the first, ``before_ps``."""
         return self.crashes_ps[era - 1] if era else before_ps
+
+    def last_sync_ps(self, era: int, before_ps: int = -1) -> int:
+        """The invocation of the last sync of everything that ``era`` saw complete, or when it began."""
+        return max(self._syncs_ps.get(era, before_ps), self.began_ps(era, before_ps))
+
+    @cached_property
+    def _syncs_ps(self) -> dict[int, int]:
+        latest: dict[int, int] = {}
+        for barrier in self.barriers:
+            era = self.completed(barrier)
+            if barrier.tags is None and era is not None and era < len(self.crashes_ps):
+                latest[era] = max(latest.get(era, barrier.invoke_ps), barrier.invoke_ps)
+        return latest
 
     def spans(self, op: Op) -> bool:
         """Whether ``op`` is open across the crash that ends the era of its invocation."""

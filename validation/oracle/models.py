@@ -126,7 +126,9 @@ _MODELS: Sequence[Model] = (
     Model("set", _SET, frozenset(), _set_step, _is("read", "contains")),
     Model("queue", {"enqueue": _PUT_IN, "dequeue": _READ}, (), _queue_step, _finds_nothing, _by_item),
     Model("stack", {"push": _PUT_IN, "pop": _READ}, (), _stack_step, _finds_nothing, _by_item),
-    Model("words", _REGISTER | {"send": _WRITE}, None, _register_step, _register_inert, _register_related, register=True),
+    Model(
+        "words", _REGISTER | {"send": _WRITE}, None, _register_step, _register_inert, _register_related, register=True
+    ),
     *STRUCTURES,
 )
 MODELS: Mapping[str, Model] = {model.name: model for model in _MODELS}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from ...scenarios.history import Value
 from .durable import Zone, zones_of
-from .known import NOT_READ, ObjectHistory, Value
+from .known import NOT_READ, ObjectHistory
 
 
 def order(known: ObjectHistory, deadlines_ps: dict[Value, int] | None = None) -> tuple[int, ...]:

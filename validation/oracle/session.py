@@ -6,23 +6,29 @@ and of that session's reads in which each read returns the last write before it,
 session: an operation that returned comes before what the same session invoked later. It is asked between crashes only:
 of reads in one era, and of orders within it; updates of earlier eras may come in any order.
 
-For registers with unique values, where a session's reads come one after the other: a read's writer comes before it, and
-any other write of the object that comes before the read comes before its writer. If what follows from this has a cycle,
-there is no order; otherwise there is one (each read in turn, after all that must precede it). What precedes an operation
-is kept as a position in each *lane*, a sequence of operations of one session one after the other.
+For registers with unique values, where a session's reads come one after the other: a read's writer comes before it,
+and any other write of the object that comes before the read comes before its writer. If what follows from this has a
+cycle, there is no order; otherwise there is one (each read in turn, after all that must precede it). What precedes an
+operation is kept as a position in each *lane*, a sequence of operations of one session one after the other.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, pairwise, product
 from typing import NamedTuple
 
 from ...protocols.guarantees import Verdict
 from .eras import Eras, Op
 from .known import NEVER_PS
 from .model import READS, WRITES
+
+MOST_CHAINS = 500
+"""How many orders of a session's overlapping reads are tried."""
+LARGEST_BLOCK = 6
+"""Of how many overlapping reads (as of a batch) all orders are tried."""
 
 Vector = dict[int, int]
 """By lane: the last position that comes before (or is) the operation in question."""
@@ -90,19 +96,60 @@ def find(eras: Eras) -> Finding:
 
 
 def _has_order(eras: Eras, ops: Sequence[Op], older: Sequence[Op], session: Hashable, reads: Sequence[Op]) -> bool:
-    """True, or a _Cycle; False if reads of the session overlap and it takes a search to know."""
+    """True, or a _Cycle; False if reads of the session overlap and none of the orders tried was one."""
     view = View(eras, ops, older, session, reads)
     view.close([(read, ()) for read in view.reads])
     if not view.overlap:
         return True
-    for order in (lambda op: (op.invoke_ps, op.number), lambda op: (op.return_ps or 0, op.number)):
-        chain = sorted(view.reads, key=order)
+    wrong = None
+    blocks = _blocks(view.reads)
+    for tried, chain in enumerate(_chains(blocks)):
+        if tried == MOST_CHAINS:
+            return False
+        again = View(eras, ops, older, session, reads)
         try:
-            View(eras, ops, older, session, reads).close(list(zip(chain, [(), *((r,) for r in chain)], strict=False)))
-        except _Cycle:
-            continue
-        return True
-    return False
+            again.close(list(zip(chain, [(), *((read,) for read in chain)], strict=False)))
+        except _Cycle as cycle:
+            wrong = wrong or cycle
+        else:
+            return True
+    if wrong is None or max(map(len, blocks)) > LARGEST_BLOCK:
+        return False
+    raise wrong
+
+
+def _blocks(reads: Sequence[Op]) -> list[list[Op]]:
+    """Reads in the order of invocation, cut where none overlaps one before."""
+    blocks: list[list[Op]] = []
+    latest_ps = -1
+    for read in reads:
+        if read.invoke_ps > latest_ps:
+            blocks.append([])
+        blocks[-1].append(read)
+        latest_ps = max(latest_ps, read.return_ps or 0)
+    return blocks
+
+
+def _chains(blocks: Sequence[list[Op]]) -> Iterator[list[Op]]:
+    """All orders that keep those in order that do not overlap, in the order of invocation first.
+
+    Of blocks that are too large that one alone.
+    """
+    ways = [[b] if len(b) > LARGEST_BLOCK else list(islice(_mixed(b), MOST_CHAINS)) for b in blocks]
+    for chosen in product(*ways):
+        yield [read for way in chosen for read in way]
+
+
+def _mixed(reads: list[Op]) -> Iterator[list[Op]]:
+    """The same for reads of which each overlaps some other."""
+    if not reads:
+        yield []
+        return
+    soonest_ps = min(read.return_ps or 0 for read in reads)
+    for turn, read in enumerate(reads):
+        if read.invoke_ps <= soonest_ps:
+            for rest in _mixed([*reads[:turn], *reads[turn + 1 :]]):
+                yield [read, *rest]
 
 
 class View:
@@ -113,7 +160,7 @@ class View:
     ) -> None:
         wanted = {(op.object, op.call.result) for op in reads}
         self.reads = sorted(reads, key=lambda op: (op.invoke_ps, op.number))
-        self.overlap = any((a.return_ps or 0) >= b.invoke_ps for a, b in zip(self.reads, self.reads[1:], strict=False))
+        self.overlap = any((a.return_ps or 0) >= b.invoke_ps for a, b in pairwise(self.reads))
         self.lanes: list[_Lane] = []
         self.nodes: dict[int, Node] = {}
         self.writer: dict[tuple[int, Hashable], Op] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 from .model import ILLEGAL, UNKNOWN, Call, Model, State, Takes
 
@@ -25,7 +26,7 @@ def _agrees(call: Call, result: Hashable) -> bool:
 # ordered map: texts come after numbers --------------------------------------------------------------------------
 
 
-def _rank(key: Hashable) -> tuple[bool, Hashable]:
+def _rank(key: Hashable) -> tuple[bool, Any]:
     return isinstance(key, str), key
 
 
@@ -42,9 +43,9 @@ def _map_step(state: State, call: Call) -> State:
     found = [
         (key, value)
         for key, value in entries.items()
-        if (low is None or _rank(low) <= _rank(key)) and (high is None or _rank(key) <= _rank(high))  # type: ignore[operator]
+        if (low is None or _rank(low) <= _rank(key)) and (high is None or _rank(key) <= _rank(high))
     ]
-    return state if _agrees(call, tuple(sorted(found, key=lambda entry: _rank(entry[0])))) else ILLEGAL  # type: ignore[arg-type,return-value]
+    return state if _agrees(call, tuple(sorted(found, key=lambda entry: _rank(entry[0])))) else ILLEGAL
 
 
 def _map_inert(call: Call) -> bool:

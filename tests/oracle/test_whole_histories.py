@@ -1,0 +1,174 @@
+"""Do the conditions that are not local agree with their definitions, on thousands of small histories with crashes?"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+
+import pytest
+
+from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.validation.checking import check_history
+from rpsim.validation.fitting import fit, syncs
+from rpsim.validation.histories import HistoryFile, parse_history
+from rpsim.validation.judges import Terms
+from rpsim.validation.oracle import buffered_zones
+from rpsim.validation.oracle.models import MODELS
+from rpsim.validation.together import WholeJudge
+
+from . import definitions
+from .definitions import Row, Sync
+
+BUFFERED, CUT, SESSION = Condition.BUFFERED, Condition.BUFFERED_CUT, Condition.SESSION
+
+
+def random_whole(
+    rng: random.Random, events: int = 13, model: str = "register", scoped: bool = False, keys: str = "xy"
+) -> str:
+    """A history of two objects by three processes: crashes, syncs, unknown outcomes, batches; values unique."""
+    lines: list[dict[str, object]] = []
+    pending: dict[int, dict[str, object]] = {}
+    written: dict[str, list[int]] = {key: [] for key in keys}
+    now, fresh, value = 0, 3, 0
+    names = [0, 1, 2]
+    for _ in range(events):
+        now += rng.choice([0, 1, 1, 2])
+        process = rng.choice(names)
+        if rng.random() < 0.13:
+            node = rng.choice(["system", "system", "server", "server", "client", "replica"])
+            crash: dict[str, object] = {"type": "crash", "node": node, "time": now}
+            if node == "client":
+                crash["process"] = process
+                pending.pop(process, None)
+            elif node == "system":
+                pending.clear()
+                if rng.random() < 0.5:
+                    names = [fresh, fresh + 1, fresh + 2]
+                    fresh += 3
+            lines.append(crash)
+        elif process not in pending:
+            key = rng.choice(keys)
+            event: dict[str, object] = {"process": process, "type": "invoke", "key": key, "time": now}
+            kind = rng.random()
+            if kind < 0.1:
+                event = {"process": process, "type": "invoke", "f": "sync", "time": now}
+                if scoped and rng.random() < 0.8:
+                    event["scope"] = rng.choice([key, [key], {"from": "x", "to": key}, {"session": process}])
+            elif kind < 0.5:
+                value += 1
+                event |= {"f": {"register": "write", "queue": "enqueue", "append": "append"}[model], "value": value}
+                written[key].append(value)
+            else:
+                event["f"] = {"register": "read", "queue": "dequeue", "append": "read"}[model]
+            lines.append(event)
+            pending[process] = event
+        else:
+            begun = pending.pop(process)
+            event = {"process": process, "type": "ok", "f": begun["f"], "time": now}
+            if rng.random() < 0.12:
+                event["type"] = rng.choice(["info", "fail"])
+            elif "value" not in begun and begun["f"] != "sync":
+                known = written[str(begun["key"])]
+                event["value"] = rng.choice([*known[-3:], known[-1] if known else None, None])
+                if model == "append":
+                    event["value"] = [v for v in known if rng.random() < 0.75]
+            lines.append(event)
+    return "\n".join(map(json.dumps, lines)) or "{}"
+
+
+def rows_of(history: HistoryFile, model: str) -> tuple[list[Row], list[Sync], list[int]]:
+    acts = [act for subject in fit(history, MODELS[model]) for act in subject.acts]
+    acts = [act for act in acts if act.entry.outcome == "ok" or not MODELS[model].inert(act.call)]
+    rows = []
+    for act in acts:
+        entry = act.entry
+        rows.append(Row(entry.key, act.call, entry.invoke_ps, entry.return_ps, entry.dead_ps, entry.session))
+    found = []
+    for sync in syncs(history):
+        covered = frozenset(i for i, act in enumerate(acts) if sync.covers(act.entry))
+        found.append(Sync(sync.entry.invoke_ps, sync.entry.return_ps or 0, covered))
+    return rows, found, history.eras_ps()
+
+
+def whole_judge(history: HistoryFile, model: str) -> WholeJudge:
+    subjects = fit(history, MODELS[model])
+    return WholeJudge(history, subjects, MODELS[model], syncs(history), Terms())
+
+
+@pytest.mark.parametrize(
+    ("model", "scoped", "turns", "events"),
+    [("register", False, 1500, 17), ("register", True, 1500, 17), ("queue", True, 900, 14), ("append", False, 1200, 14)],
+)
+def test_buffered_forms_are_what_their_definitions_say(model: str, scoped: bool, turns: int, events: int) -> None:
+    rng = random.Random(11)
+    seen: Counter[tuple[Condition, bool]] = Counter()
+    ways: Counter[str] = Counter()
+    for _ in range(turns):
+        text = random_whole(rng, events, model, scoped)
+        if "crash" not in text or '"key"' not in text:
+            continue
+        history = parse_history(text, "h")
+        if not history.eras_ps():
+            continue
+        rows, asked, crashes = rows_of(history, model)
+        judge = whole_judge(history, model)
+        expected = {
+            BUFFERED: definitions.buffered(MODELS[model], rows, asked, crashes),
+            CUT: definitions.buffered_cut(MODELS[model], rows, asked, crashes),
+        }
+        assert expected[CUT] or not expected[BUFFERED], text
+        for condition, holds in expected.items():
+            opinion = judge.judge(condition, judge.acts)
+            assert opinion.verdict is (Verdict.HOLDS if holds else Verdict.VIOLATED), (condition, text)
+            seen[condition, holds] += 1
+            ways[opinion.by] += 1
+        if model == "register":  # the other way to the same answer
+            opinion = judge._search(judge.eras(judge.acts), judge.acts, None)
+            assert (opinion.verdict is Verdict.HOLDS) == expected[BUFFERED], text
+            ways["search"] += 1
+    assert min(seen[condition, holds] for condition in (BUFFERED, CUT) for holds in (True, False)) > 50, seen
+    assert seen[BUFFERED, False] > seen[CUT, False]  # it is the stronger one
+    assert model != "register" or min(ways["zones"], ways["search"]) > 100
+
+
+def test_sessions_are_what_the_definition_says() -> None:
+    rng = random.Random(12)
+    seen: Counter[bool] = Counter()
+    for _ in range(2500):
+        text = random_whole(rng, 13)
+        if '"key"' not in text:
+            continue
+        history = parse_history(text, "h")
+        rows, _, crashes = rows_of(history, "register")
+        judge = whole_judge(history, "register")
+        holds = definitions.session(rows, crashes)
+        assert (judge.judge(SESSION, judge.acts).verdict is Verdict.HOLDS) == holds, text
+        seen[holds] += 1
+    assert min(seen.values()) > 100, seen
+
+
+def test_what_follows_from_what_is_asserted_on_every_history() -> None:
+    rng = random.Random(13)
+    seen: Counter[tuple[Condition, Verdict]] = Counter()
+    for turn in range(1500):
+        text = random_whole(rng, 16, ("register", "queue", "append")[turn % 3], scoped=turn % 2 == 0)
+        if '"key"' not in text:
+            continue
+        report = check_history(parse_history(text, "h"), loss_ps=2000)
+        seen.update((condition, one.verdict) for condition, one in report.verdicts.items())
+    assert {condition for condition, _ in seen} == set(Condition)
+    assert not any(verdict is Verdict.UNDECIDED for _, verdict in seen)
+
+
+def test_the_two_ways_to_judge_buffered_agree_on_longer_histories() -> None:
+    rng = random.Random(14)
+    seen: Counter[tuple[bool, bool]] = Counter()
+    for _ in range(1500):
+        history = parse_history(random_whole(rng, 40, keys="xyz"), "h")
+        judge = whole_judge(history, "register")
+        eras = judge.eras(judge.acts)
+        zones = buffered_zones.find(eras) is None
+        assert (judge._search(eras, judge.acts, None).verdict is Verdict.HOLDS) == zones
+        seen[zones, bool(eras.crashes_ps)] += 1
+    assert seen[False, True] > 100
