@@ -6,7 +6,9 @@ its device's persistence domain begins:
 - Behind the caches (ADR), lines are independent: each holds any version that coherent memory had since the last
   completed flush of it. A version is a prefix, channel by channel, of the pieces that were written to the line.
 - Where visible is durable (eADR, a battery), what survives of an ordered channel is a prefix of *all* it carried:
-  lines are tied together. A :class:`Cut` remembers what the lines looked at so far have decided.
+  lines are tied together. A :class:`Cut` remembers what the lines looked at so far have decided. What survives behind
+  a release edge (``models.releases``) brings along what it is behind.
+- Of a loose channel any pieces may be there, except that what it certainly showed before a later one was written is.
 
 A DMA write may be there by any subset of its aligned 8-byte words until its line is accepted whole (a platform may
 make lines atomic); a store of several words by a prefix of them. Writes of two channels that meet in one line keep
@@ -17,14 +19,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import product
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.trace import NEVER, Chunk, Stage, Trace
-from .contents import Chosen, Content, Cut, LineKey, Option, Piece, Remembered, Torn
-from .places import PLACES, Domain, Path, Place, safe_stage
+from .contents import Chosen, Content, Cut, LineKey, Piece, Remembered, Torn
+from .places import PLACES, Domain, Place, safe_stage
+from .survivors import Survivors
 
 __all__ = ["Content", "Cut", "LineKey", "Piece", "Torn", "Views"]
 
@@ -49,8 +51,9 @@ class _Line:
     changes: list[int]
     """The instants at which what it may hold changes by itself (and not with what other lines decide)."""
     untied: bool
+    """What it may hold does not depend on what has been decided about others."""
     ways: list[_Way] | None
-    """If only tied channels write to it, each in order."""
+    """If only tied channels write to it, each in order, and no release edge ties these to one another."""
     epoch: int = -1
     only: Content | None = None
     """If all that came is certainly there."""
@@ -73,7 +76,6 @@ class Views:
     ) -> None:
         self._trace = trace
         self._initial = initial
-        self._whole_lines = whole_lines
         self._lines: dict[LineKey, _Line] = {}
         self.pieces: dict[LineKey, list[Piece]] = {}
         for chunk in trace.chunks:
@@ -85,7 +87,7 @@ class Views:
                 self.pieces.setdefault((chunk.device, line), []).append(self._piece(chunk, line, safe))
         for pieces in self.pieces.values():
             pieces.sort(key=_coherent_order)
-        self._tied = self._prefixes()
+        self._survivors = Survivors(trace, self._prefixes(), initial, whole_lines=whole_lines)
 
     def _prefixes(self) -> dict[int, tuple[list[int], list[int]]]:
         """By tied channel and position: when its chunks enter, and when they and all before them certainly survive.
@@ -125,15 +127,17 @@ class Views:
             for seen_ps, queued_ps, stored_ps in self._trace.write_backs.get((chunk.device, line), ()):
                 if seen_ps >= visible_ps:
                     timed_ps = min(timed_ps, queued_ps if safe is Stage.QUEUED else stored_ps)
+        channel = self._trace.channels[chunk.channel]
         return Piece(
             chunk=chunk,
             line=line,
             start=start - line * LINE_BYTES,
             data=chunk.data[start - chunk.address : end - chunk.address],
-            tied=safe <= Stage.VISIBLE and self._trace.channels[chunk.channel].ordered,
+            tied=safe <= Stage.VISIBLE and channel.ordered,
             enters_ps=chunk.reached_ps[Stage.ACCEPTED],
             must_ps=must_ps,
             timed_ps=timed_ps,
+            group=~chunk.number if channel.loose else chunk.channel,
         )
 
     def changes(self) -> list[tuple[int, LineKey]]:
@@ -210,8 +214,10 @@ class Views:
             if pieces is None:
                 return None
             changes = sorted({p.enters_ps for p in pieces} | {p.must_ps for p in pieces})
-            untied = not any(piece.tied for piece in pieces)
-            line = self._lines[key] = _Line(pieces, changes, untied, _ways(pieces))
+            released = not self._survivors.released.isdisjoint(piece.chunk.channel for piece in pieces)
+            untied = not released and not any(piece.tied for piece in pieces)
+            ways = None if released else _ways(pieces)
+            line = self._lines[key] = _Line(pieces, changes, untied, ways)
         epoch = bisect_right(line.changes, at_ps)
         if epoch != line.epoch:
             line.epoch, line.written_out = epoch, None
@@ -224,10 +230,10 @@ class Views:
         if line.ways is not None:
             return self._tied_families(line, line.ways, key, at_ps, cut)
         if not line.untied:
-            return (item for item, _ in self._chosen(line, key, at_ps, cut))
+            return (item for item, _ in self._survivors.of_line(key, line.pieces, at_ps, cut))
         known = line.known.get(())
         if known is None:
-            known = line.known[()] = Remembered(self._chosen(line, key, at_ps, {}))
+            known = line.known[()] = Remembered(self._survivors.of_line(key, line.pieces, at_ps, {}))
         return (_with(item, cut) if cut else item for item, _ in known)
 
     def _tied_families(
@@ -238,14 +244,14 @@ class Views:
         for way in ways:
             count = bisect_right(way.enters_ps, at_ps)
             if count:
-                low, high = cut.get(way.channel) or self._bounds(way.channel, at_ps)
+                low, high = cut.get(way.channel) or self._survivors.bounds(way.channel, at_ps)
                 entered.append((way, count, low, high))
                 least, most = bisect_left(way.positions, low, 0, count), bisect_left(way.positions, high, 0, count)
                 there.append((least, most, bisect_right(way.positions, high, 0, count)))
         name = tuple(there)
         known = line.known.get(name)
         if known is None:
-            known = line.known[name] = Remembered(self._chosen(line, key, at_ps, cut))
+            known = line.known[name] = Remembered(self._survivors.of_line(key, line.pieces, at_ps, cut))
         for item, chosen in known:
             decided: dict[int, tuple[int, int]] = {}
             for way, count, low, high in entered:
@@ -257,103 +263,6 @@ class Views:
                     before = way.positions[option.count] if option.count < count else high
                     decided[way.channel] = max(low, after), min(high, before)
             yield _with(item, {**cut, **decided} if cut else decided)
-
-    def _chosen(self, line: _Line, key: LineKey, at_ps: int, cut: Cut) -> Iterator[tuple[Content | Torn, Chosen]]:
-        """What a line may hold and how much of each channel that is, perhaps more than once."""
-        pieces = [piece for piece in line.pieces if piece.enters_ps <= at_ps]
-        undecided: dict[int, list[Piece]] = {}
-        for piece in pieces:
-            undecided.setdefault(piece.chunk.channel, []).append(piece)
-        if not undecided:
-            yield Content(self._initial(key), cut, ()), {}
-            return
-        channels = list(undecided)
-        options = [self._options(undecided[channel], at_ps, cut) for channel in channels]
-        choices: Iterable[tuple[Option, ...]] = zip(options[0])  # of one channel: torn ones come last already
-        if len(channels) > 1:
-            choices = [choice for choice in product(*options) if sum(option.tears for option in choice) <= 1]
-            choices.sort(key=lambda choice: sum(option.tears for option in choice))
-        for choice in choices:
-            chosen = dict(zip(channels, choice, strict=True))
-            content = self._apply(key, pieces, chosen, cut)
-            torn = next((option for option in choice if option.any_words), None)
-            if content is None:
-                continue
-            if torn is None or torn.torn is None:
-                yield content, chosen
-                continue
-            words = tuple(torn.torn.words())
-            whole = self._apply(key, pieces, {**chosen, torn.torn.chunk.channel: replace(torn, words=words)}, cut)
-            assert whole is not None, "it can be there whole where it can be there torn"
-            yield Torn(content, words, whole.data), chosen
-
-    def _options(self, pieces: list[Piece], at_ps: int, cut: Cut) -> Iterator[Option]:
-        """How much of one channel's pieces (in this line) may survive: a prefix, perhaps with a torn end."""
-        channel = pieces[0].chunk.channel
-        if not self._trace.channels[channel].ordered:
-            least, most, low, high = self._must(pieces, at_ps), len(pieces), None, None
-        elif pieces[0].tied:
-            low, high = cut.get(channel) or self._bounds(channel, at_ps)
-            least = sum(piece.chunk.position < low for piece in pieces)
-            most = sum(piece.chunk.position < high for piece in pieces)
-        else:
-            least, most, low, high = self._must(pieces, at_ps), len(pieces), None, None
-
-        def span(count: int) -> tuple[int, int] | None:
-            if low is None or high is None:
-                return None
-            after = pieces[count - 1].chunk.position + 1 if count else low
-            before = pieces[count].chunk.position if count < len(pieces) else high
-            return max(low, after), min(high, before)
-
-        for count in dict.fromkeys((least, most, *range(most - 1, least, -1))):
-            yield Option(count, span=span(count))
-        for count in range(least, len(pieces)):
-            piece = pieces[count]
-            position = piece.chunk.position
-            if low is not None and high is not None and not low <= position <= high:
-                continue
-            exact = None if low is None else (position, position)
-            words = piece.words()
-            if exact is not None and len(piece.chunk.data) > len(piece.data):  # torn in another line
-                yield Option(count, piece, tuple(words), exact)
-            if piece.chunk.path == Path.STORE:  # a core's stores to one line persist in their order
-                for end in range(1, len(words)):
-                    yield Option(count, piece, tuple(words[:end]), exact)
-            elif not self._whole_lines and len(words) > 1:
-                yield Option(count, piece, (), exact, any_words=True)
-
-    @staticmethod
-    def _must(pieces: list[Piece], at_ps: int) -> int:
-        return max((turn + 1 for turn, piece in enumerate(pieces) if piece.must_ps <= at_ps), default=0)
-
-    def _bounds(self, channel: int, at_ps: int) -> tuple[int, int]:
-        """How many chunks of a tied channel certainly survive, and may."""
-        enters, musts = self._tied[channel]
-        return bisect_right(musts, at_ps), bisect_right(enters, at_ps)
-
-    def _apply(self, key: LineKey, pieces: list[Piece], chosen: Mapping[int, Option], cut: Cut) -> Content | None:
-        content = bytearray(self._initial(key))
-        taken = dict.fromkeys(chosen, 0)
-        absent: list[Piece] = []
-        torn = None
-        for piece in pieces:
-            option = chosen[piece.chunk.channel]
-            turn = taken[piece.chunk.channel]
-            taken[piece.chunk.channel] = turn + 1
-            if turn >= option.count and piece is not option.torn:
-                absent.append(piece)
-                continue
-            behind = [*absent, torn] if torn is not None else absent
-            if any(other.chunk.forced_ps[Stage.VISIBLE] <= piece.enters_ps for other in behind):
-                return None  # it was written when the other was certainly in the line already, whole
-            if turn < option.count or not option.tears:
-                piece.apply(content)
-            else:
-                piece.apply(content, option.words)
-                torn = piece
-        decided = {channel: option.span for channel, option in chosen.items() if option.span is not None}
-        return Content(bytes(content), {**cut, **decided} if decided else cut, tuple(absent), torn)
 
 
 def _ways(pieces: list[Piece]) -> list[_Way] | None:
@@ -379,10 +288,10 @@ def _with(item: _Item, cut: Cut) -> _Item:
 
 def _written_out(items: Iterable[Content | Torn]) -> Iterator[Content]:
     """Each once."""
-    seen: set[tuple[bytes, tuple[tuple[int, tuple[int, int]], ...]]] = set()
+    seen: set[tuple[bytes, frozenset[tuple[int, tuple[int, int]]]]] = set()
     for item in items:
         for content in (item,) if isinstance(item, Content) else item.written_out():
-            identity = content.data, tuple(content.cut.items())
+            identity = content.data, frozenset(content.cut.items())
             if identity not in seen:
                 seen.add(identity)
                 yield content
