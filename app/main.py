@@ -29,6 +29,7 @@ COMMANDS = {
     "litmus": ("PATH", "tiny programs against the ordering rules: may the outcome be?"),
     "check": ("HISTORY", "judge a history file of your own system: the oracle alone"),
     "replay": ("CASE", "run a saved counterexample again, step by step"),
+    "bench": ("", "how fast the simulator and the checker are on this machine"),
     "list": ("KIND", "what there is: schemes, platforms, scenarios"),
 }
 """Name of a command (and of the module beside this one that does it): its argument, its one-line help."""
@@ -36,7 +37,7 @@ COMMANDS = {
 ARGUMENTS = {
     "SCENARIO": "a path to a scenario file, or the name of a shipped one (rpsim list scenarios)",
     "PATH": "files of litmus tests, or folders of them (docs/litmus.md); none: the shipped library",
-    "HISTORY": "a file of JSON Lines, one event a line: invoke, ok, fail, info or crash (docs/check.md)",
+    "HISTORY": "a history: JSON Lines, one event a line, or Jepsen's EDN or log (docs/check.md)",
     "CASE": "a case-N.json from a results folder",
     "KIND": "schemes, platforms or scenarios",
 }
@@ -64,8 +65,9 @@ def parser() -> Parser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for name, (argument, text) in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
-        several = "*" if argument == "PATH" else "?"
-        command.add_argument("subject", metavar=argument, nargs=several, help=ARGUMENTS[argument])
+        if argument:
+            several = "*" if argument == "PATH" else "?"
+            command.add_argument("subject", metavar=argument, nargs=several, help=ARGUMENTS[argument])
         command.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
         if argument == "SCENARIO":
             _add_scenario_options(command)
@@ -73,6 +75,8 @@ def parser() -> Parser:
             _add_history_options(command)
         elif argument == "PATH":
             command.add_argument("--budget", metavar="N", help="how many states of a test on a profile to explore")
+        elif name == "bench":
+            command.add_argument("--quick", action="store_true", help="a tenth of the work: rough figures in seconds")
     return top
 
 
@@ -94,6 +98,9 @@ def _add_history_options(command: Parser) -> None:
         help="judge by this condition; may be repeated (default: all that apply)",
     )  # fmt: skip
     command.add_argument("--budget", metavar="N", help="how many steps the search of an object may take")
+    command.add_argument("--memory", metavar="SIZE", help="what the searches of a condition may hold (default: 1 GiB)")
+    command.add_argument("--loss", metavar="TIME", help="the time of bounded_loss, as in 1s or 250us")
+    command.add_argument("--html", metavar="FILE", help="write the history as a page, with linearization points")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -110,7 +117,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         )
     if options.command is None:
         return options
-    if options.subject is None:
+    if options.command != "bench" and options.subject is None:
         argument = COMMANDS[options.command][0]
         raise InputError(Mistake(f"no {argument}", ARGUMENTS[argument], field=f"rpsim {options.command}"))
     if options.command in ("run", "crash"):
@@ -129,9 +136,11 @@ def _unknown(word: str, command: str | None) -> Mistake:
     if command in ("run", "crash"):
         known += ["--set", "--seed", "--out", "--jobs", "--no-report"]
     elif command == "check":
-        known += ["--model", "--condition", "--budget"]
+        known += ["--model", "--condition", "--budget", "--memory", "--loss", "--html"]
     elif command == "litmus":
         known += ["--budget"]
+    elif command == "bench":
+        known += ["--quick"]
     name = f"rpsim {command}" if command else "rpsim"
     close = nearest(word.partition("=")[0], known)
     return Mistake(f"'{word}'", f"an option of {name}: {', '.join(known)}", nearest=close)

@@ -14,7 +14,7 @@ import random
 import resource
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -28,7 +28,7 @@ from ..models.verbs import Opcode, SendFlags, SendWR
 from ..protocols.guarantees import Condition
 from ..scenarios.history import History
 from ..sim.clock import Clock
-from .naive.bench import writes as naive_writes
+from .naive import bench as naive
 from .oracle import check
 from .pace import opaque_states, unit_states
 
@@ -133,11 +133,11 @@ def write_workload(size_bytes: int, count: int, traced: bool) -> tuple[System, G
 
 def long_history(
     operations: int, processes: int = 16, objects: int = 1, seed: int = 1
-) -> tuple[History, dict[int, int]]:
+) -> tuple[History, dict[Hashable, int]]:
     """Clients in closed loops on registers, linearizable by construction; and what each object holds at the end."""
     rng = random.Random(seed)
     history = History(frozenset({"put"}))
-    contents = dict.fromkeys(range(objects), 0)
+    contents: dict[Hashable, int] = dict.fromkeys(range(objects), 0)
     free = [0] * processes
     plan = []
     for _ in range(operations):
@@ -168,28 +168,8 @@ def oracle(operations: int) -> Pace:
 
 def measure(effort: float, tell: Callable[[str], None]) -> Figures:
     """All figures; ``effort`` 1.0 takes about a minute and a half, ``tell`` hears what is being measured."""
-    raw_count = max(1000, int(200_000 * effort))
-    raw_paces, sizes = [], {}
-    for size_bytes in SIZES:
-        count = max(200, int((20_000 if size_bytes == SIZES[0] else 4_000) * effort))
-        rounds = []
-        for turn in range(ROUNDS):
-            tell(f"WRITEs of {size_bytes} B, round {turn + 1} of {ROUNDS}")
-            raw = raw_timeouts(raw_count).per_second
-            plain, events = writes(size_bytes, count, traced=False)
-            traced, _ = writes(size_bytes, count, traced=True)
-            naive_pace = _timed(0, lambda: naive_writes(size_bytes, count // 10, WINDOW, PLATFORM))
-            naive_per_second = count // 10 / naive_pace.seconds
-            raw_paces.append(raw)
-            rounds.append((raw, plain.per_second, traced.per_second, naive_per_second, events / count))
-        sizes[size_bytes] = SizeFigures(
-            verbs_per_second=median(plain for _, plain, _, _, _ in rounds),
-            verbs_per_second_traced=median(traced for _, _, traced, _, _ in rounds),
-            timeouts_per_verb=median(raw / plain for raw, plain, _, _, _ in rounds),
-            traced_over_untraced=median(traced / plain for _, plain, traced, _, _ in rounds),
-            arithmetic_over_naive=median(plain / naive for _, plain, _, naive, _ in rounds),
-            events_per_verb=rounds[-1][4],
-        )
+    raw: list[float] = []
+    sizes = {size_bytes: _measure_size(size_bytes, effort, raw, tell) for size_bytes in SIZES}
     tell("memory of traced WRITEs")
     memory = memory_of_traced(max(1000, int(50_000 * effort)))
     tell("crash exploration")
@@ -197,13 +177,39 @@ def measure(effort: float, tell: Callable[[str], None]) -> Figures:
     tell("oracle")
     operations = max(1000, int(100_000 * effort))
     return Figures(
-        raw_timeouts_per_second=median(raw_paces),
+        raw_timeouts_per_second=median(raw),
         sizes=sizes,
         mebibytes_per_million_traced_verbs=memory,
         crash_states_per_second=Pace(*units).per_second,
         crash_states_per_second_opaque=Pace(*opaque).per_second,
         oracle_operations_per_second=median(oracle(operations).per_second for _ in range(3)),
     )
+
+
+def _measure_size(size_bytes: int, effort: float, raw: list[float], tell: Callable[[str], None]) -> SizeFigures:
+    """WRITEs of one size, round by round; each round's raw timeouts a second go to ``raw``."""
+    count = max(200, int((20_000 if size_bytes == SIZES[0] else 4_000) * effort))
+    rounds = []
+    for turn in range(ROUNDS):
+        tell(f"WRITEs of {size_bytes} B, round {turn + 1} of {ROUNDS}")
+        raw.append(raw_timeouts(max(1000, int(200_000 * effort))).per_second)
+        plain, events = writes(size_bytes, count, traced=False)
+        traced, _ = writes(size_bytes, count, traced=True)
+        naive = naive_writes(size_bytes, max(100, count // 10))
+        rounds.append((raw[-1], plain.per_second, traced.per_second, naive.per_second, events / count))
+    return SizeFigures(
+        verbs_per_second=median(plain for _, plain, _, _, _ in rounds),
+        verbs_per_second_traced=median(traced for _, _, traced, _, _ in rounds),
+        timeouts_per_verb=median(timeouts / plain for timeouts, plain, _, _, _ in rounds),
+        traced_over_untraced=median(traced / plain for _, plain, traced, _, _ in rounds),
+        arithmetic_over_naive=median(plain / naive for _, plain, _, naive, _ in rounds),
+        events_per_verb=rounds[-1][4],
+    )
+
+
+def naive_writes(size_bytes: int, count: int) -> Pace:
+    """The same WRITEs on the naive model, which has a process for each message and an event for each hop."""
+    return _timed(count, lambda: naive.writes(size_bytes, count, WINDOW, PLATFORM))
 
 
 def memory_of_traced(count: int) -> float:

@@ -61,8 +61,7 @@ class ZoneJudge:
     """Registers with unique values: n log n. A step is an operation looked at."""
 
     by = "zones"
-    sure = True
-    """Whether all operations that an opinion needs are among the lines it names."""
+    sure = registers = True
 
     def __init__(self, history: HistoryFile, subject: Subject, loss_ps: int | None = None) -> None:
         everything = [*subject.acts, *subject.failed]
@@ -139,7 +138,7 @@ class SearchJudge:
     """Any model: the general search. A step is a transition of the model tried."""
 
     by = "search"
-    sure = False
+    sure = registers = False
 
     def __init__(self, subject: Subject, model: Model, terms: Terms | None = None) -> None:
         self._subject = subject

@@ -29,6 +29,10 @@ class AnyJudge(Protocol):
     def sure(self) -> bool:
         """Whether all operations that an opinion needs are among the lines it names."""
 
+    @property
+    def registers(self) -> bool:
+        """Whether all objects are registers with unique values: each value's operations can be looked at apart."""
+
     def judge(self, condition: Condition, acts: Sequence[Act], until_ps: int = ..., budget: int = ...) -> Opinion:
         """What is wrong with ``acts`` at ``until_ps``."""
 
@@ -85,8 +89,8 @@ def shrink(
         return opinion.verdict is Verdict.VIOLATED
 
     named = _named(piece, found.lines)
-    if judge.sure or len(named) < len(piece):
-        piece = named if named and fails(named) else piece
+    if judge.registers and named and fails(named):
+        piece = named
     groups = _groups(model, piece, at_ps)
     size = max(1, len(groups) // 2)
     while left > 0:

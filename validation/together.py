@@ -23,7 +23,6 @@ from .oracle.wording import nanoseconds
 class WholeJudge:
     """All objects of a history together."""
 
-    by = "zones"
     sure = False
 
     def __init__(
@@ -32,7 +31,7 @@ class WholeJudge:
         self.acts = sorted((act for s in subjects for act in s.acts), key=lambda a: (a.entry.invoke_ps, a.entry.line))
         self._history, self._subjects, self._model, self._terms = history, subjects, model, terms
         self._index: Mapping[Act, int] = {act: n for n, subject in enumerate(subjects) for act in subject.acts}
-        self._unique = all(subject.unique is None for subject in subjects)
+        self.registers = all(subject.unique is None for subject in subjects)
         self._tags = {act: _tag(n, act.entry) for act, n in self._index.items()}
         self._barriers = _barriers(syncs, self._tags)
         self._text = {act.entry.line: act for act in self.acts}
@@ -45,7 +44,7 @@ class WholeJudge:
         if condition is Condition.SESSION:
             return self._session(eras)
         if condition is Condition.BUFFERED:
-            if self._unique:
+            if self.registers:
                 with suppress(buffered_zones.Beyond):
                     return self._zones(eras)
             return self._search(eras, acts, budget)
@@ -114,11 +113,11 @@ class WholeJudge:
         )
 
     def _cuts(self, eras: Eras, acts: Sequence[Act], budget: int | None) -> Opinion:
-        if self._unique:
+        if self.registers:
             found = buffered_cut.find_in_registers(eras)
         else:
             found = buffered_cut.CutSearch(eras, self._terms.fresh(budget)).run()
-        by = "zones" if self._unique else "search"
+        by = "zones" if self.registers else "search"
         if found.verdict is Verdict.HOLDS:
             return Opinion(Verdict.HOLDS, found.steps, by=by)
         if found.verdict is Verdict.UNDECIDED and found.answer is not None:

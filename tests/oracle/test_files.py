@@ -252,8 +252,8 @@ def test_files_of_values_that_repeat_go_to_the_search() -> None:
                 "acknowledged later is lost",
                 NO_LOST_ACK,
                 no_lost_ack,
-                "acknowledged(known, crash_ps)",
-                "acknowledged(known)",
+                "spared_ps else crash_ps)",
+                "spared_ps else NEVER_PS)",
             ),
         ]
     ],

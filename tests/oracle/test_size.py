@@ -6,38 +6,10 @@ import random
 import time
 
 from rpsim.protocols.guarantees import Condition, Verdict
-from rpsim.scenarios.history import History
+from rpsim.validation.bench import long_history
 from rpsim.validation.oracle import RegisterHistory, check
 
 UPDATES = frozenset({"put"})
-
-
-def long_history(
-    operations: int, processes: int = 16, objects: int = 1, seed: int = 1
-) -> tuple[History, dict[int, int]]:
-    """Clients in closed loops on registers that are linearizable by construction; and what each object holds."""
-    rng = random.Random(seed)
-    history = History(UPDATES)
-    contents = dict.fromkeys(range(objects), 0)
-    free = [0] * processes
-    plan = []
-    for _ in range(operations):
-        process = min(range(processes), key=free.__getitem__)
-        begin = free[process] + rng.randrange(1, 100)
-        act = begin + rng.randrange(1, 500)
-        free[process] = act + rng.randrange(1, 500)
-        plan.append((begin, act, free[process], process))
-    acts = []
-    for begin, act, end, process in sorted(plan):
-        f = "put" if rng.random() < 0.5 else "get"
-        operation = history.invoke(process, f, rng.randrange(objects), None, begin)
-        operation.argument = operation.number if f == "put" else None
-        acts.append((act, end, operation))
-    for _, end, operation in sorted(acts, key=lambda row: row[0]):
-        if operation.f == "put":
-            contents[operation.object] = operation.number
-        history.complete(operation, "ok", end, None if operation.f == "put" else contents[operation.object])
-    return history, contents
 
 
 def test_a_hundred_thousand_operations_on_one_object() -> None:

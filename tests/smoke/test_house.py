@@ -18,7 +18,7 @@ FLOORS = ("sim", "models", "protocols", "scenarios", "validation", "app")
 """From the lowest to the highest: a floor imports itself and those before it."""
 
 ONLY_IN = {
-    "simpy": {"sim", "models"},
+    "simpy": {"sim", "models", "validation"},
     "pydantic": {"scenarios"},
     "pydantic_core": {"scenarios"},
     "argparse": {"app"},
@@ -116,7 +116,7 @@ def test_no_floor_imports_one_above_it_nor_a_library_of_another(root: Path) -> N
         ("validation/a.py", "from rpsim.sim.clock import Clock", "inside the package imports are relative"),
         ("validation/a.py", "import rpsim.app", "validation imports rpsim.app, which is a floor above it"),
         ("app/a.py", "from ..tests.smoke import x", "which is on no floor"),
-        ("protocols/a.py", "import simpy", "protocols imports simpy, which belongs to ['models', 'sim']"),
+        ("protocols/a.py", "import simpy", "protocols imports simpy, which belongs to ['models', 'sim', 'validation']"),
         ("scenarios/a.py", "from simpy.events import Event", "scenarios imports simpy"),
         ("models/a.py", "from pydantic import BaseModel", "models imports pydantic, which belongs to ['scenarios']"),
         ("scenarios/a.py", "import plotly.graph_objects as go", "scenarios imports plotly"),

@@ -20,7 +20,7 @@ from rpsim.sim.yaml_source import parse_yaml
 STORE = SchemeFacts({"server": False, "client": True}, ("put", "get"), frozenset({"put"}))
 SWITCHES = {"ddio": ("on", "off")}
 KNOWN = Known(
-    {"client-active": STORE, "saw": STORE},
+    dict.fromkeys(("client-active", "efactory", "saw"), STORE),
     {"optane-adr": SWITCHES, "optane-eadr": SWITCHES | {"iio_wc": ("off", "on")}},
 )
 
@@ -47,11 +47,11 @@ def test_what_is_resolved_is_complete_json_and_reads_as_the_same_scenario(name):
     assert json.dumps(again.resolved()) == text
 
 
-def test_quickstart_is_two_stores_on_four_platforms():
+def test_quickstart_is_three_stores_on_four_platforms():
     scenario = load_scenario("quickstart", known=KNOWN)
     labels = ["optane-adr, ddio on", "optane-adr, ddio off", "optane-eadr, ddio on", "optane-eadr, ddio off"]
     assert [(v.scheme, v.label) for v in scenario.variants()] == [
-        (scheme, label) for scheme in ("client-active", "saw") for label in labels
+        (scheme, label) for scheme in ("client-active", "saw", "efactory") for label in labels
     ]
     assert scenario.variants()[1].settings == {"ddio": "off"}
     assert (scenario.role("client").machines, scenario.role("client").processes) == (2, 8)
