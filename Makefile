@@ -19,7 +19,7 @@ HOUSE := setup.cfg pyproject.toml constraints.txt __init__.py
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: .venv/.runtime  ## the quickstart: two stores, one power cut at every instant, the verdict
+demo: .venv/.runtime  ## the quickstart: three stores, one power cut at every instant, the verdict
 	$(BIN)/rpsim crash quickstart
 
 test: lint types wheel  ## all that must pass: lint, format, types, wheel and sdist, tests

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..protocols.guarantees import Verdict
+from ..sim.errors import InputError, Mistake
+from ..sim.units import parse_bytes, parse_duration_ps
 from ..validation.checking import Judgement, Report, Witness, check_history
 from ..validation.fitting import Act, key_text
 from ..validation.histories import CrashLine, read_history
-from ..validation.oracle.search import BUDGET
+from ..validation.oracle.search import BUDGET, BUDGET_BYTES
 from ..validation.oracle.wording import nanoseconds
 from .output import as_json
 from .text import count, paragraph, plural, table
@@ -22,13 +24,41 @@ MOST_ROWS = 40
 
 def main(options: argparse.Namespace) -> int:
     """Read, judge, print; returns 0 when every condition holds, else 1 (violated, or undecided)."""
-    path = Path(options.subject)
-    report = check_history(read_history(path), options.model, options.conditions, options.budget or BUDGET)
+    loss_ps = _quantity(options.loss, parse_duration_ps, "--loss", "a time with its unit, as in 1s or 250us")
+    memory = _quantity(options.memory, parse_bytes, "--memory", "a size with its unit, as in 512 MiB")
+    history = read_history(Path(options.subject))
+    budget, memory = options.budget or BUDGET, BUDGET_BYTES if memory is None else memory
+    report = check_history(history, options.model, options.conditions, budget, memory, loss_ps)
+    if options.html is not None:
+        _write_page(options.html, report)
     if options.json:
         print(as_json(document(report)), end="")
     else:
         print("\n".join(text(report)))
     return 0 if all(judgement.verdict is Verdict.HOLDS for judgement in report.verdicts.values()) else 1
+
+
+def _quantity(text: str | None, parse: Callable[[str], int], option: str, expected: str) -> int | None:
+    try:
+        return None if text is None else parse(text)
+    except ValueError:
+        raise InputError(Mistake(f"'{text}'", expected, field=option)) from None
+
+
+def _write_page(name: str, report: Report) -> None:
+    """Write the page that shows the history; complete or not at all."""
+    from .history_view import page
+
+    target = Path(name)
+    content = page(report)
+    draft = target.with_name(f".{target.name}.draft")
+    try:
+        draft.write_text(content, encoding="utf-8", newline="\n")
+        draft.replace(target)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        what = f"{name}, which cannot be written ({(error.strerror or str(error)).lower()})"
+        raise InputError(Mistake(what, "a file to write", field="--html")) from None
 
 
 def text(report: Report) -> list[str]:
@@ -69,7 +99,20 @@ def _story(witness: Witness) -> tuple[str, tuple[int, ...]]:
 def _violation(report: Report, names: Sequence[str], witness: Witness) -> list[str]:
     act = witness.act
     lines = [f"{', '.join(names)} VIOLATED at line {act.entry.return_line}: {act.text}", ""]
-    return [*lines, *paragraph(witness.explanation, 2, 2), ""]
+    lines += paragraph(witness.explanation, 2, 2)
+    if witness.prefix is not None:
+        lines += ["", *paragraph(_prefix_text(report, witness), 2, 2)]
+    return [*lines, ""]
+
+
+def _prefix_text(report: Report, witness: Witness) -> str:
+    """How far an order goes: ``the longest prefix with an order: until 38 ns, 3 operations (lines 1, 4, 7)``."""
+    if witness.prefix_ps is None or witness.prefix is None:
+        return "no prefix has an order: it is the first response"
+    some = ", ".join(map(str, witness.prefix[:12])) + (", ..." if len(witness.prefix) > 12 else "")
+    size = plural(len(witness.prefix), "operation")
+    where = "" if witness.key is None else f" of {key_text(witness.key)}"
+    return f"the longest prefix{where} with an order: until {_ns(report, witness.prefix_ps)} ns, {size} (lines {some})"
 
 
 def _piece(report: Report, witness: Witness) -> list[str]:
@@ -130,6 +173,7 @@ def document(report: Report) -> dict[str, Any]:
     history = report.history
     return {
         "history": history.file,
+        "format": history.format,
         "model": report.model.name,
         "operations": len(history.entries),
         "objects": report.objects,
@@ -156,6 +200,12 @@ def _judgement(report: Report, one: Judgement) -> dict[str, Any]:
             "operation": _row(report, witness, witness.act),
             "explanation": witness.explanation,
             "piece": [_row(report, witness, act) for act in witness.piece],
+            "prefix": None
+            if witness.prefix is None
+            else {
+                "until": None if witness.prefix_ps is None else float(_ns(report, witness.prefix_ps)),
+                "lines": list(witness.prefix),
+            },
         }
     elif one.undecided:
         answer["witness"] = {"explanation": one.undecided}

@@ -9,14 +9,16 @@ from importlib.resources import files
 
 from ..protocols.guarantees import Condition, Verdict
 from ..validation.checking import Report, Witness
-from ..validation.entries import CrashLine
 from ..validation.fitting import Act, key_text
 from ..validation.oracle.wording import nanoseconds
 from ..validation.placing import Placed, place
+from .check import crash_text
 from .text import count, plural
 
-COLUMN, ROW, GUTTER, TOP = 46, 30, 120, 34
-"""Pixels: of an instant, of a row, left of the first instant, above the first row."""
+ROW, GUTTER, TOP = 30, 120, 44
+"""Pixels: of a row, left of the first instant, above the first row."""
+NARROWEST, WIDEST, LETTER = 46, 110, 6
+"""Pixels of a column, at least and at most, and of a letter."""
 MOST_SHOWN = 400
 """Of a longer history that many operations are shown, up to the first that cannot be placed."""
 
@@ -36,7 +38,7 @@ def page(report: Report) -> str:
     facts = {
         "model": report.model.name,
         "operations": f"{count(len(history.entries))} on {plural(report.objects, 'object')}",
-        "crashes": ", ".join(f"{crash_name(c)} (line {c.line})" for c in history.crashes[:8]) or "none",
+        "crashes": ", ".join(f"{crash_text(c)} (line {c.line})" for c in history.crashes[:8]) or "none",
     }
     parts = {
         "title": escape(f"rpsim check {history.file}"),
@@ -51,11 +53,6 @@ def page(report: Report) -> str:
     }
     template = (files(__package__) / "templates" / "history.html").read_text(encoding="utf-8")
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
-
-
-def crash_name(crash: CrashLine) -> str:
-    """``crash of the system``, ``crash of client 3``."""
-    return f"crash of client {crash.process}" if crash.node == "client" else f"crash of the {crash.node}"
 
 
 def _shown_condition(report: Report) -> Condition:
@@ -130,8 +127,10 @@ def drawing(report: Report, acts: Sequence[Act], bad: Iterable[int], points: Poi
     instants = {act.entry.invoke_ps for act in acts} | {end for act in acts if (end := _end_ps(act, until_ps))}
     instants |= {at_ps for line, (_, at_ps) in points.items() if line in lines}
     crash_at = {crash: crash.at_ps + 0.5 for crash in crashes}  # after all that happened at its instant
-    columns = {at: GUTTER + COLUMN * n for n, at in enumerate(sorted(instants | set(crash_at.values())))}
-    width = GUTTER + COLUMN * (len(columns) + 1)
+    order = {at: n for n, at in enumerate(sorted(instants | set(crash_at.values())))}
+    step = _column(acts, order, until_ps)
+    columns = {at: GUTTER + step * n for at, n in order.items()}
+    width = GUTTER + step * (len(columns) + 1)
     rows = _rows(acts, until_ps)
     height = TOP + ROW * (1 + max(rows.values())) + 8
     body = []
@@ -151,8 +150,18 @@ def drawing(report: Report, acts: Sequence[Act], bad: Iterable[int], points: Poi
     for crash, at in crash_at.items():
         x = columns[at]
         body.append(f"<line class='crash' x1='{x}' x2='{x}' y1='14' y2='{height}'/>")
-        body.append(f"<text class='crash-name' x='{x + 3}' y='11'>{escape(crash_name(crash))}</text>")
+        body.append(f"<text class='crash-name' x='{x + 3}' y='11'>{escape(crash_text(crash))}</text>")
     return f"<div class='history'><svg width='{width}' height='{height}'>{''.join(body)}</svg></div>"
+
+
+def _column(acts: Sequence[Act], order: Mapping[float, int], until_ps: int) -> int:
+    """How wide a column has to be for most texts to fit into their bars."""
+    wanted = []
+    for act in acts:
+        end_ps = _end_ps(act, until_ps)
+        spanned = len(order) if end_ps is None else max(1, order[end_ps] - order[act.entry.invoke_ps])
+        wanted.append((LETTER * len(act.text) + 12) // spanned)
+    return min(WIDEST, max(NARROWEST, sorted(wanted)[len(wanted) * 9 // 10]))
 
 
 def _end_ps(act: Act, until_ps: int) -> int | None:
@@ -173,7 +182,7 @@ def _rows(acts: Sequence[Act], until_ps: int) -> dict[Act, int]:
         ends[lane : lane + 1] = [float("inf") if end_ps is None else end_ps]
         place[act] = name, lane
     offsets: dict[str, int] = {}
-    for name, ends in lanes.items():
+    for name in lanes:
         offsets[name] = sum(len(lanes[other]) for other in offsets)
     return {act: offsets[name] + lane for act, (name, lane) in place.items()}
 
@@ -191,7 +200,7 @@ def _bar(
     zero = report.history.time_zero_ns
     until = "open" if end_ps is None else f"{nanoseconds(end_ps, zero)} ns"
     title = f"line {entry.line}: {act.text}, {nanoseconds(entry.invoke_ps, zero)} ns to {until}"
-    room = max(2, (right - left - 6) // 6)
+    room = max(2, (right - left - 6) // LETTER)
     text = act.text if len(act.text) <= room else act.text[: room - 1] + "…"
     return (
         f"<g><title>{escape(title)}</title>"
@@ -210,7 +219,7 @@ def _diamonds(acts: Sequence[Act], rows: Mapping[Act, int], columns: Mapping[flo
             continue
         turn, at_ps = point
         nth = crowd[at_ps, act.entry.key] = crowd.get((at_ps, act.entry.key), -1) + 1
-        x = columns[at_ps] + 7 + min(6 * nth, COLUMN - 16)
+        x = columns[at_ps] + 7 + min(6 * nth, NARROWEST - 16)
         y = TOP + ROW * rows[act] + ROW - 9
         drawn.append(f"<path class='point' d='M{x} {y - 5}l4 5l-4 5l-4 -5z'/>")
         drawn.append(f"<text class='turn' x='{x + 5}' y='{y + 7}'>{turn}</text>")

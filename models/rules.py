@@ -241,6 +241,16 @@ class Rule:
             return False
         return all(bool(getattr(here.switches, name.lstrip("!"))) is not name.startswith("!") for name in self.switches)
 
+    @property
+    def where(self) -> str:
+        """The circumstances in words; empty if it always holds."""
+        ddio = {None: "", True: "DDIO on", False: "DDIO off"}[self.only_ddio]
+        target = f"to {self.only_target}" if self.only_target else ""
+        placement = f"not placed {self.not_placement}" if self.not_placement else ""
+        barrier = f"PMRWBM {self.needs_pmrwbm}" if self.needs_pmrwbm else ""
+        switches = (name.replace("!", "not ") for name in self.switches)
+        return ", ".join(filter(None, (ddio, target, placement, barrier, *switches)))
+
 
 _ALL = POSTED | {Request.ATOMIC_WRITE}
 _FLUSHED = frozenset({Request.WRITE, Request.ATOMIC, Request.ATOMIC_WRITE})

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from rpsim.models.ordering import RULES
 from rpsim.models.places import PLACES, Domain, Place, survives
 from rpsim.models.platform import load_platform, platform_names
+from rpsim.models.rules import EXECUTION, RULES, Request
 from rpsim.protocols.guarantees import Condition
 from rpsim.sim.clock import Clock
 from rpsim.validation.explorer import IMAGES_PER_STATE
@@ -29,8 +29,17 @@ ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
 def test_the_table_of_rules_is_the_table_of_rules():
     shown = [tuple(map(code, row)) for row in rows(section(ARCHITECTURE, "Ordering rules"))]
-    when = {None: "", True: " (DDIO on)", False: " (DDIO off)"}
-    assert shown == [(r.name, r.event + when[r.only_ddio], str(r.scope), r.stage.name, r.source) for r in RULES]
+    assert [row for row in shown if row[0] not in set(Request)] == [
+        (r.name, str(r.event), r.where, str(r.scope), r.stage.name, r.source) for r in RULES
+    ]
+
+
+def test_the_table_of_execution_is_the_table_of_execution():
+    shown = [tuple(map(code, row)) for row in rows(section(ARCHITECTURE, "Ordering rules"))]
+    kinds = [kind for kind in Request if kind is not Request.SEND]
+    assert [row for row in shown if row[0] in kinds] == [
+        (str(first), *(str(EXECUTION[first, second].order) for second in kinds)) for first in kinds
+    ]
 
 
 def test_the_tables_of_places_and_domains_are_the_code_s():
