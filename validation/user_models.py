@@ -101,7 +101,7 @@ def _from_class(found: type[Any], path: Path) -> Model:
 
 def _step(method: Callable[[State, Any], Any], path: Path, state: State, call: Call) -> State:
     try:
-        answer = method(state, call.argument)
+        answer: object = method(state, call.argument)
     except Exception as error:
         what = f"{_what(error)} in {call.f}({show(state)}, {show(call.argument)})"
         raise InputError(Mistake(what, "a new state and a result", str(path), _line(error, path))) from None
@@ -115,8 +115,8 @@ def _step(method: Callable[[State, Any], Any], path: Path, state: State, call: C
     _hashable(after, f"the state after {call.f}", path)
     if call.result is UNKNOWN or result is None:
         return after
-    result = freeze(list(result)) if isinstance(result, list | tuple) else freeze(result)
-    return after if call.result == result else ILLEGAL
+    told: State = freeze(list(result)) if isinstance(result, list | tuple) else freeze(result)
+    return after if call.result == told else ILLEGAL
 
 
 def _hashable(state: Any, what: str, path: Path) -> None:

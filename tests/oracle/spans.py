@@ -140,8 +140,13 @@ def is_legal(model: Model, spans: list[Span], order: tuple[int, ...]) -> bool:
     return True
 
 
-def hard_cas_history(seed: int, operations: int = 90, clients: int = 5, values: int = 5) -> list[Span]:
-    """Clients in closed loops on a cas-register, a tenth of the outcomes unknown; every second one has a lie in it."""
+def hard_cas_history(
+    seed: int, operations: int = 90, clients: int = 5, values: int = 5, late_lie: bool = False
+) -> list[Span]:
+    """Clients in closed loops on a cas-register, a tenth of the outcomes unknown; every second one has a lie in it.
+
+    ``late_lie``: each has one, near its end, so that a search has to go through all that may have happened.
+    """
     rng = random.Random(seed)
     model = MODELS["cas-register"]
     free = [0] * clients
@@ -165,10 +170,11 @@ def hard_cas_history(seed: int, operations: int = 90, clients: int = 5, values: 
         state = state if unknown and rng.random() < 0.5 else after
         call = Call(f, argument, UNKNOWN if unknown else result)
         spans.append(Span(number, call, begin, None if unknown else end))
-    if seed % 2:
+    if seed % 2 or late_lie:
         reads = [i for i, span in enumerate(spans) if span.call.f == "read" and span.return_ps is not None]
-        i = rng.choice(reads[len(reads) // 2 :])
-        spans[i] = spans[i]._replace(call=Call("read", None, rng.randrange(values)))
+        i = reads[-1] if late_lie else rng.choice(reads[len(reads) // 2 :])
+        lie = values + 1 if late_lie else rng.randrange(values)
+        spans[i] = spans[i]._replace(call=Call("read", None, lie))
     return sorted(spans, key=lambda span: span.number)
 
 

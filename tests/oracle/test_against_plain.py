@@ -31,19 +31,23 @@ def test_verdicts_are_those_of_the_plain_search(histories: int) -> None:
         assert (search(MODELS[name], spans).verdict is Verdict.HOLDS) == holds
         seen[name, holds] += 1
         unknown += any(span.return_ps is None for span in spans)
-    assert min(seen[name, holds] for name in ARGUMENTS for holds in (True, False)) > histories // 100, seen
+    assert min(seen[name, holds] for name in ARGUMENTS for holds in (True, False)) > histories // 200, seen
     assert unknown > histories // 2
 
 
 def compare(seeds: range, most: int) -> tuple[list[float], int]:
-    """On hard histories: how many times the steps the plain search takes, and how often it takes more than ``most``."""
+    """On hard histories: how many times the steps the plain search takes, and how often it takes more than ``most``.
+
+    Where it gives up it counts with those.
+    """
     ratios, beyond = [], 0
     for seed in seeds:
-        spans = hard_cas_history(seed)
+        spans = hard_cas_history(seed, late_lie=True)
         answer = search(MODELS["cas-register"], spans)
+        assert answer.verdict is Verdict.VIOLATED
         try:
             holds, steps = plain(MODELS["cas-register"], spans, most)
-            assert (answer.verdict is Verdict.HOLDS) == holds
+            assert not holds
         except TooHard:
             steps, beyond = most, beyond + 1
         ratios.append(steps / answer.steps)
@@ -51,23 +55,22 @@ def compare(seeds: range, most: int) -> tuple[list[float], int]:
 
 
 def test_steps_on_hard_histories() -> None:
-    ratios, beyond = compare(range(12), 60_000)
+    ratios, beyond = compare(range(8), 60_000)
     print(f"plain over ours: median {statistics.median(ratios):.0f}; {beyond} of {len(ratios)} given up")
-    assert statistics.median(ratios) > 10
+    assert statistics.median(ratios) > 20
 
 
 @pytest.mark.slow
 def test_a_hundred_times_fewer_steps_than_the_plain_search() -> None:
-    """Where the plain search gives up at two million steps it counts with those."""
-    ratios, beyond = compare(range(60), 2_000_000)
+    ratios, beyond = compare(range(40), 1_000_000)
     seconds = []
-    for seed in range(60):
-        spans = hard_cas_history(seed)
+    for seed in range(200):
+        spans = hard_cas_history(seed, late_lie=seed % 3 == 0)
         began = time.process_time()
         search(MODELS["cas-register"], spans)
         seconds.append(time.process_time() - began)
     print(
         f"plain over ours: median {statistics.median(ratios):.0f}, mean {statistics.mean(ratios):.0f}, "
-        f"{beyond} of {len(ratios)} given up; slowest {max(seconds) * 1e3:.1f} ms"
+        f"{beyond} of {len(ratios)} given up; slowest of 200: {max(seconds) * 1e3:.1f} ms"
     )
-    assert statistics.mean(ratios) > 100
+    assert statistics.median(ratios) > 100

@@ -38,8 +38,22 @@ def edited(line: str, **fields: object) -> str:
     [
         ([], "h.jsonl: found no operations, expected at least one line of type invoke"),
         (["{"], "h.jsonl:1: found '{', which is no JSON at column 2, expected a JSON object"),
+        (
+            [edited(WRITE, batch=1), edited(WRITE, batch=1, key="y"), edited(OK, key="GONE")],
+            "h.jsonl:3: batch: found ok of one of 2 operations of the batch 1, expected the batch (all of them), or",
+        ),
+        (
+            [edited(WRITE, batch=1), edited(WRITE, batch=1, key="y"), edited(OK, batch=1, value=[1, 2, 3])],
+            "value: found a list of 3, expected a list of 2 results, one for each of the batch",
+        ),
+        ([edited(WRITE, batch=1), edited(OK, batch=2)], "h.jsonl:2: batch: found 2, expected 1, the batch under way"),
+        ([edited(OK, type="applied")], "type: found applied of process 0, of nothing that returned, expected the ok"),
+        (
+            [WRITE, OK, edited(WRITE, f="sync", scope={"form": 1}, time=30)],
+            'scope: found a list of 1, expected a key, a list of keys, {"from": a, "to": b} or {"session": s}',
+        ),
         (["[1, 2]"], "h.jsonl:1: found a list of 2, expected a JSON object: one event a line"),
-        (["{:process 0, :type :invoke}"], "h.jsonl:1: found EDN, expected a JSON object"),
+        (["{:process 0, :type :invoke}"], "h.jsonl:1: f: found nothing, expected the name of an operation"),
         ([edited(WRITE, time="soon")], "h.jsonl:1: time: found 'soon', expected the time in nanoseconds"),
         ([edited(WRITE, time="GONE")], "h.jsonl:1: time: found nothing, expected the time in nanoseconds"),
         ([edited(WRITE, time=True)], "h.jsonl:1: time: found true, expected the time in nanoseconds"),
@@ -50,7 +64,7 @@ def edited(line: str, **fields: object) -> str:
         ([edited(WRITE, proces=1)], "did you mean 'process'?"),
         (
             [edited(WRITE, type="invok")],
-            "type: found 'invok', expected one of invoke, ok, fail, info, crash; did you mean",
+            "type: found 'invok', expected one of invoke, ok, fail, info, applied, crash; did you",
         ),
         ([edited(WRITE, process=None)], "h.jsonl:1: process: found nothing, expected the number or name of a process"),
         ([edited(WRITE, f=7)], "h.jsonl:1: f: found 7, expected the name of an operation"),

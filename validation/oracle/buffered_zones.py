@@ -270,12 +270,9 @@ class _Object:
         if cell.survives:
             own = zones.get(cell.survivor) or Zone(BEFORE_PS, BEFORE_PS, cell.survivor)
             others = [zone for zone in settled if zone.value != cell.survivor]
-            first_ps, last_ps = self._eras.last_sync_ps(era, BEFORE_PS), _ended_ps(self._eras, era)
-            some = [
-                (max(low, first_ps), min(high, last_ps))
-                for low, high in _instants(own, others, invoked_ps.get(cell.survivor, BEFORE_PS))
-            ]
-            intervals = [(low, high) for low, high in some if low <= high]
+            first_ps = self._eras.last_sync_ps(era, BEFORE_PS)
+            some = _instants(own, others, invoked_ps.get(cell.survivor, BEFORE_PS))
+            intervals = [(max(low, first_ps), high) for low, high in some if max(low, first_ps) <= high]
             return _Sets({era: (cell.survivor, intervals, _numbers(cell, None))})
         return _Sets()
 

@@ -1,0 +1,79 @@
+"""Would the comparison notice a judge of whole histories that has one thing wrong?"""
+
+from __future__ import annotations
+
+import random
+import types
+
+import pytest
+
+from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.validation import together
+from rpsim.validation.histories import parse_history
+from rpsim.validation.oracle import buffered, buffered_cut, buffered_zones, session
+from rpsim.validation.oracle.models import MODELS
+
+from . import definitions
+from .spans import mutant
+from .test_whole_histories import plausible, random_whole, rows_of, whole_judge
+
+BUFFERED, CUT, SESSION = Condition.BUFFERED, Condition.BUFFERED_CUT, Condition.SESSION
+ZONES, SEARCH, CUTS = buffered_zones, buffered, buffered_cut
+
+
+@pytest.mark.parametrize(
+    ("condition", "module", "old", "new"),
+    [
+        pytest.param(*row[1:], id=row[0])
+        for row in [
+            ("syncs are nothing", BUFFERED, ZONES, "(max(low, first_ps), high)", "(low, high)"),
+            ("anything may begin an era", BUFFERED, ZONES, "cells[0].begins_known = True", "pass"),
+            ("two values may survive", BUFFERED, ZONES, "if since < until:", "if False:"),
+            ("no common instant is needed", BUFFERED, ZONES, "if not _common(", "if False and not _common("),
+            ("zones do not conflict", BUFFERED, ZONES, "if pair is not None:", "if False:"),
+            ("open reads are before the crash", BUFFERED, ZONES, "options[1:] if op", "options[:1] if op"),
+            ("only one choice is tried", BUFFERED, ZONES, "for number in clash.choices:", "for number in ():"),
+            ("a cut may lie in a zone", BUFFERED, ZONES, "        if zone.start_ps > left:\n", "        if False:\n"),
+            ("later forward zones are no bound", BUFFERED, ZONES, "for zone in forward[nearest : nearest + 1]]", "for zone in ()]"),
+            ("earlier backward zones are no bound", BUFFERED, ZONES, "backward if zone.finish_ps < end_ps]", "backward if False]"),
+            ("scoped syncs are nothing", BUFFERED, SEARCH, "ILLEGAL if behind & call.argument else state", "state"),
+            ("the dead live on", BUFFERED, SEARCH, "NEVER_PS if op.dead_ps is None else", "NEVER_PS if True else"),
+            ("nothing is ever lost", BUFFERED, SEARCH, "(kept, None, nothing)", "(live, None, nothing)"),
+            ("cuts at the beginning", CUT, CUTS, "cuts_ps[at] = max(cuts_ps[at], write.invoke_ps)", "pass"),
+            ("cuts keep every response", CUT, CUTS, "return op.return_ps < self._cuts_ps[era]", "return True"),
+            ("syncs force nothing", CUT, CUTS, "era is not None and _kept_by(", "False and _kept_by("),
+            ("the open are never reborn", CUT, CUTS, "if self._eras.spans(op) else None", "if False else None"),
+            ("own writes are no matter", SESSION, session, "if last == target:\n", "if last == target or lane == node.lane:\n"),
+            ("one pass is enough", SESSION, session, "            thorough = not changed\n", "            return\n"),
+            ("the initial value may be read at any time", SESSION, session, "if target is None:", "if target is None and False:"),
+        ]
+    ],
+)  # fmt: skip
+def test_a_broken_judge_is_found_out(
+    condition: Condition, module: types.ModuleType, old: str, new: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = mutant(module, old, new)
+    broken.Beyond = buffered_zones.Beyond
+    monkeypatch.setattr(together, module.__name__.rpartition(".")[2], broken)
+    if module is SEARCH:  # else zones would answer
+        monkeypatch.setattr(together.WholeJudge, "_zones", lambda self, eras: self._search(eras, self.acts, None))
+    define = {BUFFERED: definitions.buffered, CUT: definitions.buffered_cut}
+    rng = random.Random(15)
+    for turn in range(6000):
+        text = random_whole(rng, 17, scoped=module is not ZONES) if turn % 2 else plausible(rng, 9)
+        if "crash" not in text or '"key"' not in text:
+            continue
+        history = parse_history(text, "h")
+        rows, asked, crashes = rows_of(history, "register")
+        judge = whole_judge(history, "register")
+        try:
+            holds = judge.judge(condition, judge.acts).verdict is Verdict.HOLDS
+        except (AssertionError, LookupError, AttributeError, TypeError):
+            return
+        if condition is SESSION:
+            expected = definitions.session(rows, crashes)
+        else:
+            expected = define[condition](MODELS["register"], rows, asked, crashes)
+        if holds != expected:
+            return
+    pytest.fail("nobody noticed")
