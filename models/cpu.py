@@ -19,12 +19,14 @@ import simpy
 from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.clock import Clock
 from ..sim.stations import Fifo
-from ..sim.trace import Flush
+from ..sim.trace import Chunk, Flush
 from ..sim.units import parse_duration_ps
 from .hostmemory import HostMemory
+from .opcodes import RECEIVE_COMPLETIONS
 from .ordering import Event, Ordering
 from .platform import Platform
-from .verbs import CompletionQueue, Opcode, QueuePair, RecvWR, SendFlags, SendWR, Span, WorkCompletion
+from .rules import Target
+from .verbs import CompletionQueue, QueuePair, RecvWR, SendFlags, SendWR, SharedReceiveQueue, Span, WorkCompletion
 
 Code = Generator[Any, Any, Any]
 
@@ -182,9 +184,32 @@ class Thread:
         start_ps = self.core.start_ps(self.now_ps)
         yield from self._work(self.host.access_ps(address, length, dirty=False, start_ps=start_ps))
         data, seen = self.host.load(self.now_ps, address, length)
-        if seen:
-            self._ordering.happened(Event.LOAD, self.now_ps, returned=seen, reader=self.core.stores)
+        if seen or self.host.peers:
+            self._looked(Event.LOAD, address, start_ps, seen)
         return data
+
+    def _looked(self, event: Event, address: int, issued_ps: int, seen: Sequence[Chunk] = ()) -> None:
+        """A read has come back: of a peer device it has pushed this core's posted stores before it.
+
+        An uncached read empties write-combining buffers too (Intel SDM, volume 3, section 12.3.1).
+        """
+        to, stores = self.host.destination(address), self.core.stores
+        self._ordering.happened(
+            event,
+            self.now_ps,
+            here=self.host.circumstances(address),
+            core=(*self.host.mmio_stores(stores, address), *self.host.mmio_stores(self.core.ntstores, address)),
+            returned=seen,
+            reader=stores,
+            device=None if to.target is Target.MEMORY else to.number,
+            issued_ps=issued_ps,
+        )
+
+    def read_pmrsts(self, address: int) -> Code:
+        """Read the register PMRSTS of the device in whose persistent memory region ``address`` is."""
+        start_ps = self.core.start_ps(self.now_ps)
+        yield from self._work(self.host.status_read_ps(address, start_ps))
+        self._looked(Event.STATUS_READ, address, start_ps)
 
     def store(self, address: int, data: bytes) -> Code:
         """Store ``data``, in program order, word after word."""
@@ -292,8 +317,8 @@ class Thread:
         self._ordering.happened(
             Event.SFENCE,
             self.now_ps,
-            core=(core.stores, stores),
-            core_nt=(core.ntstores, ntstores),
+            core=((core.stores, stores),),
+            core_nt=((core.ntstores, ntstores),),
             flushes=flushes,
         )
         core.may_pause(self.now_ps)
@@ -308,37 +333,39 @@ class Thread:
     def post_send(self, qp: QueuePair, work: SendWR) -> Code:
         """``ibv_post_send``: build the WQE (with the payload, if inline) and ring the doorbell.
 
-        Raises ValueError for an inline payload beyond ``max_inline_data``.
+        Raises ValueError for an inline payload beyond ``max_inline_data``, and what :meth:`QueuePair.check` raises.
         """
+        qp.check(work)
         inline = SendFlags.IBV_SEND_INLINE in work.send_flags
         if inline and work.length > self._nic.inline_max_bytes:
             raise ValueError(f"inline data of {work.length} bytes, the adapter takes {self._nic.inline_max_bytes}")
+        qp.posted += 1
         work.span = self.span
-        if inline and work.opcode is not Opcode.IBV_WR_RDMA_READ:
+        if inline:
             work.payload = yield from self.load(work.local_address, work.length)
         yield from self._work(self._nic.post_wqe_ps)
         if self.span is not None:
             self.span.mark(f"CPU of {self.name.split('[')[0]}", self.now_ps)
         stores = self._ordering.trace.count(self.core.stores)
-        self._ordering.happened(Event.DOORBELL, self.now_ps, core=(self.core.stores, stores))
+        self._ordering.happened(Event.DOORBELL, self.now_ps, core=((self.core.stores, stores),))
         qp.nic.ring(qp, work)
         self.core.may_pause(self.now_ps)
 
-    def post_recv(self, qp: QueuePair, work: RecvWR) -> None:
-        """``ibv_post_recv``; its cost is part of ``compute``."""
+    def post_recv(self, qp: QueuePair | SharedReceiveQueue, work: RecvWR) -> None:
+        """``ibv_post_recv``, or ``ibv_post_srq_recv``; its cost is part of ``compute``."""
         qp.post_recv(work)
 
     def poll(self, queue: CompletionQueue) -> Code:
         """Poll until there is a completion; returns the :class:`WorkCompletion`."""
         while (completion := queue.pop()) is None:
             yield queue.not_empty()
-        if completion.opcode is Opcode.IBV_WC_RECV and completion.span is not None:
+        if completion.opcode in RECEIVE_COMPLETIONS and completion.span is not None:
             completion.span.mark(f"wait for {self.name.split('[')[0]}", self.now_ps)
         yield from self._work(self._nic.poll_ps)
         found: WorkCompletion = completion
         if found.observe is not None:
             found.observe(self.now_ps)
-        if found.opcode is Opcode.IBV_WC_RECV:
+        if found.opcode in RECEIVE_COMPLETIONS:
             self.span = found.span
         if self.span is not None and found.span is self.span:
             self.span.mark(f"CPU of {self.name.split('[')[0]}", self.now_ps)

@@ -11,9 +11,28 @@ from dataclasses import dataclass
 
 from ..sim.bytespace import ByteSpace
 from .places import Domain
+from .rules import Target
 
 DEVICE_SPAN_BYTES = 1 << 40
 """Room in the address space of a node for each of its devices."""
+
+
+HOST_MEMORY = -1
+"""The destination that all memory behind the root complex is, by number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a request goes, as PCIe sees it: host memory as a whole, or one device beside the adapter.
+
+    PCIe orders nothing between destinations.
+    """
+
+    number: int = HOST_MEMORY
+    """The device's number in the system, or HOST_MEMORY."""
+    target: Target = Target.MEMORY
+    pmrwbm: int = 0
+    """PMRCAP.PMRWBM of the device."""
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,26 @@ from functools import partial
 
 import numpy as np
 
-from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.clock import Clock
 from ..sim.stations import Credits, Fifo
-from ..sim.trace import NEVER, Chunk
+from ..sim.trace import NEVER
+from . import receive, sendqueue
+from .atomics import AtomicUnit
+from .execution import ExecutionOrder, Running
 from .fabric import Fabric
 from .hostmemory import HostMemory
-from .ordering import Event, Ordering
+from .inbound import Inbound, Observe
+from .opcodes import ATOMICS, KIND, NO_PAYLOAD, NON_POSTED, RECEIVING, SENDS, QpType
+from .ordering import Ordering
+from .packets import request_bytes
 from .pcie import PcieLink
 from .platform import Platform
-from .verbs import Access, MemoryRegion, Opcode, QueuePair, RecvWR, SendFlags, SendWR, Status, WorkCompletion
+from .protection import Regions
+from .remote_flush import flush
+from .remote_read import read
+from .responses import Responses
+from .rules import Placement, Request
+from .verbs import CompletionQueue, Opcode, QueuePair, SendFlags, SendWR, Status, WorkCompletion
 
 
 class Nic:
@@ -47,25 +57,35 @@ class Nic:
         self.pcie = PcieLink(platform.pcie)
         self._ordering = ordering
         self._fabric = fabric
-        self._arbiter = arbiter
+        self.arbiter = arbiter
         self._posted_write_ps = platform.pcie.posted_write_ps
         self._engine = Fifo()
         self._receiver = Fifo()
         self._staging = Credits(platform.nic.staging_bytes)
         self._held: deque[Callable[[], bool]] = deque()
         """Requests that wait for room in staging, in order of arrival; each returns False while it has to wait."""
-        self._regions: dict[int, MemoryRegion] = {}
-        self._keys = itertools.count(1)
+        self.regions = Regions(host)
+        self._atomic_unit = AtomicUnit(self)
+        self._switches = platform.switches
+        self.flush_issue_ps, self.flush_keeps_lines = platform.cpu.clwb_ps, not platform.cpu.clwb_invalidates
+        """A FLUSH writes lines back as a core does."""
         self._qp_numbers = itertools.count(1)
         self.off_ps = NEVER
         """When the adapter lost power."""
 
-    # registration -------------------------------------------------------------------------------------
-    def register(self, address: int, length: int, access: Access) -> MemoryRegion:
-        """Register a range; its key is both ``lkey`` and ``rkey``."""
-        region = MemoryRegion(address, length, next(self._keys), access)
-        self._regions[region.key] = region
-        return region
+    # queue pairs --------------------------------------------------------------------------------------
+    def execution_order(self) -> ExecutionOrder:
+        """For a new queue pair at its responder."""
+        return ExecutionOrder(self._switches)
+
+    def responses(self) -> Responses:
+        """For a new queue pair at its responder."""
+        return Responses(self.clock)
+
+    def inbound(self, qp: QueuePair) -> Inbound:
+        """What will arrive through a new queue pair."""
+        name = f"queue pair {qp.number} at {self.name}"
+        return Inbound(self._ordering, self.host, name, qp.out_of_order, self._switches)
 
     def next_qp_number(self) -> int:
         """A queue pair number that is free on this adapter."""
@@ -87,29 +107,14 @@ class Nic:
         while qp.outstanding[0] is not work:
             self._flushed(qp, qp.outstanding.popleft())
         qp.outstanding.popleft()
-        self._complete(qp, work.wr_id, work.opcode, work, None, None, Status.IBV_WC_RETRY_EXC_ERR)
+        self.complete(qp.send_cq, self._completion(qp, work, Status.IBV_WC_RETRY_EXC_ERR))
         self.flush(qp)
-
-    def flush(self, qp: QueuePair) -> None:
-        """Complete all that was posted to a broken queue pair with IBV_WC_WR_FLUSH_ERR."""
-        for work in (*qp.outstanding, *qp.send_queue):
-            self._flushed(qp, work)
-        for receive in qp.receive_queue:
-            empty = SendWR(receive.wr_id, Opcode.IBV_WR_SEND, 0, 0)
-            status = Status.IBV_WC_WR_FLUSH_ERR
-            self._complete(qp, receive.wr_id, Opcode.IBV_WC_RECV, empty, None, None, status)
-        for queue in (qp.outstanding, qp.send_queue, qp.receive_queue):
-            queue.clear()
-
-    def _flushed(self, qp: QueuePair, work: SendWR) -> None:
-        self._complete(qp, work.wr_id, work.opcode, work, None, None, Status.IBV_WC_WR_FLUSH_ERR)
 
     # requester: from the doorbell to the wire ---------------------------------------------------------------
     def ring(self, qp: QueuePair, work: SendWR) -> None:
         """The doorbell of a post of one work request has left the core; a broken queue pair flushes it."""
         if qp.error:
-            flushed, at_ps = Status.IBV_WC_WR_FLUSH_ERR, self.clock.now_ps + self.parameters.doorbell_ps
-            self.clock.call_at(at_ps, self._complete, qp, work.wr_id, work.opcode, work, None, None, flushed)
+            self.clock.call_at(self.clock.now_ps + self.parameters.doorbell_ps, self._flushed, qp, work)
             return
         qp.send_queue.append(work)
         self.clock.call_at(self.clock.now_ps + self.parameters.doorbell_ps, self._doorbell, qp, work)
@@ -127,12 +132,13 @@ class Nic:
     def _fetch_payload(self, qp: QueuePair, work: SendWR) -> None:
         now_ps = self.clock.now_ps
         inline = SendFlags.IBV_SEND_INLINE in work.send_flags
-        if inline or not work.length or work.opcode is Opcode.IBV_WR_RDMA_READ:
+        bare = inline or not work.length or work.opcode in NO_PAYLOAD
+        if bare or not sendqueue.local_buffer_is_open(self, work):
             self._ready(qp, work)
             return
         at_root_ps = self.pcie.read_request(now_ps, work.length)
         latency_ps = self.host.dma_read_ps(work.local_address, work.length)
-        sample_ps = self.host.read_ready_ps(at_root_ps + latency_ps // 2)
+        sample_ps = self.host.read_ready_ps(at_root_ps + latency_ps // 2, work.local_address)
         fetched_ps = self.pcie.read_completion(sample_ps + latency_ps - latency_ps // 2, work.length)
 
         def sample() -> None:
@@ -144,53 +150,61 @@ class Nic:
     def _ready(self, qp: QueuePair, work: SendWR) -> None:
         _mark(work, "WQE and payload fetch", self.clock.now_ps)
         work.ready = True
-        self._pump(qp)
+        self.pump(qp)
 
-    def _pump(self, qp: QueuePair) -> None:
+    def pump(self, qp: QueuePair) -> None:
         """Put on the wire what is ready, in the order of the posts."""
         while qp.send_queue and qp.send_queue[0].ready:
             work = qp.send_queue[0]
-            is_read = work.opcode is Opcode.IBV_WR_RDMA_READ
-            if is_read and qp.reads_under_way >= self.parameters.outstanding_reads:
+            if not sendqueue.may_go(qp, work):
                 return
-            qp.reads_under_way += is_read
+            if not sendqueue.local_buffer_is_open(self, work):
+                if not qp.outstanding:  # it fails in its turn
+                    qp.outstanding.append(qp.send_queue.popleft())
+                    self._answered(qp, work, Status.IBV_WC_LOC_PROT_ERR, None)
+                return
             qp.send_queue.popleft()
-            qp.outstanding.append(work)
+            sendqueue.goes(qp, work, self.clock.now_ps)
             start_ps = self._engine.serve(self.clock.now_ps, self.parameters.tx_processing_ps)
             self.clock.call_at(start_ps, self._request, qp, work)
 
     def _request(self, qp: QueuePair, work: SendWR) -> None:
         """The request's packets, one for each MTU, go out."""
-        assert qp.peer is not None
+        peer = qp.peer if work.destination is None else work.destination
+        assert peer is not None
         if qp.gone:
             return
         _mark(work, "requester NIC", self.clock.now_ps)
-        remote, headers, mtu = qp.peer.nic, self.parameters.headers, self.parameters.mtu_bytes
-        if work.opcode is Opcode.IBV_WR_RDMA_READ:
-            handler = partial(remote.serve_read, qp.peer, work)
-            self._packet(qp, headers.read_request_bytes, handler, work)
-            return
-        first_bytes = headers.send_bytes if work.opcode is Opcode.IBV_WR_SEND else headers.write_bytes
-        for at in range(0, max(1, work.length), mtu):
+        remote, headers, mtu = peer.nic, self.parameters.headers, self.parameters.mtu_bytes
+        length = 0 if work.opcode in NO_PAYLOAD else work.length
+        left_ps = self.clock.now_ps
+        for at in range(work.sent_bytes, max(1, length), mtu):
             payload = work.payload[at : at + mtu]
-            last = at + mtu >= work.length
-            handler = partial(remote.take_in, qp.peer, work, at, payload, last)
-            self._packet(qp, (first_bytes if at == 0 else headers.middle_bytes) + len(payload), handler, work)
+            last = at + mtu >= length
+            if work.opcode in NON_POSTED:
+                handler = partial(remote.serve, peer, work)
+            else:
+                handler = partial(remote.take_in, peer, work, at, payload, last)
+            n_bytes = request_bytes(headers, qp.qp_type, work, at, last) + len(payload)
+            left_ps = self._packet(qp, peer, n_bytes, handler, work)
+        if qp.qp_type is not QpType.IBV_QPT_RC:  # nobody answers
+            self.clock.call_at(left_ps, self._answered, qp, work, Status.IBV_WC_SUCCESS, None)
 
     def _packet(
         self,
         qp: QueuePair,
+        peer: QueuePair,
         n_bytes: int,
         handler: Callable[[], None],
         work: SendWR,
         answered: QueuePair | None = None,
-    ) -> None:
+    ) -> int:
         """One packet of ``qp`` on the wire now; ``handler`` runs when the remote adapter has processed it.
 
-        ``answered`` is the queue pair there whose request it answers, if it is a response.
+        Returns when its last bit has left. ``answered`` is the queue pair there whose request it answers, if it is a
+        response.
         """
-        assert qp.peer is not None
-        peer, remote, requester = qp.peer, qp.peer.nic, qp if answered is None else answered
+        remote, requester = peer.nic, qp if answered is None else answered
 
         def arrive() -> None:
             if peer.gone or left_ps > qp.gone_ps:
@@ -206,18 +220,40 @@ class Nic:
             remote.clock.call_at(done_ps, arrive)
 
         left_ps = self._fabric.send(self.name, remote.name, self.clock.now_ps, n_bytes, deliver)
+        return left_ps
 
     # responder ---------------------------------------------------------------------------------------------
     def take_in(self, qp: QueuePair, work: SendWR, at: int, payload: bytes, last: bool) -> None:
         """A packet of a WRITE or SEND has been processed: stage it, behind those that wait for room."""
+        now_ps = self.clock.now_ps
+        if qp.order.idle(now_ps):
+            self._stage(qp, work, at, payload, last)
+        else:
+            if last and qp.qp_type is QpType.IBV_QPT_RC:
+                qp.responses.expect(work)
+            qp.order.arrive(KIND[work.opcode], now_ps, partial(self._stage_in_turn, qp, work, at, payload, last))
+
+    def _stage_in_turn(
+        self, qp: QueuePair, work: SendWR, at: int, payload: bytes, last: bool, at_ps: int, running: Running
+    ) -> None:
+        if at_ps > self.clock.now_ps:
+            self.clock.call_at(at_ps, self._stage_in_turn, qp, work, at, payload, last, at_ps, running)
+            return
+        self._stage(qp, work, at, payload, last)
+        qp.order.end(running, self.clock.now_ps)
+
+    def _stage(self, qp: QueuePair, work: SendWR, at: int, payload: bytes, last: bool) -> None:
         if self._held or not self._admit(qp, work, at, payload, last):
             self._held.append(partial(self._admit, qp, work, at, payload, last))
+            if last and qp.qp_type is QpType.IBV_QPT_RC:
+                qp.responses.expect(work)
 
     def _admit(self, qp: QueuePair, work: SendWR, at: int, payload: bytes, last: bool) -> bool:
         """Accept a packet (or refuse it) if there is room now, else when there is: then it returns False."""
-        if qp.error or qp.gone:
+        if qp.ignores(work):
+            qp.responses.forget(work)
             return True
-        address = self._target(qp, work)
+        address = receive.target(self, qp, work, at, len(payload), last)
         if address is None:
             return True
         if payload:
@@ -238,110 +274,107 @@ class Nic:
 
     def _accept(self, qp: QueuePair, work: SendWR, address: int, at: int, payload: bytes, last: bool) -> None:
         """A packet has its room in staging: pass it to PCIe, acknowledge the last."""
-        now_ps = self.clock.now_ps
-        channel = self.channel(qp)
-        label = work.span.label if work.span else f"queue pair {qp.number}"
-        for tlp_address, data in self.pcie.tlps(address + at, payload):
-            start_ps, at_root_ps = self.pcie.write(now_ps, len(data))
-            self._staging.give(at_root_ps, len(data))
-            self.host.dma_write(tlp_address, data, channel, f"{work.opcode}, {label}", now_ps, start_ps, at_root_ps)
+        now_ps, kind = self.clock.now_ps, KIND[work.opcode]
+        qp.inbound.behind_executed(kind, now_ps)
+        if payload:
+            relaxed = work.opcode not in SENDS and self.regions.relaxed(work.rkey)
+            before = qp.inbound.lanes(address).earlier() if work.opcode in SENDS else None
+            self.post_write(qp, work, kind, qp.inbound.placement(relaxed), payload, address + at, staged=True)
+            if before is not None:
+                qp.inbound.note_send(address, before)
         if not last or qp.gone:
             return
-        if work.opcode is Opcode.IBV_WR_SEND:
-            count = self._ordering.trace.count(channel)
-            observe = partial(self._ordering.happened, Event.RECV_COMPLETION, qp=(channel, count))
-            receive = qp.receive_queue.popleft()
-            matched_ps = now_ps + self.parameters.recv_processing_ps
-            hop, opcode = "responder NIC, DMA and CQE", Opcode.IBV_WC_RECV
-            self.clock.call_at(matched_ps, self._complete, qp, receive.wr_id, opcode, work, observe, hop)
+        if work.opcode in RECEIVING:
+            receive.received(self, qp, work)
         else:
             _mark(work, "responder NIC", now_ps)
-        self._respond(qp, now_ps + self.parameters.ack_processing_ps, partial(self._acknowledge, qp, work))
-
-    def serve_read(self, qp: QueuePair, work: SendWR) -> None:
-        """A READ request has been processed: its PCIe read goes behind all posted writes of this adapter."""
-        if self._held:
-            self._held.append(partial(self._fetch, qp, work))
-        else:
-            self._fetch(qp, work)
-
-    def _fetch(self, qp: QueuePair, work: SendWR) -> bool:
-        """Read what a READ asks for, or refuse it; never waits for room."""
-        if qp.error or qp.gone or self._target(qp, work) is None:
-            return True
-        now_ps = self.clock.now_ps
-        _mark(work, "responder NIC", now_ps)
-        channel = self.channel(qp)
-        # A READ of no bytes reads nothing at PCIe, so it pushes nothing.
-        behind = (channel, self._ordering.trace.count(channel)) if work.length else None
-        latency_ps = self.host.dma_read_ps(work.remote_address, work.length)
-        at_root_ps = self.pcie.read_request(now_ps, work.length)
-        first_ps = self.host.read_ready_ps(at_root_ps + latency_ps // 2)
-        pieces = _by_line(work.remote_address, work.length)
-        apart_ps = self.pcie.line_ps
-        last_ps = first_ps + max(0, len(pieces) - 1) * apart_ps
-        fetched_ps = self.pcie.read_completion(last_ps + latency_ps - latency_ps // 2, work.length)
-        observed: list[Chunk] = []
-
-        def sample() -> None:
-            # Lines are fetched in any order: what comes back may mix old and new against a concurrent writer.
-            content: dict[int, bytes] = {}
-            order = self._arbiter.permutation(len(pieces)) if len(pieces) > 1 else range(len(pieces))
-            for turn, index in enumerate(order):
-                address, length = pieces[index]
-                content[address], seen = self.host.dma_read(first_ps + turn * apart_ps, address, length)
-                observed.extend(seen)
-            work.payload = b"".join(content[address] for address, _ in pieces)
-
-        def answer() -> None:
-            observe = partial(
-                self._ordering.happened,
-                Event.READ_COMPLETION,
-                ddio=self.host.ddio,
-                qp=behind,
-                returned=observed,
+        if qp.qp_type is QpType.IBV_QPT_RC:
+            observe = qp.inbound.acknowledged(address)
+            qp.responses.ready(
+                work, now_ps + self.parameters.ack_processing_ps, partial(self._acknowledge, qp, work, observe)
             )
-            self._read_response(qp, work, observe)
 
-        self.clock.call_at(last_ps, sample)
-        self._respond(qp, fetched_ps, answer)
+    def post_write(
+        self,
+        qp: QueuePair,
+        work: SendWR,
+        kind: Request,
+        placement: Placement,
+        data: bytes,
+        address: int | None = None,
+        staged: bool = False,
+    ) -> None:
+        """Posted writes of ``work``'s data go to PCIe now; what was staged gives its room back."""
+        now_ps = self.clock.now_ps
+        address = work.remote_address if address is None else address
+        lanes = qp.inbound.lanes(address)
+        writer = f"{work.opcode}, {work.span.label if work.span else f'queue pair {qp.number}'}"
+        for at, piece in self.pcie.tlps(address, data):
+            start_ps, at_root_ps = self.pcie.write(now_ps, len(piece))
+            if staged:
+                self._staging.give(at_root_ps, len(piece))
+            lanes.write(kind, placement, at, piece, writer, now_ps, start_ps, at_root_ps)
+
+    def serve(self, qp: QueuePair, work: SendWR) -> None:
+        """A request that is answered once executed has been processed: it goes behind all posted writes before it."""
+        qp.responses.expect(work)
+        kind, now_ps = KIND[work.opcode], self.clock.now_ps
+        if qp.order.idle(now_ps):
+            self._serve_in_turn(qp, work, now_ps, qp.order.begin(kind))
+        else:
+            qp.order.arrive(kind, now_ps, partial(self._serve_in_turn, qp, work))
+
+    def _serve_in_turn(self, qp: QueuePair, work: SendWR, not_before_ps: int, running: Running) -> None:
+        if self._held:
+            self._held.append(partial(self._execute, qp, work, not_before_ps, running))
+        else:
+            self._execute(qp, work, not_before_ps, running)
+
+    def _execute(self, qp: QueuePair, work: SendWR, not_before_ps: int, running: Running) -> bool:
+        """Start to execute a request, or refuse it; never waits for room."""
+        now_ps = self.clock.now_ps
+        if qp.ignores(work):
+            qp.responses.forget(work)
+            qp.order.end(running, now_ps)
+            return True
+        status = self.regions.refuses(work)
+        if status is not None:
+            self.refuse(qp, work, status)
+            qp.order.end(running, now_ps)
+            return True
+        _mark(work, "responder NIC", now_ps)
+        if work.opcode is Opcode.IBV_WR_RDMA_READ:
+            read(self, qp, work, not_before_ps, running)
+        elif work.opcode in ATOMICS:
+            self._atomic_unit.execute(qp, work, running)
+        elif work.opcode is Opcode.IBV_WR_FLUSH:
+            flush(self, qp, work, not_before_ps, running)
+        else:
+            self._write_atomically(qp, work)
+            qp.order.end(running, now_ps)
         return True
 
-    def channel(self, qp: QueuePair) -> int:
-        """The trace's channel of what arrives here through ``qp``."""
-        if qp.channel is None:
-            qp.channel = self._ordering.trace.channel(f"queue pair {qp.number} at {self.name}")
-        return qp.channel
+    def _write_atomically(self, qp: QueuePair, work: SendWR) -> None:
+        """An ATOMIC WRITE: posted behind all that came before it; its answer promises neither place nor persistence."""
+        now_ps = self.clock.now_ps
+        qp.inbound.behind_executed(Request.ATOMIC_WRITE, now_ps)
+        self.post_write(qp, work, Request.ATOMIC_WRITE, Placement.STRICT, work.payload)
+        qp.responses.ready(work, now_ps + self.parameters.ack_processing_ps, partial(self.answer, qp, work))
 
-    def _target(self, qp: QueuePair, work: SendWR) -> int | None:
-        """Where a request goes; a request that may not go there is refused and breaks the connection."""
-        if work.opcode is Opcode.IBV_WR_SEND:
-            if not qp.receive_queue:
-                self._refuse(qp, work, Status.IBV_WC_RNR_RETRY_EXC_ERR)
-                return None
-            receive: RecvWR = qp.receive_queue[0]
-            return receive.local_address
-        needed = (
-            Access.IBV_ACCESS_REMOTE_READ if work.opcode is Opcode.IBV_WR_RDMA_READ else Access.IBV_ACCESS_REMOTE_WRITE
-        )
-        region = self._regions.get(work.rkey)
-        if region is None or needed not in region.access or not region.covers(work.remote_address, work.length):
-            self._refuse(qp, work, Status.IBV_WC_REM_ACCESS_ERR)
-            return None
-        return work.remote_address
+    def refuse(self, qp: QueuePair, work: SendWR, status: Status) -> None:
+        """Answer a request with an error; the connection is broken."""
+        self.nak(qp, work, status)
+        qp.fail()
 
-    def _refuse(self, qp: QueuePair, work: SendWR, status: Status) -> None:
-        qp.error = True
+    def nak(self, qp: QueuePair, work: SendWR, status: Status) -> None:
+        """Answer a request with what its requester's completion will say, if it does not try again."""
         ready_ps = self.clock.now_ps + self.parameters.ack_processing_ps
-        self._respond(qp, ready_ps, partial(self._acknowledge, qp, work, status))
+        qp.responses.ready(work, ready_ps, partial(self._acknowledge, qp, work, None, status))
 
     # responses ---------------------------------------------------------------------------------------------
-    def _respond(self, qp: QueuePair, ready_ps: int, send: Callable[[], None]) -> None:
-        """Responses of one queue pair leave in the order of its requests."""
-        qp.last_response_ps = max(ready_ps, qp.last_response_ps)
-        self.clock.call_at(qp.last_response_ps, send)
-
-    def _acknowledge(self, qp: QueuePair, work: SendWR, status: Status = Status.IBV_WC_SUCCESS) -> None:
+    def _acknowledge(
+        self, qp: QueuePair, work: SendWR, observe: Observe | None, status: Status = Status.IBV_WC_SUCCESS
+    ) -> None:
         assert qp.peer is not None
         requester, peer = qp.peer.nic, qp.peer
         if qp.gone:
@@ -352,97 +385,100 @@ class Nic:
             if peer.gone or left_ps > qp.gone_ps:
                 requester._lost(peer, work)
             else:
-                requester._answered(peer, work, status, None)
+                requester._answered(peer, work, status, observe)
 
         def deliver(tail_ps: int) -> None:
-            if work.opcode is not Opcode.IBV_WR_SEND:
+            if work.opcode not in RECEIVING:
                 _mark(work, "ACK on the wire", tail_ps)
             done_ps = peer.last_answer_ps = max(tail_ps + requester.parameters.ack_processing_ps, peer.last_answer_ps)
             requester.clock.call_at(done_ps, arrive)
 
-        left_ps = self._fabric.send(
-            self.name, requester.name, self.clock.now_ps, self.parameters.headers.ack_bytes, deliver
-        )
+        n_bytes = self.parameters.headers.ack_bytes
+        left_ps = self._fabric.send(self.name, requester.name, self.clock.now_ps, n_bytes, deliver)
 
-    def _read_response(self, qp: QueuePair, work: SendWR, observe: Callable[[int], None]) -> None:
+    def answer(self, qp: QueuePair, work: SendWR, payload: bytes = b"", observe: Observe | None = None) -> None:
+        """The response to a request that has been executed leaves, with what it returns, one packet for each MTU."""
         assert qp.peer is not None
         _mark(work, "responder PCIe read", self.clock.now_ps)
         requester, headers, mtu = qp.peer.nic, self.parameters.headers, self.parameters.mtu_bytes
         if qp.gone:
             requester._lost(qp.peer, work)
             return
-        for at in range(0, max(1, work.length), mtu):
-            payload = work.payload[at : at + mtu]
-            last = at + mtu >= work.length
+        for at in range(0, max(1, len(payload)), mtu):
+            part = payload[at : at + mtu]
+            last = at + mtu >= len(payload)
             edge_bytes = headers.read_response_bytes if at == 0 or last else headers.middle_bytes
-            handler = partial(requester._take_response, qp.peer, work, at, payload, observe if last else None)
-            self._packet(qp, edge_bytes + len(payload), handler, work, answered=qp.peer)
+            handler = partial(requester._take_response, qp.peer, work, at, part, last, observe)
+            self._packet(qp, qp.peer, edge_bytes + len(part), handler, work, answered=qp.peer)
 
     def _take_response(
-        self, qp: QueuePair, work: SendWR, at: int, payload: bytes, observe: Callable[[int], None] | None
+        self, qp: QueuePair, work: SendWR, at: int, payload: bytes, last: bool, observe: Observe | None
     ) -> None:
         now_ps = self.clock.now_ps
-        channel = self.channel(qp)
         for address, data in self.pcie.tlps(work.local_address + at, payload):
             start_ps, at_root_ps = self.pcie.write(now_ps, len(data))
-            self.host.dma_write(address, data, channel, "READ response", now_ps, start_ps, at_root_ps)
-        if observe is not None:
-            qp.reads_under_way -= 1
+            channel = qp.inbound.lanes(address).in_order
+            self.host.dma_write(address, data, channel, f"{work.opcode} response", now_ps, start_ps, at_root_ps)
+        if last:
             self._answered(qp, work, Status.IBV_WC_SUCCESS, observe)
-            self._pump(qp)
 
-    def _answered(self, qp: QueuePair, work: SendWR, status: Status, observe: Callable[[int], None] | None) -> None:
+    def _answered(self, qp: QueuePair, work: SendWR, status: Status, observe: Observe | None) -> None:
         """A response has completed the oldest outstanding request."""
         if qp.gone or not qp.outstanding:  # flushed in the meantime
             return
+        if status is Status.IBV_WC_RNR_RETRY_EXC_ERR and sendqueue.will_repeat(self, qp):
+            return
         done = qp.outstanding.popleft()
         assert done is work, "responses of a queue pair come in the order of its requests"
-        if status is not Status.IBV_WC_SUCCESS:
-            qp.error = True
+        sendqueue.is_back(qp, work)
+        qp.repeats = 0
+        qp.error = qp.error or status is not Status.IBV_WC_SUCCESS
         if observe is not None:
             qp.unseen.append(observe)
+            qp.untold += 1
         if SendFlags.IBV_SEND_SIGNALED in work.send_flags or qp.error:
-            seen, qp.unseen = qp.unseen, []  # completions come in order: this one tells of unsignalled ones before it
-            observe = partial(_observe_all, seen) if seen else None
-            hop = None if work.opcode is Opcode.IBV_WR_SEND else "CQE"
-            self._complete(qp, work.wr_id, work.opcode, work, observe, hop, status)
+            told, qp.untold = qp.untold, 0  # completions come in order: this one tells of unsignalled ones before it
+            completion = self._completion(qp, work, status)
+            completion.observe = partial(qp.reveal, told) if told else None
+            completion.slots += qp.unsignalled
+            qp.unsignalled = 0
+            self.complete(qp.send_cq, completion, None if work.opcode in RECEIVING else "CQE")
+        else:
+            qp.unsignalled += 1
         if qp.error:
             self.flush(qp)
+        else:
+            self.pump(qp)
 
-    def _complete(
-        self,
-        qp: QueuePair,
-        wr_id: int,
-        opcode: Opcode,
-        work: SendWR,
-        observe: Callable[[int], None] | None,
-        hop: str | None,
-        status: Status = Status.IBV_WC_SUCCESS,
+    # completions -------------------------------------------------------------------------------------------
+    def flush(self, qp: QueuePair) -> None:
+        """Complete all that was posted to a broken queue pair with IBV_WC_WR_FLUSH_ERR."""
+        for work in (*qp.outstanding, *qp.send_queue):
+            self._flushed(qp, work)
+        for waiting in qp.receive_queue:
+            flushed = Status.IBV_WC_WR_FLUSH_ERR
+            self.complete(qp.recv_cq, WorkCompletion(waiting.wr_id, flushed, Opcode.IBV_WC_RECV, 0, qp))
+        for queue in (qp.outstanding, qp.send_queue, qp.receive_queue):
+            queue.clear()
+
+    def _flushed(self, qp: QueuePair, work: SendWR) -> None:
+        self.complete(qp.send_cq, self._completion(qp, work, Status.IBV_WC_WR_FLUSH_ERR))
+
+    @staticmethod
+    def _completion(qp: QueuePair, work: SendWR, status: Status) -> WorkCompletion:
+        return WorkCompletion(work.wr_id, status, work.opcode, work.length, qp, work.span, slots=1)
+
+    def complete(
+        self, queue: CompletionQueue, completion: WorkCompletion, hop: str | None = None, not_before_ps: int = 0
     ) -> None:
         """Write a CQE behind everything that went to the host before it; it is polled once it is visible."""
         _, at_root_ps = self.pcie.write(self.clock.now_ps, self.parameters.cqe_bytes)
-        visible_ps = at_root_ps + self._posted_write_ps
-        if hop is not None:
-            _mark(work, hop, visible_ps)
-        queue = qp.recv_cq if opcode is Opcode.IBV_WC_RECV else qp.send_cq
-        completion = WorkCompletion(wr_id, status, opcode, work.length, qp, work.span, observe)
+        visible_ps = max(at_root_ps + self._posted_write_ps, not_before_ps)
+        if hop is not None and completion.span is not None:
+            completion.span.mark(hop, visible_ps)
         self.clock.call_at(visible_ps, queue.push, completion)
-
-
-def _observe_all(observed: list[Callable[[int], None]], at_ps: int) -> None:
-    for observe in observed:
-        observe(at_ps)
 
 
 def _mark(work: SendWR, hop: str, at_ps: int) -> None:
     if work.span is not None:
         work.span.mark(hop, at_ps)
-
-
-def _by_line(address: int, length: int) -> list[tuple[int, int]]:
-    """A range cut at line boundaries: (address, length) pieces."""
-    pieces = []
-    for line in lines(address, length):
-        start, end = max(address, line * LINE_BYTES), min(address + length, (line + 1) * LINE_BYTES)
-        pieces.append((start, end - start))
-    return pieces

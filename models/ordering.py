@@ -1,124 +1,25 @@
-"""The ordering rules: one table, obeyed by the component models and read by whoever reasons about them.
-
-A rule says which *event* (something that code can observe) forces which earlier writes to which stage. Whatever no
-rule has forced may lag behind without bound: how long a drain took in one run proves nothing.
-"""
+"""The one door by which components report what code observed: the table of ``models.rules`` says what that forces."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from ..sim.trace import Chunk, Flush, Stage, Trace
+from .rules import RULES, Circumstances, Event, Request, Rule, Scope
+
+__all__ = ["RULES", "Circumstances", "Covered", "Event", "Ordering", "Rule", "Scope", "events_that_force"]
+
+ANYWHERE = Circumstances()
 
 
-class Event(StrEnum):
-    """What code observes."""
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """The part of an update that a FLUSH covers: which of its lines."""
 
-    READ_COMPLETION = "READ completion"
-    RECV_COMPLETION = "receive completion"
-    LOAD = "load"
-    SFENCE = "sfence"
-    CLFLUSH = "clflush"
-    DOORBELL = "doorbell"
-
-
-class Scope(StrEnum):
-    """Which writes an event speaks of."""
-
-    QP_EARLIER = "earlier writes of the same queue pair"
-    CORE_EARLIER = "earlier stores of the same core"
-    CORE_NT_EARLIER = "earlier non-temporal stores of the same core"
-    RETURNED = "writes whose bytes it returned"
-    FLUSHED = "what the lines certainly held when their flush was issued"
-
-
-@dataclass(frozen=True)
-class Rule:
-    """After ``event``, the writes in ``scope`` are at ``stage`` or beyond; ``only_ddio`` limits it to a setting."""
-
-    name: str
-    event: Event
-    scope: Scope
-    stage: Stage
-    source: str
-    only_ddio: bool | None = None
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        "read-pushes-writes",
-        Event.READ_COMPLETION,
-        Scope.QP_EARLIER,
-        Stage.VISIBLE,
-        "PCIe base specification 3.0, table 2-40: a read may not pass earlier posted writes",
-    ),
-    Rule(
-        "appliance-read",
-        Event.READ_COMPLETION,
-        Scope.QP_EARLIER,
-        Stage.QUEUED,
-        "Intel, rpmemd(1): appliance persistency method, a read behind non-allocating writes",
-        only_ddio=False,
-    ),
-    Rule(
-        "read-returns-visible",
-        Event.READ_COMPLETION,
-        Scope.RETURNED,
-        Stage.VISIBLE,
-        "coherence: a DMA read returns what coherent memory shows",
-    ),
-    Rule(
-        "receive-publishes",
-        Event.RECV_COMPLETION,
-        Scope.QP_EARLIER,
-        Stage.VISIBLE,
-        "IBTA, o9-20: a receive completion makes earlier writes of its queue pair visible",
-    ),
-    Rule(
-        "load-returns-visible",
-        Event.LOAD,
-        Scope.RETURNED,
-        Stage.VISIBLE,
-        "coherence: a load returns what coherent memory shows (its own core's store buffer apart)",
-    ),
-    Rule(
-        "fence-drains-stores",
-        Event.SFENCE,
-        Scope.CORE_EARLIER,
-        Stage.VISIBLE,
-        "Intel SDM, volume 2: SFENCE makes earlier stores globally visible before any later one",
-    ),
-    Rule(
-        "fence-drains-wc",
-        Event.SFENCE,
-        Scope.CORE_NT_EARLIER,
-        Stage.QUEUED,
-        "Intel SDM, volume 1, section 10.4.6.2: SFENCE flushes write-combining buffers; the write queue takes them",
-    ),
-    Rule(
-        "fence-completes-flushes",
-        Event.SFENCE,
-        Scope.FLUSHED,
-        Stage.QUEUED,
-        "Intel SDM, volume 2: CLWB and CLFLUSHOPT are ordered by SFENCE; Yang et al., FAST'20, section 2.2",
-    ),
-    Rule(
-        "clflush-completes",
-        Event.CLFLUSH,
-        Scope.FLUSHED,
-        Stage.QUEUED,
-        "Intel SDM, volume 2: CLFLUSH is ordered with stores; the line is written back before any later store",
-    ),
-    Rule(
-        "doorbell-drains-stores",
-        Event.DOORBELL,
-        Scope.CORE_EARLIER,
-        Stage.VISIBLE,
-        "rdma-core, udma_to_device_barrier(): earlier stores are visible before the device is told",
-    ),
-)
+    chunk: Chunk
+    kind: Request
+    lines: Sequence[int]
 
 
 class Ordering:
@@ -126,40 +27,75 @@ class Ordering:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self._by_event: dict[Event, tuple[Rule, ...]] = {
-            event: tuple(rule for rule in RULES if rule.event is event) for event in Event
-        }
+        self._by_event = {event: tuple(rule for rule in RULES if rule.event is event) for event in Event}
+        self._holding: dict[tuple[Event, int], tuple[Rule, ...]] = {}
+        self._known: list[Circumstances] = []  # keeps their identities from being used again
+
+    def rules(self, event: Event, here: Circumstances) -> tuple[Rule, ...]:
+        """The rules that speak of ``event`` in these circumstances (components keep theirs: looked up by identity)."""
+        key = event, id(here)
+        found = self._holding.get(key)
+        if found is None:
+            self._known.append(here)
+            found = self._holding[key] = tuple(rule for rule in self._by_event[event] if rule.holds(here))
+        return found
 
     def happened(
         self,
         event: Event,
         at_ps: int,
         *,
-        ddio: bool | None = None,
-        qp: tuple[int, int] | None = None,
-        core: tuple[int, int] | None = None,
-        core_nt: tuple[int, int] | None = None,
+        here: Circumstances = ANYWHERE,
+        qp: Sequence[tuple[int, int]] = (),
+        releases: Sequence[tuple[int, int]] = (),
+        core: Sequence[tuple[int, int]] = (),
+        core_nt: Sequence[tuple[int, int]] = (),
         returned: Iterable[Chunk] = (),
         reader: int | None = None,
         flushes: Sequence[Flush] = (),
+        covered: Sequence[Covered] = (),
+        device: int | None = None,
+        issued_ps: int = 0,
     ) -> None:
         """``event`` was observed at ``at_ps``: force what the rules say.
 
-        ``qp``, ``core`` and ``core_nt`` are (channel, number of chunks before the event); ``reader`` is the channel of
-        the core that loads; ``ddio`` is the setting at the memory's host.
+        ``qp`` (and ``releases``, of ATOMIC WRITEs), ``core`` and ``core_nt`` are (channel, number of chunks before the
+        event); ``reader`` is the channel of the core that loads; ``device`` is the number of the peer device that
+        was asked at ``issued_ps``, behind this core's stores to it.
         """
-        earlier = {Scope.QP_EARLIER: qp, Scope.CORE_EARLIER: core, Scope.CORE_NT_EARLIER: core_nt}
-        for rule in self._by_event[event]:
-            if rule.only_ddio is not None and rule.only_ddio != ddio:
-                continue
-            if rule.scope is Scope.RETURNED:
-                self.trace.force_observed(returned, at_ps, rule.name, reader)
+        trace = self.trace
+        for rule in self.rules(event, here):
+            if rule.scope is Scope.QP_EARLIER:
+                for channel in qp:
+                    trace.force_channel(*channel, rule.stage, at_ps, rule.name)
+                if Request.ATOMIC_WRITE in rule.covers:
+                    for channel in releases:
+                        trace.force_channel(*channel, rule.stage, at_ps, rule.name)
+            elif rule.scope is Scope.RETURNED:
+                trace.force_observed(returned, at_ps, rule.name, reader)
             elif rule.scope is Scope.FLUSHED:
-                self.trace.retire(flushes, at_ps)
+                trace.retire(flushes, at_ps)
+            elif rule.scope is Scope.FLUSH_TARGET:
+                self._flushed(rule, covered, at_ps)
+            elif rule.scope is Scope.DEVICE_EARLIER:
+                if device is not None:
+                    trace.barrier(device, issued_ps, at_ps, rule.name)
+                for channel in core:  # pushed there by the event itself
+                    trace.force_channel(*channel, rule.stage, at_ps, rule.name)
             else:
-                channel = earlier[rule.scope]
-                if channel is not None:
-                    self.trace.force_channel(*channel, rule.stage, at_ps, rule.name)
+                for channel in core if rule.scope is Scope.CORE_EARLIER else core_nt:
+                    trace.force_channel(*channel, rule.stage, at_ps, rule.name)
+
+    def _flushed(self, rule: Rule, covered: Iterable[Covered], at_ps: int) -> None:
+        """What a FLUSH covers: by lines where it is about the memory's queue, which persistence is about."""
+        for piece in covered:
+            if piece.kind not in rule.covers:
+                continue
+            if rule.shows:
+                self.trace.force_chunk(piece.chunk, Stage.VISIBLE, at_ps, rule.name)
+            if rule.stage is Stage.QUEUED:
+                for line in piece.lines:
+                    self.trace.flushed(piece.chunk, line, at_ps)
 
 
 def events_that_force(scope: Scope) -> str:

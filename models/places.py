@@ -22,6 +22,8 @@ class Place(StrEnum):
     WC_BUFFER = "wc_buffer"
     WPQ = "wpq"
     MEDIA = "media"
+    DEVICE_BUFFER = "device_buffer"
+    PMR = "pmr"
 
 
 IN_WORDS: dict[Place, str] = {
@@ -33,6 +35,8 @@ IN_WORDS: dict[Place, str] = {
     Place.WC_BUFFER: "a write-combining buffer",
     Place.WPQ: "the write pending queue",
     Place.MEDIA: "the medium",
+    Place.DEVICE_BUFFER: "the device's buffer",
+    Place.PMR: "the persistent memory region",
 }
 """How a place is called in a sentence."""
 
@@ -44,6 +48,10 @@ class Path(StrEnum):
     DMA_NO_DDIO = "dma, ddio off"
     STORE = "store"
     NTSTORE = "ntstore"
+    PEER = "peer to peer"
+    """DMA from the adapter to a device beside it, past the host's caches and controllers."""
+    MMIO = "mmio store"
+    """A core's store to such a device: uncached, posted."""
 
 
 PLACES: dict[str, tuple[Place, Place, Place, Place, Place]] = {
@@ -51,6 +59,8 @@ PLACES: dict[str, tuple[Place, Place, Place, Place, Place]] = {
     Path.DMA_NO_DDIO: (Place.NIC, Place.PCIE, Place.IIO_WC, Place.WPQ, Place.MEDIA),
     Path.STORE: (Place.STORE_BUFFER, Place.STORE_BUFFER, Place.LLC, Place.WPQ, Place.MEDIA),
     Path.NTSTORE: (Place.WC_BUFFER, Place.WC_BUFFER, Place.WC_BUFFER, Place.WPQ, Place.MEDIA),
+    Path.PEER: (Place.NIC, Place.PCIE, Place.DEVICE_BUFFER, Place.PMR, Place.PMR),
+    Path.MMIO: (Place.STORE_BUFFER, Place.PCIE, Place.DEVICE_BUFFER, Place.PMR, Place.PMR),
 }
 
 
@@ -62,14 +72,16 @@ class Domain(StrEnum):
     EADR = "eadr"
     WSP = "wsp"
     NONE = "none"
+    PMR = "pmr"
 
 
 _SURVIVES: dict[Domain, frozenset[Place]] = {
     Domain.MEDIA: frozenset({Place.MEDIA}),
     Domain.ADR: frozenset({Place.WPQ, Place.MEDIA}),
     Domain.EADR: frozenset({Place.LLC, Place.WPQ, Place.MEDIA}),
-    Domain.WSP: frozenset({Place.NIC, Place.PCIE, Place.LLC, Place.IIO_WC, Place.WPQ, Place.MEDIA}),
+    Domain.WSP: frozenset(Place) - {Place.STORE_BUFFER, Place.WC_BUFFER},
     Domain.NONE: frozenset(),
+    Domain.PMR: frozenset({Place.PMR}),
 }
 
 
@@ -78,7 +90,8 @@ def survives(place: Place, domain: Domain, iio_wc_survives: bool = False) -> boo
 
     The NIC's and PCIe's buffers are in neither ADR nor eADR, and store and write-combining buffers in none (Intel,
     pmem.io glossary; Du et al., ICPP'21, section 3). Whether eADR drains the IIO's write cache is not documented; it
-    counts as lost unless ``iio_wc_survives``.
+    counts as lost unless ``iio_wc_survives``. A device with a persistent memory region promises what has passed its
+    write barrier, and nothing before (NVMe 1.4, PMRCAP.PMRWBM).
     """
     if place is Place.IIO_WC and domain is Domain.EADR:
         return iio_wc_survives

@@ -8,13 +8,14 @@ that a scenario may turn.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..sim.errors import InputError, Mistake, nearest
 from .profile_reader import Group, Leaf, Parameter, Reader
 from .profiles import Profile, Setting, profile_names, read_profile
+from .rules import Switches
 
 Domain = Literal["media", "adr", "eadr", "wsp", "none", "pmr"]
 """What of a memory device survives a power failure, beyond the medium itself (``none``: not even that)."""
@@ -156,13 +157,36 @@ class Media:
 
 
 @dataclass(frozen=True, slots=True)
+class Peer:
+    """A kind of device beside the adapter on PCIe whose memory can be addressed: a drive's persistent memory region."""
+
+    capacity_bytes: int
+    pmrwbm: int
+    """PMRCAP.PMRWBM: with bit 0 a read of the region is a write barrier, with bit 1 a read of PMRSTS."""
+    ingress_bits_per_s: int
+    """What it takes in."""
+    peer_write_ps: int
+    """From the adapter's root port to the device's buffer, serialisation at the device apart."""
+    peer_read_ps: int
+    """Round trip of a small read by the adapter, without serialisation."""
+    settle_ps: int
+    """From the device's buffer to where it lasts, undisturbed."""
+    mmio_read_ps: int
+    """A core's uncached load of up to ``mmio_width_bytes``."""
+    mmio_width_bytes: int
+    mmio_write_ps: int
+    """From a core's store buffer to the device's buffer, serialisation at the device apart."""
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryDevice:
-    """A memory of a node, as protocols name it (``pm``, ``dram``)."""
+    """A memory of a node, as protocols name it (``pm``, ``dram``, ``pmr``)."""
 
     device: str
-    """The kind of DIMM: a key of ``Platform.media``."""
+    """The kind of DIMM or device: a key of ``Platform.media`` or of ``Platform.peers``."""
     domain: Domain
     dimms: int
+    """How many of them there are, interleaved; of a device beside the adapter there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +231,6 @@ class Platform:
     """The settings in force: ``{"ddio": "on"}``."""
     line_atomicity: Literal["word", "whole"]
     """What of a line a power failure may leave before it is accepted whole: any of its 8 B words, or all or nothing."""
-    iio_wc_survives: bool
-    """Whether eADR covers iio_wc."""
     nic: Nic
     fabric: Fabric
     pcie: Pcie
@@ -218,6 +240,14 @@ class Platform:
     memory: Mapping[str, MemoryDevice]
     cpu: Cpu
     origins: tuple[Parameter, ...] = field(repr=False, compare=False)
+    peers: Mapping[str, Peer] = field(default_factory=dict)
+    switches: Switches = field(default_factory=Switches)
+    """How the ordering rules read what their sources leave open."""
+
+    @property
+    def iio_wc_survives(self) -> bool:
+        """Whether eADR covers iio_wc."""
+        return self.switches.iio_wc_survives
 
     def parameters(self) -> list[Parameter]:
         """Every value with its source, in the order of the dataclasses."""
@@ -305,13 +335,31 @@ def _check(values: Mapping[str, Any], profile: Profile, mistakes: list[Mistake])
         mistakes.append(Mistake(found, expected, at.origin.file or file, at.origin.line(at.path), path, close))
 
     for name, memory in values["memory"].items():
-        if memory.device not in media:
-            close = nearest(memory.device, media)
-            wrong(f"'{memory.device}'", f"one of {', '.join(media)} (a key of media)", f"memory.{name}.device", close)
+        _check_memory(name, memory, media, values.get("peers", {}), wrong)
     if llc.io_ways > llc.ways:
         wrong(str(llc.io_ways), f"at most the {llc.ways} ways of the cache", "llc.io_ways")
     if nic.mtu_bytes not in (256, 512, 1024, 2048, 4096):
         wrong(f"{nic.mtu_bytes} B", "256 B, 512 B, 1 KiB, 2 KiB or 4 KiB", "nic.mtu")
+    for name, peer in values.get("peers", {}).items():
+        if peer.pmrwbm > 3:
+            wrong(str(peer.pmrwbm), "1, 2 or 3: bits 0 and 1 of PMRCAP.PMRWBM", f"peers.{name}.pmrwbm")
     for path, size in (("llc.line", llc.line_bytes), ("pcie.mps", values["pcie"].mps_bytes)):
         if size < 8 or size & (size - 1):
             wrong(f"{size} B", "a power of two from 8 B", path)
+
+
+def _check_memory(
+    name: str, memory: MemoryDevice, media: Mapping[str, Media], peers: Mapping[str, Peer], wrong: Callable[..., None]
+) -> None:
+    kinds = [*media, *peers]
+    if memory.device not in kinds:
+        expected = f"one of {', '.join(kinds)} (a key of media or peers)"
+        wrong(f"'{memory.device}'", expected, f"memory.{name}.device", nearest(memory.device, kinds))
+    elif memory.device in media and memory.domain == "pmr":
+        expected = f"the domain of a DIMM; {memory.device} has no persistent memory region"
+        wrong("'pmr'", expected, f"memory.{name}.domain")
+    elif memory.device in peers and memory.domain not in ("pmr", "none", "wsp"):
+        expected = f"pmr, wsp or none: {memory.device} is behind PCIe"
+        wrong(f"'{memory.domain}'", expected, f"memory.{name}.domain")
+    elif memory.device in peers and memory.dimms != 1:
+        wrong(str(memory.dimms), f"1: {memory.device} is one device", f"memory.{name}.dimms")

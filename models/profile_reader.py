@@ -124,9 +124,15 @@ class Reader:
         self.mistakes: list[Mistake] = []
 
     def read(self, kind: type[Any], tree: Group, skip: Iterable[str] = ()) -> dict[str, Any]:
-        """The values of all fields of the dataclass ``kind`` but ``skip``; incomplete where there are mistakes."""
+        """The values of all fields of the dataclass ``kind`` but ``skip``; incomplete where there are mistakes.
+
+        A field that has a default may be absent.
+        """
         hints = get_type_hints(kind)
-        names = [field.name for field in dataclasses.fields(kind) if field.name not in skip]
+        fields = [field for field in dataclasses.fields(kind) if field.name not in skip]
+        names = [field.name for field in fields]
+        absent = (dataclasses.MISSING, dataclasses.MISSING)
+        optional = {field.name for field in fields if (field.default, field.default_factory) != absent}
         known = {yaml_key(name): name for name in names}
         for key, part in tree.parts.items():
             if key not in known:
@@ -136,7 +142,7 @@ class Reader:
         for key, name in known.items():
             if key in tree.parts:
                 values[name] = self._read_part(hints[name], name, tree.parts[key])
-            else:
+            elif name not in optional:
                 self.mistakes.append(tree.mistake("nothing", f"{_wanted(hints[name], name)} under '{key}'", key))
         return values
 

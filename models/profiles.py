@@ -64,6 +64,9 @@ class Profile:
             mistakes.append(leaf.mistake(f"'{setting.sets}'", "the path of a parameter, as in llc.ddio", "sets"))
             return
         data = {"value": int(value) if value.isdigit() else value, "source": setting.source}
+        old = at.parts.get(key)
+        if isinstance(old, Leaf) and isinstance(old.data, dict) and "range" in old.data:
+            data["range"] = old.data["range"]
         at.parts[key] = Leaf(data, leaf.origin, (*groups, key), written=leaf.path)
 
 

@@ -43,13 +43,12 @@ class Node:
         self.devices = []
         for index, device_name in enumerate(spec.memory):
             profile = platform.memory[device_name]
-            size = platform.media[profile.device].capacity_bytes * profile.dimms
-            device = MemoryDevice(
-                system.next_device(), index, device_name, profile.device, Domain(profile.domain), profile.dimms, size
-            )
-            self.devices.append(device)
+            kind, domain, number = profile.device, Domain(profile.domain), system.next_device()
+            of_one = (platform.peers if kind in platform.peers else platform.media)[kind].capacity_bytes
+            size = of_one * profile.dimms
+            self.devices.append(MemoryDevice(number, index, device_name, kind, domain, profile.dimms, size))
         self.memory = AddressSpace(self.devices)
-        self.host = HostMemory(system.clock, system.trace, platform, self.memory)
+        self.host = HostMemory(system.clock, system.trace, platform, self.memory, system.streams)
         self.cores = []
         for index in range(spec.cores):
             core = f"{name} core {index}"

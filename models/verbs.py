@@ -6,58 +6,59 @@ through its thread (``models.cpu``), which pays the CPU's part.
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntFlag, StrEnum
 from typing import TYPE_CHECKING
 
 import simpy
 
 from ..sim.clock import Clock
 from ..sim.trace import NEVER
+from .opcodes import (
+    CARRIES,
+    FLUSHES,
+    NO_PAYLOAD,
+    REMOTE,
+    Access,
+    FlushLevel,
+    FlushType,
+    Opcode,
+    QpType,
+    SendFlags,
+    Status,
+)
 
 if TYPE_CHECKING:
+    from .execution import ExecutionOrder
+    from .inbound import Inbound
     from .nic import Nic
+    from .responses import Responses
 
+__all__ = [
+    "FLUSHES",
+    "REMOTE",
+    "Access",
+    "CompletionQueue",
+    "FlushLevel",
+    "FlushType",
+    "MemoryRegion",
+    "Opcode",
+    "ProtectionDomain",
+    "QpType",
+    "QueuePair",
+    "RecvWR",
+    "SendFlags",
+    "SendWR",
+    "SharedReceiveQueue",
+    "Span",
+    "Status",
+    "WorkCompletion",
+]
 
-class Opcode(StrEnum):
-    """``ibv_wr_opcode`` and ``ibv_wc_opcode``."""
-
-    IBV_WR_RDMA_WRITE = "WRITE"
-    IBV_WR_SEND = "SEND"
-    IBV_WR_RDMA_READ = "READ"
-    IBV_WC_RECV = "RECV"
-
-
-class Status(StrEnum):
-    """``ibv_wc_status``."""
-
-    IBV_WC_SUCCESS = "success"
-    IBV_WC_LOC_PROT_ERR = "local protection error"
-    IBV_WC_REM_ACCESS_ERR = "remote access error"
-    IBV_WC_RNR_RETRY_EXC_ERR = "RNR retry counter exceeded"
-    IBV_WC_RETRY_EXC_ERR = "transport retry counter exceeded"
-    IBV_WC_WR_FLUSH_ERR = "work request flushed"
-
-
-class Access(IntFlag):
-    """``ibv_access_flags``."""
-
-    IBV_ACCESS_LOCAL_WRITE = 1
-    IBV_ACCESS_REMOTE_WRITE = 2
-    IBV_ACCESS_REMOTE_READ = 4
-
-
-REMOTE = Access.IBV_ACCESS_LOCAL_WRITE | Access.IBV_ACCESS_REMOTE_WRITE | Access.IBV_ACCESS_REMOTE_READ
-
-
-class SendFlags(IntFlag):
-    """``ibv_send_flags``."""
-
-    NONE = 0
-    IBV_SEND_SIGNALED = 2
-    IBV_SEND_INLINE = 8
+RNR_RETRY_FOREVER = 7
+"""``rnr_retry`` that never ends (ibv_modify_qp(3))."""
 
 
 @dataclass
@@ -94,19 +95,61 @@ class ProtectionDomain:
         self.queue_pairs: list[QueuePair] = []
 
     def reg_mr(self, address: int, length: int, access: Access = REMOTE) -> MemoryRegion:
-        """``ibv_reg_mr``."""
-        return self.nic.register(address, length, access)
+        """``ibv_reg_mr``. Raises ValueError for IBV_ACCESS_FLUSH_PERSISTENT on memory that loses all with the power."""
+        return self.nic.regions.register(address, length, access)
 
-    def create_qp(self, send_cq: CompletionQueue, recv_cq: CompletionQueue) -> QueuePair:
-        """``ibv_create_qp`` for a reliable connection; ``connect`` brings it up."""
-        qp = QueuePair(self.nic, self.nic.next_qp_number(), send_cq, recv_cq)
+    def dereg_mr(self, region: MemoryRegion) -> None:
+        """``ibv_dereg_mr``: requests that arrive from now on find no such key; what was accepted still lands."""
+        self.nic.regions.deregister(region)
+
+    def create_srq(self) -> SharedReceiveQueue:
+        """``ibv_create_srq``."""
+        return SharedReceiveQueue()
+
+    def create_qp(
+        self,
+        send_cq: CompletionQueue,
+        recv_cq: CompletionQueue,
+        qp_type: QpType = QpType.IBV_QPT_RC,
+        *,
+        srq: SharedReceiveQueue | None = None,
+        max_send_wr: int | None = None,
+        max_rd_atomic: int | None = None,
+        rnr_retry: int = RNR_RETRY_FOREVER,
+        out_of_order: bool = False,
+    ) -> QueuePair:
+        """``ibv_create_qp``; ``connect`` brings it up (unless it is a UD one, which needs no peer).
+
+        ``max_send_wr`` is how many work requests the send queue holds, None for as many as are posted: a program that
+        states it has to signal, and poll, often enough. ``max_rd_atomic`` is at most, and by default, what the adapter
+        does. ``rnr_retry`` is how often a SEND that found no receive request is repeated, 7 for ever.
+        ``out_of_order`` is the adapter's out-of-order data placement (mlx5's OOO_DP): its peer's WRITEs may be placed
+        here in any order.
+        """
+        most = self.nic.parameters.outstanding_reads
+        qp = QueuePair(
+            self.nic,
+            self.nic.next_qp_number(),
+            send_cq,
+            recv_cq,
+            qp_type,
+            srq=srq,
+            max_send_wr=max_send_wr,
+            max_rd_atomic=min(most, most if max_rd_atomic is None else max_rd_atomic),
+            rnr_retry=rnr_retry,
+            out_of_order=out_of_order,
+        )
         self.queue_pairs.append(qp)
         return qp
 
 
-@dataclass
+@dataclass(slots=True)
 class SendWR:
-    """``ibv_send_wr``: the payload is ``length`` bytes at ``local_address`` (for a READ: where they go)."""
+    """``ibv_send_wr``: the payload is ``length`` bytes at ``local_address`` (READ and atomics: where the answer goes).
+
+    A FLUSH has its range in ``remote_address`` and ``length``, an atomic is 8 bytes long whatever ``length`` says.
+    Without an ``lkey`` the local buffer is not checked (IB's reserved L_Key).
+    """
 
     wr_id: int
     opcode: Opcode
@@ -117,8 +160,26 @@ class SendWR:
     send_flags: SendFlags = SendFlags.IBV_SEND_SIGNALED
     span: Span | None = None
     payload: bytes = b""
-    """What the adapter fetched, or what was copied into the WQE (inline)."""
+    """What the adapter fetched, or what was copied into the WQE (inline); of an answer: what it returns."""
     ready: bool = False
+    lkey: int | None = None
+    imm_data: int = 0
+    compare_add: int = 0
+    swap: int = 0
+    flush_type: FlushType | int = 0
+    flush_level: FlushLevel | int = FlushLevel.IBV_FLUSH_RANGE
+    destination: QueuePair | None = None
+    """Of a datagram: the queue pair that its address handle and number name."""
+    src_qp: int = 0
+    """Number of the queue pair that sent it."""
+    attempt: int = 0
+    """How often its queue pair had gone back to repeat something when this was sent."""
+    sequence: int = -1
+    """Its place among the requests of its queue pair, the same when it is sent again."""
+    void: bool = False
+    """It is sent again: what is still on its way of it counts for nothing."""
+    sent_bytes: int = 0
+    """What the responder has taken of it before it asked for a repetition."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +189,10 @@ class RecvWR:
     wr_id: int
     local_address: int
     length: int
+    lkey: int | None = None
 
 
-@dataclass
+@dataclass(slots=True)
 class WorkCompletion:
     """``ibv_wc``; ``observe`` tells the ordering rules what its consumer has just observed, at what instant."""
 
@@ -141,6 +203,11 @@ class WorkCompletion:
     qp: QueuePair
     span: Span | None = None
     observe: Callable[[int], None] | None = None
+    imm_data: int | None = None
+    src_qp: int = 0
+    """Of a datagram: the number of the queue pair that sent it."""
+    slots: int = 0
+    """How many places of the send queue its poll gives back: its own, and those of unsignalled ones before it."""
 
 
 class CompletionQueue:
@@ -159,7 +226,11 @@ class CompletionQueue:
 
     def pop(self) -> WorkCompletion | None:
         """The oldest completion, taken out; None if there is none."""
-        return self._entries.popleft() if self._entries else None
+        if not self._entries:
+            return None
+        completion = self._entries.popleft()
+        completion.qp.posted -= completion.slots
+        return completion
 
     def not_empty(self) -> simpy.Event:
         """An event for the next completion (at once if one is waiting)."""
@@ -171,43 +242,98 @@ class CompletionQueue:
         return event
 
 
-class QueuePair:
-    """``ibv_qp`` of type RC."""
+class SharedReceiveQueue:
+    """``ibv_srq``: receive requests that several queue pairs take from, first come first served."""
 
-    def __init__(self, nic: Nic, number: int, send_cq: CompletionQueue, recv_cq: CompletionQueue) -> None:
+    def __init__(self) -> None:
+        self.receive_queue: deque[RecvWR] = deque()
+
+    def post_recv(self, work: RecvWR) -> None:
+        """``ibv_post_srq_recv``."""
+        self.receive_queue.append(work)
+
+
+class QueuePair:
+    """``ibv_qp``."""
+
+    def __init__(
+        self,
+        nic: Nic,
+        number: int,
+        send_cq: CompletionQueue,
+        recv_cq: CompletionQueue,
+        qp_type: QpType = QpType.IBV_QPT_RC,
+        *,
+        srq: SharedReceiveQueue | None = None,
+        max_send_wr: int | None = None,
+        max_rd_atomic: int = 1,
+        rnr_retry: int = RNR_RETRY_FOREVER,
+        out_of_order: bool = False,
+    ) -> None:
         self.nic = nic
         self.number = number
         self.send_cq = send_cq
         self.recv_cq = recv_cq
+        self.qp_type = qp_type
+        self.srq = srq
+        self.max_send_wr = max_send_wr
+        self.max_rd_atomic = max_rd_atomic
+        self.rnr_retry = rnr_retry
+        self.out_of_order = out_of_order
         self.peer: QueuePair | None = None
         self.error = False
+        # requester
+        self.posted = 0
+        """Work requests in the send queue that no polled completion has given back."""
         self.send_queue: deque[SendWR] = deque()
         """Posted and not yet on the wire, in order."""
         self.outstanding: deque[SendWR] = deque()
         """On the wire and not yet answered, in order."""
         self.reads_under_way = 0
-        self.unseen: list[Callable[[int], None]] = []
-        """What unsignalled requests have answered: the next completion lets its poller know."""
-        self.receive_queue: deque[RecvWR] = deque()
-        self.channel: int | None = None
-        """The trace's channel for what this queue pair's peer writes here."""
-        self.last_response_ps = 0
-        """Responses of one queue pair leave in order."""
+        """Of those, READ, atomics, FLUSH and ATOMIC WRITE."""
+        self.fencing = 0
+        """Of those, the ones that a fence waits for."""
+        self.unseen: deque[Callable[[int], None]] = deque()
+        """What responses that have come prove, as far as no program has polled a completion that tells of them."""
+        self.untold = 0
+        """Of those, the ones that belong to no completion yet: unsignalled requests."""
+        self.unsignalled = 0
+        """Unsignalled requests that are done and whose places no completion has given back."""
+        self.attempt = 0
+        self.sent = 0
+        """Requests that have gone out, repetitions apart."""
+        self.repeats = 0
+        """Repetitions in a row of the request that found no receive request."""
+        self.stalled = False
+        """An RNR NAK's timer is running."""
         self.last_answer_ps = 0
         """Responses to one queue pair are processed in order."""
         self.timeout = 14
         self.retry_cnt = 7
         """``ibv_qp_attr``: how long and how often the adapter waits for an answer, as rdma_cm and perftest set them."""
         self.destroyed_ps = NEVER
+        # responder
+        self.receive_queue: deque[RecvWR] = deque()
+        self.receiving: RecvWR | None = None
+        """What the message that is just arriving has taken."""
+        self.expected_attempt = 0
+        self.expected_sequence = 0
+        """The request that found no receive request: it and all behind it are not taken in before they are repeated."""
+        self.expected_bytes = 0
+        """Of an unreliable connection: where the next packet of the message belongs; -1 once one was lost."""
+        self.responses: Responses = nic.responses()
+        self.order: ExecutionOrder = nic.execution_order()
+        self.inbound: Inbound = nic.inbound(self)
 
-    def connect(self, peer: QueuePair) -> None:
-        """``ibv_modify_qp`` to RTS on both ends."""
-        self.peer, peer.peer = peer, self
+    def ignores(self, work: SendWR) -> bool:
+        """Whether a request that arrives is not taken in: the connection is broken, or one before it is repeated."""
+        late = work.attempt < self.expected_attempt and work.sequence >= self.expected_sequence
+        return self.error or self.gone or work.void or late
 
-    def post_recv(self, work: RecvWR) -> None:
-        """``ibv_post_recv``; a broken queue pair flushes it."""
-        self.receive_queue.append(work)
-        if self.error:
+    def fail(self) -> None:
+        """``ibv_modify_qp`` to IBV_QPS_ERR: all work requests are flushed, the posted receives too."""
+        if not self.error and not self.gone:
+            self.error = True
             self.nic.flush(self)
 
     def destroy(self) -> None:
@@ -216,12 +342,6 @@ class QueuePair:
         for queue in (self.send_queue, self.outstanding, self.receive_queue):
             queue.clear()
 
-    def fail(self) -> None:
-        """``ibv_modify_qp`` to IBV_QPS_ERR: all work requests are flushed, the posted receives too."""
-        if not self.error and not self.gone:
-            self.error = True
-            self.nic.flush(self)
-
     @property
     def gone_ps(self) -> int:
         """When it was destroyed, or its adapter lost power."""
@@ -229,9 +349,48 @@ class QueuePair:
 
     @property
     def gone(self) -> bool:
+        """Whether it has been destroyed, or its adapter has no power."""
         return self.gone_ps < NEVER
 
     @property
     def retries_ps(self) -> int:
         """After how long without an answer the adapter gives up: a time-out is 4.096 us x 2^timeout (IBTA, 9.7.6)."""
         return (self.retry_cnt + 1) * (4_096_000 << self.timeout)
+
+    def reveal(self, answers: int, at_ps: int) -> None:
+        """A completion has been polled: what the oldest ``answers`` responses prove is known now."""
+        for _ in range(answers):
+            self.unseen.popleft()(at_ps)
+
+    def connect(self, peer: QueuePair) -> None:
+        """``ibv_modify_qp`` to RTS on both ends. Raises ValueError for different transports, or for datagrams."""
+        if self.qp_type is not peer.qp_type or self.qp_type is QpType.IBV_QPT_UD:
+            raise ValueError(f"a queue pair of type {self.qp_type} does not connect to one of type {peer.qp_type}")
+        self.peer, peer.peer = peer, self
+
+    def check(self, work: SendWR) -> None:
+        """Refuse what ``ibv_post_send`` refuses.
+
+        Raises ValueError for an opcode that the transport has not, a datagram beyond the MTU or without destination,
+        and inline data of a request that carries none; OSError (ENOMEM) when the send queue is full.
+        """
+        if work.opcode not in CARRIES[self.qp_type]:
+            raise ValueError(f"{work.opcode} ({work.opcode.name}) on a queue pair of type {self.qp_type}")
+        if self.qp_type is QpType.IBV_QPT_UD:
+            mtu = self.nic.parameters.mtu_bytes
+            if work.length > mtu:
+                raise ValueError(f"a datagram of {work.length} bytes, the MTU is {mtu}")
+            if work.destination is None or work.destination.qp_type is not QpType.IBV_QPT_UD:
+                raise ValueError("a datagram needs a destination of type UD")
+        if SendFlags.IBV_SEND_INLINE in work.send_flags and work.opcode in NO_PAYLOAD:
+            raise ValueError(f"inline data in a {work.opcode}, which carries none")
+        if self.max_send_wr is not None and self.posted >= self.max_send_wr:
+            raise OSError(errno.ENOMEM, f"the send queue of {self.max_send_wr} work requests is full")
+
+    def post_recv(self, work: RecvWR) -> None:
+        """``ibv_post_recv``; a broken queue pair flushes it. Raises ValueError where a shared receive queue serves."""
+        if self.srq is not None:
+            raise ValueError("this queue pair takes its receive requests from a shared receive queue")
+        self.receive_queue.append(work)
+        if self.error:
+            self.nic.flush(self)

@@ -6,7 +6,9 @@ its device's persistence domain begins:
 - Behind the caches (ADR), lines are independent: each holds any version that coherent memory had since the last
   completed flush of it. A version is a prefix, channel by channel, of the pieces that were written to the line.
 - Where visible is durable (eADR, a battery), what survives of an ordered channel is a prefix of *all* it carried:
-  lines are tied together. A :class:`Cut` remembers what the lines looked at so far have decided.
+  lines are tied together. A :class:`Cut` remembers what the lines looked at so far have decided. What survives behind
+  a release edge (``models.releases``) brings along what it is behind.
+- Of a loose channel any pieces may be there, except that what it certainly showed before a later one was written is.
 
 A DMA write may be there by any subset of its aligned 8-byte words until its line is accepted whole (a platform may
 make lines atomic); a store of several words by a prefix of them. Writes of two channels that meet in one line keep
@@ -15,48 +17,37 @@ the order that they had in this schedule, and at most one of a line's pieces is 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import product
-from typing import TypeVar
+from itertools import chain, combinations
 
 from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.trace import NEVER, Chunk, Stage, Trace
-from .contents import Chosen, Content, Cut, LineKey, Option, Piece, Remembered, Torn
+from .linecontent import Content, LineKey, Option, Piece, any_unreleased, combine
 from .places import PLACES, Domain, Path, Place, safe_stage
+from .releases import Cut, Releases
 
-__all__ = ["Content", "Cut", "LineKey", "Piece", "Torn", "Views"]
-
-
-@dataclass(slots=True)
-class _Way:
-    """The pieces of one tied channel in one line, and where in the channel they are."""
-
-    channel: int
-    positions: list[int]
-    enters_ps: list[int]
+__all__ = ["Content", "Cut", "LineKey", "Piece", "Views"]
 
 
-_Items = Remembered[tuple[Content | Torn, Chosen]]
+class _Remembered:
+    """An iterator's items, made once and as far as anybody has asked."""
 
+    def __init__(self, epoch: int, items: Iterator[Content]) -> None:
+        self.epoch = epoch
+        self._made: list[Content] = []
+        self._rest = items
 
-@dataclass(slots=True)
-class _Line:
-    """A line that was written to, and what it may hold, remembered from one change to the next."""
-
-    pieces: list[Piece]
-    changes: list[int]
-    """The instants at which what it may hold changes by itself (and not with what other lines decide)."""
-    untied: bool
-    ways: list[_Way] | None
-    """If only tied channels write to it, each in order."""
-    epoch: int = -1
-    only: Content | None = None
-    """If all that came is certainly there."""
-    known: dict[tuple[tuple[int, int, int], ...], _Items] = field(default_factory=dict)
-    """By how many pieces of each way must be there, may be there, and may be there torn."""
-    written_out: Remembered[Content] | None = None
+    def __iter__(self) -> Iterator[Content]:
+        turn = 0
+        while True:
+            if turn == len(self._made):
+                following = next(self._rest, None)
+                if following is None:
+                    return
+                self._made.append(following)
+            yield self._made[turn]
+            turn += 1
 
 
 class Views:
@@ -74,7 +65,8 @@ class Views:
         self._trace = trace
         self._initial = initial
         self._whole_lines = whole_lines
-        self._lines: dict[LineKey, _Line] = {}
+        self._changes: dict[LineKey, list[int]] = {}
+        self._known: dict[LineKey, _Remembered] = {}
         self.pieces: dict[LineKey, list[Piece]] = {}
         for chunk in trace.chunks:
             domain = domains.get(chunk.device, Domain.NONE)
@@ -86,6 +78,7 @@ class Views:
         for pieces in self.pieces.values():
             pieces.sort(key=_coherent_order)
         self._tied = self._prefixes()
+        self._releases = Releases(trace, self._tied.__contains__)
 
     def _prefixes(self) -> dict[int, tuple[list[int], list[int]]]:
         """By tied channel and position: when its chunks enter, and when they and all before them certainly survive.
@@ -125,15 +118,17 @@ class Views:
             for seen_ps, queued_ps, stored_ps in self._trace.write_backs.get((chunk.device, line), ()):
                 if seen_ps >= visible_ps:
                     timed_ps = min(timed_ps, queued_ps if safe is Stage.QUEUED else stored_ps)
+        channel = self._trace.channels[chunk.channel]
         return Piece(
             chunk=chunk,
             line=line,
             start=start - line * LINE_BYTES,
             data=chunk.data[start - chunk.address : end - chunk.address],
-            tied=safe <= Stage.VISIBLE and self._trace.channels[chunk.channel].ordered,
+            tied=safe <= Stage.VISIBLE and channel.ordered,
             enters_ps=chunk.reached_ps[Stage.ACCEPTED],
             must_ps=must_ps,
             timed_ps=timed_ps,
+            group=~chunk.number if channel.loose else chunk.channel,
         )
 
     def changes(self) -> list[tuple[int, LineKey]]:
@@ -185,114 +180,52 @@ class Views:
 
         First what survives if nothing unforced moved, then if everything did, then the rest, torn ones last.
         """
-        line = self._line(key, at_ps)
-        if line is None:
-            return iter((Content(self._initial(key), cut, ()),))
-        if line.only is not None:  # whatever has been decided about other lines
-            return iter((_with(line.only, cut) if cut else line.only,))
-        if not line.untied:
-            return _written_out(self._families(line, key, at_ps, cut))
-        if line.written_out is None:
-            line.written_out = Remembered(_written_out(self._families(line, key, at_ps, {})))
-        return (_with(content, cut) for content in line.written_out) if cut else iter(line.written_out)
+        pieces = self.pieces.get(key)
+        if pieces is None:
+            yield Content(self._initial(key), cut, ())
+        elif cut or any(piece.tied or piece.chunk.channel in self._releases.channels for piece in pieces):
+            yield from self._contents(key, at_ps, cut)
+        else:  # untied lines change at few instants: remember what they may hold from one to the next
+            changes = self._changes.get(key)
+            if changes is None:
+                changes = self._changes[key] = sorted({p.enters_ps for p in pieces} | {p.must_ps for p in pieces})
+            epoch = bisect_right(changes, at_ps)
+            known = self._known.get(key)
+            if known is None or known.epoch != epoch:
+                known = self._known[key] = _Remembered(epoch, self._contents(key, at_ps, cut))
+            yield from known
 
-    def families(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content | Torn]:
-        """The same as :meth:`contents`, perhaps more than once, with torn pieces not written out."""
-        line = self._line(key, at_ps)
-        if line is None or line.only is not None:
-            return self.contents(key, at_ps, cut)
-        return self._families(line, key, at_ps, cut)
-
-    def _line(self, key: LineKey, at_ps: int) -> _Line | None:
-        line = self._lines.get(key)
-        if line is None:
-            pieces = self.pieces.get(key)
-            if pieces is None:
-                return None
-            changes = sorted({p.enters_ps for p in pieces} | {p.must_ps for p in pieces})
-            untied = not any(piece.tied for piece in pieces)
-            line = self._lines[key] = _Line(pieces, changes, untied, _ways(pieces))
-        epoch = bisect_right(line.changes, at_ps)
-        if epoch != line.epoch:
-            line.epoch, line.written_out = epoch, None
-            line.known.clear()
-            settled = all(piece.must_ps <= at_ps for piece in line.pieces if piece.enters_ps <= at_ps)
-            line.only = Content(self.newest(key, at_ps), {}, ()) if settled else None
-        return line
-
-    def _families(self, line: _Line, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content | Torn]:
-        if line.ways is not None:
-            return self._tied_families(line, line.ways, key, at_ps, cut)
-        if not line.untied:
-            return (item for item, _ in self._chosen(line, key, at_ps, cut))
-        known = line.known.get(())
-        if known is None:
-            known = line.known[()] = Remembered(self._chosen(line, key, at_ps, {}))
-        return (_with(item, cut) if cut else item for item, _ in known)
-
-    def _tied_families(
-        self, line: _Line, ways: list[_Way], key: LineKey, at_ps: int, cut: Cut
-    ) -> Iterator[Content | Torn]:
-        """Which bytes there are depends only on how many pieces must and may be there; where the cut is, on more."""
-        there, entered = [], []
-        for way in ways:
-            count = bisect_right(way.enters_ps, at_ps)
-            if count:
-                low, high = cut.get(way.channel) or self._bounds(way.channel, at_ps)
-                entered.append((way, count, low, high))
-                least, most = bisect_left(way.positions, low, 0, count), bisect_left(way.positions, high, 0, count)
-                there.append((least, most, bisect_right(way.positions, high, 0, count)))
-        name = tuple(there)
-        known = line.known.get(name)
-        if known is None:
-            known = line.known[name] = Remembered(self._chosen(line, key, at_ps, cut))
-        for item, chosen in known:
-            decided: dict[int, tuple[int, int]] = {}
-            for way, count, low, high in entered:
-                option = chosen[way.channel]
-                if option.torn is not None:
-                    decided[way.channel] = option.torn.chunk.position, option.torn.chunk.position
-                else:
-                    after = way.positions[option.count - 1] + 1 if option.count else low
-                    before = way.positions[option.count] if option.count < count else high
-                    decided[way.channel] = max(low, after), min(high, before)
-            yield _with(item, {**cut, **decided} if cut else decided)
-
-    def _chosen(self, line: _Line, key: LineKey, at_ps: int, cut: Cut) -> Iterator[tuple[Content | Torn, Chosen]]:
-        """What a line may hold and how much of each channel that is, perhaps more than once."""
-        pieces = [piece for piece in line.pieces if piece.enters_ps <= at_ps]
+    def _contents(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content]:
+        pieces = [piece for piece in self.pieces.get(key, ()) if piece.enters_ps <= at_ps]
         undecided: dict[int, list[Piece]] = {}
         for piece in pieces:
-            undecided.setdefault(piece.chunk.channel, []).append(piece)
+            undecided.setdefault(piece.group, []).append(piece)
         if not undecided:
-            yield Content(self._initial(key), cut, ()), {}
+            yield Content(self._initial(key), cut, ())
             return
-        channels = list(undecided)
-        options = [self._options(undecided[channel], at_ps, cut) for channel in channels]
-        choices: Iterable[tuple[Option, ...]] = zip(options[0])  # of one channel: torn ones come last already
-        if len(channels) > 1:
-            choices = [choice for choice in product(*options) if sum(option.tears for option in choice) <= 1]
-            choices.sort(key=lambda choice: sum(option.tears for option in choice))
-        for choice in choices:
-            chosen = dict(zip(channels, choice, strict=True))
-            content = self._apply(key, pieces, chosen, cut)
-            torn = next((option for option in choice if option.any_words), None)
+        groups = list(undecided)
+        options = [self._options(undecided[group], at_ps, cut) for group in groups]
+        choices: Iterable[tuple[Option, ...]] = zip(options[0])  # of one group: torn ones come last already
+        if len(groups) > 1:
+            listed = [list(some) for some in options]
+            choices = chain(combine(listed, 0), combine(listed, 1))
+        seen: set[tuple[bytes, tuple[tuple[int, tuple[int, int]], ...]]] = set()
+        for chosen in choices:
+            content = self._apply(key, pieces, dict(zip(groups, chosen, strict=True)), cut, at_ps)
             if content is None:
                 continue
-            if torn is None or torn.torn is None:
-                yield content, chosen
-                continue
-            words = tuple(torn.torn.words())
-            whole = self._apply(key, pieces, {**chosen, torn.torn.chunk.channel: replace(torn, words=words)}, cut)
-            assert whole is not None, "it can be there whole where it can be there torn"
-            yield Torn(content, words, whole.data), chosen
+            identity = (content.data, tuple(sorted(content.cut.items())))
+            if identity not in seen:
+                seen.add(identity)
+                yield content
 
     def _options(self, pieces: list[Piece], at_ps: int, cut: Cut) -> Iterator[Option]:
-        """How much of one channel's pieces (in this line) may survive: a prefix, perhaps with a torn end."""
+        """How much of one group's pieces (in this line) may survive: a prefix, perhaps with a torn end."""
         channel = pieces[0].chunk.channel
-        if not self._trace.channels[channel].ordered:
-            least, most, low, high = self._must(pieces, at_ps), len(pieces), None, None
-        elif pieces[0].tied:
+        if pieces[0].group < 0:
+            yield from self._loose_options(pieces[0], at_ps, cut)
+            return
+        if pieces[0].tied:
             low, high = cut.get(channel) or self._bounds(channel, at_ps)
             least = sum(piece.chunk.position < low for piece in pieces)
             most = sum(piece.chunk.position < high for piece in pieces)
@@ -314,78 +247,88 @@ class Views:
             if low is not None and high is not None and not low <= position <= high:
                 continue
             exact = None if low is None else (position, position)
-            words = piece.words()
-            if exact is not None and len(piece.chunk.data) > len(piece.data):  # torn in another line
-                yield Option(count, piece, tuple(words), exact)
-            if piece.chunk.path == Path.STORE:  # a core's stores to one line persist in their order
-                for end in range(1, len(words)):
-                    yield Option(count, piece, tuple(words[:end]), exact)
-            elif not self._whole_lines and len(words) > 1:
-                yield Option(count, piece, (), exact, any_words=True)
+            whole = [tuple(piece.words())] if exact is not None and len(piece.chunk.data) > len(piece.data) else []
+            for words in [*whole, *self._torn(piece)]:
+                yield Option(count, piece, words, exact)
+
+    def _loose_options(self, piece: Piece, at_ps: int, cut: Cut) -> Iterator[Option]:
+        """There, not there, or torn; a chunk that is not there whole bounds what may be behind it."""
+        channel, position = piece.chunk.channel, piece.chunk.position
+        low, high = cut.get(channel) or (0, NEVER)
+        bounded = channel in self._releases.channels
+        missing = (low, min(high, position)) if bounded else None
+        certain = piece.must_ps <= at_ps or position < low
+        if not certain:
+            yield Option(0, span=missing)
+        yield Option(1, span=(low, high) if bounded else None)
+        if not certain:
+            for words in self._torn(piece):
+                yield Option(0, piece, words, missing)
 
     @staticmethod
     def _must(pieces: list[Piece], at_ps: int) -> int:
         return max((turn + 1 for turn, piece in enumerate(pieces) if piece.must_ps <= at_ps), default=0)
 
+    def _torn(self, piece: Piece) -> Iterator[tuple[tuple[int, int], ...]]:
+        """The words of a piece that may be there without the others."""
+        words = piece.words()
+        posted = piece.chunk.path == Path.MMIO and self._trace.channels[piece.chunk.channel].ordered
+        if piece.chunk.path == Path.STORE or posted:  # a core's stores to one line persist in their order
+            yield from (tuple(words[:count]) for count in range(1, len(words)))
+        elif not self._whole_lines:
+            for count in range(1, len(words)):
+                yield from combinations(words, count)
+
     def _bounds(self, channel: int, at_ps: int) -> tuple[int, int]:
         """How many chunks of a tied channel certainly survive, and may."""
+        if channel not in self._tied:
+            return 0, NEVER
         enters, musts = self._tied[channel]
         return bisect_right(musts, at_ps), bisect_right(enters, at_ps)
 
-    def _apply(self, key: LineKey, pieces: list[Piece], chosen: Mapping[int, Option], cut: Cut) -> Content | None:
+    def _apply(
+        self, key: LineKey, pieces: list[Piece], chosen: Mapping[int, Option], cut: Cut, at_ps: int
+    ) -> Content | None:
         content = bytearray(self._initial(key))
         taken = dict.fromkeys(chosen, 0)
         absent: list[Piece] = []
+        behind_others: list[Piece] = []
+        begun: dict[int, int] = {}
         torn = None
         for piece in pieces:
-            option = chosen[piece.chunk.channel]
-            turn = taken[piece.chunk.channel]
-            taken[piece.chunk.channel] = turn + 1
+            option = chosen[piece.group]
+            turn = taken[piece.group]
+            taken[piece.group] = turn + 1
             if turn >= option.count and piece is not option.torn:
                 absent.append(piece)
                 continue
             behind = [*absent, torn] if torn is not None else absent
             if any(other.chunk.forced_ps[Stage.VISIBLE] <= piece.enters_ps for other in behind):
                 return None  # it was written when the other was certainly in the line already, whole
+            if piece.chunk.behind:
+                behind_others.append(piece)
+                begun[piece.chunk.channel] = piece.chunk.position + 1
             if turn < option.count or not option.tears:
                 piece.apply(content)
             else:
                 piece.apply(content, option.words)
                 torn = piece
-        decided = {channel: option.span for channel, option in chosen.items() if option.span is not None}
-        return Content(bytes(content), {**cut, **decided} if decided else cut, tuple(absent), torn)
+        if behind_others and any_unreleased(behind_others, [*absent, torn] if torn is not None else absent):
+            return None
+        further = self._decide(chosen, begun, cut, at_ps)
+        return None if further is None else Content(bytes(content), further, tuple(absent), torn)
 
-
-def _ways(pieces: list[Piece]) -> list[_Way] | None:
-    """The channels of a line that only tied channels write to; None where something else does."""
-    ways: dict[int, _Way] = {}
-    for piece in pieces:
-        way = ways.setdefault(piece.chunk.channel, _Way(piece.chunk.channel, [], []))
-        way.positions.append(piece.chunk.position)
-        way.enters_ps.append(piece.enters_ps)
-    in_order = all(w.positions == sorted(w.positions) and w.enters_ps == sorted(w.enters_ps) for w in ways.values())
-    return list(ways.values()) if in_order and all(piece.tied for piece in pieces) else None
-
-
-_Item = TypeVar("_Item", Content, Content | Torn)
-
-
-def _with(item: _Item, cut: Cut) -> _Item:
-    """The same under another cut."""
-    if isinstance(item, Torn):
-        return Torn(_with(item.without, cut), item.words, item.there)
-    return Content(item.data, cut, item.absent, item.torn)
-
-
-def _written_out(items: Iterable[Content | Torn]) -> Iterator[Content]:
-    """Each once."""
-    seen: set[tuple[bytes, tuple[tuple[int, tuple[int, int]], ...]]] = set()
-    for item in items:
-        for content in (item,) if isinstance(item, Content) else item.written_out():
-            identity = content.data, tuple(content.cut.items())
-            if identity not in seen:
-                seen.add(identity)
-                yield content
+    def _decide(self, chosen: Mapping[int, Option], begun: Mapping[int, int], cut: Cut, at_ps: int) -> Cut | None:
+        """The cut that goes with what was chosen of each group; None if the release edges rule it out."""
+        decided: dict[int, tuple[int, int]] = {}
+        for group, option in chosen.items():
+            if option.span is not None:
+                channel = group if group >= 0 else self._trace.chunks[~group].channel
+                low, high = decided.get(channel, option.span)
+                decided[channel] = max(low, option.span[0]), min(high, option.span[1])
+        if self._releases.channels and (decided or begun):
+            return self._releases.settle(cut, decided, begun, lambda channel: self._bounds(channel, at_ps))
+        return {**cut, **decided} if decided else cut
 
 
 def _coherent_order(piece: Piece) -> tuple[int, int, int]:

@@ -7,7 +7,7 @@ trace also records the *ordering edges*: from which instant on a chunk was certa
 somebody observed an effect that is ordered behind it (``models.ordering`` has the rules).
 
 Chunks of one *channel* (a queue pair at the responder, the store buffer of a core) move in order, unless the channel
-is unordered.
+is unordered. A chunk may also be *behind* the first chunks of other channels: it is visible only if they are.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from .bytespace import LINE_BYTES, lines
 
 NEVER = 1 << 62
 """Later than any instant."""
+RELEASE = "atomic-write-releases"
+"""The rule (``models.rules``) behind the edges of ``Chunk.behind``."""
 
 
 class Stage(IntEnum):
@@ -52,6 +54,8 @@ class Chunk:
     """The rule by which it was first certainly visible."""
     flushed_ps: dict[int, int] = field(default_factory=dict)
     """By line: from when on a completed flush had certainly put this line of it into the memory's queue."""
+    behind: tuple[tuple[int, int], ...] = ()
+    """Release edges (channel, count): this chunk is visible only if the first ``count`` chunks of the channel are."""
 
     def force(self, stage: Stage, at_ps: int, rule: str) -> None:
         """It is certainly at ``stage`` (hence at all before it) from ``at_ps`` on."""
@@ -64,10 +68,14 @@ class Chunk:
 
 @dataclass(slots=True)
 class Channel:
-    """A first-in first-out way to memory; ``ordered`` is False where its chunks may overtake each other."""
+    """A first-in first-out way to memory; ``ordered`` is False where its chunks may overtake each other.
+
+    An unordered channel still keeps the order of chunks that meet in one line, unless it is ``loose``.
+    """
 
     name: str
     ordered: bool
+    loose: bool = False
     chunks: list[Chunk] = field(default_factory=list)
     settled: list[int] = field(default_factory=lambda: [0] * 5)
 
@@ -110,10 +118,13 @@ class Trace:
         self.write_backs: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
         """By (device, line), in this timing: all that was visible at the first instant was queued at the second and
         on the medium at the third."""
+        self.uncached: set[int] = set()
+        """Devices whose lines no core's flush reaches, and whose buffers a barrier empties."""
+        self._unbarred: dict[int, list[Chunk]] = {}
 
-    def channel(self, name: str, ordered: bool = True) -> int:
-        """A new channel; returns its number."""
-        self.channels.append(Channel(name, ordered))
+    def channel(self, name: str, ordered: bool = True, loose: bool = False) -> int:
+        """A new channel; returns its number. A ``loose`` one keeps no order at all."""
+        self.channels.append(Channel(name, ordered and not loose, loose))
         return len(self.channels) - 1
 
     def count(self, channel: int) -> int:
@@ -121,16 +132,28 @@ class Trace:
         return len(self.channels[channel].chunks)
 
     def write(
-        self, device: int, channel: int, address: int, data: bytes, path: str, writer: str, reached_ps: list[int]
+        self,
+        device: int,
+        channel: int,
+        address: int,
+        data: bytes,
+        path: str,
+        writer: str,
+        reached_ps: list[int],
+        behind: tuple[tuple[int, int], ...] = (),
     ) -> Chunk:
         """Record a chunk; ``reached_ps`` may be filled in later by whoever moves it on."""
         chunks = self.channels[channel].chunks
         chunk = Chunk(len(self.chunks), device, channel, len(chunks), address, data, path, writer, reached_ps)
+        if behind:
+            chunk.behind = behind
         self.chunks.append(chunk)
         chunks.append(chunk)
         for line in lines(address, len(data)):
             self._open.setdefault((device, line), []).append(chunk)
             self._unflushed.setdefault((device, line), []).append(chunk)
+        if device in self.uncached:
+            self._unbarred.setdefault(device, []).append(chunk)
         return chunk
 
     def wrote_back(self, device: int, line: int, visible_ps: int, queued_ps: int, stored_ps: int) -> None:
@@ -139,11 +162,35 @@ class Trace:
 
     # ordering edges -----------------------------------------------------------------------------------
     def force_channel(self, channel: int, count: int, stage: Stage, at_ps: int, rule: str) -> None:
-        """The first ``count`` chunks of an ordered channel are certainly at ``stage`` from ``at_ps`` on."""
+        """The first ``count`` chunks of a channel are certainly at ``stage`` from ``at_ps`` on."""
         entry = self.channels[channel]
         for position in range(entry.settled[stage], count):
-            entry.chunks[position].force(stage, at_ps, rule)
+            chunk = entry.chunks[position]
+            chunk.force(stage, at_ps, rule)
+            if chunk.behind and stage >= Stage.VISIBLE:
+                self._force_behind(chunk, at_ps)
         entry.settled[stage] = max(entry.settled[stage], count)
+
+    def force_chunk(self, chunk: Chunk, stage: Stage, at_ps: int, rule: str) -> None:
+        """One chunk is certainly at ``stage``; what is ordered before it is visible if it is."""
+        chunk.force(stage, at_ps, rule)
+        if stage >= Stage.VISIBLE:
+            if self.channels[chunk.channel].ordered:
+                self.force_channel(chunk.channel, chunk.position + 1, Stage.VISIBLE, at_ps, rule)
+            elif chunk.behind:
+                self._force_behind(chunk, at_ps)
+
+    def _force_behind(self, chunk: Chunk, at_ps: int) -> None:
+        for channel, count in chunk.behind:
+            self.force_channel(channel, count, Stage.VISIBLE, at_ps, RELEASE)
+
+    def barrier(self, device: int, issued_ps: int, at_ps: int, rule: str) -> None:
+        """What the device's buffer certainly held when the barrier was issued is where it lasts."""
+        waiting = self._unbarred.get(device, ())
+        for chunk in waiting:
+            if chunk.forced_ps[Stage.VISIBLE] <= issued_ps:
+                chunk.force(Stage.QUEUED, at_ps, rule)
+        self._unbarred[device] = [chunk for chunk in waiting if chunk.forced_ps[Stage.QUEUED] == NEVER]
 
     def observed(self, device: int, address: int, length: int, now_ps: int) -> list[Chunk]:
         """The chunks that a coherent read at ``now_ps`` returned bytes of, as far as nothing forced them yet.
@@ -181,16 +228,18 @@ class Trace:
         ``reader`` is the channel of the reading core, whose own stores it may see before anybody else does.
         """
         for chunk in chunks:
-            if chunk.channel == reader:
-                continue
-            if self.channels[chunk.channel].ordered:
-                self.force_channel(chunk.channel, chunk.position + 1, Stage.VISIBLE, at_ps, rule)
-            else:
-                chunk.force(Stage.VISIBLE, at_ps, rule)
+            if chunk.channel != reader:
+                self.force_chunk(chunk, Stage.VISIBLE, at_ps, rule)
 
     def flush(self, device: int, line: int, channel: int, issued_ps: int) -> Flush:
-        """A core issues the write-back of a line; it takes effect with :meth:`retire`."""
+        """A core issues the write-back of a line; it takes effect with :meth:`retire`, if the line can be cached."""
+        if device in self.uncached:
+            return Flush(device, line, channel, own=0, issued_ps=-1)
         return Flush(device, line, channel, self.count(channel), issued_ps)
+
+    def flushed(self, chunk: Chunk, line: int, at_ps: int) -> None:
+        """This line of a chunk is certainly in the memory's queue: a flush that the adapter ordered has said so."""
+        chunk.flushed_ps[line] = min(at_ps, chunk.flushed_ps.get(line, NEVER))
 
     def retire(self, flushes: Iterable[Flush], at_ps: int) -> None:
         """The flushes have completed: what each of them certainly covered is in the memory's queue."""
@@ -200,7 +249,7 @@ class Trace:
             for chunk in self._unflushed.get(key, ()):
                 own = chunk.channel == flush.channel and chunk.position < flush.own
                 if own or chunk.forced_ps[Stage.VISIBLE] <= flush.issued_ps:
-                    chunk.flushed_ps[flush.line] = at_ps
+                    self.flushed(chunk, flush.line, at_ps)
                 else:
                     remaining.append(chunk)
             if key in self._unflushed:

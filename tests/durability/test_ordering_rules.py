@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rpsim.models.ordering import RULES, Event, Scope, events_that_force
 from rpsim.models.places import Place
+from rpsim.models.verbs import Opcode
 from rpsim.sim.trace import Stage
 
 from ..rig import LINE, Rig, line
+from ..verbs import (
+    post,
+    post_atomic_write,
+    word,
+)
+from . import test_ordering_rules_pmr, test_ordering_rules_verbs
 
 NIC, PCIE, LLC, IIO, WPQ, MEDIA = (
     Place.NIC,
@@ -26,7 +31,7 @@ ELSEWHERE = 64
 def test_the_stories_here_cover_the_table():
     told = {
         name.removeprefix("test_rule_").split("__")[0].replace("_", "-")
-        for name in globals()
+        for name in (*globals(), *dir(test_ordering_rules_verbs), *dir(test_ordering_rules_pmr))
         if name.startswith("test_rule_")
     }
     assert {rule.name for rule in RULES} == told
@@ -166,6 +171,27 @@ def test_rule_receive_publishes__nothing_of_another_queue_pair():
     assert rig.adversarial.places(line=1, crash_ps=received.ps) == {IIO, WPQ, MEDIA}
 
 
+def test_rule_receive_publishes__behind_an_immediate(rig):
+    rig.server.post_recv(rig.client)
+    rig.client.post_write(data=line(1))
+    post(rig.client, Opcode.IBV_WR_RDMA_WRITE_WITH_IMM, line(2), line=1)
+    post_atomic_write(rig.client, word(3), line=2)
+    received = rig.server.receive()
+    for number in (0, 1):
+        assert rig.adversarial.places(line=number, crash_ps=received.ps - 1) == ANYWHERE
+        assert rig.adversarial.places(line=number, crash_ps=received.ps) == {LLC, WPQ, MEDIA}
+
+
+def test_rule_receive_publishes__no_atomic_write(rig):
+    rig.server.post_recv(rig.client)
+    post_atomic_write(rig.client, word(3), line=2)
+    rig.client.post_write(data=line(1))
+    rig.client.post_send()
+    received = rig.server.receive()
+    assert rig.adversarial.places(line=0, crash_ps=received.ps) == {LLC, WPQ, MEDIA}
+    assert rig.adversarial.places(line=2, crash_ps=received.ps) == ANYWHERE
+
+
 # loads --------------------------------------------------------------------------------------------------------------
 
 
@@ -298,67 +324,6 @@ def test_rule_doorbell_drains_stores(rig):
     assert Place.STORE_BUFFER in rig.adversarial.places(line=1, crash_ps=end)
 
 
-# durable or not, after the last thing that the requester waits for --------------------------------------------------
-
-WRITE = "WRITE"
-READ = "WRITE; READ"
-SEND = "WRITE; SEND; reply"
-FLUSH = "WRITE; SEND; CPU flush; reply"
-OTHER = "WRITE q1; READ q2"
-COLUMNS = [("optane-adr", "off"), ("optane-adr", "on"), ("optane-eadr", "on"), ("optane-eadr", "off")]
-DURABLE = {WRITE: "NNNN", READ: "YNYY", SEND: "NNYN", FLUSH: "YYYY", OTHER: "NNNN"}
-CASES = [
-    pytest.param(sequence, *column, verdict == "Y", id=f"{sequence} on {column[0]}, ddio {column[1]}: {verdict}")
-    for sequence, verdicts in DURABLE.items()
-    for column, verdict in zip(COLUMNS, verdicts, strict=True)
-]
-
-
-def run_sequence(rig, sequence, size):
-    """Returns the instant after the last wait."""
-    first, second = rig.clients
-    data = line(1, size // LINE)
-    if sequence == WRITE:
-        return first.write(data).ps
-    if sequence == OTHER:
-        first.write(data)
-        return second.read(line=ELSEWHERE).ps
-    if sequence == READ:
-        first.post_write(data=data)
-        return first.read(line=ELSEWHERE).ps
-    rig.server.post_recv(first)
-    first.post_write(data=data)
-    first.post_send()
-    rig.server.receive()
-    if sequence == FLUSH:
-        rig.server.flush(lines=size // LINE)
-    return rig.server.reply(first)
-
-
-@pytest.mark.parametrize(("sequence", "platform", "ddio", "durable"), CASES)
-@pytest.mark.parametrize("size", [64, 4096])
-def test_durable_after_the_last_wait(sequence, platform, ddio, durable, size):
-    rig = Rig(platform, ddio=ddio, connections=2, whole_lines=True)
-    crash_ps = run_sequence(rig, sequence, size)
-    new = line(1, size // LINE)
-    for number in range(size // LINE):
-        contents = rig.adversarial.contents(line=number, crash_ps=crash_ps)
-        assert new[number * LINE :][:LINE] in contents
-        assert (len(contents) == 1) is durable
-
-
-@pytest.mark.parametrize("ddio", ["on", "off"])
-@pytest.mark.parametrize(
-    ("domain", "sequence", "durable"),
-    [("wsp", WRITE, True), ("media", FLUSH, False), ("none", FLUSH, False)],
-)
-def test_other_domains(ddio, domain, sequence, durable):
-    rig = Rig(ddio=ddio, domain=domain, connections=2, whole_lines=True)
-    crash_ps = run_sequence(rig, sequence, 64)
-    assert rig.adversarial.durable(0, line(1), crash_ps) is durable
-    assert bytes(64) in rig.adversarial.contents(0, crash_ps) or durable
-
-
 # the table itself ---------------------------------------------------------------------------------------------------
 
 
@@ -369,5 +334,7 @@ def test_every_event_has_a_rule_and_every_rule_a_source():
 
 
 def test_what_would_have_forced_a_write_in_words():
-    assert events_that_force(Scope.QP_EARLIER) == "READ completion or receive completion"
-    assert events_that_force(Scope.RETURNED) == "READ completion or load"
+    assert events_that_force(Scope.FLUSH_TARGET) == (
+        "FLUSH response (global visibility) or FLUSH response (persistence)"
+    )
+    assert events_that_force(Scope.RETURNED) == "READ completion, atomic result or load"

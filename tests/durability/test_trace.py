@@ -108,6 +108,86 @@ def test_a_core_that_sees_its_own_store_proves_nothing(trace):
     assert (visible(mine), visible(theirs)) == (NEVER, 5)
 
 
+# release edges -------------------------------------------------------------------------------------------------
+
+
+def released(trace):
+    """Two chunks in order, two in any order, one behind the first of each, and one more behind all."""
+    ordered, loose, release = trace.channel("a"), trace.channel("b", loose=True), trace.channel("r")
+    firsts = [write(trace, ordered, 0, b"x", 1), write(trace, loose, 64, b"x", 1)]
+    reached = [2, 2, 3, NEVER, NEVER]
+    seen = trace.write(0, release, 128, b"x", PATH, "w", list(reached), ((ordered, 1), (loose, 1)))
+    later = [write(trace, ordered, 192, b"x", 4), write(trace, loose, 256, b"x", 4)]
+    last = trace.write(0, release, 320, b"x", PATH, "w", list(reached), ((ordered, 2), (loose, 2)))
+    return firsts, seen, later, last
+
+
+def test_who_sees_a_release_knows_that_all_before_it_is_visible(trace):
+    firsts, seen, later, last = released(trace)
+    trace.force_observed([seen], 7, "load")
+    assert [visible(chunk) for chunk in (*firsts, seen)] == [7, 7, 7]
+    assert [chunk.forced_by for chunk in (*firsts, seen)] == ["atomic-write-releases"] * 2 + ["load"]
+    assert [visible(chunk) for chunk in (*later, last)] == [NEVER] * 3
+
+
+@pytest.mark.parametrize("stage", [Stage.VISIBLE, Stage.QUEUED])
+def test_a_forced_release_makes_what_it_is_behind_visible_and_no_more(trace, stage):
+    firsts, seen, later, last = released(trace)
+    trace.force_channel(seen.channel, 1, stage, 9, "event")
+    assert seen.forced_ps[stage] == 9
+    assert [chunk.forced_ps[:4] for chunk in firsts] == [[9, 9, 9, NEVER]] * 2
+    assert [visible(chunk) for chunk in (*later, last)] == [NEVER] * 3
+    trace.force_chunk(last, stage, 12, "event")
+    assert [visible(chunk) for chunk in (*firsts, *later, last)] == [9, 9, 12, 12, 12]
+
+
+def test_a_release_on_its_way_proves_nothing(trace):
+    firsts, seen, _, _ = released(trace)
+    trace.force_channel(seen.channel, 1, Stage.TRANSIT, 9, "event")
+    assert [visible(chunk) for chunk in (*firsts, seen)] == [NEVER] * 3
+
+
+def test_a_chunk_that_is_flushed_alone_proves_only_that_those_before_it_are_visible(trace):
+    channel = trace.channel("a")
+    before, flushed, after = (write(trace, channel, 64 * turn, b"x", 1) for turn in range(3))
+    trace.force_chunk(flushed, Stage.QUEUED, 5, "flush")
+    assert [chunk.forced_ps[Stage.QUEUED] for chunk in (before, flushed, after)] == [NEVER, 5, NEVER]
+    assert [visible(chunk) for chunk in (before, flushed, after)] == [5, 5, NEVER]
+
+
+def test_what_is_loose_is_proved_alone(trace):
+    loose = trace.channel("b", loose=True)
+    first, second = write(trace, loose, 0, b"x", 1), write(trace, loose, 64, b"x", 1)
+    trace.force_observed([second], 5, "load")
+    assert [visible(first), visible(second)] == [NEVER, 5]
+
+
+# barriers ------------------------------------------------------------------------------------------------------
+
+
+def test_a_barrier_keeps_what_the_device_certainly_held_when_it_was_issued(trace):
+    trace.uncached.add(0)
+    channel = trace.channel("a")
+    early, late, never = (write(trace, channel, 64 * turn, b"x", 1) for turn in range(3))
+    early.force(Stage.VISIBLE, 10, "read")
+    late.force(Stage.VISIBLE, 20, "read")
+    trace.barrier(0, 10, 30, "barrier")
+    assert [chunk.forced_ps[Stage.QUEUED] for chunk in (early, late, never)] == [30, NEVER, NEVER]
+    trace.barrier(1, 50, 60, "barrier")
+    trace.barrier(0, 20, 70, "barrier")
+    assert [chunk.forced_ps[Stage.QUEUED] for chunk in (early, late, never)] == [30, 70, NEVER]
+
+
+def test_no_flush_of_a_core_reaches_an_uncached_device(trace):
+    trace.uncached.add(0)
+    core = trace.channel("core")
+    own, seen = write(trace, core, 0, b"x", 1), write(trace, trace.channel("qp"), 8, b"x", 1)
+    trace.force_observed([seen], 5, "load")
+    assert flushed(trace, [own, seen], core) == [None, None]
+    trace.uncached.clear()
+    assert flushed(trace, [own, seen], core) == [50, 50]
+
+
 # flushes ---------------------------------------------------------------------------------------------------------
 
 
@@ -142,3 +222,11 @@ def test_a_flush_covers_its_line_of_its_device_only(trace):
     assert flushed(trace, [both], core, line=1, at_ps=60) == [60]
     trace.retire([trace.flush(1, 0, core, 10)], 80)
     assert both.flushed_ps == {0: 50, 1: 60}
+
+
+def test_what_the_adapter_flushed_stays_flushed_from_the_earliest_instant_on(trace):
+    core = trace.channel("core")
+    chunk = write(trace, core, 0, b"x", 1)
+    trace.flushed(chunk, 0, 40)
+    trace.flushed(chunk, 0, 60)
+    assert flushed(trace, [chunk], core, at_ps=50) == [40]

@@ -166,7 +166,8 @@ def test_which_places_survive():
     assert survivors(Domain.ADR) == survivors(Domain.ADR, True) == {"wpq", "media"}
     assert survivors(Domain.EADR) == {"llc", "wpq", "media"}
     assert survivors(Domain.EADR, True) == {"llc", "iio_wc", "wpq", "media"}
-    assert survivors(Domain.WSP) == {"nic", "pcie", "iio_wc", "llc", "wpq", "media"}
+    assert survivors(Domain.WSP) == {"nic", "pcie", "iio_wc", "llc", "wpq", "media", "device_buffer", "pmr"}
+    assert survivors(Domain.PMR) == {"pmr"}
 
 
 def test_from_which_stage_on_a_path_is_safe():
@@ -178,6 +179,10 @@ def test_from_which_stage_on_a_path_is_safe():
     assert safe_stage(Path.STORE, Domain.WSP) is Stage.VISIBLE  # store buffers die with the power
     assert safe_stage(Path.STORE, Domain.MEDIA) is Stage.STORED
     assert safe_stage(Path.STORE, Domain.NONE) is None
+    assert safe_stage(Path.PEER, Domain.PMR) is safe_stage(Path.MMIO, Domain.PMR) is Stage.QUEUED
+    assert safe_stage(Path.PEER, Domain.WSP) is Stage.ACCEPTED
+    assert safe_stage(Path.MMIO, Domain.WSP) is Stage.TRANSIT  # posted, and out of the core
+    assert safe_stage(Path.DMA_DDIO, Domain.PMR) is safe_stage(Path.PEER, Domain.EADR) is None
 
 
 def test_memory_that_keeps_nothing(rig):

@@ -23,8 +23,18 @@ SURVIVES = {
     Domain.MEDIA: {Place.MEDIA},
     Domain.ADR: {Place.MEDIA, Place.WPQ},
     Domain.EADR: {Place.MEDIA, Place.WPQ, Place.LLC},
-    Domain.WSP: {Place.MEDIA, Place.WPQ, Place.LLC, Place.IIO_WC, Place.NIC, Place.PCIE},
+    Domain.WSP: {
+        Place.MEDIA,
+        Place.WPQ,
+        Place.LLC,
+        Place.IIO_WC,
+        Place.NIC,
+        Place.PCIE,
+        Place.DEVICE_BUFFER,
+        Place.PMR,
+    },
     Domain.NONE: set(),
+    Domain.PMR: {Place.PMR},
 }
 
 
@@ -38,10 +48,17 @@ def initial(key):
 class World:
     """Time goes on by STEP_PS a step; what happens within a step is done before the next."""
 
-    def __init__(self, paths):
+    def __init__(self, paths, loose=(), release=None):
+        """``loose`` lists channels without any order; the chunks of ``release`` are behind all others."""
         self.trace = Trace()
         self.paths = paths
-        self.channels = [self.trace.channel(path, ordered=path != Path.NTSTORE) for path in paths]
+        self.loose, self.release = loose, release
+        self.channels = [
+            self.trace.channel(path, ordered=path != Path.NTSTORE, loose=which in loose)
+            for which, path in enumerate(paths)
+        ]
+        if Path.PEER in paths:
+            self.trace.uncached.add(DEVICE)
         self.bystander = self.trace.channel("a core that only flushes and looks")
         self.last_visible = [0 for _ in paths]
         self.now = 0
@@ -49,7 +66,7 @@ class World:
     def write(self, which, start, count, late):
         channel, path = self.channels[which], self.paths[which]
         pieces = [(start, count)]
-        if path in (Path.STORE, Path.NTSTORE):  # one chunk a line
+        if path in (Path.STORE, Path.NTSTORE, Path.MMIO):  # one chunk a line
             first = min(count, 8 - start % 8)
             pieces = [(start, first)] + ([(start + first, count - first)] if count > first else [])
         for turn, (word, words) in enumerate(pieces):
@@ -61,22 +78,33 @@ class World:
                 reached = [now, now, now + 4, now + 4, now + 6]
                 self.trace.wrote_back(DEVICE, word // 8, now, now + 4, now + 6)  # a dirty line goes along
             elif path != Path.STORE:
-                visible = max(now + 4 + late * STEP_PS, self.last_visible[which] + 1)
-                self.last_visible[which] = visible
+                visible = now + 4 + late * STEP_PS
+                if which not in self.loose:
+                    visible = max(visible, self.last_visible[which] + 1)
+                if which == self.release:
+                    visible = max(visible, *self.last_visible) + 1
+                self.last_visible[which] = max(visible, self.last_visible[which])
                 reached = [now, now + 1, visible, NEVER, NEVER]
+                if path in (Path.PEER, Path.MMIO):
+                    reached = [now, now + 1, visible, visible + 3, visible + 3]
                 if path == Path.DMA_NO_DDIO:
                     for line in range(word // 8, (word + words - 1) // 8 + 1):
                         self.trace.wrote_back(DEVICE, line, visible, visible + 2, visible + 4)
-            self.trace.write(DEVICE, channel, word * WORD, data, path, "w", reached)
+            behind = ()
+            if which == self.release:
+                others = [other for other in self.channels if other != channel]
+                behind = tuple((other, self.trace.count(other)) for other in others)
+            self.trace.write(DEVICE, channel, word * WORD, data, path, "w", reached, behind)
 
     def core(self, which):
         """The channel of the core that looks or flushes."""
         return self.channels[which] if self.paths[which] == Path.STORE else self.bystander
 
     def settled(self, which):
-        """How many of a channel's chunks are visible by now."""
+        """How many of a channel's chunks are visible by now, all before them included."""
         chunks = self.trace.channels[self.channels[which]].chunks
-        return sum(chunk.reached_ps[Stage.VISIBLE] <= self.now for chunk in chunks)
+        waiting = (turn for turn, chunk in enumerate(chunks) if chunk.reached_ps[Stage.VISIBLE] > self.now)
+        return next(waiting, len(chunks))
 
     def force(self, which):
         """A READ completion, or a fence."""
@@ -84,6 +112,17 @@ class World:
         stage = Stage.QUEUED if path in (Path.NTSTORE, Path.DMA_NO_DDIO) else Stage.VISIBLE
         count = self.settled(which) if path != Path.NTSTORE else self.trace.count(self.channels[which])
         self.trace.force_channel(self.channels[which], count, stage, self.now + 10, "forced")
+        if path in (Path.PEER, Path.MMIO):
+            self.trace.barrier(DEVICE, self.now, self.now + 11, "barrier")
+
+    def persist(self, which, turn):
+        """A FLUSH of one chunk (of those that are visible)."""
+        chunks = self.trace.channels[self.channels[which]].chunks[: self.settled(which)]
+        if chunks:
+            chunk = chunks[turn % len(chunks)]
+            self.trace.force_chunk(chunk, Stage.QUEUED, self.now + 10, "flush")
+            for line in range(chunk.address // LINE, (chunk.address + len(chunk.data) - 1) // LINE + 1):
+                self.trace.wrote_back(DEVICE, line, self.now, self.now + 5, self.now + 9)
 
     def look(self, which, line):
         """Somebody loads a line."""
@@ -92,7 +131,8 @@ class World:
 
     def flush(self, which, line):
         flush = self.trace.flush(DEVICE, line, self.core(which), self.now)
-        self.trace.wrote_back(DEVICE, line, self.now, self.now + 10, self.now + 20)
+        if not self.trace.uncached:
+            self.trace.wrote_back(DEVICE, line, self.now, self.now + 10, self.now + 20)
         self.trace.retire([flush], self.now + 15)
 
     def run(self, steps):
@@ -120,6 +160,8 @@ KINDS = [
     (Path.DMA_NO_DDIO, Path.STORE),
     (Path.STORE, Path.NTSTORE),
     (Path.STORE, Path.STORE),
+    (Path.PEER, Path.PEER),
+    (Path.PEER, Path.MMIO),
 ]
 
 
@@ -163,7 +205,7 @@ class Definition:
 
     def torn(self, words, path):
         """Which of one line's words of a chunk that is being written may be there."""
-        if path == Path.STORE:
+        if path in (Path.STORE, Path.MMIO):
             return [words[:count] for count in range(len(words) + 1)]
         return [(), tuple(words)] if self.whole_lines else list(subsets(words))
 
@@ -180,9 +222,10 @@ class Definition:
         for chunk in chunks:
             for line, word in self.words(chunk):
                 by_line.setdefault((chunk, line), []).append((line, word))
-        tied = self.stage(chunks[0]) <= Stage.VISIBLE and self.trace.channels[number].ordered
-        if tied:
+        if self.tied(chunks[0]):
             return self.prefixes(chunks, by_line)
+        if self.trace.channels[number].loose:
+            return self.any_of_them(by_line)
         lines = sorted({line for _, line in by_line})
         per_line = [
             self.prefixes(
@@ -191,6 +234,17 @@ class Definition:
             for line in lines
         ]
         return [{key: words for part in parts for key, words in part.items()} for parts in product(*per_line)]
+
+    def tied(self, chunk):
+        return self.stage(chunk) <= Stage.VISIBLE and self.trace.channels[chunk.channel].ordered
+
+    def any_of_them(self, by_line):
+        """Each line of each chunk whole, torn or not at all, whatever the others do."""
+        parts = [
+            [tuple(words)] if self.certain(*key) else {*self.torn(words, key[0].path), tuple(words)}
+            for key, words in by_line.items()
+        ]
+        return [dict(zip(by_line, chosen, strict=True)) for chosen in product(*parts)]
 
     def prefixes(self, chunks, by_line):
         """The first chunks whole, the next one torn (or not at all), the rest absent."""
@@ -217,11 +271,21 @@ class Definition:
                 if not words:
                     continue
                 for other, there in pieces:
-                    before = order(other) < order(chunk) and other.channel != chunk.channel
+                    before = order(other) < order(chunk) and (self.is_loose(chunk) or other.channel != chunk.channel)
                     certain = other.forced_ps[Stage.VISIBLE] <= chunk.reached_ps[0]
                     if before and certain and len(there) < by_piece[other, line]:
                         return False  # it was certainly in the line, whole, before this one was written
-        return True
+        return all(
+            len(present.get((other, at), ())) == whole
+            for chunk, line in present
+            if present[chunk, line]
+            for channel, count in chunk.behind
+            for (other, at), whole in by_piece.items()
+            if other.channel == channel and other.position < count and (self.tied(chunk) or at == line)
+        )
+
+    def is_loose(self, chunk):
+        return self.trace.channels[chunk.channel].loose
 
     def images(self, lines):
         by_piece = {}
@@ -290,6 +354,76 @@ def test_what_may_be_is_what_the_definition_says(case, instant):
     assert images(views, [(DEVICE, line) for line in lines], at_ps) == expected
 
 
+PATHS3 = [(path,) * 3 for path in (Path.DMA_DDIO, Path.DMA_NO_DDIO, Path.PEER)]
+ONE_OF_3 = st.integers(0, 2)
+STEPS3 = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), ONE_OF_3, st.integers(5, 9), st.integers(1, 2), st.integers(0, 2)),
+        st.tuples(st.just("write"), ONE_OF_3, st.integers(0, 20), st.integers(1, 1), st.integers(0, 2)),
+        st.tuples(st.just("force"), ONE_OF_3),
+        st.tuples(st.just("persist"), ONE_OF_3, st.integers(0, 3)),
+        st.tuples(st.just("look"), ONE_OF_3, st.integers(0, 2)),
+        st.tuples(st.just("flush"), ONE_OF_3, st.integers(0, 2)),
+    ),
+    max_size=6,
+)
+CASE3 = st.tuples(
+    st.sampled_from(PATHS3),
+    STEPS3,
+    st.sampled_from([Domain.EADR, Domain.EADR, Domain.ADR, Domain.MEDIA, Domain.PMR, Domain.WSP]),
+    st.booleans(),
+    st.permutations([0, 1, 2]),
+)
+# An ATOMIC WRITE in the line of the WRITE before it; one in another line; a later WRITE that overtakes it.
+RELEASED = [("write", 0, 0, 1, 0), ("write", 1, 16, 1, 0), ("write", 2, 1, 1, 0), ("write", 0, 8, 1, 0)]
+# A torn release: whatever is there of it brings along all before it.
+TORN_RELEASE = [("write", 1, 0, 2, 0), ("write", 2, 7, 2, 0)]
+# A loose WRITE whose line stands still while a release behind it arrives.
+LATER_RELEASE = [("write", 1, 8, 1, 0), ("write", 2, 0, 1, 0)]
+
+
+def three(case):
+    """A queue pair's channels: in order, in any order, and the one whose chunks are behind both."""
+    paths, steps, domain, whole_lines, lines = case
+    world = World(paths, loose=(1,), release=2).run(steps)
+    return world, domain, whole_lines, lines
+
+
+@settings(max_examples=300)
+@given(CASE3, st.integers(0, 100), st.integers(0, 100))
+@example((PATHS3[0], RELEASED, Domain.EADR, True, [0, 1, 2]), 12, 16)
+@example((PATHS3[0], RELEASED, Domain.EADR, True, [2, 1, 0]), 8, 16)
+@example((PATHS3[0], RELEASED, Domain.ADR, False, [0, 1, 2]), 8, 16)
+@example((PATHS3[0], TORN_RELEASE, Domain.EADR, False, [1, 0, 2]), 4, 9)
+@example((PATHS3[0], TORN_RELEASE, Domain.EADR, False, [0, 1, 2]), 4, 9)
+@example((PATHS3[0], LATER_RELEASE, Domain.EADR, True, [1, 0, 2]), 1, 9)
+def test_releases_and_loose_channels_are_what_the_definition_says(case, earlier, later):
+    """At two instants of one view: what it remembers of the first must not show at the second."""
+    world, domain, whole_lines, lines = three(case)
+    views = views_of(world, domain, whole_lines, False)
+    every = instants(world)
+    for at_ps in sorted({every[turn % len(every)] for turn in (earlier, later)} if every else ()):
+        expected = Definition(world.trace, at_ps, domain, whole_lines, False).images(lines)
+        assert images(views, [(DEVICE, line) for line in lines], at_ps) == expected
+
+
+@settings(max_examples=200)
+@given(CASE3)
+def test_what_a_timing_with_releases_left_may_be(case):
+    world, domain, whole_lines, lines = three(case)
+    views, keys = views_of(world, domain, whole_lines, False), [(DEVICE, line) for line in lines]
+    for at_ps in instants(world):
+        timed = tuple(views.timed(key, at_ps).data for key in keys)
+        assert timed in images(views, keys, at_ps)
+
+
+@settings(max_examples=200)
+@given(CASE3)
+def test_with_releases_too_each_content_comes_once_and_changes_only_when_it_is_said_to(case):
+    world, domain, whole_lines, lines = three(case)
+    stands_still(world, views_of(world, domain, whole_lines, False), lines)
+
+
 @settings(max_examples=200)
 @given(CASE)
 def test_what_this_timing_left_may_be(case):
@@ -307,7 +441,10 @@ def test_what_this_timing_left_may_be(case):
 def test_each_content_comes_once_and_changes_only_when_it_is_said_to(case):
     paths, steps, domain, whole_lines, iio, lines = case
     world = World(paths).run(steps)
-    views = views_of(world, domain, whole_lines, iio)
+    stands_still(world, views_of(world, domain, whole_lines, iio), lines)
+
+
+def stands_still(world, views, lines):
     changes = views.changes()
     for line in lines:
         key, before, last_ps = (DEVICE, line), None, 0

@@ -1,10 +1,13 @@
+import dataclasses
 import itertools
 import pickle
 
 import pytest
+import yaml
 
 from rpsim.models.platform import load_platform, platform_names, platform_settings, platform_title
 from rpsim.models.profiles import FOLDER
+from rpsim.models.rules import Switches
 from rpsim.sim.errors import InputError
 from rpsim.sim.yaml_source import read_yaml
 
@@ -85,11 +88,28 @@ def test_the_domains_are_those_of_adr_and_of_its_successor():
     assert load_platform("optane-eadr", iio_wc_survives="on").iio_wc_survives
 
 
+def test_every_reading_of_an_open_point_is_stated_and_is_the_cautious_one():
+    for name in platform_names():
+        platform = load_platform(name)
+        stated = {p.path for p in platform.parameters() if p.path.startswith("switches.")}
+        assert stated == {f"switches.{field.name}" for field in dataclasses.fields(Switches)}
+        assert platform.switches == Switches()
+        assert platform.iio_wc_survives is platform.switches.iio_wc_survives
+
+
+def test_the_drive_beside_the_adapter_has_a_persistent_memory_region():
+    platform = load_platform("pmr")
+    assert platform.memory["pmr"].domain == "pmr"
+    assert platform.peers[platform.memory["pmr"].device].pmrwbm == 2
+    assert load_platform("pmr", pmrwbm=1).peers["haishen5"].pmrwbm == 1
+    assert load_platform("optane-adr").peers == {}
+
+
 def test_the_successor_states_only_what_differs():
     base = {p.path: p for p in load_platform("optane-adr").parameters()}
     own = {p.path: p for p in load_platform("optane-eadr").parameters() if p.file.endswith("optane-eadr.yaml")}
     same = {path for path, p in own.items() if p.value == base[path].value}
-    assert same <= {"llc.ddio", "iio_wc_survives", "llc.io_ways"}  # stated again for their other source
+    assert same <= {"llc.ddio", "switches.iio_wc_survives", "llc.io_ways"}  # stated again for their other source
     assert load_platform("optane-eadr").nic == load_platform("optane-adr").nic
 
 
@@ -161,6 +181,24 @@ def test_a_users_file_may_add_a_memory_and_its_kind_of_dimm(profile):
     assert platform.media[platform.memory["log"].device].capacity_bytes == 16 * 2**30
 
 
+def test_a_users_file_may_read_open_points_otherwise_and_make_settings_of_them(profile):
+    path = profile(
+        'switches:\n  flush_covers_sends: {value: true, source: "our adapter"}\n'
+        "settings:\n  reads:\n    sets: switches.relaxed_reads\n    values: [off, on]\n"
+        "    default: off\n    source: our root complex\n"
+    )
+    assert load_platform(str(path)).switches == Switches(flush_covers_sends=True)
+    assert load_platform(str(path), reads="on").switches == Switches(flush_covers_sends=True, relaxed_reads=True)
+
+
+def test_what_has_a_default_may_be_left_out(profile, tmp_path):
+    data = read_yaml(FOLDER / "optane-adr.yaml").data
+    path = tmp_path / "whole.yaml"
+    path.write_text(yaml.safe_dump({key: part for key, part in data.items() if key not in ("switches", "peers")}))
+    platform = load_platform(str(path))
+    assert (platform.switches, platform.peers) == (Switches(), {})
+
+
 def test_a_users_file_may_extend_a_users_file_beside_it(profile, tmp_path):
     profile('nic:\n  mtu: {value: 1 KiB, source: "our switch"}\n')
     (tmp_path / "child.yaml").write_text("platform: child\ntitle: its child\nextends: ./mine.yaml\n")
@@ -215,6 +253,9 @@ def test_an_unknown_platform_or_setting_gets_the_nearest_name():
         ("fabric:\n  link: {value: [1], source: us}\n", 5, "fabric.link.value", "a list of 1"),
         ("memory:\n  pm:\n    domain: {value: adrr, source: us}\n", 6, "memory.pm.domain.value", "'adrr'"),
         ("memory:\n  pm:\n    device: {value: optan, source: us}\n", 6, "memory.pm.device", "'optan'"),
+        ("memory:\n  pm:\n    domain: {value: pmr, source: us}\n", 6, "memory.pm.domain", "'pmr'"),
+        ("switches:\n  read_back: {value: on, source: us}\n", 5, "switches.read_back", "the unknown key"),
+        ("switches:\n  reads_in_order: {value: 2, source: us}\n", 5, "switches.reads_in_order.value", "2"),
         ("llc:\n  io_ways: {value: 12, source: us}\n", 5, "llc.io_ways", "12"),
         ("llc:\n  line: {value: 48 B, source: us}\n", 5, "llc.line", "48 B"),
         ("settings: [ddio]\n", 4, "settings", "a list of 1"),
@@ -239,6 +280,32 @@ def test_a_mistake_in_a_file_is_named_with_line_field_and_what_was_found(profile
     assert (mistake.file, mistake.line, mistake.field) == (str(path), line, field)
     assert mistake.found.startswith(found)
     assert mistake.expected
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "field", "found"),
+    [
+        ("memory:\n  pmr:\n    domain: {value: adr, source: us}\n", 6, "memory.pmr.domain", "'adr'"),
+        ("memory:\n  pmr:\n    dimms: {value: 2, source: us}\n", 6, "memory.pmr.dimms", "2"),
+        ("memory:\n  pmr:\n    device: {value: haishen, source: us}\n", 6, "memory.pmr.device", "'haishen'"),
+        ("peers:\n  haishen5:\n    mmio_read: {value: 0.2 us, source: us}\n", None, None, None),
+    ],
+)
+def test_what_is_wrong_with_a_device_beside_the_adapter(profile, text, line, field, found):
+    path = profile(text, head="platform: mine\ntitle: my server\nextends: pmr\n")
+    if field is None:
+        assert load_platform(str(path)).peers["haishen5"].mmio_read_ps == 200_000
+        return
+    [mistake] = mistakes(path)
+    assert (mistake.line, mistake.field) == (line, field)
+    assert mistake.found.startswith(found)
+
+
+def test_the_barrier_mechanism_is_bits_0_and_1(profile):
+    head = "platform: mine\ntitle: my server\nextends: pmr\n"
+    text = "settings:\n  pmrwbm: {sets: peers.haishen5.pmrwbm, values: [1, 3, 4], default: 1, source: us}\n"
+    [mistake] = mistakes(profile(text, head=head), pmrwbm=4)
+    assert mistake.found.startswith(("4", "a value outside its range"))
 
 
 def test_all_mistakes_are_told_at_once(profile):

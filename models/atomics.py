@@ -1,0 +1,80 @@
+"""The responder's atomic unit: one for each adapter, one CAS or FETCH AND ADD after the other.
+
+The adapter reads the operand over PCIe behind its own posted writes, and writes the result as a posted write. The unit
+is held until it has done both, so that RDMA atomics of this adapter see each other (Kalia et al., ATC'16, section 3.4).
+Nothing is locked meanwhile: a CPU's store, or its CAS, in between is overwritten (ibv_wr_post(3): IBV_ATOMIC_HCA).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ..sim.trace import Chunk
+from .execution import Running
+from .inbound import Observe
+from .opcodes import Opcode
+from .packets import ATOMIC_BYTES
+from .rules import Event, Placement, Request
+from .verbs import QueuePair, SendWR
+
+if TYPE_CHECKING:
+    from .nic import Nic
+
+_WORD = 1 << (8 * ATOMIC_BYTES)
+
+
+class AtomicUnit:
+    """Executes the atomics that arrive at one adapter, in order of arrival."""
+
+    def __init__(self, nic: Nic) -> None:
+        self._nic = nic
+        self._waiting: deque[tuple[QueuePair, SendWR, Running, list[Chunk], Observe]] = deque()
+        self._busy = False
+
+    def execute(self, qp: QueuePair, work: SendWR, running: Running) -> None:
+        """It is ``work``'s turn on its queue pair: queue for the unit."""
+        seen: list[Chunk] = []
+        observe = qp.inbound.observer(Event.ATOMIC_RESULT, work.remote_address, returned=seen)
+        self._waiting.append((qp, work, running, seen, observe))
+        if not self._busy:
+            self._next()
+
+    def _next(self) -> None:
+        self._busy = bool(self._waiting)
+        if not self._busy:
+            return
+        qp, work, running, seen, observe = self._waiting.popleft()
+        nic, address = self._nic, work.remote_address
+        at_root_ps = nic.pcie.read_request(nic.clock.now_ps, ATOMIC_BYTES)
+        latency_ps = nic.host.dma_read_ps(address, ATOMIC_BYTES)
+        ready_ps = nic.host.read_ready_ps(at_root_ps + latency_ps // 2, address)
+        sample_ps = max(ready_ps, qp.inbound.lanes(address).placed_ps)
+        fetched_ps = nic.pcie.read_completion(sample_ps + latency_ps - latency_ps // 2, ATOMIC_BYTES)
+        operand = bytearray()
+
+        def sample() -> None:
+            data, chunks = nic.host.dma_read(nic.clock.now_ps, address, ATOMIC_BYTES)
+            operand.extend(data)
+            seen.extend(chunks)
+
+        nic.clock.call_at(sample_ps, sample)
+        nic.clock.call_at(fetched_ps, self._finish, qp, work, running, operand, observe)
+
+    def _finish(self, qp: QueuePair, work: SendWR, running: Running, operand: bytearray, observe: Observe) -> None:
+        nic, now_ps, old = self._nic, self._nic.clock.now_ps, bytes(operand)
+        qp.inbound.executed(Request.ATOMIC, observe)
+        new = _result(work, int.from_bytes(old, "little"))
+        if new is not None:
+            nic.post_write(qp, work, Request.ATOMIC, Placement.STRICT, new.to_bytes(ATOMIC_BYTES, "little"))
+        qp.responses.ready(work, now_ps, partial(nic.answer, qp, work, old, observe))
+        qp.order.end(running, now_ps)
+        self._next()
+
+
+def _result(work: SendWR, old: int) -> int | None:
+    """What is written; None for a comparison that fails."""
+    if work.opcode is Opcode.IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return (old + work.compare_add) % _WORD
+    return work.swap % _WORD if old == work.compare_add % _WORD else None

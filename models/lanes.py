@@ -1,0 +1,86 @@
+"""The ways on which one queue pair's writes go to one destination: host memory, or one peer device.
+
+Writes in order, the results of atomics included, share an ordered channel of the trace. WRITEs that may be placed in
+any order (relaxed ordering, out-of-order placement) have a loose one, on which each may be late. ATOMIC WRITEs have one
+of their own, since later WRITEs may overtake them; they, and the results of atomics where WRITEs are loose, are behind
+everything that came before them.
+"""
+
+from __future__ import annotations
+
+from .hostmemory import HostMemory
+from .rules import Placement, Request
+
+Counts = tuple[tuple[int, int], ...]
+"""(channel, how many of its chunks) pairs."""
+
+
+class Lanes:
+    """The channels of ``name`` (a queue pair at its responder) to one destination; made when they are needed."""
+
+    def __init__(self, host: HostMemory, name: str) -> None:
+        self._host = host
+        self._trace = host.trace
+        self._name = name
+        self._in_order: int | None = None
+        self._loose: int | None = None
+        self._releases: int | None = None
+        self.placed_ps = 0
+        """When all that came so far is visible in this timing."""
+
+    @property
+    def in_order(self) -> int:
+        """The channel of what is placed in order."""
+        if self._in_order is None:
+            self._in_order = self._trace.channel(self._name)
+        return self._in_order
+
+    def earlier(self) -> Counts:
+        """What has been accepted so far, ATOMIC WRITEs left out."""
+        return tuple(
+            (channel, self._trace.count(channel)) for channel in (self._in_order, self._loose) if channel is not None
+        )
+
+    def earlier_releases(self) -> Counts:
+        """The ATOMIC WRITEs so far."""
+        return () if self._releases is None else ((self._releases, self._trace.count(self._releases)),)
+
+    def write(
+        self,
+        request: Request,
+        placement: Placement,
+        address: int,
+        data: bytes,
+        writer: str,
+        accepted_ps: int,
+        transit_ps: int,
+        arrive_ps: int,
+    ) -> None:
+        """One TLP of ``request`` is on its way: it leaves the adapter at ``transit_ps``, is at the root at the last."""
+        behind: Counts = ()
+        late_ps = not_before_ps = 0
+        if request is Request.ATOMIC_WRITE:
+            if self._releases is None:
+                self._releases = self._trace.channel(f"atomic writes of {self._name}")
+            channel, behind, not_before_ps = self._releases, self.earlier(), self.placed_ps
+        elif request is not Request.ATOMIC and placement is not Placement.STRICT:
+            if self._loose is None:
+                self._loose = self._trace.channel(f"{self._name}, in any order", loose=True)
+            channel, late_ps = self._loose, self._host.late_ps(self._name)
+        else:
+            channel = self.in_order
+            if self._loose is not None:
+                behind, not_before_ps = ((self._loose, self._trace.count(self._loose)),), self.placed_ps
+        visible_ps = self._host.dma_write(
+            address,
+            data,
+            channel,
+            writer,
+            accepted_ps,
+            transit_ps,
+            arrive_ps,
+            behind=behind,
+            late_ps=late_ps,
+            not_before_ps=not_before_ps,
+        )
+        self.placed_ps = max(self.placed_ps, visible_ps)

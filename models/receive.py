@@ -1,0 +1,105 @@
+"""The responder's receive side: where a packet's payload goes, what takes a receive request, what is refused.
+
+Reliable connections answer with a NAK what may not be: RNR where a receive request is missing, an error that breaks the
+connection where a key, a range or a length is wrong. Unreliable ones drop it without a word (IBTA 1.4, 9.8.2, 9.9.2).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .opcodes import IMMEDIATE, RECEIVING, SENDS, Opcode, QpType, Status
+from .packets import GRH_BYTES
+from .rules import Event
+from .verbs import QueuePair, RecvWR, SendWR, WorkCompletion
+
+if TYPE_CHECKING:
+    from .nic import Nic
+
+
+def target(nic: Nic, qp: QueuePair, work: SendWR, at: int, n_bytes: int, last: bool) -> int | None:
+    """Where the packet of ``work`` with the ``n_bytes`` from ``at`` on goes, less ``at``; None if it is not taken."""
+    if qp.qp_type is not QpType.IBV_QPT_RC and not _in_sequence(qp, at, n_bytes, last):
+        return None
+    if work.opcode in SENDS or (last and work.opcode in RECEIVING):
+        receive = qp.receiving or _take(nic, qp, work, at)
+        if receive is None:
+            return None
+        if work.opcode in SENDS:
+            return receive.local_address + (GRH_BYTES if qp.qp_type is QpType.IBV_QPT_UD else 0)
+    status = nic.regions.refuses(work)
+    if status is not None:
+        qp.receiving = None
+        if qp.qp_type is QpType.IBV_QPT_RC:
+            nic.refuse(qp, work, status)
+        else:
+            qp.expected_bytes = -1
+        return None
+    return work.remote_address
+
+
+def _in_sequence(qp: QueuePair, at: int, n_bytes: int, last: bool) -> bool:
+    """Whether a packet continues the message that is arriving; a gap loses the whole message."""
+    if at and at != qp.expected_bytes:
+        qp.expected_bytes = -1
+        return False
+    qp.expected_bytes = 0 if last else at + n_bytes
+    return True
+
+
+def _take(nic: Nic, qp: QueuePair, work: SendWR, at: int) -> RecvWR | None:
+    """The next receive request for a message that needs one; without a usable one the message is not taken."""
+    queue = qp.srq.receive_queue if qp.srq is not None else qp.receive_queue
+    reliable, datagram = qp.qp_type is QpType.IBV_QPT_RC, qp.qp_type is QpType.IBV_QPT_UD
+    if not queue:
+        if reliable:
+            qp.expected_attempt, qp.expected_sequence = work.attempt + 1, work.sequence
+            work.sent_bytes = at
+            nic.nak(qp, work, Status.IBV_WC_RNR_RETRY_EXC_ERR)
+        else:
+            qp.expected_bytes = -1
+        return None
+    receive = queue[0]
+    needed = work.length + (GRH_BYTES if datagram else 0) if work.opcode in SENDS else 0
+    if datagram and receive.length < needed:
+        return None
+    queue.popleft()
+    error = None
+    if receive.length < needed:
+        error = Status.IBV_WC_LOC_LEN_ERR, Status.IBV_WC_REM_INV_REQ_ERR
+    elif not nic.regions.local(receive.lkey, receive.local_address, needed, written=True):
+        error = Status.IBV_WC_LOC_PROT_ERR, Status.IBV_WC_REM_OP_ERR
+    if error is None:
+        qp.receiving = receive
+        return receive
+    here, there = error
+    completion = WorkCompletion(receive.wr_id, here, Opcode.IBV_WC_RECV, 0, qp, work.span)
+    nic.complete(qp.recv_cq, completion)
+    if reliable:
+        nic.refuse(qp, work, there)
+    else:
+        qp.fail()
+    return None
+
+
+def received(nic: Nic, qp: QueuePair, work: SendWR) -> None:
+    """A message that took a receive request has been accepted: its completion follows behind all of its bytes."""
+    receive, qp.receiving = qp.receiving, None
+    assert receive is not None
+    datagram = qp.qp_type is QpType.IBV_QPT_UD
+    completion = WorkCompletion(
+        receive.wr_id,
+        Status.IBV_WC_SUCCESS,
+        Opcode.IBV_WC_RECV if work.opcode in SENDS else Opcode.IBV_WC_RECV_RDMA_WITH_IMM,
+        work.length + (GRH_BYTES if datagram else 0),
+        qp,
+        work.span,
+        qp.inbound.everywhere(Event.RECV_COMPLETION),
+        work.imm_data if work.opcode in IMMEDIATE else None,
+        work.src_qp if datagram else 0,
+    )
+    complete = partial(
+        nic.complete, qp.recv_cq, completion, "responder NIC, DMA and CQE", not_before_ps=qp.inbound.placed_ps
+    )
+    nic.clock.call_at(nic.clock.now_ps + nic.parameters.recv_processing_ps, complete)
