@@ -17,16 +17,17 @@ import numpy as np
 import simpy
 
 from ..sim.bytespace import LINE_BYTES, lines
-from ..sim.clock import Clock
+from ..sim.clock import HOLD, Clock
 from ..sim.stations import Fifo
-from ..sim.trace import Flush
+from ..sim.trace import Flush, Stage
 from ..sim.units import parse_duration_ps
 from .hostmemory import HostMemory
 from .ordering import Event, Ordering
 from .platform import Platform
-from .verbs import CompletionQueue, Opcode, QueuePair, RecvWR, SendFlags, SendWR, Span, WorkCompletion
+from .verbs import INLINE, CompletionQueue, Opcode, QueuePair, RecvWR, SendWR, Span, WorkCompletion
 
 Code = Generator[Any, Any, Any]
+_RECV = Opcode.IBV_WC_RECV
 
 
 class Pauses:
@@ -61,12 +62,19 @@ class Core:
     interrupt, system management mode or a hypervisor has it. What it has stored stays where it is meanwhile.
     """
 
-    def __init__(self, ordering: Ordering, name: str, outages: Sequence[tuple[int, int]] = ()) -> None:
+    def __init__(
+        self, ordering: Ordering, name: str, outages: Sequence[tuple[int, int]] = (), agent: int = 0
+    ) -> None:
         self.name = name
+        self.agent = agent
+        """Its place among all cores: at one instant threads go on in the order of their cores."""
+        self.threads = 0
+        """How many threads share it."""
         self._station = Fifo()
         self._outages = deque(outages)
         self.pauses: Pauses | None = None
         self.stores = ordering.trace.channel(f"stores of {name}")
+        self.store_buffer = ordering.trace.channels[self.stores]
         self.ntstores = ordering.trace.channel(f"non-temporal stores of {name}", ordered=False)
         self.flushes: list[Flush] = []
         """Issued and not fenced yet."""
@@ -75,7 +83,8 @@ class Core:
 
     def start_ps(self, now_ps: int) -> int:
         """When an instruction that is issued now is executed: behind those of other threads, and behind an outage."""
-        start_ps = max(now_ps, self._station.free_ps)
+        free_ps = self._station.free_ps
+        start_ps = now_ps if now_ps > free_ps else free_ps
         for from_ps, for_ps in self._outages:
             if from_ps > start_ps:
                 break
@@ -84,6 +93,8 @@ class Core:
 
     def work(self, now_ps: int, cost_ps: int) -> int:
         """When work of ``cost_ps`` that is asked for now is done: after what was asked before, outages on top."""
+        if not self._outages:
+            return self._station.serve(now_ps, cost_ps)
         start_ps = self.start_ps(now_ps)
         away_ps = start_ps - max(now_ps, self._station.free_ps)
         while self._outages and self._outages[0][0] < start_ps + cost_ps:
@@ -92,6 +103,11 @@ class Core:
                 away_ps += for_ps
                 start_ps += for_ps
         return self._station.serve(now_ps, cost_ps + away_ps)
+
+    @property
+    def undivided(self) -> bool:
+        """Whether two pieces of work, one behind the other, are as good as one: nothing can come between them."""
+        return self.threads == 1 and not self._outages
 
     def may_pause(self, now_ps: int) -> None:
         """A store, a fence or a doorbell is done: a place at which it matters to others if the core pauses."""
@@ -154,6 +170,7 @@ class Thread:
         self.host = host
         self.span: Span | None = None
         """What the thread is busy with; a request that it receives brings its own along."""
+        core.threads += 1
         self._ordering = ordering
         self._cpu = platform.cpu
         self._nic = platform.nic
@@ -165,8 +182,11 @@ class Thread:
 
     def _work(self, cost_ps: int) -> Code:
         """Hold the core for ``cost_ps``, after those who asked before."""
-        now_ps = self.clock.now_ps
-        yield self.clock.timeout(self.core.work(now_ps, cost_ps) - now_ps)
+        clock = self.clock
+        done_ps = self.core.work(clock.now_ps, cost_ps)
+        assert clock.active_process is not None
+        clock.resume(done_ps, self.core.agent, clock.active_process)
+        yield HOLD
 
     def _copy_ps(self, length: int) -> int:
         return length * 8 * 10**12 // self._cpu.memcpy_bits_per_s
@@ -179,9 +199,13 @@ class Thread:
         """Load ``length`` bytes; returns them."""
         start_ps = self.core.start_ps(self.now_ps)
         yield from self._work(self.host.access_ps(address, length, dirty=False, start_ps=start_ps))
-        data, seen = self.host.load(self.now_ps, address, length)
+        return self._loaded(self.now_ps, address, length)
+
+    def _loaded(self, at_ps: int, address: int, length: int) -> bytes:
+        """What a load that is done at ``at_ps`` has found."""
+        data, seen = self.host.load(at_ps, address, length)
         if seen:
-            self._ordering.happened(Event.LOAD, self.now_ps, returned=seen, reader=self.core.stores)
+            self._ordering.happened(Event.LOAD, at_ps, returned=seen, reader=self.core.stores)
         return data
 
     def store(self, address: int, data: bytes) -> Code:
@@ -297,19 +321,30 @@ class Thread:
 
         Raises ValueError for an inline payload beyond ``max_inline_data``.
         """
-        inline = SendFlags.IBV_SEND_INLINE in work.send_flags
-        if inline and work.length > self._nic.inline_max_bytes:
-            raise ValueError(f"inline data of {work.length} bytes, the adapter takes {self._nic.inline_max_bytes}")
-        work.span = self.span
+        length, core, clock = work.length, self.core, self.clock
+        inline = int.__and__(work.send_flags, INLINE)
+        if inline and length > self._nic.inline_max_bytes:
+            raise ValueError(f"inline data of {length} bytes, the adapter takes {self._nic.inline_max_bytes}")
+        span = work.span = self.span
+        cost_ps = self._nic.post_wqe_ps
         if inline and work.opcode is not Opcode.IBV_WR_RDMA_READ:
-            work.payload = yield from self.load(work.local_address, work.length)
-        yield from self._work(self._nic.post_wqe_ps)
-        if self.span is not None:
-            self.span.mark(f"CPU of {self.name.split('[')[0]}", self.now_ps)
-        stores = self._ordering.trace.count(self.core.stores)
-        self._ordering.happened(Event.DOORBELL, self.now_ps, core=(self.core.stores, stores))
+            if core.undivided:
+                start_ps = core.start_ps(clock.now_ps)
+                access_ps = self.host.access_ps(work.local_address, length, False, start_ps)
+                yield from self._work(access_ps + cost_ps)
+                work.payload = self._loaded(start_ps + access_ps, work.local_address, length)
+            else:
+                work.payload = yield from self.load(work.local_address, length)
+                yield from self._work(cost_ps)
+        else:
+            yield from self._work(cost_ps)
+        if span is not None:
+            span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
+        buffer = core.store_buffer
+        if len(buffer.chunks) > buffer.settled[Stage.VISIBLE]:  # else there is nothing to force
+            self._ordering.happened(Event.DOORBELL, clock.now_ps, core=(core.stores, len(buffer.chunks)))
         qp.nic.ring(qp, work)
-        self.core.may_pause(self.now_ps)
+        core.may_pause(clock.now_ps)
 
     def post_recv(self, qp: QueuePair, work: RecvWR) -> None:
         """``ibv_post_recv``; its cost is part of ``compute``."""
@@ -317,16 +352,48 @@ class Thread:
 
     def poll(self, queue: CompletionQueue) -> Code:
         """Poll until there is a completion; returns the :class:`WorkCompletion`."""
-        while (completion := queue.pop()) is None:
-            yield queue.not_empty()
-        if completion.opcode is Opcode.IBV_WC_RECV and completion.span is not None:
-            completion.span.mark(f"wait for {self.name.split('[')[0]}", self.now_ps)
-        yield from self._work(self._nic.poll_ps)
-        found: WorkCompletion = completion
-        if found.observe is not None:
-            found.observe(self.now_ps)
-        if found.opcode is Opcode.IBV_WC_RECV:
-            self.span = found.span
-        if self.span is not None and found.span is self.span:
-            self.span.mark(f"CPU of {self.name.split('[')[0]}", self.now_ps)
-        return found
+        completion = queue.pop()
+        if completion is None:
+            clock = self.clock
+            assert clock.active_process is not None
+            waiting = _Waiting(self, clock.active_process)
+            queue.wait(waiting)
+            yield HOLD
+            assert waiting.completion is not None
+            completion = waiting.completion
+        else:
+            self._takes(completion)
+            yield from self._work(self._nic.poll_ps)
+        if completion.observe is not None:
+            completion.observe(self.clock.now_ps)
+        span = completion.span
+        if span is not None:
+            if completion.opcode is _RECV:
+                self.span = span
+            if span is self.span:
+                span.mark(f"CPU of {self.name.split('[')[0]}", self.clock.now_ps)
+        elif completion.opcode is _RECV:
+            self.span = None
+        return completion
+
+    def _takes(self, completion: WorkCompletion) -> None:
+        if completion.opcode is _RECV and completion.span is not None:
+            completion.span.mark(f"wait for {self.name.split('[')[0]}", self.clock.now_ps)
+
+
+class _Waiting:
+    """A thread whose poll has found nothing yet: it goes on a poll's time after the completion has shown."""
+
+    __slots__ = ("_process", "_thread", "completion")
+
+    def __init__(self, thread: Thread, process: simpy.Process) -> None:
+        self._thread = thread
+        self._process = process
+        self.completion: WorkCompletion | None = None
+
+    def found(self, completion: WorkCompletion) -> None:
+        """Here it is."""
+        thread, self.completion = self._thread, completion
+        thread._takes(completion)
+        clock, core = thread.clock, thread.core
+        clock.resume(core.work(clock.now_ps, thread._nic.poll_ps), core.agent, self._process)

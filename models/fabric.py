@@ -25,6 +25,7 @@ class Fabric:
     def __init__(self, clock: Clock, parameters: platform.Fabric, ports: list[str]) -> None:
         self.clock = clock
         self.parameters = parameters
+        self._ports = ports
         self.graph: nx.Graph[str] = nx.Graph()
         for port in ports:
             self.graph.add_edge(port, "switch")
@@ -41,8 +42,24 @@ class Fabric:
             self._routes[key] = tuple(itertools.pairwise(path))
         return self._routes[key]
 
+    def number(self, name: str) -> int:
+        """The place of a node among the ports: who comes first of those who come at once."""
+        return self._ports.index(name)
+
+    def port(self, name: str) -> Pipe:
+        """The pipe out of a node's port."""
+        return self._pipes[name, "switch"]
+
+    def last_link(self, source: str, destination: str) -> Pipe:
+        """The pipe from the switch to ``destination``: there is one switch between any two ports."""
+        (_, link) = self.route(source, destination)
+        return self._pipes[link]
+
     def send(self, source: str, destination: str, start_ps: int, n_bytes: int, deliver: Deliver) -> int:
-        """Send one packet that is ready at ``start_ps``; returns when its last bit has left the source's port."""
+        """Send one packet that is ready at ``start_ps``; returns when its last bit has left the source's port.
+
+        The plain form, an event at the entrance of each switch; adapters send through ``models.port``.
+        """
         return self._hop(self.route(source, destination), 0, start_ps, start_ps, n_bytes, deliver)
 
     def _hop(

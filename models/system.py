@@ -19,6 +19,10 @@ from .platform import Platform
 from .verbs import CompletionQueue, ProtectionDomain
 
 
+CORE_BITS = 16
+"""Of the number of an agent: the rest is its node's."""
+
+
 @dataclass(frozen=True)
 class NodeSpec:
     """What a machine has: cores, and which of the platform's memory devices."""
@@ -47,7 +51,8 @@ class Node:
         self.cores = []
         for index in range(spec.cores):
             core = f"{name} core {index}"
-            self.cores.append(Core(system.ordering, core, system.outages.get(core, ())))
+            agent = system.fabric.number(name) << CORE_BITS | index
+            self.cores.append(Core(system.ordering, core, system.outages.get(core, ()), agent))
         arbiter = system.streams.stream(f"DMA read order of {name}")
         self.nic = Nic(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
 
