@@ -94,7 +94,12 @@ class Core:
     def work(self, now_ps: int, cost_ps: int) -> int:
         """When work of ``cost_ps`` that is asked for now is done: after what was asked before, outages on top."""
         if not self._outages:
-            return self._station.serve(now_ps, cost_ps)
+            station = self._station  # ``Fifo.serve`` written out; time does not run backwards
+            free_ps = station.free_ps
+            done_ps = station.free_ps = (now_ps if now_ps > free_ps else free_ps) + cost_ps
+            station.busy_ps += cost_ps
+            station.served += 1
+            return done_ps
         start_ps = self.start_ps(now_ps)
         away_ps = start_ps - max(now_ps, self._station.free_ps)
         while self._outages and self._outages[0][0] < start_ps + cost_ps:
@@ -329,9 +334,12 @@ class Thread:
         cost_ps = self._nic.post_wqe_ps
         if inline and work.opcode is not Opcode.IBV_WR_RDMA_READ:
             if core.undivided:
-                start_ps = core.start_ps(clock.now_ps)
+                now_ps = clock.now_ps
+                start_ps = core.start_ps(now_ps)
                 access_ps = self.host.access_ps(work.local_address, length, False, start_ps)
-                yield from self._work(access_ps + cost_ps)
+                assert clock.active_process is not None
+                clock.resume(core.work(now_ps, access_ps + cost_ps), core.agent, clock.active_process)
+                yield HOLD
                 work.payload = self._loaded(start_ps + access_ps, work.local_address, length)
             else:
                 work.payload = yield from self.load(work.local_address, length)
@@ -344,7 +352,8 @@ class Thread:
         if len(buffer.chunks) > buffer.settled[Stage.VISIBLE]:  # else there is nothing to force
             self._ordering.happened(Event.DOORBELL, clock.now_ps, core=(core.stores, len(buffer.chunks)))
         qp.nic.ring(qp, work)
-        core.may_pause(clock.now_ps)
+        if core.pauses is not None:
+            core.may_pause(clock.now_ps)
 
     def post_recv(self, qp: QueuePair, work: RecvWR) -> None:
         """``ibv_post_recv``; its cost is part of ``compute``."""
@@ -352,18 +361,20 @@ class Thread:
 
     def poll(self, queue: CompletionQueue) -> Code:
         """Poll until there is a completion; returns the :class:`WorkCompletion`."""
-        completion = queue.pop()
+        completion, clock = queue.pop(), self.clock
+        assert clock.active_process is not None
         if completion is None:
-            clock = self.clock
-            assert clock.active_process is not None
             waiting = _Waiting(self, clock.active_process)
             queue.wait(waiting)
             yield HOLD
             assert waiting.completion is not None
             completion = waiting.completion
         else:
-            self._takes(completion)
-            yield from self._work(self._nic.poll_ps)
+            if completion.opcode is _RECV:
+                self._takes(completion)
+            core = self.core
+            clock.resume(core.work(clock.now_ps, self._nic.poll_ps), core.agent, clock.active_process)
+            yield HOLD
         if completion.observe is not None:
             completion.observe(self.clock.now_ps)
         span = completion.span
@@ -377,7 +388,8 @@ class Thread:
         return completion
 
     def _takes(self, completion: WorkCompletion) -> None:
-        if completion.opcode is _RECV and completion.span is not None:
+        """A receive completion has waited until now for somebody who takes it."""
+        if completion.span is not None:
             completion.span.mark(f"wait for {self.name.split('[')[0]}", self.clock.now_ps)
 
 
@@ -394,6 +406,7 @@ class _Waiting:
     def found(self, completion: WorkCompletion) -> None:
         """Here it is."""
         thread, self.completion = self._thread, completion
-        thread._takes(completion)
+        if completion.opcode is _RECV:
+            thread._takes(completion)
         clock, core = thread.clock, thread.core
         clock.resume(core.work(clock.now_ps, thread._nic.poll_ps), core.agent, self._process)

@@ -27,6 +27,8 @@ class HostMemory:
         self.trace = trace
         self.memory = memory
         self.ddio = platform.llc.ddio
+        self._posted_write_ps = platform.pcie.posted_write_ps
+        self._load_ps = platform.cpu.load_ps
         self._platform = platform
         self.llc = Llc(platform.llc)
         self._controllers = {
@@ -48,22 +50,32 @@ class HostMemory:
     ) -> int:
         """An inbound write reaches the root complex at ``arrive_ps``; returns when it is visible."""
         device, offset = self.memory.locate(address)
-        visible_ps = arrive_ps + self._platform.pcie.posted_write_ps
-        self.last_visible_ps = max(self.last_visible_ps, visible_ps)
-        reached = [accepted_ps, transit_ps, visible_ps, NEVER, NEVER]
-        for line in lines(offset, len(data)):
-            key = (device.number, line)
-            if self.ddio:
-                evicted = self.llc.io_write(key)
+        visible_ps = arrive_ps + self._posted_write_ps
+        if visible_ps > self.last_visible_ps:
+            self.last_visible_ps = visible_ps
+        length, device_number = len(data), device.number
+        end = offset + length
+        if self.ddio:
+            io_write = self.llc.io_write
+            for line in range(offset // LINE_BYTES, (end - 1) // LINE_BYTES + 1):
+                evicted = io_write((device_number, line))
                 if evicted is not None:
                     self._write_back(evicted, visible_ps)
-            else:
+        else:
+            for line in lines(offset, length):
+                key = (device_number, line)
                 self.llc.invalidate(key)
                 queued_ps, stored_ps = self._queue(key, visible_ps, self._platform.llc.iio_wc_drain_ps)
                 self.last_queued_ps = max(self.last_queued_ps, queued_ps)
                 if device.traced:
-                    self.trace.wrote_back(device.number, line, visible_ps, queued_ps, stored_ps)
-        self._written(device, offset, data, channel, Path.DMA_DDIO if self.ddio else Path.DMA_NO_DDIO, writer, reached)
+                    self.trace.wrote_back(device_number, line, visible_ps, queued_ps, stored_ps)
+        if device.traced:
+            path = Path.DMA_DDIO if self.ddio else Path.DMA_NO_DDIO
+            reached = [accepted_ps, transit_ps, visible_ps, NEVER, NEVER]
+            number = self.trace.write(device_number, channel, offset, data, path, writer, reached).number
+        else:
+            number = self._untraced = self._untraced + 1
+        device.space.write_at(visible_ps, channel, number, offset, data)
         return visible_ps
 
     def read_ready_ps(self, arrive_ps: int) -> int:
@@ -108,6 +120,17 @@ class HostMemory:
         the access behind it.
         """
         device, offset = self.memory.locate(address)
+        first = offset // LINE_BYTES
+        if not dirty and length and (offset + length - 1) // LINE_BYTES == first:
+            # One line to load, most often one that is there.
+            hit, evicted = self.llc.core_access((device.number, first), False)
+            if hit:
+                return self._load_ps
+            if evicted is not None:
+                self._write_back(evicted, start_ps)
+            return max(0, self._under_way.get((device.number, first), 0) - start_ps) + (
+                self._platform.media[device.kind].load_ps
+            )
         cpu, media = self._platform.cpu, self._platform.media[device.kind]
         total_ps = 0
         for line in lines(offset, length):

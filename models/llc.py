@@ -35,17 +35,22 @@ class Llc:
             self._core[key] = True
             self._core.move_to_end(key)
             return None
-        self._io[key] = True
-        self._io.move_to_end(key)
-        return self._evict(self._io, self._io_capacity)
+        io = self._io
+        io[key] = True
+        io.move_to_end(key)
+        return self._evict(io, self._io_capacity) if len(io) > self._io_capacity else None
 
     def core_access(self, key: LineKey, dirty: bool) -> tuple[bool, LineKey | None]:
         """A core loads or stores; returns (hit, the dirty line that it evicts, if any)."""
+        core = self._core
+        if key in core:  # then it is in no I/O way
+            if dirty:
+                core[key] = True
+            core.move_to_end(key)
+            return True, None
         was_dirty = self._io.pop(key, None)
-        hit = was_dirty is not None or key in self._core
-        self._core[key] = dirty or bool(was_dirty) or self._core.get(key, False)
-        self._core.move_to_end(key)
-        return hit, self._evict(self._core, self._core_capacity)
+        core[key] = dirty or bool(was_dirty)
+        return was_dirty is not None, self._evict(core, self._core_capacity)
 
     def write_back(self, key: LineKey, keep: bool) -> bool:
         """A flush of the line: clean afterwards, and gone unless ``keep``; returns whether it was dirty."""

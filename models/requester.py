@@ -118,9 +118,9 @@ class Requester(Adapter):
             heappush(self._queue, (head_ps, HARDWARE, work.key, self._request, work))
             return
         if work.more is None:
-            work.sent_ps = work.end_ps
+            end_ps = work.sent_ps = work.end_ps
             payload = b"" if work.opcode is _READ else work.payload
-            self._forward((work, 0, payload, True, work.end_ps))
+            self._forward((work, 0, payload, True, end_ps))
             return
         mtu = self.parameters.mtu_bytes
         work.sent_ps = work.more[-1][1]

@@ -7,11 +7,15 @@ their channel and number (the tie rule), whatever order the calls came in.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
+from heapq import heappop, heappush
 
 PAGE_BYTES = 4096
 LINE_BYTES = 64
+ROOM = 4096
+"""Writes that may wait for a reader; then those are applied that are older than anybody looks back."""
+LOOK_BACK_PS = 1_000_000_000
+"""A millisecond: no read is served that long after the instant that it asks about."""
 
 
 class ByteSpace:
@@ -23,6 +27,7 @@ class ByteSpace:
         """The latest instant that anybody has read at: earlier states are gone."""
         self._pages: dict[int, bytearray] = {}
         self._inbox: list[tuple[int, int, int, int, bytes, Callable[[], None] | None]] = []
+        self._room = ROOM
         self._source: Callable[[int], bytes] | None = None
         self._known: set[int] = set()
 
@@ -41,14 +46,18 @@ class ByteSpace:
         """
         if address < 0 or address + len(data) > self.size_bytes:
             raise IndexError(f"write of {len(data)} bytes at {address:#x} is outside of {self.size_bytes} bytes")
-        heapq.heappush(self._inbox, (visible_ps, channel, number, address, data, seen))
+        inbox = self._inbox
+        heappush(inbox, (visible_ps, channel, number, address, data, seen))
+        if len(inbox) > self._room:
+            self.catch_up(visible_ps - LOOK_BACK_PS)
+            self._room = max(ROOM, 2 * len(inbox))
 
     def catch_up(self, now_ps: int) -> None:
         """Apply every write that is visible at ``now_ps``."""
         self.caught_up_ps = max(self.caught_up_ps, now_ps)
         inbox = self._inbox
         while inbox and inbox[0][0] <= now_ps:
-            _, _, _, address, data, seen = heapq.heappop(inbox)
+            _, _, _, address, data, seen = heappop(inbox)
             self.poke(address, data)
             if seen is not None:
                 seen()

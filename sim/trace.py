@@ -12,7 +12,7 @@ is unordered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -32,6 +32,11 @@ class Stage(IntEnum):
     STORED = 4
 
 
+# What most chunks have, shared: they are never forced one by one, and never flushed.
+_UNFORCED: Sequence[int] = (NEVER,) * 5
+_UNFLUSHED: Mapping[int, int] = {}
+
+
 @dataclass(slots=True, eq=False)
 class Chunk:
     """Bytes written at once; ``position`` is its index in its channel, ``address`` is within its device."""
@@ -46,20 +51,26 @@ class Chunk:
     writer: str
     reached_ps: list[int]
     """By stage, in this timing; NEVER where it did not get."""
-    forced_ps: list[int] = field(default_factory=lambda: [NEVER] * 5)
+    forced_ps: Sequence[int] = _UNFORCED
     """By stage: from when on it was certainly there or beyond."""
     forced_by: str = ""
     """The rule by which it was first certainly visible."""
-    flushed_ps: dict[int, int] = field(default_factory=dict)
+    flushed_ps: Mapping[int, int] = field(default_factory=lambda: _UNFLUSHED)
     """By line: from when on a completed flush had certainly put this line of it into the memory's queue."""
 
     def force(self, stage: Stage, at_ps: int, rule: str) -> None:
         """It is certainly at ``stage`` (hence at all before it) from ``at_ps`` on."""
+        forced_ps = list(self.forced_ps)
         for earlier in range(stage + 1):
-            if at_ps < self.forced_ps[earlier]:
-                self.forced_ps[earlier] = at_ps
+            if at_ps < forced_ps[earlier]:
+                forced_ps[earlier] = at_ps
                 if earlier == Stage.VISIBLE:
                     self.forced_by = rule
+        self.forced_ps = forced_ps
+
+    def flush(self, line: int, at_ps: int) -> None:
+        """A completed flush has certainly put this line of it into the memory's queue at ``at_ps``."""
+        self.flushed_ps = {**self.flushed_ps, line: at_ps}
 
 
 @dataclass(slots=True)
@@ -105,6 +116,7 @@ class Trace:
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
         self.channels: list[Channel] = []
+        self._indexed = 0
         self._open: dict[tuple[int, int], list[Chunk]] = {}
         self._unflushed: dict[tuple[int, int], list[Chunk]] = {}
         self.write_backs: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
@@ -128,10 +140,15 @@ class Trace:
         chunk = Chunk(len(self.chunks), device, channel, len(chunks), address, data, path, writer, reached_ps)
         self.chunks.append(chunk)
         chunks.append(chunk)
-        for line in lines(address, len(data)):
-            self._open.setdefault((device, line), []).append(chunk)
-            self._unflushed.setdefault((device, line), []).append(chunk)
         return chunk
+
+    def _index(self) -> None:
+        """Look up by line what was written since somebody last looked: most of it nobody ever reads or flushes."""
+        for chunk in self.chunks[self._indexed :]:
+            for line in lines(chunk.address, len(chunk.data)):
+                self._open.setdefault((chunk.device, line), []).append(chunk)
+                self._unflushed.setdefault((chunk.device, line), []).append(chunk)
+        self._indexed = len(self.chunks)
 
     def wrote_back(self, device: int, line: int, visible_ps: int, queued_ps: int, stored_ps: int) -> None:
         """In this timing, what the line showed at ``visible_ps`` moved on (a flush, an eviction, a drain)."""
@@ -151,6 +168,7 @@ class Trace:
         A chunk whose bytes others have overwritten since proves nothing.
         """
         found: list[Chunk] = []
+        self._index()
         for line in lines(address, length):
             waiting = self._open.get((device, line))
             if not waiting:
@@ -194,13 +212,14 @@ class Trace:
 
     def retire(self, flushes: Iterable[Flush], at_ps: int) -> None:
         """The flushes have completed: what each of them certainly covered is in the memory's queue."""
+        self._index()
         for flush in flushes:
             key = (flush.device, flush.line)
             remaining: list[Chunk] = []
             for chunk in self._unflushed.get(key, ()):
                 own = chunk.channel == flush.channel and chunk.position < flush.own
                 if own or chunk.forced_ps[Stage.VISIBLE] <= flush.issued_ps:
-                    chunk.flushed_ps[flush.line] = at_ps
+                    chunk.flush(flush.line, at_ps)
                 else:
                     remaining.append(chunk)
             if key in self._unflushed:
