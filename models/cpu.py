@@ -62,9 +62,7 @@ class Core:
     interrupt, system management mode or a hypervisor has it. What it has stored stays where it is meanwhile.
     """
 
-    def __init__(
-        self, ordering: Ordering, name: str, outages: Sequence[tuple[int, int]] = (), agent: int = 0
-    ) -> None:
+    def __init__(self, ordering: Ordering, name: str, outages: Sequence[tuple[int, int]] = (), agent: int = 0) -> None:
         self.name = name
         self.agent = agent
         """Its place among all cores: at one instant threads go on in the order of their cores."""
@@ -189,8 +187,7 @@ class Thread:
         """Hold the core for ``cost_ps``, after those who asked before."""
         clock = self.clock
         done_ps = self.core.work(clock.now_ps, cost_ps)
-        assert clock.active_process is not None
-        clock.resume(done_ps, self.core.agent, clock.active_process)
+        clock.resume(done_ps, self.core.agent)
         yield HOLD
 
     def _copy_ps(self, length: int) -> int:
@@ -208,7 +205,7 @@ class Thread:
 
     def _loaded(self, at_ps: int, address: int, length: int) -> bytes:
         """What a load that is done at ``at_ps`` has found."""
-        data, seen = self.host.load(at_ps, address, length)
+        data, seen = self.host.dma_read(at_ps, address, length)
         if seen:
             self._ordering.happened(Event.LOAD, at_ps, returned=seen, reader=self.core.stores)
         return data
@@ -337,8 +334,7 @@ class Thread:
                 now_ps = clock.now_ps
                 start_ps = core.start_ps(now_ps)
                 access_ps = self.host.access_ps(work.local_address, length, False, start_ps)
-                assert clock.active_process is not None
-                clock.resume(core.work(now_ps, access_ps + cost_ps), core.agent, clock.active_process)
+                clock.resume(core.work(now_ps, access_ps + cost_ps), core.agent)
                 yield HOLD
                 work.payload = self._loaded(start_ps + access_ps, work.local_address, length)
             else:
@@ -362,8 +358,8 @@ class Thread:
     def poll(self, queue: CompletionQueue) -> Code:
         """Poll until there is a completion; returns the :class:`WorkCompletion`."""
         completion, clock = queue.pop(), self.clock
-        assert clock.active_process is not None
         if completion is None:
+            assert clock.active_process is not None
             waiting = _Waiting(self, clock.active_process)
             queue.wait(waiting)
             yield HOLD
@@ -373,7 +369,7 @@ class Thread:
             if completion.opcode is _RECV:
                 self._takes(completion)
             core = self.core
-            clock.resume(core.work(clock.now_ps, self._nic.poll_ps), core.agent, clock.active_process)
+            clock.resume(core.work(clock.now_ps, self._nic.poll_ps), core.agent)
             yield HOLD
         if completion.observe is not None:
             completion.observe(self.clock.now_ps)

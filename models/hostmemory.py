@@ -11,9 +11,11 @@ from ..sim.clock import Clock
 from ..sim.trace import NEVER, Chunk, Stage, Trace
 from .imc import MemoryController
 from .llc import LineKey, Llc
-from .memory import AddressSpace, MemoryDevice
+from .memory import DEVICE_SPAN_BITS, DEVICE_SPAN_BYTES, AddressSpace, MemoryDevice
 from .places import Path
 from .platform import Platform
+
+_OFFSET = DEVICE_SPAN_BYTES - 1
 
 UNDER_WAY_LINES = 4096
 """Above so many, lines that have arrived are forgotten."""
@@ -26,6 +28,7 @@ class HostMemory:
         self.clock = clock
         self.trace = trace
         self.memory = memory
+        self._devices = memory.by_index
         self.ddio = platform.llc.ddio
         self._posted_write_ps = platform.pcie.posted_write_ps
         self._load_ps = platform.cpu.load_ps
@@ -49,10 +52,10 @@ class HostMemory:
         self, address: int, data: bytes, channel: int, writer: str, accepted_ps: int, transit_ps: int, arrive_ps: int
     ) -> int:
         """An inbound write reaches the root complex at ``arrive_ps``; returns when it is visible."""
-        device, offset = self.memory.locate(address)
+        device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
         visible_ps = arrive_ps + self._posted_write_ps
-        if visible_ps > self.last_visible_ps:
-            self.last_visible_ps = visible_ps
+        last_ps = self.last_visible_ps
+        self.last_visible_ps = visible_ps if visible_ps > last_ps else last_ps
         length, device_number = len(data), device.number
         end = offset + length
         if self.ddio:
@@ -101,7 +104,7 @@ class HostMemory:
 
     def dma_read(self, now_ps: int, address: int, length: int) -> tuple[bytes, list[Chunk]]:
         """What a DMA read at ``now_ps`` returns, and which chunks the bytes prove to be visible."""
-        device, offset = self.memory.locate(address)
+        device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
         data = device.space.read(now_ps, offset, length)
         if not device.traced:
             return data, []
@@ -119,7 +122,7 @@ class HostMemory:
         A line that has left the caches and is not in a write pending queue yet is waited for: the home agent orders
         the access behind it.
         """
-        device, offset = self.memory.locate(address)
+        device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
         first = offset // LINE_BYTES
         if not dirty and length and (offset + length - 1) // LINE_BYTES == first:
             # One line to load, most often one that is there.

@@ -76,11 +76,11 @@ class AddressSpace:
 
     def __init__(self, devices: list[MemoryDevice]) -> None:
         self.devices = {device.name: device for device in devices}
-        self._by_index = devices
+        self.by_index = devices
 
     def __getitem__(self, name: str) -> MemoryDevice:
         return self.devices[name]
 
     def locate(self, address: int) -> tuple[MemoryDevice, int]:
         """The device that ``address`` is in, and the offset within it."""
-        return self._by_index[address >> DEVICE_SPAN_BITS], address & (DEVICE_SPAN_BYTES - 1)
+        return self.by_index[address >> DEVICE_SPAN_BITS], address & (DEVICE_SPAN_BYTES - 1)

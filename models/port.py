@@ -5,9 +5,9 @@ the earliest instant at which its first bit could be at the switch. When that fi
 the message is known (every cause lies strictly earlier, every latency is at least a picosecond), so engine and port
 catch up as far as that message; if it leaves later than that, because others were before it, the event is set again.
 
-Ties: at one station and instant customers are served in the order of their keys: requester's queue pair (adapter, number),
-number of the request on it, phase (request, response, completion of a receive, completion), packet. Whoever called first
-does not matter.
+Ties: at one station and instant customers are served in the order of their keys: requester's queue pair (adapter,
+number), number of the request on it, phase (request, response, completion of a receive, completion), packet. Whoever
+called first does not matter.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class Port:
             engine, inbox = self._engine, self._to_engine
             while True:
                 at_ps, key, found = heappop(inbox)
-                depart_ps = engine.serve(at_ps, self._processing_ps)
+                free_ps = engine.free_ps  # ``Fifo.serve`` written out; the inbox is sorted
+                depart_ps = engine.free_ps = (at_ps if at_ps > free_ps else free_ps) + self._processing_ps
                 if found.span is not None:
                     found.span.mark("requester NIC", depart_ps)
                 if found is work:

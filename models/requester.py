@@ -14,6 +14,7 @@ from .verbs import INLINE, REQUEST_SHIFT, SIGNALED, Opcode, QueuePair, SendWR, S
 
 _READ = Opcode.IBV_WR_RDMA_READ
 _SEND = Opcode.IBV_WR_SEND
+_SUCCESS = Status.IBV_WC_SUCCESS
 
 
 class Requester(Adapter):
@@ -22,7 +23,7 @@ class Requester(Adapter):
     # from the doorbell to the engine ------------------------------------------------------------------------
     def ring(self, qp: QueuePair, work: SendWR) -> None:
         """The doorbell of a post of one work request has left the core; a broken queue pair flushes it."""
-        at_ps = self.clock._now + self.parameters.doorbell_ps  # type: ignore[operator]
+        at_ps = self.clock._now + self._doorbell_ps
         qp.key = work.key = qp.key + (1 << REQUEST_SHIFT)
         work.qp = qp
         if qp.error:
@@ -32,7 +33,7 @@ class Requester(Adapter):
             return
         if (
             not qp.send_queue
-            and self.parameters.blueflame
+            and self._blueflame
             and work.opcode is not _READ
             and (not work.length or int.__and__(work.send_flags, INLINE))
         ):
@@ -110,17 +111,30 @@ class Requester(Adapter):
     def _request(self, work: SendWR) -> None:
         """The request's first packet may be at the switch: if it is, it goes on, and the others follow."""
         now_ps = self.clock._now
-        if work.start_ps < 0:
-            head_ps = self.port.serve_request(work, now_ps)  # type: ignore[arg-type]
-        else:
-            head_ps = work.start_ps + self._propagation_ps
+        start_ps = work.start_ps
+        head_ps = start_ps + self._propagation_ps if start_ps >= 0 else self.port.serve_request(work, now_ps)
         if head_ps > now_ps:
             heappush(self._queue, (head_ps, HARDWARE, work.key, self._request, work))
             return
         if work.more is None:
+            # As :meth:`_forward`, written out for the only packet.
             end_ps = work.sent_ps = work.end_ps
-            payload = b"" if work.opcode is _READ else work.payload
-            self._forward((work, 0, payload, True, end_ps))
+            qp = work.qp
+            if end_ps > qp.off_ps:
+                return
+            propagation_ps, switch_ps = self._propagation_ps, self._switch_ps
+            tail_in_ps = end_ps + propagation_ps + switch_ps
+            _, tail_ps = qp.last_link.send(now_ps + switch_ps, work.n_bytes)  # type: ignore[union-attr]
+            tail_ps = (tail_ps if tail_ps > tail_in_ps else tail_in_ps) + propagation_ps
+            if work.span is not None:
+                work.span.mark("wire and switch", tail_ps)
+            remote = qp.peer.nic  # type: ignore[union-attr]
+            done_ps = remote.receiver.serve(tail_ps, remote._receive_ps)
+            if work.opcode is _READ:
+                packet, handler = (work, 0, b"", True, end_ps), remote.serve_read
+            else:
+                packet, handler = (work, 0, work.payload, True, end_ps), remote.take_in
+            heappush(self._queue, (done_ps, HARDWARE, work.key, handler, packet))
             return
         mtu = self.parameters.mtu_bytes
         work.sent_ps = work.more[-1][1]
@@ -132,7 +146,7 @@ class Requester(Adapter):
         self._forward((work, 0, work.payload[:mtu], False, work.end_ps))
 
     def _forward(self, packet: Packet) -> None:
-        """A packet's first bit is at the switch: its way to the responder, until that has processed it."""
+        """The first bit of one of several packets is at the switch: its way until the responder has processed it."""
         work, at, payload, _, end_ps = packet
         qp, headers = work.qp, self.parameters.headers
         if end_ps > qp.off_ps:  # cut off in the port
@@ -143,15 +157,14 @@ class Requester(Adapter):
         n_bytes = work.n_bytes if at == 0 else headers.middle_bytes + len(payload)
         # Cut-through: the tail leaves the switch when the output has carried it, and not before it is in.
         tail_in_ps = end_ps + self._propagation_ps + self._switch_ps
-        _, tail_ps = link.send(self.clock._now + self._switch_ps, n_bytes)  # type: ignore[arg-type]
+        _, tail_ps = link.send(self.clock._now + self._switch_ps, n_bytes)
         tail_ps = (tail_ps if tail_ps > tail_in_ps else tail_in_ps) + self._propagation_ps
         if work.span is not None:
             work.span.mark("wire and switch", tail_ps)
         remote = peer.nic
         done_ps = remote.receiver.serve(tail_ps, remote._receive_ps)
         key = work.key + (at >> PACKET_SHIFT)
-        handler = remote.serve_read if work.opcode is _READ else remote.take_in
-        heappush(self._queue, (done_ps, HARDWARE, key, handler, packet))
+        heappush(self._queue, (done_ps, HARDWARE, key, remote.take_in, packet))
 
     # responses ----------------------------------------------------------------------------------------------
     def acknowledged(self, work: SendWR, tail_ps: int) -> None:
@@ -159,12 +172,10 @@ class Requester(Adapter):
         qp = work.qp
         if work.span is not None and work.opcode is not _SEND:
             work.span.mark("ACK on the wire", tail_ps)
-        done_ps = tail_ps + self._ack_ps
-        if done_ps < qp.last_answer_ps:
-            done_ps = qp.last_answer_ps
-        qp.last_answer_ps = done_ps
+        done_ps, last_ps = tail_ps + self._ack_ps, qp.last_answer_ps
+        done_ps = qp.last_answer_ps = done_ps if done_ps > last_ps else last_ps
         outstanding = qp.outstanding
-        if qp.error or not outstanding or outstanding[0] is not work or work.status is not Status.IBV_WC_SUCCESS:
+        if qp.error or not outstanding or outstanding[0] is not work or work.status is not _SUCCESS:
             self.clock.hardware(done_ps, work.key + RESPONSE, self._take_ack, work)
             return
         # Nothing can come between: what is left to do is to let the program know, if it wants to.

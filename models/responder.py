@@ -28,6 +28,8 @@ from .verbs import Access, MemoryRegion, Opcode, QueuePair, RecvWR, SendWR, Stat
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
 _SEND = Opcode.IBV_WR_SEND
+_SUCCESS = Status.IBV_WC_SUCCESS
+_NOWHERE = (1, 0)
 
 
 class Responder(Adapter):
@@ -56,9 +58,47 @@ class Responder(Adapter):
 
     # WRITE and SEND -------------------------------------------------------------------------------------------
     def take_in(self, packet: Packet) -> None:
-        """A packet of a WRITE or SEND has been processed: stage it, behind those that wait for room."""
+        """A packet of a WRITE or SEND has been processed: stage it, behind those that wait for room.
+
+        For a WRITE of one packet and one TLP all that follows is written out; :meth:`_admit` is the plain form.
+        """
+        work, at, payload, last, _ = packet
+        qp = work.qp.peer
+        if last and at == 0 and work.opcode is _WRITE and not self._held and not qp.error:  # type: ignore[union-attr]
+            address, length = work.remote_address, len(payload)
+            bounds = self._writable.get(work.rkey, _NOWHERE)
+            room = self._mps_bytes - address % self._mps_bytes
+            if 0 < length <= room and bounds[0] <= address and address + length <= bounds[1]:
+                self._take_in_line(packet, qp, work, address, payload)  # type: ignore[arg-type]
+                return
         if self._held or not self._admit(packet):
             self._held.append((self._admit, packet))
+
+    def _take_in_line(self, packet: Packet, qp: QueuePair, work: SendWR, address: int, payload: bytes) -> None:
+        now_ps = self.clock._now
+        length = len(payload)
+        room_ps = self._staging.take(now_ps, length)
+        if room_ps != now_ps:
+            assert room_ps is not None
+            self.clock.hardware(room_ps, work.key, self._resume, (packet, address))
+            self._held.append((self._admit, packet))
+            return
+        if self._cqes:
+            self.settle(work.key)
+        channel = qp.channel if qp.channel is not None else self.channel(qp)
+        span = work.span
+        start_ps, at_root_ps = self.pcie.write(now_ps, length)
+        self._staging.give(at_root_ps, length)
+        if span is None:
+            writer = qp.writers[_WRITE]
+        else:
+            writer = f"{work.opcode}, {span.label}"
+            span.mark("responder NIC", now_ps)
+        self.host.dma_write(address, payload, channel, writer, now_ps, start_ps, at_root_ps)
+        ready_ps, last_ps = now_ps + self._ack_ps, qp.last_response_ps
+        ready_ps = qp.last_response_ps = ready_ps if ready_ps > last_ps else last_ps
+        work.status, work.n_bytes, work.more = _SUCCESS, self._ack_bytes, None
+        self.port.response(ready_ps, work, self._ack)
 
     def _admit(self, packet: Packet) -> bool:
         """Accept a packet (or refuse it) if there is room now, else when there is: then it returns False."""
@@ -192,7 +232,12 @@ class Responder(Adapter):
 
     def _respond(self, work: SendWR) -> None:
         """The answer to a READ is complete: its packets, one for each MTU, are ready for the port."""
-        now_ps, headers, mtu, length = self.clock.now_ps, self.parameters.headers, self.parameters.mtu_bytes, work.length
+        now_ps, headers, mtu, length = (
+            self.clock.now_ps,
+            self.parameters.headers,
+            self.parameters.mtu_bytes,
+            work.length,
+        )
         mark(work, "responder PCIe read", now_ps)
         work.n_bytes, work.more = headers.read_response_bytes + min(length, mtu), None
         if length > mtu:
@@ -226,10 +271,8 @@ class Responder(Adapter):
     @staticmethod
     def _in_order(qp: QueuePair, ready_ps: int) -> int:
         """Responses of one queue pair leave in the order of its requests."""
-        if ready_ps < qp.last_response_ps:
-            ready_ps = qp.last_response_ps
-        qp.last_response_ps = ready_ps
-        return ready_ps
+        qp.last_response_ps = max(ready_ps, qp.last_response_ps)
+        return qp.last_response_ps
 
     def _acknowledge(self, qp: QueuePair, work: SendWR, status: Status) -> None:
         """An answer of one packet to ``work`` will be ready for the port."""
@@ -266,11 +309,13 @@ class Responder(Adapter):
         mtu, more = self.parameters.mtu_bytes, work.more or []
         for turn, (start_ps, end_ps) in enumerate(more, 1):
             packet = (work, turn * mtu, work.payload[turn * mtu : (turn + 1) * mtu], turn == len(more), end_ps)
-            self.clock.hardware(start_ps + self._propagation_ps, key + (packet[1] >> PACKET_SHIFT), self._return, packet)
+            self.clock.hardware(
+                start_ps + self._propagation_ps, key + (packet[1] >> PACKET_SHIFT), self._return, packet
+            )
         self._return((work, 0, work.payload[:mtu], not more, work.end_ps))
 
     def _return(self, packet: Packet) -> None:
-        """The first bit of a packet of a READ response is at the switch: its way until the requester has processed it."""
+        """The first bit of a packet of a READ response is at the switch: its way until it has been processed."""
         work, at, payload, last, end_ps = packet
         qp, headers = work.qp.peer, self.parameters.headers
         assert qp is not None and qp.last_link is not None

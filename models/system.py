@@ -18,7 +18,6 @@ from .places import Domain
 from .platform import Platform
 from .verbs import CompletionQueue, ProtectionDomain
 
-
 CORE_BITS = 16
 """Of the number of an agent: the rest is its node's."""
 

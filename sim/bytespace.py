@@ -12,10 +12,12 @@ from heapq import heappop, heappush
 
 PAGE_BYTES = 4096
 LINE_BYTES = 64
-ROOM = 4096
+ROOM = 512
 """Writes that may wait for a reader; then those are applied that are older than anybody looks back."""
-LOOK_BACK_PS = 1_000_000_000
-"""A millisecond: no read is served that long after the instant that it asks about."""
+LOOK_BACK_PS = 100_000_000
+"""So long after the instant that it asks about a read is served at most: the lines of 1 MiB follow each other in less.
+
+One that takes longer may find bytes that are newer than it asked for, and says so (``caught_up_ps``)."""
 
 
 class ByteSpace:
@@ -54,7 +56,8 @@ class ByteSpace:
 
     def catch_up(self, now_ps: int) -> None:
         """Apply every write that is visible at ``now_ps``."""
-        self.caught_up_ps = max(self.caught_up_ps, now_ps)
+        caught_up_ps = self.caught_up_ps
+        self.caught_up_ps = now_ps if now_ps > caught_up_ps else caught_up_ps
         inbox = self._inbox
         while inbox and inbox[0][0] <= now_ps:
             _, _, _, address, data, seen = heappop(inbox)
@@ -64,7 +67,10 @@ class ByteSpace:
 
     def read(self, now_ps: int, address: int, length: int) -> bytes:
         """The bytes that are visible at ``now_ps``."""
-        self.catch_up(now_ps)
+        caught_up_ps = self.caught_up_ps
+        self.caught_up_ps = now_ps if now_ps > caught_up_ps else caught_up_ps
+        if self._inbox and self._inbox[0][0] <= now_ps:
+            self.catch_up(now_ps)
         return self.peek(address, length)
 
     def poke(self, address: int, data: bytes) -> None:

@@ -58,17 +58,14 @@ class Hold:
 HOLD = Hold()
 
 
-class Resumed:
+class _Done:
     """What a process gets that is resumed: an event that has happened, as far as ``simpy.Process`` looks."""
 
-    __slots__ = ("_ok", "_value")
-
-    def __init__(self, value: Any) -> None:
-        self._ok = True
-        self._value = value
+    _ok = True
+    _value = None
 
 
-_DONE = Resumed(None)
+_DONE = _Done()
 
 
 class Clock(simpy.Environment):
@@ -78,13 +75,15 @@ class Clock(simpy.Environment):
     ``function(argument)`` for about a third of a time-out's price.
     """
 
+    _now: int  # only integers are ever added to the initial 0
+
     def __init__(self) -> None:
         super().__init__(initial_time=0)
 
     @property
     def now_ps(self) -> int:
         """The present instant."""
-        return self._now  # type: ignore[return-value]  # only integers are ever added to the initial 0
+        return self._now
 
     def until(self, when_ps: int) -> simpy.Event:
         """An event at ``when_ps``; an instant that has passed counts as now."""
@@ -106,10 +105,13 @@ class Clock(simpy.Environment):
             raise ValueError(f"{when_ps} ps has passed: it is {self._now} ps")
         heappush(self._queue, (when_ps, HARDWARE, key, function, argument))  # type: ignore[misc]
 
-    def resume(self, when_ps: int, agent: int, process: simpy.Process, value: Any = None) -> None:
-        """Let ``process``, which yields :data:`HOLD`, go on at ``when_ps`` with ``value``; agents go on in order."""
-        resumed = _DONE if value is None else Resumed(value)
-        heappush(self._queue, (when_ps, THREADS + agent, next(self._eid), process._resume, resumed))  # type: ignore
+    def resume(self, when_ps: int, agent: int, process: simpy.Process | None = None) -> None:
+        """Let ``process``, which yields :data:`HOLD`, go on at ``when_ps``; agents go on in order.
+
+        Without a process it is the one that runs now.
+        """
+        resume = (process or self._active_proc)._resume  # type: ignore[union-attr]
+        heappush(self._queue, (when_ps, THREADS + agent, next(self._eid), resume, _DONE))  # type: ignore[misc]
 
     def start(self, code: Generator[Any, Any, Any]) -> simpy.Process:
         """Run ``code`` as a process from now on."""
@@ -159,7 +161,7 @@ class Clock(simpy.Environment):
             self.schedule(end, URGENT, until - self._now)
             until = end
         if until is not None:
-            if until.callbacks is None:
+            if until.processed:
                 return until.value
             until.callbacks.append(StopSimulation.callback)
         queue: list[Any] = self._queue

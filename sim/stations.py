@@ -113,8 +113,7 @@ class Pipe:
         self._last_ps = arrive_ps
         start_ps = self._free_ps
         if self._scale == 1:  # a byte takes a whole number of picoseconds: nothing is ever left over
-            if arrive_ps > start_ps:
-                start_ps = arrive_ps
+            start_ps = arrive_ps if arrive_ps > start_ps else start_ps
             end_ps = self._free_ps = start_ps + n_bytes * self._step
             self.busy_ps += end_ps - start_ps
             self.served += 1
