@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import cached_property
 
 import networkx as nx
 
@@ -26,13 +27,17 @@ class Fabric:
         self.clock = clock
         self.parameters = parameters
         self._ports = ports
-        self.graph: nx.Graph[str] = nx.Graph()
-        for port in ports:
-            self.graph.add_edge(port, "switch")
         self._pipes = {
-            (a, b): Pipe(parameters.link_bits_per_s) for edge in self.graph.edges for a, b in (edge, edge[::-1])
+            link: Pipe(parameters.link_bits_per_s) for port in ports for link in ((port, "switch"), ("switch", port))
         }
         self._routes: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
+
+    @cached_property
+    def graph(self) -> nx.Graph[str]:
+        """Ports and switches, an edge for each link."""
+        graph: nx.Graph[str] = nx.Graph()
+        graph.add_edges_from((port, "switch") for port in self._ports)
+        return graph
 
     def route(self, source: str, destination: str) -> tuple[tuple[str, str], ...]:
         """The links that a packet takes, shortest path."""
@@ -50,10 +55,9 @@ class Fabric:
         """The pipe out of a node's port."""
         return self._pipes[name, "switch"]
 
-    def last_link(self, source: str, destination: str) -> Pipe:
+    def last_link(self, destination: str) -> Pipe:
         """The pipe from the switch to ``destination``: there is one switch between any two ports."""
-        (_, link) = self.route(source, destination)
-        return self._pipes[link]
+        return self._pipes["switch", destination]
 
     def send(self, source: str, destination: str, start_ps: int, n_bytes: int, deliver: Deliver) -> int:
         """Send one packet that is ready at ``start_ps``; returns when its last bit has left the source's port.

@@ -6,7 +6,7 @@ Its two halves are ``models.requester`` and ``models.responder``; the way out th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ class Nic(Requester, Responder):
         platform: Platform,
         host: HostMemory,
         fabric: Fabric,
-        arbiter: np.random.Generator,
+        arbiter: Callable[[], np.random.Generator],
     ) -> None:
         super().__init__(clock, ordering, name, platform, host, fabric, arbiter)
         self._keys = itertools.count(1)

@@ -43,7 +43,7 @@ class Responder(Adapter):
         platform: Platform,
         host: HostMemory,
         fabric: Fabric,
-        arbiter: np.random.Generator,
+        arbiter: Callable[[], np.random.Generator],
     ) -> None:
         super().__init__(clock, ordering, name, platform, host, fabric)
         self._arbiter = arbiter
@@ -216,7 +216,7 @@ class Responder(Adapter):
         def sample(_: SendWR) -> None:
             # Lines are fetched in any order: what comes back may mix old and new against a concurrent writer.
             content: dict[int, bytes] = {}
-            order = self._arbiter.permutation(len(pieces)) if len(pieces) > 1 else range(len(pieces))
+            order = self._arbiter().permutation(len(pieces)) if len(pieces) > 1 else range(len(pieces))
             for turn, index in enumerate(order):
                 address, length = pieces[index]
                 content[address], seen = self.host.dma_read(first_ps + turn * apart_ps, address, length)

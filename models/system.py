@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ..sim.clock import Clock
 from ..sim.streams import Streams
@@ -52,7 +53,7 @@ class Node:
             core = f"{name} core {index}"
             agent = system.fabric.number(name) << CORE_BITS | index
             self.cores.append(Core(system.ordering, core, system.outages.get(core, ()), agent))
-        arbiter = system.streams.stream(f"DMA read order of {name}")
+        arbiter = partial(system.streams.stream, f"DMA read order of {name}")
         self.nic = Nic(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
 
     def thread(self, core: int, name: str) -> Thread:

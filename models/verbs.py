@@ -277,7 +277,7 @@ class QueuePair:
         """``ibv_modify_qp`` to RTS on both ends."""
         self.peer, peer.peer = peer, self
         for end, other in ((self, peer), (peer, self)):
-            end.last_link = end.nic.fabric.last_link(end.nic.name, other.nic.name)
+            end.last_link = end.nic.fabric.last_link(other.nic.name)
 
     def destroy(self) -> None:
         """``ibv_destroy_qp``: nothing of it leaves any more, and what arrives from now on is dropped silently.
