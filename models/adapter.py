@@ -56,6 +56,8 @@ class Adapter:
         """From the entrance of the slot to a visible completion, undisturbed."""
         self._doorbell_ps = platform.nic.doorbell_ps
         self._blueflame = platform.nic.blueflame
+        self._mtu_bytes = platform.nic.mtu_bytes
+        self._write_bytes = platform.nic.headers.write_bytes
         self._cqes: list[tuple[int, int, SendWR]] = []
 
     def channel(self, qp: QueuePair) -> int:

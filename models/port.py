@@ -74,6 +74,8 @@ class Port:
                 at_ps, key, found = heappop(inbox)
                 free_ps = engine.free_ps  # ``Fifo.serve`` written out; the inbox is sorted
                 depart_ps = engine.free_ps = (at_ps if at_ps > free_ps else free_ps) + self._processing_ps
+                engine.busy_ps += self._processing_ps
+                engine.served += 1
                 if found.span is not None:
                     found.span.mark("requester NIC", depart_ps)
                 if found is work:

@@ -14,6 +14,7 @@ from .verbs import INLINE, REQUEST_SHIFT, SIGNALED, Opcode, QueuePair, SendWR, S
 
 _READ = Opcode.IBV_WR_RDMA_READ
 _SEND = Opcode.IBV_WR_SEND
+_WRITE = Opcode.IBV_WR_RDMA_WRITE
 _SUCCESS = Status.IBV_WC_SUCCESS
 
 
@@ -41,7 +42,12 @@ class Requester(Adapter):
             if work.span is not None:
                 work.span.mark("doorbell", at_ps)
                 work.span.mark("WQE and payload fetch", at_ps)
-            self._send(qp, work, at_ps)
+            if work.opcode is _WRITE and work.length <= self._mtu_bytes:  # as ``_send``
+                qp.outstanding.append(work)
+                work.more, work.n_bytes = None, self._write_bytes + work.length
+                self.port.request(at_ps, work, self._request)
+            else:
+                self._send(qp, work, at_ps)
             return
         qp.send_queue.append(work)
         self.clock.hardware(at_ps, work.key, self._doorbell, work)
@@ -129,7 +135,11 @@ class Requester(Adapter):
             if work.span is not None:
                 work.span.mark("wire and switch", tail_ps)
             remote = qp.peer.nic  # type: ignore[union-attr]
-            done_ps = remote.receiver.serve(tail_ps, remote._receive_ps)
+            receiver = remote.receiver  # ``Fifo.serve`` written out; what a link brings is in order
+            free_ps = receiver.free_ps
+            done_ps = receiver.free_ps = (tail_ps if tail_ps > free_ps else free_ps) + remote._receive_ps
+            receiver.busy_ps += remote._receive_ps
+            receiver.served += 1
             if work.opcode is _READ:
                 packet, handler = (work, 0, b"", True, end_ps), remote.serve_read
             else:
