@@ -192,6 +192,9 @@ class Requester(Adapter):
         outstanding.popleft()
         if int.__and__(work.send_flags, SIGNALED):
             self.complete_at(done_ps, work, _seen(qp) if qp.unseen else None)
+        else:
+            clock = self.clock
+            clock.quiet_ps = done_ps if done_ps > clock.quiet_ps else clock.quiet_ps
 
     def _take_ack(self, work: SendWR) -> None:
         self._answered(work.qp, work, work.status, None)

@@ -79,6 +79,8 @@ class Clock(simpy.Environment):
 
     def __init__(self) -> None:
         super().__init__(initial_time=0)
+        self.quiet_ps = 0
+        """When what is under way and wakes nobody, hence has no event, will be over: a run does not end before."""
 
     @property
     def now_ps(self) -> int:
@@ -181,6 +183,7 @@ class Clock(simpy.Environment):
                     raise _copied(event._value)
         except StopSimulation as stop:
             return stop.args[0]
+        self._now = max(self._now, self.quiet_ps)
         if until is not None:
             raise RuntimeError(f"nothing is left to happen, and this has not: {until}")
         return None
