@@ -59,11 +59,9 @@ class HostMemory:
         length, device_number = len(data), device.number
         end = offset + length
         if self.ddio:
-            io_write = self.llc.io_write
-            for line in range(offset // LINE_BYTES, (end - 1) // LINE_BYTES + 1):
-                evicted = io_write((device_number, line))
-                if evicted is not None:
-                    self._write_back(evicted, visible_ps)
+            touched = range(offset // LINE_BYTES, (end - 1) // LINE_BYTES + 1)
+            for evicted in self.llc.io_write_lines(device_number, touched):
+                self._write_back(evicted, visible_ps)
         else:
             for line in lines(offset, length):
                 key = (device_number, line)

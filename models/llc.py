@@ -40,6 +40,23 @@ class Llc:
         io.move_to_end(key)
         return self._evict(io, self._io_capacity) if len(io) > self._io_capacity else None
 
+    def io_write_lines(self, device: int, lines: range) -> list[LineKey]:
+        """As :meth:`io_write` for one line after the other; returns the dirty lines that they evict."""
+        core, io, capacity, evicted = self._core, self._io, self._io_capacity, []
+        for line in lines:
+            key = (device, line)
+            if key in core:
+                core[key] = True
+                core.move_to_end(key)
+                continue
+            io[key] = True
+            io.move_to_end(key)
+            if len(io) > capacity:
+                gone = self._evict(io, capacity)
+                if gone is not None:
+                    evicted.append(gone)
+        return evicted
+
     def core_access(self, key: LineKey, dirty: bool) -> tuple[bool, LineKey | None]:
         """A core loads or stores; returns (hit, the dirty line that it evicts, if any)."""
         core = self._core

@@ -7,8 +7,9 @@ their channel and number (the tie rule), whatever order the calls came in.
 
 from __future__ import annotations
 
+from bisect import insort
+from collections import deque
 from collections.abc import Callable
-from heapq import heappop, heappush
 
 PAGE_BYTES = 4096
 LINE_BYTES = 64
@@ -28,7 +29,7 @@ class ByteSpace:
         self.caught_up_ps = 0
         """The latest instant that anybody has read at: earlier states are gone."""
         self._pages: dict[int, bytearray] = {}
-        self._inbox: list[tuple[int, int, int, int, bytes, Callable[[], None] | None]] = []
+        self._inbox: deque[tuple[int, int, int, int, bytes, Callable[[], None] | None]] = deque()
         self._room = ROOM
         self._source: Callable[[int], bytes] | None = None
         self._known: set[int] = set()
@@ -49,7 +50,11 @@ class ByteSpace:
         if address < 0 or address + len(data) > self.size_bytes:
             raise IndexError(f"write of {len(data)} bytes at {address:#x} is outside of {self.size_bytes} bytes")
         inbox = self._inbox
-        heappush(inbox, (visible_ps, channel, number, address, data, seen))
+        entry = (visible_ps, channel, number, address, data, seen)
+        if not inbox or entry > inbox[-1]:  # as good as always
+            inbox.append(entry)
+        else:
+            insort(inbox, entry)
         if len(inbox) > self._room:
             self.catch_up(visible_ps - LOOK_BACK_PS)
             self._room = max(ROOM, 2 * len(inbox))
@@ -60,7 +65,7 @@ class ByteSpace:
         self.caught_up_ps = now_ps if now_ps > caught_up_ps else caught_up_ps
         inbox = self._inbox
         while inbox and inbox[0][0] <= now_ps:
-            _, _, _, address, data, seen = heappop(inbox)
+            _, _, _, address, data, seen = inbox.popleft()
             self.poke(address, data)
             if seen is not None:
                 seen()
