@@ -1,6 +1,6 @@
 """What a line of memory may hold: pieces of writes, all of them, some, or some words of one.
 
-:mod:`.views` says which of it a power failure may leave; here are the parts that it speaks of.
+:mod:`.survivors` says which of it a power failure may leave; here are the parts that it speaks of.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Generic, TypeVar
 
-from ..sim.trace import Chunk
+from ..sim.trace import NEVER, Chunk
 
 LineKey = tuple[int, int]
 """(device number, line number within the device)."""
@@ -34,6 +34,8 @@ class Piece:
     """From when on it certainly survives."""
     timed_ps: int
     """From when on it survived in this timing."""
+    group: int
+    """What survives of a group in one line is a prefix: its channel, or the chunk alone (below 0) if that is loose."""
 
     def words(self) -> list[tuple[int, int]]:
         """The aligned 8-byte words that it touches, as ranges within the line."""
@@ -48,7 +50,7 @@ class Piece:
 
 
 Cut = Mapping[int, tuple[int, int]]
-"""By tied channel: how many of its chunks survive, at least and at most, as far as it has been decided."""
+"""By channel: how many of its chunks survive, at least and at most, as far as it has been decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class Torn:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """How much of one channel's pieces a line has."""
+    """How much of one group's pieces a line has."""
 
     count: int
     torn: Piece | None = None
@@ -106,7 +108,28 @@ class Option:
 
 
 Chosen = Mapping[int, Option]
-"""By channel: how much of it a line has."""
+"""By group: how much of it a line has."""
+
+
+def combine(options: list[list[Option]], tears: int) -> Iterator[tuple[Option, ...]]:
+    """One option of each group, just so many of them torn ones."""
+    if not options:
+        if not tears:
+            yield ()
+        return
+    for option in options[0]:
+        if option.tears <= tears:
+            for rest in combine(options[1:], tears - option.tears):
+                yield (option, *rest)
+
+
+def any_unreleased(present: Iterable[Piece], missing: Iterable[Piece]) -> bool:
+    """Whether one of a line's pieces is there although one that it is behind is not, or not whole."""
+    lacking: dict[int, int] = {}
+    for piece in missing:
+        lacking[piece.chunk.channel] = min(piece.chunk.position, lacking.get(piece.chunk.channel, NEVER))
+    return any(lacking.get(channel, NEVER) < count for piece in present for channel, count in piece.chunk.behind)
+
 
 _T = TypeVar("_T")
 

@@ -12,9 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..sim.trace import Trace
-
-Cut = Mapping[int, tuple[int, int]]
-"""By channel: how many of its chunks survive, at least and at most, as far as it has been decided."""
+from .contents import Cut
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,37 +17,49 @@ the order that they had in this schedule, and at most one of a line's pieces is 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, combinations
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.trace import NEVER, Chunk, Stage, Trace
-from .linecontent import Content, LineKey, Option, Piece, any_unreleased, combine
-from .places import PLACES, Domain, Path, Place, safe_stage
-from .releases import Cut, Releases
+from .contents import Chosen, Content, Cut, LineKey, Piece, Remembered, Torn
+from .places import PLACES, Domain, Place, safe_stage
+from .survivors import Survivors
 
-__all__ = ["Content", "Cut", "LineKey", "Piece", "Views"]
+__all__ = ["Content", "Cut", "LineKey", "Piece", "Torn", "Views"]
 
 
-class _Remembered:
-    """An iterator's items, made once and as far as anybody has asked."""
+@dataclass(slots=True)
+class _Way:
+    """The pieces of one tied channel in one line, and where in the channel they are."""
 
-    def __init__(self, epoch: int, items: Iterator[Content]) -> None:
-        self.epoch = epoch
-        self._made: list[Content] = []
-        self._rest = items
+    channel: int
+    positions: list[int]
+    enters_ps: list[int]
 
-    def __iter__(self) -> Iterator[Content]:
-        turn = 0
-        while True:
-            if turn == len(self._made):
-                following = next(self._rest, None)
-                if following is None:
-                    return
-                self._made.append(following)
-            yield self._made[turn]
-            turn += 1
+
+_Items = Remembered[tuple[Content | Torn, Chosen]]
+
+
+@dataclass(slots=True)
+class _Line:
+    """A line that was written to, and what it may hold, remembered from one change to the next."""
+
+    pieces: list[Piece]
+    changes: list[int]
+    """The instants at which what it may hold changes by itself (and not with what other lines decide)."""
+    untied: bool
+    """What it may hold does not depend on what has been decided about others."""
+    ways: list[_Way] | None
+    """If only tied channels write to it, each in order, and no release edge ties these to one another."""
+    epoch: int = -1
+    only: Content | None = None
+    """If all that came is certainly there."""
+    known: dict[tuple[tuple[int, int, int], ...], _Items] = field(default_factory=dict)
+    """By how many pieces of each way must be there, may be there, and may be there torn."""
+    written_out: Remembered[Content] | None = None
 
 
 class Views:
@@ -64,9 +76,7 @@ class Views:
     ) -> None:
         self._trace = trace
         self._initial = initial
-        self._whole_lines = whole_lines
-        self._changes: dict[LineKey, list[int]] = {}
-        self._known: dict[LineKey, _Remembered] = {}
+        self._lines: dict[LineKey, _Line] = {}
         self.pieces: dict[LineKey, list[Piece]] = {}
         for chunk in trace.chunks:
             domain = domains.get(chunk.device, Domain.NONE)
@@ -77,8 +87,7 @@ class Views:
                 self.pieces.setdefault((chunk.device, line), []).append(self._piece(chunk, line, safe))
         for pieces in self.pieces.values():
             pieces.sort(key=_coherent_order)
-        self._tied = self._prefixes()
-        self._releases = Releases(trace, self._tied.__contains__)
+        self._survivors = Survivors(trace, self._prefixes(), initial, whole_lines=whole_lines)
 
     def _prefixes(self) -> dict[int, tuple[list[int], list[int]]]:
         """By tied channel and position: when its chunks enter, and when they and all before them certainly survive.
@@ -180,155 +189,112 @@ class Views:
 
         First what survives if nothing unforced moved, then if everything did, then the rest, torn ones last.
         """
-        pieces = self.pieces.get(key)
-        if pieces is None:
-            yield Content(self._initial(key), cut, ())
-        elif cut or any(piece.tied or piece.chunk.channel in self._releases.channels for piece in pieces):
-            yield from self._contents(key, at_ps, cut)
-        else:  # untied lines change at few instants: remember what they may hold from one to the next
-            changes = self._changes.get(key)
-            if changes is None:
-                changes = self._changes[key] = sorted({p.enters_ps for p in pieces} | {p.must_ps for p in pieces})
-            epoch = bisect_right(changes, at_ps)
-            known = self._known.get(key)
-            if known is None or known.epoch != epoch:
-                known = self._known[key] = _Remembered(epoch, self._contents(key, at_ps, cut))
-            yield from known
+        line = self._line(key, at_ps)
+        if line is None:
+            return iter((Content(self._initial(key), cut, ()),))
+        if line.only is not None:  # whatever has been decided about other lines
+            return iter((_with(line.only, cut) if cut else line.only,))
+        if not line.untied:
+            return _written_out(self._families(line, key, at_ps, cut))
+        if line.written_out is None:
+            line.written_out = Remembered(_written_out(self._families(line, key, at_ps, {})))
+        return (_with(content, cut) for content in line.written_out) if cut else iter(line.written_out)
 
-    def _contents(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content]:
-        pieces = [piece for piece in self.pieces.get(key, ()) if piece.enters_ps <= at_ps]
-        undecided: dict[int, list[Piece]] = {}
-        for piece in pieces:
-            undecided.setdefault(piece.group, []).append(piece)
-        if not undecided:
-            yield Content(self._initial(key), cut, ())
-            return
-        groups = list(undecided)
-        options = [self._options(undecided[group], at_ps, cut) for group in groups]
-        choices: Iterable[tuple[Option, ...]] = zip(options[0])  # of one group: torn ones come last already
-        if len(groups) > 1:
-            listed = [list(some) for some in options]
-            choices = chain(combine(listed, 0), combine(listed, 1))
-        seen: set[tuple[bytes, tuple[tuple[int, tuple[int, int]], ...]]] = set()
-        for chosen in choices:
-            content = self._apply(key, pieces, dict(zip(groups, chosen, strict=True)), cut, at_ps)
-            if content is None:
-                continue
-            identity = (content.data, tuple(sorted(content.cut.items())))
+    def families(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content | Torn]:
+        """The same as :meth:`contents`, perhaps more than once, with torn pieces not written out."""
+        line = self._line(key, at_ps)
+        if line is None or line.only is not None:
+            return self.contents(key, at_ps, cut)
+        return self._families(line, key, at_ps, cut)
+
+    def _line(self, key: LineKey, at_ps: int) -> _Line | None:
+        line = self._lines.get(key)
+        if line is None:
+            pieces = self.pieces.get(key)
+            if pieces is None:
+                return None
+            changes = sorted({p.enters_ps for p in pieces} | {p.must_ps for p in pieces})
+            released = not self._survivors.released.isdisjoint(piece.chunk.channel for piece in pieces)
+            untied = not released and not any(piece.tied for piece in pieces)
+            ways = None if released else _ways(pieces)
+            line = self._lines[key] = _Line(pieces, changes, untied, ways)
+        epoch = bisect_right(line.changes, at_ps)
+        if epoch != line.epoch:
+            line.epoch, line.written_out = epoch, None
+            line.known.clear()
+            settled = all(piece.must_ps <= at_ps for piece in line.pieces if piece.enters_ps <= at_ps)
+            line.only = Content(self.newest(key, at_ps), {}, ()) if settled else None
+        return line
+
+    def _families(self, line: _Line, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content | Torn]:
+        if line.ways is not None:
+            return self._tied_families(line, line.ways, key, at_ps, cut)
+        if not line.untied:
+            return (item for item, _ in self._survivors.of_line(key, line.pieces, at_ps, cut))
+        known = line.known.get(())
+        if known is None:
+            known = line.known[()] = Remembered(self._survivors.of_line(key, line.pieces, at_ps, {}))
+        return (_with(item, cut) if cut else item for item, _ in known)
+
+    def _tied_families(
+        self, line: _Line, ways: list[_Way], key: LineKey, at_ps: int, cut: Cut
+    ) -> Iterator[Content | Torn]:
+        """Which bytes there are depends only on how many pieces must and may be there; where the cut is, on more."""
+        there, entered = [], []
+        for way in ways:
+            count = bisect_right(way.enters_ps, at_ps)
+            if count:
+                low, high = cut.get(way.channel) or self._survivors.bounds(way.channel, at_ps)
+                entered.append((way, count, low, high))
+                least, most = bisect_left(way.positions, low, 0, count), bisect_left(way.positions, high, 0, count)
+                there.append((least, most, bisect_right(way.positions, high, 0, count)))
+        name = tuple(there)
+        known = line.known.get(name)
+        if known is None:
+            known = line.known[name] = Remembered(self._survivors.of_line(key, line.pieces, at_ps, cut))
+        for item, chosen in known:
+            decided: dict[int, tuple[int, int]] = {}
+            for way, count, low, high in entered:
+                option = chosen[way.channel]
+                if option.torn is not None:
+                    decided[way.channel] = option.torn.chunk.position, option.torn.chunk.position
+                else:
+                    after = way.positions[option.count - 1] + 1 if option.count else low
+                    before = way.positions[option.count] if option.count < count else high
+                    decided[way.channel] = max(low, after), min(high, before)
+            yield _with(item, {**cut, **decided} if cut else decided)
+
+
+def _ways(pieces: list[Piece]) -> list[_Way] | None:
+    """The channels of a line that only tied channels write to; None where something else does."""
+    ways: dict[int, _Way] = {}
+    for piece in pieces:
+        way = ways.setdefault(piece.chunk.channel, _Way(piece.chunk.channel, [], []))
+        way.positions.append(piece.chunk.position)
+        way.enters_ps.append(piece.enters_ps)
+    in_order = all(w.positions == sorted(w.positions) and w.enters_ps == sorted(w.enters_ps) for w in ways.values())
+    return list(ways.values()) if in_order and all(piece.tied for piece in pieces) else None
+
+
+_Item = TypeVar("_Item", Content, Content | Torn)
+
+
+def _with(item: _Item, cut: Cut) -> _Item:
+    """The same under another cut."""
+    if isinstance(item, Torn):
+        return Torn(_with(item.without, cut), item.words, item.there)
+    return Content(item.data, cut, item.absent, item.torn)
+
+
+def _written_out(items: Iterable[Content | Torn]) -> Iterator[Content]:
+    """Each once."""
+    seen: set[tuple[bytes, frozenset[tuple[int, tuple[int, int]]]]] = set()
+    for item in items:
+        for content in (item,) if isinstance(item, Content) else item.written_out():
+            identity = content.data, frozenset(content.cut.items())
             if identity not in seen:
                 seen.add(identity)
                 yield content
-
-    def _options(self, pieces: list[Piece], at_ps: int, cut: Cut) -> Iterator[Option]:
-        """How much of one group's pieces (in this line) may survive: a prefix, perhaps with a torn end."""
-        channel = pieces[0].chunk.channel
-        if pieces[0].group < 0:
-            yield from self._loose_options(pieces[0], at_ps, cut)
-            return
-        if pieces[0].tied:
-            low, high = cut.get(channel) or self._bounds(channel, at_ps)
-            least = sum(piece.chunk.position < low for piece in pieces)
-            most = sum(piece.chunk.position < high for piece in pieces)
-        else:
-            least, most, low, high = self._must(pieces, at_ps), len(pieces), None, None
-
-        def span(count: int) -> tuple[int, int] | None:
-            if low is None or high is None:
-                return None
-            after = pieces[count - 1].chunk.position + 1 if count else low
-            before = pieces[count].chunk.position if count < len(pieces) else high
-            return max(low, after), min(high, before)
-
-        for count in dict.fromkeys((least, most, *range(most - 1, least, -1))):
-            yield Option(count, span=span(count))
-        for count in range(least, len(pieces)):
-            piece = pieces[count]
-            position = piece.chunk.position
-            if low is not None and high is not None and not low <= position <= high:
-                continue
-            exact = None if low is None else (position, position)
-            whole = [tuple(piece.words())] if exact is not None and len(piece.chunk.data) > len(piece.data) else []
-            for words in [*whole, *self._torn(piece)]:
-                yield Option(count, piece, words, exact)
-
-    def _loose_options(self, piece: Piece, at_ps: int, cut: Cut) -> Iterator[Option]:
-        """There, not there, or torn; a chunk that is not there whole bounds what may be behind it."""
-        channel, position = piece.chunk.channel, piece.chunk.position
-        low, high = cut.get(channel) or (0, NEVER)
-        bounded = channel in self._releases.channels
-        missing = (low, min(high, position)) if bounded else None
-        certain = piece.must_ps <= at_ps or position < low
-        if not certain:
-            yield Option(0, span=missing)
-        yield Option(1, span=(low, high) if bounded else None)
-        if not certain:
-            for words in self._torn(piece):
-                yield Option(0, piece, words, missing)
-
-    @staticmethod
-    def _must(pieces: list[Piece], at_ps: int) -> int:
-        return max((turn + 1 for turn, piece in enumerate(pieces) if piece.must_ps <= at_ps), default=0)
-
-    def _torn(self, piece: Piece) -> Iterator[tuple[tuple[int, int], ...]]:
-        """The words of a piece that may be there without the others."""
-        words = piece.words()
-        posted = piece.chunk.path == Path.MMIO and self._trace.channels[piece.chunk.channel].ordered
-        if piece.chunk.path == Path.STORE or posted:  # a core's stores to one line persist in their order
-            yield from (tuple(words[:count]) for count in range(1, len(words)))
-        elif not self._whole_lines:
-            for count in range(1, len(words)):
-                yield from combinations(words, count)
-
-    def _bounds(self, channel: int, at_ps: int) -> tuple[int, int]:
-        """How many chunks of a tied channel certainly survive, and may."""
-        if channel not in self._tied:
-            return 0, NEVER
-        enters, musts = self._tied[channel]
-        return bisect_right(musts, at_ps), bisect_right(enters, at_ps)
-
-    def _apply(
-        self, key: LineKey, pieces: list[Piece], chosen: Mapping[int, Option], cut: Cut, at_ps: int
-    ) -> Content | None:
-        content = bytearray(self._initial(key))
-        taken = dict.fromkeys(chosen, 0)
-        absent: list[Piece] = []
-        behind_others: list[Piece] = []
-        begun: dict[int, int] = {}
-        torn = None
-        for piece in pieces:
-            option = chosen[piece.group]
-            turn = taken[piece.group]
-            taken[piece.group] = turn + 1
-            if turn >= option.count and piece is not option.torn:
-                absent.append(piece)
-                continue
-            behind = [*absent, torn] if torn is not None else absent
-            if any(other.chunk.forced_ps[Stage.VISIBLE] <= piece.enters_ps for other in behind):
-                return None  # it was written when the other was certainly in the line already, whole
-            if piece.chunk.behind:
-                behind_others.append(piece)
-                begun[piece.chunk.channel] = piece.chunk.position + 1
-            if turn < option.count or not option.tears:
-                piece.apply(content)
-            else:
-                piece.apply(content, option.words)
-                torn = piece
-        if behind_others and any_unreleased(behind_others, [*absent, torn] if torn is not None else absent):
-            return None
-        further = self._decide(chosen, begun, cut, at_ps)
-        return None if further is None else Content(bytes(content), further, tuple(absent), torn)
-
-    def _decide(self, chosen: Mapping[int, Option], begun: Mapping[int, int], cut: Cut, at_ps: int) -> Cut | None:
-        """The cut that goes with what was chosen of each group; None if the release edges rule it out."""
-        decided: dict[int, tuple[int, int]] = {}
-        for group, option in chosen.items():
-            if option.span is not None:
-                channel = group if group >= 0 else self._trace.chunks[~group].channel
-                low, high = decided.get(channel, option.span)
-                decided[channel] = max(low, option.span[0]), min(high, option.span[1])
-        if self._releases.channels and (decided or begun):
-            return self._releases.settle(cut, decided, begun, lambda channel: self._bounds(channel, at_ps))
-        return {**cut, **decided} if decided else cut
 
 
 def _coherent_order(piece: Piece) -> tuple[int, int, int]:

@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import given, settings
 
+import rpsim.models.dma
 import rpsim.models.hostmemory
 import rpsim.models.ordering
 from rpsim.models.rules import Placement, Switches
@@ -96,11 +97,16 @@ def shown(name, seeds=range(12)):
 
 
 def test_a_read_that_does_not_wait_for_earlier_writes_is_caught(monkeypatch):
-    def at_once(self, arrive_ps, *_):
-        return max(self.clock.now_ps, arrive_ps - 10**6)
+    def at_once(self, *_):
+        return self.clock.now_ps
 
     assert not shown("write-read")
-    monkeypatch.setattr(rpsim.models.hostmemory.HostMemory, "read_ready_ps", at_once)
+    ask = rpsim.models.dma.DmaReader.ask
+    for name in ("looked_at_ps", "read_ready_ps"):
+        monkeypatch.setattr(rpsim.models.hostmemory.HostMemory, name, at_once)
+    monkeypatch.setattr(
+        rpsim.models.dma.DmaReader, "ask", lambda *given, **more: ask(*given, **more | {"not_before_ps": 0})
+    )
     assert any("r=0" in text for text in shown("write-read"))
 
 
