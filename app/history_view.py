@@ -110,7 +110,9 @@ def _violations(report: Report) -> str:
         piece = plural(len(witness.piece), "operation")
         parts.append(f"<h2>{escape(', '.join(names))}: violated at line {witness.act.entry.return_line}</h2>")
         parts.append(f"<p class='finding'>{escape(witness.explanation)}</p>")
-        parts.append(f"<p class='note'>The shortest failing piece: {piece} of {count(len(report.history.entries))}.</p>")
+        parts.append(
+            f"<p class='note'>The shortest failing piece: {piece} of {count(len(report.history.entries))}.</p>"
+        )
         parts.append(drawing(report, witness.piece, {witness.act.entry.line}, {}, witness.at_ps))
     return "".join(parts)
 
@@ -187,9 +189,7 @@ def _rows(acts: Sequence[Act], until_ps: int) -> dict[Act, int]:
     return {act: offsets[name] + lane for act, (name, lane) in place.items()}
 
 
-def _bar(
-    act: Act, row: int, columns: Mapping[float, int], width: int, bad: bool, report: Report, until_ps: int
-) -> str:
+def _bar(act: Act, row: int, columns: Mapping[float, int], width: int, bad: bool, report: Report, until_ps: int) -> str:
     entry = act.entry
     end_ps = _end_ps(act, until_ps)
     left = columns[entry.invoke_ps]

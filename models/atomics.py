@@ -17,10 +17,11 @@ from .inbound import Observe
 from .opcodes import Opcode
 from .packets import ATOMIC_BYTES
 from .rules import Event, Placement, Request
-from .verbs import QueuePair, SendWR
+from .verbs import QueuePair
+from .work import SendWR
 
 if TYPE_CHECKING:
-    from .nic import Nic
+    from .responder import Responder
 
 _WORD = 1 << (8 * ATOMIC_BYTES)
 
@@ -28,7 +29,7 @@ _WORD = 1 << (8 * ATOMIC_BYTES)
 class AtomicUnit:
     """Executes the atomics that arrive at one adapter, in order of arrival."""
 
-    def __init__(self, nic: Nic) -> None:
+    def __init__(self, nic: Responder) -> None:
         self._nic = nic
         self._waiting: deque[tuple[QueuePair, SendWR, Running, list[Chunk], Observe]] = deque()
         self._busy = False
@@ -47,28 +48,32 @@ class AtomicUnit:
             return
         qp, work, running, seen, observe = self._waiting.popleft()
         nic, address = self._nic, work.remote_address
-        at_root_ps = nic.pcie.read_request(nic.clock.now_ps, ATOMIC_BYTES)
-        latency_ps = nic.host.dma_read_ps(address, ATOMIC_BYTES)
-        ready_ps = nic.host.read_ready_ps(at_root_ps + latency_ps // 2, address)
-        sample_ps = max(ready_ps, qp.inbound.lanes(address).placed_ps)
-        fetched_ps = nic.pcie.read_completion(sample_ps + latency_ps - latency_ps // 2, ATOMIC_BYTES)
-        operand = bytearray()
+        nic.settle(work.key)
+        nic.dma.read(
+            work.key,
+            address,
+            ATOMIC_BYTES,
+            partial(self._finish, qp, work, running, seen, observe),
+            not_before_ps=qp.inbound.lanes(address).placed_ps,
+        )
 
-        def sample() -> None:
-            data, chunks = nic.host.dma_read(nic.clock.now_ps, address, ATOMIC_BYTES)
-            operand.extend(data)
-            seen.extend(chunks)
-
-        nic.clock.call_at(sample_ps, sample)
-        nic.clock.call_at(fetched_ps, self._finish, qp, work, running, operand, observe)
-
-    def _finish(self, qp: QueuePair, work: SendWR, running: Running, operand: bytearray, observe: Observe) -> None:
-        nic, now_ps, old = self._nic, self._nic.clock.now_ps, bytes(operand)
+    def _finish(
+        self,
+        qp: QueuePair,
+        work: SendWR,
+        running: Running,
+        seen: list[Chunk],
+        observe: Observe,
+        old: bytes,
+        chunks: list[Chunk],
+    ) -> None:
+        nic, now_ps = self._nic, self._nic.clock.now_ps
+        seen.extend(chunks)
         qp.inbound.executed(Request.ATOMIC, observe)
         new = _result(work, int.from_bytes(old, "little"))
         if new is not None:
             nic.post_write(qp, work, Request.ATOMIC, Placement.STRICT, new.to_bytes(ATOMIC_BYTES, "little"))
-        qp.responses.ready(work, now_ps, partial(nic.answer, qp, work, old, observe))
+        nic.answer(qp, work, now_ps, old, observe)
         qp.order.end(running, now_ps)
         self._next()
 

@@ -10,98 +10,26 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
-import numpy as np
 import simpy
 
 from ..sim.bytespace import LINE_BYTES, lines
-from ..sim.clock import Clock
-from ..sim.stations import Fifo
-from ..sim.trace import Chunk, Flush
+from ..sim.clock import HOLD, Clock
+from ..sim.trace import Chunk, Stage
 from ..sim.units import parse_duration_ps
+from .core import Core
 from .hostmemory import HostMemory
-from .opcodes import RECEIVE_COMPLETIONS
+from .opcodes import Opcode
 from .ordering import Event, Ordering
 from .platform import Platform
 from .rules import Target
-from .verbs import CompletionQueue, QueuePair, RecvWR, SendFlags, SendWR, SharedReceiveQueue, Span, WorkCompletion
+from .verbs import CompletionQueue, QueuePair, SharedReceiveQueue
+from .work import INLINE, RecvWR, SendWR, Span, WorkCompletion
 
 Code = Generator[Any, Any, Any]
-
-
-class Pauses:
-    """Lets cores pause at random where it matters to others: a schedule that running code may meet as well.
-
-    ``every`` is how many chances there are for one pause, 0 for none. ``offered`` collects the chances (core, at),
-    ``taken`` the pauses, as outages (core, from, for how long) that replay the same schedule.
-    """
-
-    def __init__(self, random: np.random.Generator, every: int, shortest_ps: int, longest_ps: int) -> None:
-        self.offered: list[tuple[str, int]] = []
-        self.taken: list[tuple[str, int, int]] = []
-        self._random = random
-        self._every = every
-        self._shortest_ps = shortest_ps
-        self._longest_ps = longest_ps
-
-    def draw(self, core: str, now_ps: int) -> int:
-        """For how long ``core`` pauses now: most often not at all."""
-        self.offered.append((core, now_ps))
-        if not self._every or self._random.integers(self._every):
-            return 0
-        for_ps = int(self._random.integers(self._shortest_ps, self._longest_ps, endpoint=True))
-        self.taken.append((core, now_ps, for_ps))
-        return for_ps
-
-
-class Core:
-    """One core: a server that threads queue for, with its store buffer and write-combining buffers.
-
-    ``outages`` are stretches (from, for how long, in order) in which it does nothing for its threads, as when an
-    interrupt, system management mode or a hypervisor has it. What it has stored stays where it is meanwhile.
-    """
-
-    def __init__(self, ordering: Ordering, name: str, outages: Sequence[tuple[int, int]] = ()) -> None:
-        self.name = name
-        self._station = Fifo()
-        self._outages = deque(outages)
-        self.pauses: Pauses | None = None
-        self.deciding: Callable[[int, int, int], bool | None] | None = None
-        """Asked whether a range (address, length) has a checksum before its bytes are; None: look at the bytes."""
-        self.stores = ordering.trace.channel(f"stores of {name}")
-        self.ntstores = ordering.trace.channel(f"non-temporal stores of {name}", ordered=False)
-        self.flushes: list[Flush] = []
-        """Issued and not fenced yet."""
-        self.queued_ps = 0
-        """When all that was flushed or stored past the caches is in the write pending queues."""
-
-    def start_ps(self, now_ps: int) -> int:
-        """When an instruction that is issued now is executed: behind those of other threads, and behind an outage."""
-        start_ps = max(now_ps, self._station.free_ps)
-        for from_ps, for_ps in self._outages:
-            if from_ps > start_ps:
-                break
-            start_ps = max(start_ps, from_ps + for_ps)
-        return start_ps
-
-    def work(self, now_ps: int, cost_ps: int) -> int:
-        """When work of ``cost_ps`` that is asked for now is done: after what was asked before, outages on top."""
-        start_ps = self.start_ps(now_ps)
-        away_ps = start_ps - max(now_ps, self._station.free_ps)
-        while self._outages and self._outages[0][0] < start_ps + cost_ps:
-            from_ps, for_ps = self._outages.popleft()
-            if from_ps > start_ps:  # in the middle of the work
-                away_ps += for_ps
-                start_ps += for_ps
-        return self._station.serve(now_ps, cost_ps + away_ps)
-
-    def may_pause(self, now_ps: int) -> None:
-        """A store, a fence or a doorbell is done: a place at which it matters to others if the core pauses."""
-        for_ps = self.pauses.draw(self.name, now_ps) if self.pauses is not None else 0
-        if for_ps:
-            self._outages.append((now_ps, for_ps))
+_RECV, _RECV_IMM = Opcode.IBV_WC_RECV, Opcode.IBV_WC_RECV_RDMA_WITH_IMM
 
 
 class Signal:
@@ -158,6 +86,7 @@ class Thread:
         self.host = host
         self.span: Span | None = None
         """What the thread is busy with; a request that it receives brings its own along."""
+        core.threads += 1
         self._ordering = ordering
         self._cpu = platform.cpu
         self._nic = platform.nic
@@ -169,8 +98,21 @@ class Thread:
 
     def _work(self, cost_ps: int) -> Code:
         """Hold the core for ``cost_ps``, after those who asked before."""
-        now_ps = self.clock.now_ps
-        yield self.clock.timeout(self.core.work(now_ps, cost_ps) - now_ps)
+        self._ask(cost_ps)
+        yield HOLD
+
+    def _ask(self, cost_ps: int, process: simpy.Process | None = None) -> None:
+        """Let ``process`` (None: that which runs now), which is on HOLD, go on when this work is done."""
+        clock, core = self.clock, self.core
+        if core.held:
+            core.queue(process or clock.running, cost_ps)
+        else:
+            clock.resume(core.work(clock.now_ps, cost_ps), core.agent, process)
+
+    def _turn(self) -> Code:
+        """Until the core comes to an instruction that has to look at caches or queues to know its cost."""
+        if not self.core.undivided and not self.core.enter(self.clock, self.clock.running):
+            yield HOLD
 
     def _copy_ps(self, length: int) -> int:
         return length * 8 * 10**12 // self._cpu.memcpy_bits_per_s
@@ -181,14 +123,21 @@ class Thread:
     # memory ---------------------------------------------------------------------------------------------
     def load(self, address: int, length: int) -> Code:
         """Load ``length`` bytes; returns them."""
-        start_ps = self.core.start_ps(self.now_ps)
-        yield from self._work(self.host.access_ps(address, length, dirty=False, start_ps=start_ps))
-        data, seen = self.host.load(self.now_ps, address, length)
+        if not self.core.undivided:
+            yield from self._turn()
+        start_ps = self.clock.now_ps
+        self._ask(self.host.access_ps(address, length, dirty=False))
+        yield HOLD
+        return self._loaded(self.clock.now_ps, address, length, start_ps)
+
+    def _loaded(self, at_ps: int, address: int, length: int, issued_ps: int) -> bytes:
+        """What a load that is done at ``at_ps`` has found."""
+        data, seen = self.host.load(at_ps, address, length)
         if seen or self.host.peers:
-            self._looked(Event.LOAD, address, start_ps, seen)
+            self._looked(Event.LOAD, at_ps, address, issued_ps, seen)
         return data
 
-    def _looked(self, event: Event, address: int, issued_ps: int, seen: Sequence[Chunk] = ()) -> None:
+    def _looked(self, event: Event, at_ps: int, address: int, issued_ps: int, seen: Sequence[Chunk] = ()) -> None:
         """A read has come back: of a peer device it has pushed this core's posted stores before it.
 
         An uncached read empties write-combining buffers too (Intel SDM, volume 3, section 12.3.1).
@@ -196,7 +145,7 @@ class Thread:
         to, stores = self.host.destination(address), self.core.stores
         self._ordering.happened(
             event,
-            self.now_ps,
+            at_ps,
             here=self.host.circumstances(address),
             core=(*self.host.mmio_stores(stores, address), *self.host.mmio_stores(self.core.ntstores, address)),
             returned=seen,
@@ -207,14 +156,15 @@ class Thread:
 
     def read_pmrsts(self, address: int) -> Code:
         """Read the register PMRSTS of the device in whose persistent memory region ``address`` is."""
-        start_ps = self.core.start_ps(self.now_ps)
+        yield from self._turn()
+        start_ps = self.now_ps
         yield from self._work(self.host.status_read_ps(address, start_ps))
-        self._looked(Event.STATUS_READ, address, start_ps)
+        self._looked(Event.STATUS_READ, self.now_ps, address, start_ps)
 
     def store(self, address: int, data: bytes) -> Code:
         """Store ``data``, in program order, word after word."""
-        access_ps = self.host.access_ps(address, len(data), dirty=True, start_ps=self.core.start_ps(self.now_ps))
-        yield from self._work(access_ps + self._copy_ps(len(data)))
+        yield from self._turn()
+        yield from self._work(self.host.access_ps(address, len(data), dirty=True) + self._copy_ps(len(data)))
         self.host.store(address, data, self.core.stores, self._writer("store"), self.now_ps)
         self.core.may_pause(self.now_ps)
 
@@ -242,8 +192,8 @@ class Thread:
     def crc32_matches(self, address: int, length: int, expected: int) -> Code:
         """Whether a range has this CRC32; returns that. Who explores what may be there answers (``Core.deciding``)."""
         if self.core.deciding is not None:
-            start_ps = self.core.start_ps(self.now_ps)
-            yield from self._work(self.host.access_ps(address, length, dirty=False, start_ps=start_ps))
+            yield from self._turn()
+            yield from self._work(self.host.access_ps(address, length, dirty=False))
             found = self.core.deciding(address, length, expected)
             if found is not None:
                 yield from self._work(self._cpu.crc32_ps_per_byte * length)
@@ -287,19 +237,18 @@ class Thread:
     def _write_back(self, address: int, length: int, cost_ps: int, keep: bool) -> Code:
         device, offset = self.host.memory.locate(address)
         core = self.core
-        issued_ps = core.start_ps(self.now_ps)
-        touched = lines(offset, length)
-        for line in touched:
-            core.flushes.append(self._ordering.trace.flush(device.number, line, core.stores, issued_ps))
-            issued_ps += cost_ps  # then the line is on its way, and the next one's turn has come
-            core.queued_ps = max(core.queued_ps, self.host.flush_line(device, line, issued_ps, keep))
-        yield from self._work(cost_ps * len(touched))
+        for line in lines(offset, length):
+            yield from self._turn()
+            core.flushes.append(self._ordering.trace.flush(device.number, line, core.stores, self.now_ps))
+            yield from self._work(cost_ps)  # then the line is on its way, and the next one's turn has come
+            core.queued_ps = max(core.queued_ps, self.host.flush_line(device, line, self.now_ps, keep))
 
     def clflush(self, address: int, length: int) -> Code:
         """Write the lines of a range back and drop them, one after the other, each before any later store."""
         device, offset = self.host.memory.locate(address)
         for line in lines(offset, length):
-            issued_ps = self.core.start_ps(self.now_ps)
+            yield from self._turn()
+            issued_ps = self.now_ps
             flush = self._ordering.trace.flush(device.number, line, self.core.stores, issued_ps)
             queued_ps = self.host.flush_line(device, line, issued_ps, keep=False)
             yield from self._work(max(self._cpu.clflush_ps, queued_ps - issued_ps))
@@ -311,9 +260,10 @@ class Thread:
         It knows nothing of DMA in flight.
         """
         trace, core = self._ordering.trace, self.core
+        yield from self._turn()
         stores, ntstores = trace.count(core.stores), trace.count(core.ntstores)
         flushes, core.flushes = core.flushes, []
-        yield from self._work(max(0, core.queued_ps - core.start_ps(self.now_ps)) + self._cpu.sfence_ps)
+        yield from self._work(max(0, core.queued_ps - self.now_ps) + self._cpu.sfence_ps)
         self._ordering.happened(
             Event.SFENCE,
             self.now_ps,
@@ -336,20 +286,32 @@ class Thread:
         Raises ValueError for an inline payload beyond ``max_inline_data``, and what :meth:`QueuePair.check` raises.
         """
         qp.check(work)
-        inline = SendFlags.IBV_SEND_INLINE in work.send_flags
-        if inline and work.length > self._nic.inline_max_bytes:
-            raise ValueError(f"inline data of {work.length} bytes, the adapter takes {self._nic.inline_max_bytes}")
+        length, core, clock = work.length, self.core, self.clock
+        inline = int.__and__(work.send_flags, INLINE)
+        if inline and length > self._nic.inline_max_bytes:
+            raise ValueError(f"inline data of {length} bytes, the adapter takes {self._nic.inline_max_bytes}")
         qp.posted += 1
-        work.span = self.span
-        if inline:
-            work.payload = yield from self.load(work.local_address, work.length)
-        yield from self._work(self._nic.post_wqe_ps)
-        if self.span is not None:
-            self.span.mark(f"CPU of {self.name.split('[')[0]}", self.now_ps)
-        stores = self._ordering.trace.count(self.core.stores)
-        self._ordering.happened(Event.DOORBELL, self.now_ps, core=((self.core.stores, stores),))
+        span = work.span = self.span
+        cost_ps = self._nic.post_wqe_ps
+        if inline and core.undivided:
+            start_ps = clock.now_ps
+            access_ps = self.host.access_ps(work.local_address, length, False)
+            clock.resume(core.work(start_ps, access_ps + cost_ps), core.agent)
+            yield HOLD
+            work.payload = self._loaded(start_ps + access_ps, work.local_address, length, start_ps)
+        else:
+            if inline:
+                work.payload = yield from self.load(work.local_address, length)
+            self._ask(cost_ps)
+            yield HOLD
+        if span is not None:
+            span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
+        buffer = core.store_buffer
+        if len(buffer.chunks) > buffer.settled[Stage.VISIBLE]:  # else there is nothing to force
+            self._ordering.happened(Event.DOORBELL, clock.now_ps, core=((core.stores, len(buffer.chunks)),))
         qp.nic.ring(qp, work)
-        self.core.may_pause(self.now_ps)
+        if core.pauses is not None:
+            core.may_pause(clock.now_ps)
 
     def post_recv(self, qp: QueuePair | SharedReceiveQueue, work: RecvWR) -> None:
         """``ibv_post_recv``, or ``ibv_post_srq_recv``; its cost is part of ``compute``."""
@@ -357,16 +319,49 @@ class Thread:
 
     def poll(self, queue: CompletionQueue) -> Code:
         """Poll until there is a completion; returns the :class:`WorkCompletion`."""
-        while (completion := queue.pop()) is None:
-            yield queue.not_empty()
-        if completion.opcode in RECEIVE_COMPLETIONS and completion.span is not None:
-            completion.span.mark(f"wait for {self.name.split('[')[0]}", self.now_ps)
-        yield from self._work(self._nic.poll_ps)
-        found: WorkCompletion = completion
-        if found.observe is not None:
-            found.observe(self.now_ps)
-        if found.opcode in RECEIVE_COMPLETIONS:
-            self.span = found.span
-        if self.span is not None and found.span is self.span:
-            self.span.mark(f"CPU of {self.name.split('[')[0]}", self.now_ps)
-        return found
+        completion, clock = queue.pop(), self.clock
+        if completion is None:
+            waiting = _Waiting(self, clock.running)
+            queue.wait(waiting)
+            yield HOLD
+            assert waiting.completion is not None
+            completion = waiting.completion
+        else:
+            self._takes(completion)
+            self._ask(self._nic.poll_ps)
+            yield HOLD
+        if completion.observe is not None:
+            completion.observe(clock.now_ps)
+        span = completion.span
+        if completion.opcode is _RECV or completion.opcode is _RECV_IMM:
+            self.span = span
+        if span is not None and span is self.span:
+            span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
+        return completion
+
+    def _takes(self, completion: WorkCompletion) -> None:
+        """If it is of a receive, it has waited until now for somebody who takes it."""
+        if completion.span is not None and (completion.opcode is _RECV or completion.opcode is _RECV_IMM):
+            completion.span.mark(f"wait for {self.name.split('[')[0]}", self.clock.now_ps)
+
+
+class _Waiting:
+    """A thread whose poll has found nothing yet: it goes on a poll's time after the completion has shown."""
+
+    __slots__ = ("_process", "_thread", "completion")
+
+    def __init__(self, thread: Thread, process: simpy.Process) -> None:
+        self._thread = thread
+        self._process = process
+        self.completion: WorkCompletion | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still waits: its process may have been stopped."""
+        return self._process.is_alive
+
+    def found(self, completion: WorkCompletion) -> None:
+        """Here it is."""
+        thread, self.completion = self._thread, completion
+        thread._takes(completion)
+        thread._ask(thread._nic.poll_ps, self._process)

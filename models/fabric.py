@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import cached_property
 
 import networkx as nx
 
@@ -25,15 +26,20 @@ class Fabric:
     def __init__(self, clock: Clock, parameters: platform.Fabric, ports: list[str]) -> None:
         self.clock = clock
         self.parameters = parameters
-        self.graph: nx.Graph[str] = nx.Graph()
-        for port in ports:
-            self.graph.add_edge(port, "switch")
+        self._ports = ports
         self._pipes = {
-            (a, b): Pipe(parameters.link_bits_per_s) for edge in self.graph.edges for a, b in (edge, edge[::-1])
+            link: Pipe(parameters.link_bits_per_s) for port in ports for link in ((port, "switch"), ("switch", port))
         }
         self._routes: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
         self.departures: list[tuple[int, str]] | None = None
         """If it is a list: when the last bit of each packet left which port, in the order of sending."""
+
+    @cached_property
+    def graph(self) -> nx.Graph[str]:
+        """Ports and switches, an edge for each link."""
+        graph: nx.Graph[str] = nx.Graph()
+        graph.add_edges_from((port, "switch") for port in self._ports)
+        return graph
 
     def route(self, source: str, destination: str) -> tuple[tuple[str, str], ...]:
         """The links that a packet takes, shortest path."""
@@ -43,8 +49,23 @@ class Fabric:
             self._routes[key] = tuple(itertools.pairwise(path))
         return self._routes[key]
 
+    def number(self, name: str) -> int:
+        """The place of a node among the ports: who comes first of those who come at once."""
+        return self._ports.index(name)
+
+    def port(self, name: str) -> Pipe:
+        """The pipe out of a node's port."""
+        return self._pipes[name, "switch"]
+
+    def last_link(self, destination: str) -> Pipe:
+        """The pipe from the switch to ``destination``: there is one switch between any two ports."""
+        return self._pipes["switch", destination]
+
     def send(self, source: str, destination: str, start_ps: int, n_bytes: int, deliver: Deliver) -> int:
-        """Send one packet that is ready at ``start_ps``; returns when its last bit has left the source's port."""
+        """Send one packet that is ready at ``start_ps``; returns when its last bit has left the source's port.
+
+        The plain form, an event at the entrance of each switch; adapters send through ``models.port``.
+        """
         left_ps = self._hop(self.route(source, destination), 0, start_ps, start_ps, n_bytes, deliver)
         if self.departures is not None:
             self.departures.append((left_ps, source))

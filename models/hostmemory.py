@@ -6,20 +6,31 @@ got (the trace); what certainly happened, in any timing, is the ordering rules' 
 
 from __future__ import annotations
 
+import itertools
+from bisect import insort
+from collections import deque
+from collections.abc import Callable
+from operator import itemgetter
+
 from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.clock import Clock
 from ..sim.streams import Streams
 from ..sim.trace import NEVER, Chunk, Stage, Trace
 from .imc import MemoryController
-from .llc import LineKey, Llc
-from .memory import AddressSpace, Destination, MemoryDevice
-from .peers import PeerMemory
+from .llc import IoWrite, LineKey, Llc
+from .memory import DEVICE_SPAN_BITS, DEVICE_SPAN_BYTES, AddressSpace, Destination, MemoryDevice
+from .peers import PeerDevice, PeerMemory
 from .places import Path
 from .platform import Platform
 from .rules import Circumstances, Placement
 
+_OFFSET = DEVICE_SPAN_BYTES - 1
+_instant = itemgetter(0)
+
 UNDER_WAY_LINES = 4096
 """Above so many, lines that have arrived are forgotten."""
+INBOX_TLPS = 4096
+"""So many inbound writes wait for somebody who asks the caches; then those are told that are visible."""
 LATE_FACTOR = 4
 """WRITEs in any order are late by less than so many times ``pcie.posted_write``: enough for neighbours to overtake."""
 
@@ -31,7 +42,10 @@ class HostMemory:
         self.clock = clock
         self.trace = trace
         self.memory = memory
+        self._devices = memory.by_index
         self.ddio = platform.llc.ddio
+        self._posted_write_ps = platform.pcie.posted_write_ps
+        self._load_ps = platform.cpu.load_ps
         self._platform = platform
         self.llc = Llc(platform.llc)
         self._controllers = {
@@ -46,10 +60,15 @@ class HostMemory:
         self._under_way: dict[LineKey, int] = {}
         """Lines that left for memory, and when a write pending queue has them (forgotten some time after that)."""
         self._untraced = 0
+        self._inbox: deque[IoWrite] = deque()
+        """Inbound writes that caches and queues do not know yet, in order of time."""
+        self._reads = itertools.count()
+        trace.unsettled.append(self.catch_up)
         self.last_visible_ps = 0
-        """When everything that came through the root port so far is visible (it keeps order)."""
-        self.last_queued_ps = 0
-        """With DDIO off: when everything that came through the root port so far is in a write pending queue."""
+        """When all posted writes that came to the root port so far are visible, completions included; it keeps order,
+        but for what is late."""
+        self._last_queued_ps = 0
+        """With DDIO off: when all inbound writes that are visible so far are in a write pending queue."""
 
     # from the root port, in order of arrival ------------------------------------------------------------------
     def dma_write(
@@ -68,35 +87,55 @@ class HostMemory:
     ) -> int:
         """An inbound write reaches the root complex at ``arrive_ps``; returns when it is visible.
 
-        ``behind`` are its release edges, ``not_before_ps`` is when those are visible; ``late_ps`` is how much later it
-        shows than in order (:meth:`late_ps`), without holding up what comes after it.
+        ``accepted_ps`` is now. ``behind`` are its release edges, ``not_before_ps`` is when those are visible;
+        ``late_ps`` is how much later it shows than in order (:meth:`late_ps`), without holding up what comes after it.
         """
-        device, offset = self.memory.locate(address)
-        if device.number in self.peers:
+        device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
+        if self.peers and device.number in self.peers:
             visible_ps, kept_ps = self.peers[device.number].dma_write(arrive_ps, len(data), late_ps, not_before_ps)
             reached = [accepted_ps, transit_ps, visible_ps, kept_ps, kept_ps]
             self._written(device, offset, data, channel, Path.PEER, writer, reached, behind)
             return visible_ps
-        visible_ps = arrive_ps + self._platform.pcie.posted_write_ps
-        self.last_visible_ps = max(self.last_visible_ps, visible_ps)
+        visible_ps = arrive_ps + self._posted_write_ps
+        last_ps = self.last_visible_ps
+        self.last_visible_ps = visible_ps if visible_ps > last_ps else last_ps
         if late_ps or not_before_ps:
             visible_ps = max(visible_ps + late_ps, not_before_ps)
-        reached = [accepted_ps, transit_ps, visible_ps, NEVER, NEVER]
-        for line in lines(offset, len(data)):
-            key = (device.number, line)
-            if self.ddio:
-                evicted = self.llc.io_write(key)
-                if evicted is not None:
-                    self._write_back(evicted, visible_ps)
-            else:
-                self.llc.invalidate(key)
-                queued_ps, stored_ps = self._queue(key, visible_ps, self._platform.llc.iio_wc_drain_ps)
-                self.last_queued_ps = max(self.last_queued_ps, queued_ps)
-                if device.traced:
-                    self.trace.wrote_back(device.number, line, visible_ps, queued_ps, stored_ps)
-        path = Path.DMA_DDIO if self.ddio else Path.DMA_NO_DDIO
-        self._written(device, offset, data, channel, path, writer, reached, behind)
+        inbox = self._inbox
+        entry = (visible_ps, device.number, offset // LINE_BYTES, (offset + len(data) - 1) // LINE_BYTES)
+        if not inbox or visible_ps >= inbox[-1][0]:
+            inbox.append(entry)
+        else:
+            insort(inbox, entry, key=_instant)
+        if len(inbox) > INBOX_TLPS:
+            self.catch_up(accepted_ps)
+        if device.traced:
+            path = Path.DMA_DDIO if self.ddio else Path.DMA_NO_DDIO
+            reached = [accepted_ps, transit_ps, visible_ps, NEVER, NEVER]
+            number = self.trace.write(device.number, channel, offset, data, path, writer, reached, behind).number
+        else:
+            number = self._untraced = self._untraced + 1
+        device.space.write_at(visible_ps, channel, number, offset, data, None, accepted_ps)
         return visible_ps
+
+    def catch_up(self, now_ps: int) -> None:
+        """Let the caches know, and the write pending queues have, what inbound writes have brought until ``now_ps``.
+
+        Whoever asks caches or queues catches up first, so that they are asked in order of time.
+        """
+        inbox = self._inbox
+        if self.ddio:
+            for evicted, at_ps in self.llc.io_writes(inbox, now_ps):
+                self._write_back(evicted, at_ps)
+            return
+        while inbox and inbox[0][0] <= now_ps:
+            visible_ps, number, first, last = inbox.popleft()
+            for line in range(first, last + 1):
+                self.llc.invalidate((number, line))
+                queued_ps, stored_ps = self._queue((number, line), visible_ps, self._platform.llc.iio_wc_drain_ps)
+                self._last_queued_ps = max(self._last_queued_ps, queued_ps)
+                if self._by_number[number].traced:
+                    self.trace.wrote_back(number, line, visible_ps, queued_ps, stored_ps)
 
     def late_ps(self, name: str) -> int:
         """How much later than in order a WRITE shows that may be placed in any order; ``name`` is its queue pair's.
@@ -119,58 +158,89 @@ class HostMemory:
             self._circumstances[to.number, placement] = found
         return found
 
-    def read_ready_ps(self, arrive_ps: int, address: int | None = None) -> int:
-        """When a DMA read that reaches the root complex at ``arrive_ps`` may be served: behind all posted writes.
+    # DMA reads (``models.dma``) ---------------------------------------------------------------------------------
+    def peer_of(self, address: int) -> PeerDevice | None:
+        """The device beside the adapter that ``address`` is in; None for host memory."""
+        return self.peers.get(self._devices[address >> DEVICE_SPAN_BITS].number) if self.peers else None
 
-        With DDIO off it also waits until they are in the write pending queues (Intel's appliance persistency method).
-        A read of a device beside the adapter waits for the writes to that device only.
-        """
-        if address is not None and self.peers:
-            number = self.memory.locate(address)[0].number
-            if number in self.peers:
-                return self.peers[number].read_ready_ps(arrive_ps)
-        behind_ps = self.last_visible_ps if self.ddio else max(self.last_visible_ps, self.last_queued_ps)
-        return max(arrive_ps, behind_ps)
+    def looked_at_ps(self, at_root_ps: int) -> int:
+        """When a read request, at the root complex at ``at_root_ps``, is looked at: behind all posted writes."""
+        return max(at_root_ps, self.last_visible_ps)
 
     def dma_read_ps(self, address: int, length: int) -> int:
-        """Round trip of a DMA read without serialisation: shorter from the cache, longer from slow media."""
-        device, offset = self.memory.locate(address)
-        if device.number in self.peers:
-            return self.peers[device.number].parameters.peer_read_ps
-        pcie, media = self._platform.pcie, self._platform.media[device.kind]
+        """Round trip of a read that is looked at now: shorter from the cache, longer from slow media."""
+        if self._inbox:
+            self.catch_up(self.clock.now_ps)
+        device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
+        pcie, media = self._platform.pcie, self._platform.media
         if all((device.number, line) in self.llc for line in lines(offset, length)):
             return pcie.dma_read_ps - self._platform.llc.dma_read_hit_saving_ps
-        return pcie.dma_read_ps + media.dma_read_extra_ps
+        return pcie.dma_read_ps + media[device.kind].dma_read_extra_ps
 
-    @property
-    def wqe_read_ps(self) -> int:
-        """Round trip of the fetch of a WQE, which the core has just written: a hit."""
-        return self._platform.pcie.dma_read_ps - self._platform.llc.dma_read_hit_saving_ps
+    def read_ready_ps(self, at_root_ps: int, latency_ps: int) -> int:
+        """When a read that is looked at now is served.
 
-    def dma_read(self, now_ps: int, address: int, length: int) -> tuple[bytes, list[Chunk]]:
-        """What a DMA read at ``now_ps`` returns, and which chunks the bytes prove to be visible."""
-        device, offset = self.memory.locate(address)
+        With DDIO off it also waits until the writes before it are in the write pending queues (Intel's appliance
+        persistency method).
+        """
+        now_ps = self.clock.now_ps
+        ready_ps = max(at_root_ps + latency_ps // 2, now_ps)
+        if self.ddio:
+            return ready_ps
+        self.catch_up(now_ps)
+        return max(ready_ps, self._last_queued_ps)
+
+    def read_at(self, at_ps: int, address: int, length: int, sink: Callable[[bytes, list[Chunk]], None]) -> None:
+        """Tell ``sink`` what a read at ``at_ps``, not before now, returns, and which chunks that proves to be visible.
+
+        It is told by :meth:`catch_up_bytes` at the latest.
+        """
+        device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
+
+        def read(data: bytes) -> None:
+            sink(data, self.trace.observed(device.number, offset, length, at_ps) if device.traced else [])
+
+        device.space.read_at(at_ps, next(self._reads), offset, length, read)
+
+    def catch_up_bytes(self, address: int) -> None:
+        """Let all reads until now of the device that ``address`` is in tell what they return."""
+        self._devices[address >> DEVICE_SPAN_BITS].space.catch_up(self.clock.now_ps)
+
+    # from the cores --------------------------------------------------------------------------------------
+    def load(self, now_ps: int, address: int, length: int) -> tuple[bytes, list[Chunk]]:
+        """What a load at ``now_ps`` returns, and which chunks the bytes prove to be visible."""
+        device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
         data = device.space.read(now_ps, offset, length)
         if not device.traced:
             return data, []
         # Somebody may have read at a later instant before: then these bytes are as new as that.
         return data, self.trace.observed(device.number, offset, length, max(now_ps, device.space.caught_up_ps))
 
-    # from the cores --------------------------------------------------------------------------------------
-    def load(self, now_ps: int, address: int, length: int) -> tuple[bytes, list[Chunk]]:
-        """What a load at ``now_ps`` returns, and which chunks the bytes prove to be visible."""
-        return self.dma_read(now_ps, address, length)
-
-    def access_ps(self, address: int, length: int, dirty: bool, start_ps: int) -> int:
-        """How long a core takes to touch these lines: one after the other, from cache or from the device.
+    def access_ps(self, address: int, length: int, dirty: bool) -> int:
+        """How long a core that starts now takes to touch these lines: one after the other, from cache or from memory.
 
         A line that has left the caches and is not in a write pending queue yet is waited for: the home agent orders
         the access behind it.
         """
-        device, offset = self.memory.locate(address)
-        if device.number in self.peers:  # a store to it is posted: the core pays for issuing it, line by line
+        start_ps = self.clock.now_ps
+        if self._inbox:
+            self.catch_up(start_ps)
+        device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
+        if self.peers and device.number in self.peers:
+            # A store to it is posted: the core pays for issuing it, line by line.
             stores_ps = len(lines(offset, length)) * self._platform.cpu.store_ps
             return stores_ps if dirty else self.peers[device.number].load_ps(length, start_ps)
+        first = offset // LINE_BYTES
+        if not dirty and length and (offset + length - 1) // LINE_BYTES == first:
+            # One line to load, most often one that is there.
+            hit, evicted = self.llc.core_access((device.number, first), False)
+            if hit:
+                return self._load_ps
+            if evicted is not None:
+                self._write_back(evicted, start_ps)
+            return max(0, self._under_way.get((device.number, first), 0) - start_ps) + (
+                self._platform.media[device.kind].load_ps
+            )
         cpu, media = self._platform.cpu, self._platform.media[device.kind]
         total_ps = 0
         for line in lines(offset, length):
@@ -198,6 +268,7 @@ class HostMemory:
 
     def ntstore(self, address: int, data: bytes, channel: int, writer: str, at_ps: int) -> int:
         """Non-temporal stores leave their write-combining buffers at ``at_ps``; returns when all are queued."""
+        self.catch_up(at_ps)
         device, offset = self.memory.locate(address)
         if device.number in self.peers:
             self._mmio_store(device, offset, data, channel, writer, at_ps)
@@ -247,6 +318,7 @@ class HostMemory:
         A line that is on its way there (from the IIO's write cache, evicted, written back by another core) is waited
         for: the home agent orders the flush behind it.
         """
+        self.catch_up(self.clock.now_ps)
         key = (device.number, line)
         drained_ps = max(issued_ps, self._under_way.get(key, 0))
         if not self.llc.write_back(key, keep):
@@ -269,7 +341,7 @@ class HostMemory:
             number = self.trace.write(device.number, channel, offset, data, path, writer, reached, behind).number
         else:
             number = self._untraced = self._untraced + 1
-        device.space.write_at(reached[Stage.VISIBLE], channel, number, offset, data)
+        device.space.write_at(reached[Stage.VISIBLE], channel, number, offset, data, None, reached[Stage.ACCEPTED])
 
     def _write_back(self, key: LineKey, at_ps: int) -> int:
         number, line = key

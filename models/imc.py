@@ -7,6 +7,8 @@ different agents that would overtake each other on the way to one DIMM keep the 
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..sim.bytespace import LINE_BYTES
 from ..sim.stations import Bounded, Fifo, Pipe
 from . import platform
@@ -39,9 +41,15 @@ class MemoryController:
 
     def __init__(self, imc: platform.Imc, media: platform.Media, dimms: int) -> None:
         self._interleave_bytes = imc.interleave_bytes
-        self._queues = [WriteQueue(imc, media) for _ in range(dimms)]
+        self._dimms = dimms
+        self._make = partial(WriteQueue, imc, media)
+        self._queues: dict[int, WriteQueue] = {}
+        """By DIMM, from its first write on: a restart after a crash writes to few of them."""
 
     def write_line(self, line: int, arrive_ps: int) -> tuple[int, int]:
         """A line arrives at ``arrive_ps``; returns (in the write pending queue, on the medium)."""
-        dimm = line * LINE_BYTES // self._interleave_bytes % len(self._queues)
-        return self._queues[dimm].accept(arrive_ps)
+        dimm = line * LINE_BYTES // self._interleave_bytes % self._dimms
+        queue = self._queues.get(dimm)
+        if queue is None:
+            queue = self._queues[dimm] = self._make()
+        return queue.accept(arrive_ps)

@@ -34,7 +34,7 @@ class Inbound:
         self._looked_at: dict[int, int] = {}
         self._uncovered: dict[int, list[tuple[Chunk, Request]]] = {}
         """By destination: updates that a FLUSH may still have to cover."""
-        self._executed: list[tuple[Request, Observe]] = []
+        self.proved: list[tuple[Request, Observe]] = []
         """What atomics and FLUSHes that the responder has executed prove."""
 
     def placement(self, relaxed: bool) -> Placement:
@@ -106,17 +106,17 @@ class Inbound:
     def executed(self, request: Request, observe: Observe) -> None:
         """The adapter has executed an atomic or a FLUSH: what it proves holds for whatever is executed behind it."""
         if request is Request.ATOMIC:  # its successor proves no less
-            self._executed = [entry for entry in self._executed if entry[0] is not Request.ATOMIC]
-        self._executed.append((request, observe))
+            self.proved = [entry for entry in self.proved if entry[0] is not Request.ATOMIC]
+        self.proved.append((request, observe))
 
     def behind_executed(self, request: Request, now_ps: int) -> None:
         """``request`` has its effect now: what the table puts before it has been executed, seen by a program or not."""
-        if not self._executed:
+        if not self.proved:
             return
-        for entry in self._executed[:]:
+        for entry in self.proved[:]:
             if executed_before(entry[0], request, False, self._switches):
                 entry[1](now_ps)
-                self._executed.remove(entry)
+                self.proved.remove(entry)
 
     # FLUSH --------------------------------------------------------------------------------------------------
     def covered(self, address: int, length: int) -> list[Covered]:

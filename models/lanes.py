@@ -23,7 +23,7 @@ class Lanes:
         self._trace = host.trace
         self._name = name
         self._in_order: int | None = None
-        self._loose: int | None = None
+        self.loose: int | None = None
         self._releases: int | None = None
         self.placed_ps = 0
         """When all that came so far is visible in this timing."""
@@ -38,7 +38,7 @@ class Lanes:
     def earlier(self) -> Counts:
         """What has been accepted so far, ATOMIC WRITEs left out."""
         return tuple(
-            (channel, self._trace.count(channel)) for channel in (self._in_order, self._loose) if channel is not None
+            (channel, self._trace.count(channel)) for channel in (self._in_order, self.loose) if channel is not None
         )
 
     def earlier_releases(self) -> Counts:
@@ -64,13 +64,13 @@ class Lanes:
                 self._releases = self._trace.channel(f"atomic writes of {self._name}")
             channel, behind, not_before_ps = self._releases, self.earlier(), self.placed_ps
         elif request is not Request.ATOMIC and placement is not Placement.STRICT:
-            if self._loose is None:
-                self._loose = self._trace.channel(f"{self._name}, in any order", loose=True)
-            channel, late_ps = self._loose, self._host.late_ps(self._name)
+            if self.loose is None:
+                self.loose = self._trace.channel(f"{self._name}, in any order", loose=True)
+            channel, late_ps = self.loose, self._host.late_ps(self._name)
         else:
             channel = self.in_order
-            if self._loose is not None:
-                behind, not_before_ps = ((self._loose, self._trace.count(self._loose)),), self.placed_ps
+            if self.loose is not None:
+                behind, not_before_ps = ((self.loose, self._trace.count(self.loose)),), self.placed_ps
         visible_ps = self._host.dma_write(
             address,
             data,

@@ -7,13 +7,15 @@ An inbound write updates a line that is there, in whatever way it is; one that i
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 
 from ..sim.bytespace import LINE_BYTES
 from . import platform
 
 LineKey = tuple[int, int]
 """(device number, line number within the device)."""
+IoWrite = tuple[int, int, int, int]
+"""An inbound write: when it is visible, its device's number, its first line and its last."""
 
 
 class Llc:
@@ -29,23 +31,40 @@ class Llc:
     def __contains__(self, key: LineKey) -> bool:
         return key in self._core or key in self._io
 
-    def io_write(self, key: LineKey) -> LineKey | None:
-        """An inbound write with DDIO on; returns the dirty line that it evicts, if any."""
-        if key in self._core:
-            self._core[key] = True
-            self._core.move_to_end(key)
-            return None
-        self._io[key] = True
-        self._io.move_to_end(key)
-        return self._evict(self._io, self._io_capacity)
+    def io_writes(self, inbox: deque[IoWrite], until_ps: int) -> list[tuple[LineKey, int]]:
+        """Inbound writes with DDIO on, all until an instant; returns the dirty lines that they evict, and when.
+
+        They are in order of time, and are taken out of ``inbox``.
+        """
+        core, io, capacity, evicted = self._core, self._io, self._io_capacity, []
+        while inbox and inbox[0][0] <= until_ps:
+            at_ps, device, line, last = inbox.popleft()
+            while line <= last:
+                key = (device, line)
+                line += 1
+                if core and key in core:
+                    core[key] = True
+                    core.move_to_end(key)
+                    continue
+                io[key] = True
+                io.move_to_end(key)
+                if len(io) > capacity:
+                    gone = self._evict(io, capacity)
+                    if gone is not None:
+                        evicted.append((gone, at_ps))
+        return evicted
 
     def core_access(self, key: LineKey, dirty: bool) -> tuple[bool, LineKey | None]:
         """A core loads or stores; returns (hit, the dirty line that it evicts, if any)."""
+        core = self._core
+        if key in core:  # then it is in no I/O way
+            if dirty:
+                core[key] = True
+            core.move_to_end(key)
+            return True, None
         was_dirty = self._io.pop(key, None)
-        hit = was_dirty is not None or key in self._core
-        self._core[key] = dirty or bool(was_dirty) or self._core.get(key, False)
-        self._core.move_to_end(key)
-        return hit, self._evict(self._core, self._core_capacity)
+        core[key] = dirty or bool(was_dirty)
+        return was_dirty is not None, self._evict(core, self._core_capacity)
 
     def write_back(self, key: LineKey, keep: bool) -> bool:
         """A flush of the line: clean afterwards, and gone unless ``keep``; returns whether it was dirty."""

@@ -13,7 +13,8 @@ from ..sim.bytespace import ByteSpace
 from .places import Domain
 from .rules import Target
 
-DEVICE_SPAN_BYTES = 1 << 40
+DEVICE_SPAN_BITS = 40
+DEVICE_SPAN_BYTES = 1 << DEVICE_SPAN_BITS
 """Room in the address space of a node for each of its devices."""
 
 
@@ -67,13 +68,10 @@ class MemoryDevice:
         self.dimms = dimms
         self.base = index * DEVICE_SPAN_BYTES
         self.space = ByteSpace(size_bytes)
+        self.traced = domain is not Domain.NONE
+        """Whether its writes are recorded: nothing that certainly dies needs to be."""
         self._allocations: list[Allocation] = []
         self._next = 64  # address 0 stays free, so that it may mean "nowhere"
-
-    @property
-    def traced(self) -> bool:
-        """Whether its writes are recorded: nothing that certainly dies needs to be."""
-        return self.domain is not Domain.NONE
 
     def allocate(self, length: int, label: str, item_bytes: int | None = None, align: int = 64) -> int:
         """Reserve ``length`` bytes; returns the node-wide address. Raises MemoryError when the device is full."""
@@ -97,12 +95,11 @@ class AddressSpace:
 
     def __init__(self, devices: list[MemoryDevice]) -> None:
         self.devices = {device.name: device for device in devices}
-        self._by_index = devices
+        self.by_index = devices
 
     def __getitem__(self, name: str) -> MemoryDevice:
         return self.devices[name]
 
     def locate(self, address: int) -> tuple[MemoryDevice, int]:
         """The device that ``address`` is in, and the offset within it."""
-        index, offset = divmod(address, DEVICE_SPAN_BYTES)
-        return self._by_index[index], offset
+        return self.by_index[address >> DEVICE_SPAN_BITS], address & (DEVICE_SPAN_BYTES - 1)

@@ -95,7 +95,7 @@ class Ordering:
                 self.trace.force_chunk(piece.chunk, Stage.VISIBLE, at_ps, rule.name)
             if rule.stage is Stage.QUEUED:
                 for line in piece.lines:
-                    self.trace.flushed(piece.chunk, line, at_ps)
+                    piece.chunk.flush(line, at_ps)
 
 
 def events_that_force(scope: Scope) -> str:

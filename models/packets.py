@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .opcodes import ATOMICS, IMMEDIATE, SENDS, Opcode, QpType
 from .platform import Headers
-from .verbs import SendWR
+from .work import SendWR
 
 ATOMIC_ETH_BYTES = 28
 ATOMIC_BYTES = 8

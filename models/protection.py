@@ -13,7 +13,7 @@ from .opcodes import ATOMICS, FLUSHES, Access, FlushLevel, FlushType, Opcode, St
 from .packets import ATOMIC_BYTES
 from .places import Domain
 from .rules import Target
-from .verbs import MemoryRegion, SendWR
+from .work import MemoryRegion, SendWR
 
 _NEEDED = {
     Opcode.IBV_WR_RDMA_READ: Access.IBV_ACCESS_REMOTE_READ,
@@ -53,6 +53,10 @@ class Regions:
     def deregister(self, region: MemoryRegion) -> None:
         """Its key opens nothing any more. Raises KeyError if it did not before."""
         del self._by_key[region.key]
+
+    def find(self, key: int) -> MemoryRegion | None:
+        """The region of a key, if there is one."""
+        return self._by_key.get(key)
 
     def flushed_range(self, work: SendWR) -> tuple[int, int]:
         """The range (address, length) that a FLUSH speaks of: its own, or that of its key's region."""

@@ -6,19 +6,20 @@ connection where a key, a range or a length is wrong. Unreliable ones drop it wi
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from .opcodes import IMMEDIATE, RECEIVING, SENDS, Opcode, QpType, Status
 from .packets import GRH_BYTES
+from .port import RECEIVED
 from .rules import Event
-from .verbs import QueuePair, RecvWR, SendWR, WorkCompletion
+from .verbs import QueuePair
+from .work import RecvWR, SendWR, WorkCompletion
 
 if TYPE_CHECKING:
-    from .nic import Nic
+    from .responder import Responder
 
 
-def target(nic: Nic, qp: QueuePair, work: SendWR, at: int, n_bytes: int, last: bool) -> int | None:
+def target(nic: Responder, qp: QueuePair, work: SendWR, at: int, n_bytes: int, last: bool) -> int | None:
     """Where the packet of ``work`` with the ``n_bytes`` from ``at`` on goes, less ``at``; None if it is not taken."""
     if qp.qp_type is not QpType.IBV_QPT_RC and not _in_sequence(qp, at, n_bytes, last):
         return None
@@ -48,13 +49,13 @@ def _in_sequence(qp: QueuePair, at: int, n_bytes: int, last: bool) -> bool:
     return True
 
 
-def _take(nic: Nic, qp: QueuePair, work: SendWR, at: int) -> RecvWR | None:
+def _take(nic: Responder, qp: QueuePair, work: SendWR, at: int) -> RecvWR | None:
     """The next receive request for a message that needs one; without a usable one the message is not taken."""
     queue = qp.srq.receive_queue if qp.srq is not None else qp.receive_queue
     reliable, datagram = qp.qp_type is QpType.IBV_QPT_RC, qp.qp_type is QpType.IBV_QPT_UD
     if not queue:
         if reliable:
-            qp.expected_attempt, qp.expected_sequence = work.attempt + 1, work.sequence
+            qp.expected_attempt, qp.expected_key = work.attempt + 1, work.key
             work.sent_bytes = at
             nic.nak(qp, work, Status.IBV_WC_RNR_RETRY_EXC_ERR)
         else:
@@ -75,7 +76,7 @@ def _take(nic: Nic, qp: QueuePair, work: SendWR, at: int) -> RecvWR | None:
         return receive
     here, there = error
     completion = WorkCompletion(receive.wr_id, here, Opcode.IBV_WC_RECV, 0, qp, work.span)
-    nic.complete(qp.recv_cq, completion)
+    nic.complete(qp.recv_cq, completion, work.key + RECEIVED)
     if reliable:
         nic.refuse(qp, work, there)
     else:
@@ -83,7 +84,7 @@ def _take(nic: Nic, qp: QueuePair, work: SendWR, at: int) -> RecvWR | None:
     return None
 
 
-def received(nic: Nic, qp: QueuePair, work: SendWR) -> None:
+def received(nic: Responder, qp: QueuePair, work: SendWR) -> None:
     """A message that took a receive request has been accepted: its completion follows behind all of its bytes."""
     receive, qp.receiving = qp.receiving, None
     assert receive is not None
@@ -97,9 +98,11 @@ def received(nic: Nic, qp: QueuePair, work: SendWR) -> None:
         work.span,
         qp.inbound.everywhere(Event.RECV_COMPLETION),
         work.imm_data if work.opcode in IMMEDIATE else None,
-        work.src_qp if datagram else 0,
+        work.qp.number if datagram else 0,
     )
-    complete = partial(
-        nic.complete, qp.recv_cq, completion, "responder NIC, DMA and CQE", not_before_ps=qp.inbound.placed_ps
-    )
-    nic.clock.call_at(nic.clock.now_ps + nic.parameters.recv_processing_ps, complete)
+    key, placed_ps = work.key + RECEIVED, qp.inbound.placed_ps
+
+    def complete(_: SendWR) -> None:
+        nic.complete(qp.recv_cq, completion, key, "responder NIC, DMA and CQE", placed_ps)
+
+    nic.clock.hardware(nic.clock.now_ps + nic.parameters.recv_processing_ps, key, complete, work)

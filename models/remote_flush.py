@@ -15,11 +15,13 @@ from .execution import Running
 from .inbound import Observe
 from .opcodes import FlushType
 from .ordering import Covered
+from .port import RESPONSE
 from .rules import Event, Request
-from .verbs import QueuePair, SendWR
+from .verbs import QueuePair
+from .work import SendWR
 
 if TYPE_CHECKING:
-    from .nic import Nic
+    from .responder import Responder
 
 _EVENTS = {
     FlushType.IBV_FLUSH_GLOBAL: Event.FLUSH_GLOBAL,
@@ -27,15 +29,13 @@ _EVENTS = {
 }
 
 
-def flush(nic: Nic, qp: QueuePair, work: SendWR, not_before_ps: int, running: Running) -> None:
+def flush(nic: Responder, qp: QueuePair, work: SendWR, not_before_ps: int, running: Running) -> None:
     """It is ``work``'s turn on its queue pair: execute it, to have its effect at ``not_before_ps`` or later."""
     address, length = nic.regions.flushed_range(work)
     now_ps = nic.clock.now_ps
     if not length:  # legal, and nothing to do
         qp.order.end(running, now_ps)
-        qp.responses.ready(
-            work, max(now_ps, not_before_ps) + nic.parameters.ack_processing_ps, partial(nic.answer, qp, work)
-        )
+        nic.answer(qp, work, max(now_ps, not_before_ps) + nic.parameters.ack_processing_ps)
         return
     covered = qp.inbound.covered(address, length)
     observers = [
@@ -43,23 +43,25 @@ def flush(nic: Nic, qp: QueuePair, work: SendWR, not_before_ps: int, running: Ru
         for kind, event in _EVENTS.items()
         if kind in FlushType(work.flush_type)
     ]
-    latency_ps = nic.host.wqe_read_ps  # no memory is read: as short as a hit
-    at_root_ps = nic.pcie.read_request(now_ps, 0)
-    visible_ps = nic.host.read_ready_ps(at_root_ps + latency_ps // 2, address)
-    start_ps = max(visible_ps, qp.inbound.lanes(address).placed_ps, not_before_ps)
-    back_ps = latency_ps - latency_ps // 2
-    nic.clock.call_at(start_ps, _write_back, nic, qp, work, running, address, covered, observers, back_ps)
+
+    def look(ready_ps: int, back_ps: int) -> None:
+        write_back = partial(_write_back, nic, qp, running, address, covered, observers, back_ps)
+        nic.clock.hardware(max(ready_ps, not_before_ps), work.key + RESPONSE, write_back, work)
+
+    nic.settle(work.key)
+    # No memory is read: it is as short as a hit.
+    nic.dma.ask(work.key, address, 0, look, not_before_ps=qp.inbound.lanes(address).placed_ps)
 
 
 def _write_back(
-    nic: Nic,
+    nic: Responder,
     qp: QueuePair,
-    work: SendWR,
     running: Running,
     address: int,
     covered: list[Covered],
     observers: list[Observe],
     back_ps: int,
+    work: SendWR,
 ) -> None:
     """What it covers is visible now."""
     done_ps = issued_ps = nic.clock.now_ps
@@ -68,20 +70,22 @@ def _write_back(
         for line in sorted({line for piece in covered for line in piece.lines}):
             done_ps = max(done_ps, nic.host.flush_line(device, line, issued_ps, keep=nic.flush_keeps_lines))
             issued_ps += nic.flush_issue_ps
-    nic.clock.call_at(done_ps, _tell, nic, qp, work, running, observers, back_ps)
+    nic.clock.hardware(done_ps, work.key + RESPONSE, partial(_tell, nic, qp, running, observers, back_ps), work)
 
 
-def _tell(nic: Nic, qp: QueuePair, work: SendWR, running: Running, observers: list[Observe], back_ps: int) -> None:
+def _tell(
+    nic: Responder, qp: QueuePair, running: Running, observers: list[Observe], back_ps: int, work: SendWR
+) -> None:
     """The root complex has done it, and tells the adapter."""
     told_ps = nic.pcie.read_completion(nic.clock.now_ps + back_ps, 0)
 
-    def done() -> None:
+    def done(_: SendWR) -> None:
         observe = partial(_observe_all, observers)
         qp.inbound.executed(Request.FLUSH, observe)
-        qp.responses.ready(work, told_ps, partial(nic.answer, qp, work, b"", observe))
+        nic.answer(qp, work, told_ps, b"", observe)
         qp.order.end(running, told_ps)
 
-    nic.clock.call_at(told_ps, done)
+    nic.clock.hardware(told_ps, work.key + RESPONSE, done, work)
 
 
 def _observe_all(observers: list[Observe], at_ps: int) -> None:

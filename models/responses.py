@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..sim.clock import Clock
-from .verbs import SendWR
+from .work import SendWR
 
-Send = Callable[[], None]
+Send = Callable[[int], None]
+"""Lets a response go at the given instant."""
 
 
 @dataclass(slots=True)
@@ -24,44 +25,46 @@ class _Expected:
 class Responses:
     """What one queue pair has to answer."""
 
-    __slots__ = ("_clock", "_last_ps", "_queue")
+    __slots__ = ("_clock", "last_ps", "waiting")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._queue: deque[_Expected] = deque()
-        self._last_ps = 0
+        self.waiting: deque[_Expected] = deque()
+        """Requests whose responses' instants are not known, and those behind them."""
+        self.last_ps = 0
+        """When the last response goes of those that nobody holds up."""
 
     def expect(self, work: SendWR) -> None:
         """A request has arrived whose execution may take time: later ones answer after it."""
-        if not any(entry.work is work for entry in self._queue):
-            self._queue.append(_Expected(work))
+        if not any(entry.work is work for entry in self.waiting):
+            self.waiting.append(_Expected(work))
 
     def forget(self, work: SendWR) -> None:
         """It will not be answered, unless that has been decided already."""
-        if not self._queue:
+        if not self.waiting:
             return
-        self._queue = deque(entry for entry in self._queue if entry.work is not work or entry.send is not None)
+        self.waiting = deque(entry for entry in self.waiting if entry.work is not work or entry.send is not None)
         self._leave()
 
     def ready(self, work: SendWR, ready_ps: int, send: Send) -> None:
         """The response to ``work`` is ready at ``ready_ps``: it leaves then, or behind those before it."""
-        if not self._queue:
-            self._last_ps = max(ready_ps, self._last_ps)
-            self._clock.call_at(self._last_ps, send)
+        if not self.waiting:
+            self.last_ps = max(ready_ps, self.last_ps)
+            send(self.last_ps)
             return
-        for entry in self._queue:
+        for entry in self.waiting:
             if entry.work is work:
                 entry.ready_ps, entry.send = ready_ps, send
                 break
         else:
-            self._queue.append(_Expected(work, ready_ps, send))
+            self.waiting.append(_Expected(work, ready_ps, send))
         self._leave()
 
     def _leave(self) -> None:
-        while self._queue:
-            first = self._queue[0]
+        while self.waiting:
+            first = self.waiting[0]
             if first.send is None:
                 return
-            self._queue.popleft()
-            self._last_ps = max(first.ready_ps, self._last_ps, self._clock.now_ps)
-            self._clock.call_at(self._last_ps, first.send)
+            self.waiting.popleft()
+            self.last_ps = max(first.ready_ps, self.last_ps, self._clock.now_ps)
+            first.send(self.last_ps)

@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .opcodes import KIND, NON_POSTED, RETURNING, SendFlags
+from .opcodes import KIND, NON_POSTED, RETURNING, Opcode
 from .packets import ATOMIC_BYTES
 from .rules import FENCE_WAITS_FOR
-from .verbs import RNR_RETRY_FOREVER, Opcode, QueuePair, SendWR
+from .verbs import RNR_RETRY_FOREVER, QueuePair
+from .work import FENCE, INLINE, REQUEST_SHIFT, VOID, SendWR
 
 if TYPE_CHECKING:
-    from .nic import Nic
+    from .requester import Requester
 
 _FENCING = frozenset(opcode for opcode, kind in KIND.items() if kind in FENCE_WAITS_FOR)
 
@@ -25,18 +26,15 @@ def may_go(qp: QueuePair, work: SendWR) -> bool:
     """Whether the request at the head of the send queue may go on the wire now."""
     if qp.stalled or (qp.reads_under_way >= qp.max_rd_atomic and work.opcode in NON_POSTED):
         return False
-    return not qp.fencing or SendFlags.IBV_SEND_FENCE not in work.send_flags
+    return not qp.fencing or not int.__and__(work.send_flags, FENCE)
 
 
 def goes(qp: QueuePair, work: SendWR, now_ps: int) -> None:
     """It goes. What a fence has waited for has certainly happened, whether a program has looked or not."""
-    if SendFlags.IBV_SEND_FENCE in work.send_flags:
+    if int.__and__(work.send_flags, FENCE):
         for observe in qp.unseen:
             observe(now_ps)
-    work.attempt, work.src_qp = qp.attempt, qp.number
-    if work.sequence < 0:
-        work.sequence = qp.sent
-        qp.sent += 1
+    work.attempt = qp.attempt
     qp.outstanding.append(work)
     if work.opcode in NON_POSTED:
         qp.reads_under_way += 1
@@ -50,27 +48,28 @@ def is_back(qp: QueuePair, work: SendWR) -> None:
         qp.fencing -= work.opcode in _FENCING
 
 
-def local_buffer_is_open(nic: Nic, work: SendWR) -> bool:
+def local_buffer_is_open(nic: Requester, work: SendWR) -> bool:
     """Whether its ``lkey`` allows what the adapter has to do to the local buffer."""
-    if work.lkey is None or SendFlags.IBV_SEND_INLINE in work.send_flags or work.opcode is Opcode.IBV_WR_FLUSH:
+    if work.lkey is None or int.__and__(work.send_flags, INLINE) or work.opcode is Opcode.IBV_WR_FLUSH:
         return True
     written = work.opcode in RETURNING
     length = ATOMIC_BYTES if written and work.opcode is not Opcode.IBV_WR_RDMA_READ else work.length
     return nic.regions.local(work.lkey, work.local_address, length, written)
 
 
-def will_repeat(nic: Nic, qp: QueuePair) -> bool:
+def will_repeat(nic: Requester, qp: QueuePair) -> bool:
     """An RNR NAK has come: wait and go back, unless that has been done too often."""
     if qp.rnr_retry != RNR_RETRY_FOREVER and qp.repeats >= qp.rnr_retry:
         return False
     assert qp.peer is not None
     qp.repeats += 1
     qp.stalled = True
+    nic.port.withdraw(qp, nic.clock.now_ps)  # what has not come to the engine goes with the repetition
     nic.clock.call_at(nic.clock.now_ps + qp.peer.nic.parameters.rnr_timer_ps, _repeat, nic, qp)
     return True
 
 
-def _repeat(nic: Nic, qp: QueuePair) -> None:
+def _repeat(nic: Requester, qp: QueuePair) -> None:
     if qp.error:
         return
     qp.attempt += 1
@@ -78,6 +77,9 @@ def _repeat(nic: Nic, qp: QueuePair) -> None:
     while qp.outstanding:
         work = qp.outstanding.pop()
         is_back(qp, work)
-        qp.send_queue.appendleft(replace(work))
-        work.void = True
+        qp.send_queue.appendleft(replace(work, ready=True))
+        work.attempt = VOID
+    for work in qp.send_queue:  # keys rise in the order in which requests go out
+        qp.key = work.key = qp.key + (1 << REQUEST_SHIFT)
+        work.qp = qp
     nic.pump(qp)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import simpy
@@ -11,7 +12,8 @@ import simpy
 from ..sim.clock import Clock
 from ..sim.streams import Streams
 from ..sim.trace import Trace
-from .cpu import Core, Thread
+from .core import Core
+from .cpu import Thread
 from .fabric import Fabric
 from .hostmemory import HostMemory
 from .memory import AddressSpace, MemoryDevice
@@ -19,10 +21,10 @@ from .nic import Nic
 from .ordering import Ordering
 from .places import Domain
 from .platform import Platform
-from .verbs import CompletionQueue, ProtectionDomain, QueuePair
+from .verbs import CompletionQueue, ProtectionDomain
 
-DISCONNECT_BYTES = 290
-"""A DREQ of the connection manager on the wire (IBTA 1.3: a MAD of 256 B, LRH 8, BTH 12, DETH 8, ICRC 4, VCRC 2)."""
+CORE_BITS = 16
+"""Of the number of an agent: the rest is its node's."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,9 @@ class Node:
         self.cores = []
         for index in range(spec.cores):
             core = f"{name} core {index}"
-            self.cores.append(Core(system.ordering, core, system.outages.get(core, ())))
-        arbiter = system.streams.stream(f"DMA read order of {name}")
+            agent = system.fabric.number(name) << CORE_BITS | index
+            self.cores.append(Core(system.ordering, core, system.outages.get(core, ()), agent))
+        arbiter = partial(system.streams.stream, f"DMA read order of {name}")
         self.nic = Nic(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
 
         self._processes: dict[str, Process] = {}
@@ -94,7 +97,7 @@ class Process:
 
     def start(self, code: Generator[Any, Any, Any]) -> simpy.Process:
         """Run a thread's code from now on; done when it returns, or when the process ends."""
-        running = self.node.system.clock.start(_mortal(code))
+        running = self.node.system.clock.start(code)
         self._code.append(running)
         return running
 
@@ -108,7 +111,7 @@ class Process:
         """Its threads execute nothing any more."""
         for running in self._code:
             if running.is_alive:
-                running.interrupt()
+                self.node.system.clock.end(running)
         self._code.clear()
 
     def end(self) -> None:
@@ -122,24 +125,8 @@ class Process:
             for qp in domain.queue_pairs:
                 qp.destroy()
                 if qp.peer is not None:
-                    self._disconnect(qp.peer)
+                    self.node.nic.disconnect(qp, qp.peer.fail)
         self._domains.clear()
-
-    def _disconnect(self, peer: QueuePair) -> None:
-        node, clock, remote = self.node, self.node.system.clock, peer.nic
-
-        def deliver(tail_ps: int) -> None:
-            told_ps = tail_ps + remote.parameters.rx_processing_ps + node.system.platform.pcie.posted_write_ps
-            clock.call_at(told_ps, peer.fail)
-
-        node.system.fabric.send(node.name, remote.name, clock.now_ps, DISCONNECT_BYTES, deliver)
-
-
-def _mortal(code: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    try:
-        return (yield from code)
-    except simpy.Interrupt:
-        return None
 
 
 class System:

@@ -1,7 +1,7 @@
-"""The verbs layer, as libibverbs names it: protection domains, regions, queue pairs, completion queues, work requests.
+"""The verbs layer, as libibverbs names it: protection domains, regions, queue pairs, completion queues.
 
-What happens to a work request once it is posted is the adapter's business (``models.nic``); a program posts and polls
-through its thread (``models.cpu``), which pays the CPU's part.
+What happens to a work request (``models.work``) once it is posted is the adapter's business (``models.nic``); a program
+posts and polls through its thread (``models.cpu``), which pays the CPU's part.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import errno
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import simpy
 
@@ -29,15 +28,18 @@ from .opcodes import (
     SendFlags,
     Status,
 )
+from .work import INLINE, NODE_SHIFT, QP_SHIFT, MemoryRegion, RecvWR, SendWR, Span, WorkCompletion
 
 if TYPE_CHECKING:
     from .execution import ExecutionOrder
     from .inbound import Inbound
+    from .lanes import Lanes
     from .nic import Nic
     from .responses import Responses
 
 __all__ = [
     "FLUSHES",
+    "INLINE",
     "REMOTE",
     "Access",
     "CompletionQueue",
@@ -59,32 +61,8 @@ __all__ = [
 
 RNR_RETRY_FOREVER = 7
 """``rnr_retry`` that never ends (ibv_modify_qp(3))."""
-
-
-@dataclass
-class Span:
-    """What somebody is busy with: a label for explanations, and the instants at which its hops ended."""
-
-    label: str
-    marks: list[tuple[str, int]] = field(default_factory=list)
-
-    def mark(self, hop: str, at_ps: int) -> None:
-        """The hop called ``hop`` ended at ``at_ps``."""
-        self.marks.append((hop, at_ps))
-
-
-@dataclass(frozen=True)
-class MemoryRegion:
-    """``ibv_mr``: a registered range of a node's memory and the key that opens it."""
-
-    address: int
-    length: int
-    key: int
-    access: Access
-
-    def covers(self, address: int, length: int) -> bool:
-        """Whether a range lies inside."""
-        return self.address <= address and address + length <= self.address + self.length
+ACK_TIMEOUT_PS = 4_096_000
+"""The unit of a queue pair's local ACK timeout (IBTA 1.3, section 9.7.6.1.3)."""
 
 
 class ProtectionDomain:
@@ -101,6 +79,8 @@ class ProtectionDomain:
     def dereg_mr(self, region: MemoryRegion) -> None:
         """``ibv_dereg_mr``: requests that arrive from now on find no such key; what was accepted still lands."""
         self.nic.regions.deregister(region)
+        for qp in self.nic.queue_pairs:
+            qp.routes.pop(region.key, None)
 
     def create_srq(self) -> SharedReceiveQueue:
         """``ibv_create_srq``."""
@@ -143,71 +123,15 @@ class ProtectionDomain:
         return qp
 
 
-@dataclass(slots=True)
-class SendWR:
-    """``ibv_send_wr``: the payload is ``length`` bytes at ``local_address`` (READ and atomics: where the answer goes).
+class Poller(Protocol):
+    """Who waits for a completion, and takes it at once: a thread that polls (``models.cpu``)."""
 
-    A FLUSH has its range in ``remote_address`` and ``length``, an atomic is 8 bytes long whatever ``length`` says.
-    Without an ``lkey`` the local buffer is not checked (IB's reserved L_Key).
-    """
+    @property
+    def alive(self) -> bool:
+        """Whether it still wants one."""
 
-    wr_id: int
-    opcode: Opcode
-    local_address: int
-    length: int
-    remote_address: int = 0
-    rkey: int = 0
-    send_flags: SendFlags = SendFlags.IBV_SEND_SIGNALED
-    span: Span | None = None
-    payload: bytes = b""
-    """What the adapter fetched, or what was copied into the WQE (inline); of an answer: what it returns."""
-    ready: bool = False
-    lkey: int | None = None
-    imm_data: int = 0
-    compare_add: int = 0
-    swap: int = 0
-    flush_type: FlushType | int = 0
-    flush_level: FlushLevel | int = FlushLevel.IBV_FLUSH_RANGE
-    destination: QueuePair | None = None
-    """Of a datagram: the queue pair that its address handle and number name."""
-    src_qp: int = 0
-    """Number of the queue pair that sent it."""
-    attempt: int = 0
-    """How often its queue pair had gone back to repeat something when this was sent."""
-    sequence: int = -1
-    """Its place among the requests of its queue pair, the same when it is sent again."""
-    void: bool = False
-    """It is sent again: what is still on its way of it counts for nothing."""
-    sent_bytes: int = 0
-    """What the responder has taken of it before it asked for a repetition."""
-
-
-@dataclass(frozen=True)
-class RecvWR:
-    """``ibv_recv_wr``: where the next SEND's payload goes."""
-
-    wr_id: int
-    local_address: int
-    length: int
-    lkey: int | None = None
-
-
-@dataclass(slots=True)
-class WorkCompletion:
-    """``ibv_wc``; ``observe`` tells the ordering rules what its consumer has just observed, at what instant."""
-
-    wr_id: int
-    status: Status
-    opcode: Opcode
-    byte_len: int
-    qp: QueuePair
-    span: Span | None = None
-    observe: Callable[[int], None] | None = None
-    imm_data: int | None = None
-    src_qp: int = 0
-    """Of a datagram: the number of the queue pair that sent it."""
-    slots: int = 0
-    """How many places of the send queue its poll gives back: its own, and those of unsignalled ones before it."""
+    def found(self, completion: WorkCompletion) -> None:
+        """Here it is."""
 
 
 class CompletionQueue:
@@ -216,13 +140,25 @@ class CompletionQueue:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._entries: deque[WorkCompletion] = deque()
-        self._waiting: deque[simpy.Event] = deque()
+        self._waiting: deque[simpy.Event | Poller] = deque()
 
     def push(self, completion: WorkCompletion) -> None:
         """The adapter's CQE has become visible."""
-        self._entries.append(completion)
-        if self._waiting:
-            self._waiting.popleft().succeed()
+        entries, queue = self._entries, self._waiting
+        while queue:
+            waiting = queue.popleft()
+            if isinstance(waiting, simpy.Event):
+                entries.append(completion)
+                waiting.succeed()
+                return
+            if waiting.alive:
+                if entries:  # somebody has been told of them and has not come yet
+                    entries.append(completion)
+                    completion = entries.popleft()
+                completion.qp.posted -= completion.slots
+                waiting.found(completion)
+                return
+        entries.append(completion)
 
     def pop(self) -> WorkCompletion | None:
         """The oldest completion, taken out; None if there is none."""
@@ -231,6 +167,10 @@ class CompletionQueue:
         completion = self._entries.popleft()
         completion.qp.posted -= completion.slots
         return completion
+
+    def wait(self, poller: Poller) -> None:
+        """Give the next completion to ``poller``, behind those who wait already; there must be none now."""
+        self._waiting.append(poller)
 
     def not_empty(self) -> simpy.Event:
         """An event for the next completion (at once if one is waiting)."""
@@ -253,6 +193,18 @@ class SharedReceiveQueue:
         self.receive_queue.append(work)
 
 
+class _Writers(dict[Opcode, str]):
+    """What writes into memory on behalf of a queue pair's peer, by verb: made once, since a run has many."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+
+    def __missing__(self, opcode: Opcode) -> str:
+        self[opcode] = f"{opcode}, queue pair {self._number}"
+        return self[opcode]
+
+
 class QueuePair:
     """``ibv_qp``."""
 
@@ -271,10 +223,12 @@ class QueuePair:
         out_of_order: bool = False,
     ) -> None:
         self.nic = nic
+        nic.queue_pairs.append(self)
         self.number = number
         self.send_cq = send_cq
         self.recv_cq = recv_cq
         self.qp_type = qp_type
+        self.reliable = qp_type is QpType.IBV_QPT_RC
         self.srq = srq
         self.max_send_wr = max_send_wr
         self.max_rd_atomic = max_rd_atomic
@@ -282,7 +236,17 @@ class QueuePair:
         self.out_of_order = out_of_order
         self.peer: QueuePair | None = None
         self.error = False
+        """It accepts nothing and sends nothing any more."""
+        self.off_ps = nic.off_ps
+        """When it, or its adapter, ceased to be: what had not left the port by then never does."""
+        self.timeout = 14
+        """``ibv_qp_attr.timeout``, the local ACK timeout: 4.096 us times 2 to its power; 0 waits for ever."""
+        self.retry_cnt = 7
+        """``ibv_qp_attr.retry_cnt``: how often a request that nobody answers is repeated."""
+        self.key = (nic.number + 1) << NODE_SHIFT | number << QP_SHIFT
+        """The key of its last request among the customers of one station and instant."""
         # requester
+        self._unchecked = self.reliable and max_send_wr is None
         self.posted = 0
         """Work requests in the send queue that no polled completion has given back."""
         self.send_queue: deque[SendWR] = deque()
@@ -300,62 +264,60 @@ class QueuePair:
         self.unsignalled = 0
         """Unsignalled requests that are done and whose places no completion has given back."""
         self.attempt = 0
-        self.sent = 0
-        """Requests that have gone out, repetitions apart."""
+        """How often it has gone back to repeat something."""
         self.repeats = 0
         """Repetitions in a row of the request that found no receive request."""
         self.stalled = False
         """An RNR NAK's timer is running."""
+        self.closed = False
+        """The head of the send queue fails as soon as nothing is outstanding."""
         self.last_answer_ps = 0
         """Responses to one queue pair are processed in order."""
-        self.timeout = 14
-        self.retry_cnt = 7
-        """``ibv_qp_attr``: how long and how often the adapter waits for an answer, as rdma_cm and perftest set them."""
-        self.destroyed_ps = NEVER
+        self.answered_ps = 0
+        """When the last of those will have been processed that are not outstanding any more."""
         # responder
         self.receive_queue: deque[RecvWR] = deque()
         self.receiving: RecvWR | None = None
         """What the message that is just arriving has taken."""
         self.expected_attempt = 0
-        self.expected_sequence = 0
+        self.expected_key = 0
         """The request that found no receive request: it and all behind it are not taken in before they are repeated."""
         self.expected_bytes = 0
         """Of an unreliable connection: where the next packet of the message belongs; -1 once one was lost."""
+        self.routes: dict[int, tuple[int, int, Lanes, int]] = {}
+        """By key: (first address, end, lanes, channel) of a region whose WRITEs take the plain way."""
+        self.writers = _Writers(number)
         self.responses: Responses = nic.responses()
         self.order: ExecutionOrder = nic.execution_order()
         self.inbound: Inbound = nic.inbound(self)
 
     def ignores(self, work: SendWR) -> bool:
         """Whether a request that arrives is not taken in: the connection is broken, or one before it is repeated."""
-        late = work.attempt < self.expected_attempt and work.sequence >= self.expected_sequence
-        return self.error or self.gone or work.void or late
-
-    def fail(self) -> None:
-        """``ibv_modify_qp`` to IBV_QPS_ERR: all work requests are flushed, the posted receives too."""
-        if not self.error and not self.gone:
-            self.error = True
-            self.nic.flush(self)
-
-    def destroy(self) -> None:
-        """``ibv_destroy_qp``: packets that have left are out, nothing else comes out of it or is taken in any more."""
-        self.destroyed_ps = min(self.destroyed_ps, self.nic.clock.now_ps)
-        for queue in (self.send_queue, self.outstanding, self.receive_queue):
-            queue.clear()
-
-    @property
-    def gone_ps(self) -> int:
-        """When it was destroyed, or its adapter lost power."""
-        return min(self.destroyed_ps, self.nic.off_ps)
+        late = work.attempt < self.expected_attempt and work.key >= self.expected_key
+        return self.error or work.attempt < 0 or late
 
     @property
     def gone(self) -> bool:
         """Whether it has been destroyed, or its adapter has no power."""
-        return self.gone_ps < NEVER
+        return self.off_ps < NEVER
 
     @property
-    def retries_ps(self) -> int:
-        """After how long without an answer the adapter gives up: a time-out is 4.096 us x 2^timeout (IBTA, 9.7.6)."""
-        return (self.retry_cnt + 1) * (4_096_000 << self.timeout)
+    def gives_up_after_ps(self) -> int | None:
+        """How long it repeats a request that nobody answers; None: for ever. IBTA 1.3, section 9.7.6.1.3."""
+        return (self.retry_cnt + 1) * ACK_TIMEOUT_PS << self.timeout if self.timeout else None
+
+    def fail(self) -> None:
+        """``ibv_modify_qp`` to IBV_QPS_ERR: all work requests are flushed, the posted receives too."""
+        if not self.error:
+            self.error = True
+            self.nic.flush(self)
+
+    def destroy(self) -> None:
+        """``ibv_destroy_qp``: nothing of it leaves any more, and what arrives from now on is dropped silently.
+
+        What it had accepted is still placed. Nothing more appears in its completion queues.
+        """
+        self.nic.silence([self])
 
     def reveal(self, answers: int, at_ps: int) -> None:
         """A completion has been polled: what the oldest ``answers`` responses prove is known now."""
@@ -374,6 +336,8 @@ class QueuePair:
         Raises ValueError for an opcode that the transport has not, a datagram beyond the MTU or without destination,
         and inline data of a request that carries none; OSError (ENOMEM) when the send queue is full.
         """
+        if self._unchecked and work.opcode is Opcode.IBV_WR_RDMA_WRITE:
+            return
         if work.opcode not in CARRIES[self.qp_type]:
             raise ValueError(f"{work.opcode} ({work.opcode.name}) on a queue pair of type {self.qp_type}")
         if self.qp_type is QpType.IBV_QPT_UD:
@@ -382,7 +346,7 @@ class QueuePair:
                 raise ValueError(f"a datagram of {work.length} bytes, the MTU is {mtu}")
             if work.destination is None or work.destination.qp_type is not QpType.IBV_QPT_UD:
                 raise ValueError("a datagram needs a destination of type UD")
-        if SendFlags.IBV_SEND_INLINE in work.send_flags and work.opcode in NO_PAYLOAD:
+        if int.__and__(work.send_flags, INLINE) and work.opcode in NO_PAYLOAD:
             raise ValueError(f"inline data in a {work.opcode}, which carries none")
         if self.max_send_wr is not None and self.posted >= self.max_send_wr:
             raise OSError(errno.ENOMEM, f"the send queue of {self.max_send_wr} work requests is full")

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..models.cpu import Core, Pauses, Thread
+from ..models.core import Core, Pauses
+from ..models.cpu import Thread
 from ..models.platform import Platform, load_platform
 from ..models.system import NodeSpec, Process, System
 from ..models.verbs import Span

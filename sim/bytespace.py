@@ -7,11 +7,17 @@ their channel and number (the tie rule), whatever order the calls came in.
 
 from __future__ import annotations
 
-import heapq
+from bisect import insort
+from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 PAGE_BYTES = 4096
 LINE_BYTES = 64
+READS = 1 << 62
+"""The channel of reads: behind those of all writes."""
+ROOM = 512
+"""Writes that may wait for a reader; then those are applied that nobody asks for the time before any more."""
 
 
 class ByteSpace:
@@ -22,7 +28,9 @@ class ByteSpace:
         self.caught_up_ps = 0
         """The latest instant that anybody has read at: earlier states are gone."""
         self._pages: dict[int, bytearray] = {}
-        self._inbox: list[tuple[int, int, int, int, bytes, Callable[[], None] | None]] = []
+        self._inbox: deque[tuple[int, int, int, int, Any, Any]] = deque()
+        """Writes, with who is told that they are applied, and reads (a length instead of data), with who takes them."""
+        self._room = ROOM
         self._source: Callable[[int], bytes] | None = None
         self._known: set[int] = set()
 
@@ -34,28 +42,52 @@ class ByteSpace:
         address: int,
         data: bytes,
         seen: Callable[[], None] | None = None,
+        now_ps: int = 0,
     ) -> None:
         """Let ``data`` appear at ``address`` at the instant ``visible_ps``; ``seen`` is called when it is applied.
 
-        ``(channel, number)`` orders writes of one instant and must be unique.
+        ``(channel, number)`` orders writes of one instant and must be unique. Nobody asks any more for a time before
+        ``now_ps``.
         """
         if address < 0 or address + len(data) > self.size_bytes:
             raise IndexError(f"write of {len(data)} bytes at {address:#x} is outside of {self.size_bytes} bytes")
-        heapq.heappush(self._inbox, (visible_ps, channel, number, address, data, seen))
+        inbox = self._inbox
+        entry = (visible_ps, channel, number, address, data, seen)
+        if not inbox or entry > inbox[-1]:  # as good as always
+            inbox.append(entry)
+        else:
+            insort(inbox, entry)
+        if len(inbox) > self._room:
+            self.catch_up(now_ps)
+            self._room = max(ROOM, 2 * len(inbox))
+
+    def read_at(self, at_ps: int, number: int, address: int, length: int, sink: Callable[[bytes], None]) -> None:
+        """Give ``sink`` the bytes that are visible at ``at_ps``, not before now, once somebody catches up with that.
+
+        ``number`` orders the reads of one instant and must be unique.
+        """
+        insort(self._inbox, (at_ps, READS, number, address, length, sink))
 
     def catch_up(self, now_ps: int) -> None:
-        """Apply every write that is visible at ``now_ps``."""
-        self.caught_up_ps = max(self.caught_up_ps, now_ps)
+        """Apply every write that is visible at ``now_ps``, and serve every read until then."""
+        caught_up_ps = self.caught_up_ps
+        self.caught_up_ps = now_ps if now_ps > caught_up_ps else caught_up_ps
         inbox = self._inbox
         while inbox and inbox[0][0] <= now_ps:
-            _, _, _, address, data, seen = heapq.heappop(inbox)
+            _, channel, _, address, data, seen = inbox.popleft()
+            if channel == READS:
+                seen(self.peek(address, data))
+                continue
             self.poke(address, data)
             if seen is not None:
                 seen()
 
     def read(self, now_ps: int, address: int, length: int) -> bytes:
         """The bytes that are visible at ``now_ps``."""
-        self.catch_up(now_ps)
+        caught_up_ps = self.caught_up_ps
+        self.caught_up_ps = now_ps if now_ps > caught_up_ps else caught_up_ps
+        if self._inbox and self._inbox[0][0] <= now_ps:
+            self.catch_up(now_ps)
         return self.peek(address, length)
 
     def poke(self, address: int, data: bytes) -> None:

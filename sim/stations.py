@@ -111,8 +111,14 @@ class Pipe:
         if arrive_ps < self._last_ps:
             raise _out_of_order(arrive_ps, self._last_ps)
         self._last_ps = arrive_ps
-        rest = self._rest
         start_ps = self._free_ps
+        if self._scale == 1:  # a byte takes a whole number of picoseconds: nothing is ever left over
+            start_ps = arrive_ps if arrive_ps > start_ps else start_ps
+            end_ps = self._free_ps = start_ps + n_bytes * self._step
+            self.busy_ps += end_ps - start_ps
+            self.served += 1
+            return start_ps, end_ps
+        rest = self._rest
         if arrive_ps > start_ps:
             start_ps = arrive_ps
             rest = 0

@@ -12,7 +12,7 @@ is unordered. A chunk may also be *behind* the first chunks of other channels: i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -34,6 +34,19 @@ class Stage(IntEnum):
     STORED = 4
 
 
+# What most chunks have, shared: they are never forced one by one, and never flushed.
+_UNFORCED: Sequence[int] = (NEVER,) * 5
+
+
+class _Unflushed(dict[int, int]):
+    """Has a hash, as defaults must: nobody ever writes to it."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+_UNFLUSHED: Mapping[int, int] = _Unflushed()
+
+
 @dataclass(slots=True, eq=False)
 class Chunk:
     """Bytes written at once; ``position`` is its index in its channel, ``address`` is within its device."""
@@ -48,22 +61,28 @@ class Chunk:
     writer: str
     reached_ps: list[int]
     """By stage, in this timing; NEVER where it did not get."""
-    forced_ps: list[int] = field(default_factory=lambda: [NEVER] * 5)
+    forced_ps: Sequence[int] = _UNFORCED
     """By stage: from when on it was certainly there or beyond."""
     forced_by: str = ""
     """The rule by which it was first certainly visible."""
-    flushed_ps: dict[int, int] = field(default_factory=dict)
+    flushed_ps: Mapping[int, int] = _UNFLUSHED
     """By line: from when on a completed flush had certainly put this line of it into the memory's queue."""
     behind: tuple[tuple[int, int], ...] = ()
     """Release edges (channel, count): this chunk is visible only if the first ``count`` chunks of the channel are."""
 
     def force(self, stage: Stage, at_ps: int, rule: str) -> None:
         """It is certainly at ``stage`` (hence at all before it) from ``at_ps`` on."""
+        forced_ps = list(self.forced_ps)
         for earlier in range(stage + 1):
-            if at_ps < self.forced_ps[earlier]:
-                self.forced_ps[earlier] = at_ps
+            if at_ps < forced_ps[earlier]:
+                forced_ps[earlier] = at_ps
                 if earlier == Stage.VISIBLE:
                     self.forced_by = rule
+        self.forced_ps = forced_ps
+
+    def flush(self, line: int, at_ps: int) -> None:
+        """This line of it is certainly in the memory's queue from ``at_ps`` on: a completed flush has said so."""
+        self.flushed_ps = {**self.flushed_ps, line: min(at_ps, self.flushed_ps.get(line, NEVER))}
 
 
 @dataclass(slots=True)
@@ -113,11 +132,12 @@ class Trace:
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
         self.channels: list[Channel] = []
+        self._indexed = 0
         self._open: dict[tuple[int, int], list[Chunk]] = {}
         self._unflushed: dict[tuple[int, int], list[Chunk]] = {}
-        self.write_backs: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
-        """By (device, line), in this timing: all that was visible at the first instant was queued at the second and
-        on the medium at the third."""
+        self.unsettled: list[Callable[[int], None]] = []
+        """Who may know of further write-backs, and tells of those until an instant when called with it."""
+        self._write_backs: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
         self.uncached: set[int] = set()
         """Devices whose lines no core's flush reaches, and whose buffers a barrier empties."""
         self._unbarred: dict[int, list[Chunk]] = {}
@@ -149,16 +169,29 @@ class Trace:
             chunk.behind = behind
         self.chunks.append(chunk)
         chunks.append(chunk)
-        for line in lines(address, len(data)):
-            self._open.setdefault((device, line), []).append(chunk)
-            self._unflushed.setdefault((device, line), []).append(chunk)
-        if device in self.uncached:
-            self._unbarred.setdefault(device, []).append(chunk)
         return chunk
+
+    def _index(self) -> None:
+        """Look up by line what was written since somebody last looked: most of it nobody ever reads or flushes."""
+        for chunk in self.chunks[self._indexed :]:
+            for line in lines(chunk.address, len(chunk.data)):
+                self._open.setdefault((chunk.device, line), []).append(chunk)
+                self._unflushed.setdefault((chunk.device, line), []).append(chunk)
+            if chunk.device in self.uncached:
+                self._unbarred.setdefault(chunk.device, []).append(chunk)
+        self._indexed = len(self.chunks)
+
+    @property
+    def write_backs(self) -> dict[tuple[int, int], list[tuple[int, int, int]]]:
+        """By (device, line), in this timing: all that was visible at the first instant was queued at the second and on
+        the medium at the third. To be asked for once the run is over."""
+        for catch_up in self.unsettled:
+            catch_up(NEVER)
+        return self._write_backs
 
     def wrote_back(self, device: int, line: int, visible_ps: int, queued_ps: int, stored_ps: int) -> None:
         """In this timing, what the line showed at ``visible_ps`` moved on (a flush, an eviction, a drain)."""
-        self.write_backs.setdefault((device, line), []).append((visible_ps, queued_ps, stored_ps))
+        self._write_backs.setdefault((device, line), []).append((visible_ps, queued_ps, stored_ps))
 
     # ordering edges -----------------------------------------------------------------------------------
     def force_channel(self, channel: int, count: int, stage: Stage, at_ps: int, rule: str) -> None:
@@ -186,6 +219,7 @@ class Trace:
 
     def barrier(self, device: int, issued_ps: int, at_ps: int, rule: str) -> None:
         """What the device's buffer certainly held when the barrier was issued is where it lasts."""
+        self._index()
         waiting = self._unbarred.get(device, ())
         for chunk in waiting:
             if chunk.forced_ps[Stage.VISIBLE] <= issued_ps:
@@ -198,6 +232,7 @@ class Trace:
         A chunk whose bytes others have overwritten since proves nothing.
         """
         found: list[Chunk] = []
+        self._index()
         for line in lines(address, length):
             waiting = self._open.get((device, line))
             if not waiting:
@@ -237,19 +272,16 @@ class Trace:
             return Flush(device, line, channel, own=0, issued_ps=-1)
         return Flush(device, line, channel, self.count(channel), issued_ps)
 
-    def flushed(self, chunk: Chunk, line: int, at_ps: int) -> None:
-        """This line of a chunk is certainly in the memory's queue: a flush that the adapter ordered has said so."""
-        chunk.flushed_ps[line] = min(at_ps, chunk.flushed_ps.get(line, NEVER))
-
     def retire(self, flushes: Iterable[Flush], at_ps: int) -> None:
         """The flushes have completed: what each of them certainly covered is in the memory's queue."""
+        self._index()
         for flush in flushes:
             key = (flush.device, flush.line)
             remaining: list[Chunk] = []
             for chunk in self._unflushed.get(key, ()):
                 own = chunk.channel == flush.channel and chunk.position < flush.own
                 if own or chunk.forced_ps[Stage.VISIBLE] <= flush.issued_ps:
-                    self.flushed(chunk, flush.line, at_ps)
+                    chunk.flush(flush.line, at_ps)
                 else:
                     remaining.append(chunk)
             if key in self._unflushed:

@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
+import rpsim.models.dma
+import rpsim.models.hostmemory
 import rpsim.models.ordering
 from rpsim.models.rules import Placement, Switches
 from rpsim.models.verbs import Opcode
@@ -116,6 +118,20 @@ def test_memory_that_shows_writes_later_than_its_readers_wait_is_caught(name, mo
     assert not shown(name)
     monkeypatch.setattr(ByteSpace, "write_at", late)
     assert shown(name)
+
+
+def test_a_read_that_does_not_wait_for_earlier_writes_is_caught(monkeypatch):
+    def at_once(self, *_):
+        return self.clock.now_ps
+
+    assert not shown("write-read")
+    ask = rpsim.models.dma.DmaReader.ask
+    for name in ("looked_at_ps", "read_ready_ps"):
+        monkeypatch.setattr(rpsim.models.hostmemory.HostMemory, name, at_once)
+    monkeypatch.setattr(
+        rpsim.models.dma.DmaReader, "ask", lambda *given, **more: ask(*given, **more | {"not_before_ps": 0})
+    )
+    assert any("r=0" in text for text in shown("write-read"))
 
 
 @pytest.mark.parametrize(

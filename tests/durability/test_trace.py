@@ -227,6 +227,6 @@ def test_a_flush_covers_its_line_of_its_device_only(trace):
 def test_what_the_adapter_flushed_stays_flushed_from_the_earliest_instant_on(trace):
     core = trace.channel("core")
     chunk = write(trace, core, 0, b"x", 1)
-    trace.flushed(chunk, 0, 40)
-    trace.flushed(chunk, 0, 60)
+    chunk.flush(0, 40)
+    chunk.flush(0, 60)
     assert flushed(trace, [chunk], core, at_ps=50) == [40]

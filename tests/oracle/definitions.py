@@ -56,9 +56,7 @@ def _era(
     begin = crashes[era - 1] if era else -1
     end = crashes[era] if era < len(crashes) else FOREVER
     asked = [
-        (FOREVER + i, sync)
-        for i, sync in enumerate(syncs)
-        if begin < sync.invoke_ps <= end and sync.return_ps <= end
+        (FOREVER + i, sync) for i, sync in enumerate(syncs) if begin < sync.invoke_ps <= end and sync.return_ps <= end
     ]
     open_now = {
         i: (max(row.invoke_ps, begin), min(ends(row), end), row.return_ps is not None and row.return_ps <= end)

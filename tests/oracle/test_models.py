@@ -34,9 +34,11 @@ def ordered_map(held: dict[int, int], rng: random.Random) -> Act:
     if kind == 2:
         return "find", key, held.get(key)
     low, high = rng.choice([None, key]), rng.choice([None, key + 1])
-    return "scan", [low, high], [
-        [k, v] for k, v in sorted(held.items()) if (low is None or k >= low) and (high is None or k <= high)
-    ]
+    return (
+        "scan",
+        [low, high],
+        [[k, v] for k, v in sorted(held.items()) if (low is None or k >= low) and (high is None or k <= high)],
+    )
 
 
 def txn(held: dict[str, Any], rng: random.Random) -> Act:

@@ -40,7 +40,10 @@ def test_an_easy_violation_is_found_beside_a_hard_object() -> None:
 def test_without_it_the_answer_is_undecided_and_says_how_far_it_came() -> None:
     one = judged(history(14, wrong=False), budget=50_000).verdicts[Condition.LINEARIZABLE]
     assert one.verdict is Verdict.UNDECIDED
-    assert one.undecided.startswith("a: given up at enqueue a 0 (line 1) after 50001 steps") and "past 0 of 14 responses" in one.undecided
+    assert (
+        one.undecided.startswith("a: given up at enqueue a 0 (line 1) after 50001 steps")
+        and "past 0 of 14 responses" in one.undecided
+    )
     assert 50_000 <= one.steps < 60_000
 
 

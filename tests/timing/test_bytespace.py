@@ -29,6 +29,27 @@ def test_the_inbox_is_caught_up_by_whoever_reads():
     assert (space.peek(0, 2), seen) == (b"ab", ["first", "second"])
 
 
+def test_a_read_that_is_asked_for_ahead_gets_what_its_own_instant_shows():
+    space, found = ByteSpace(SIZE), []
+    space.read_at(100, 1, 0, 1, found.append)
+    space.read_at(100, 0, 0, 1, found.append)
+    space.read_at(99, 2, 0, 1, found.append)
+    space.write_at(100, 5, 0, 0, b"a")
+    space.write_at(101, 5, 1, 0, b"b")
+    space.catch_up(98)
+    assert found == []
+    assert space.read(200, 0, 1) == b"b"
+    assert found == [b"\0", b"a", b"a"]
+
+
+def test_nothing_is_applied_before_its_time_however_much_waits():
+    space = ByteSpace(SIZE)
+    for number in range(5000):
+        space.write_at(10**9 + number, 0, number, 0, b"x", None, number)
+    assert space.read(10**9 - 1, 0, 1) == b"\0"
+    assert space.read(10**9, 0, 1) == b"x"
+
+
 WRITES = st.lists(
     st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 6), st.binary(min_size=1, max_size=5)),
     max_size=12,

@@ -178,6 +178,27 @@ def test_a_flush_behind_another_threads_work_starts_when_the_core_is_free(rig, c
     assert dict(rig.story(line=0))["wpq"] - start == cpu.request_ps + cpu.clwb_ps + way
 
 
+def test_a_load_behind_another_threads_work_looks_at_the_caches_when_the_core_is_free(rig, cpu):
+    behind, elsewhere = rig.thread(0), rig.server.threads[1]
+    address = rig.address(0)
+    codes = rig.server.threads[0].compute(), behind.load(address, LINE), elsewhere.load(address, LINE)
+    ends = both(rig, *codes)
+    assert sorted(ends) == sorted(
+        [
+            cpu.request_ps,
+            cpu.request_ps + cpu.load_ps,
+            rig.platform.media["optane"].load_ps,
+        ]  # it has been loaded by then
+    )
+
+
+def test_what_queues_behind_a_load_starts_when_that_is_done(rig, cpu):
+    threads = [rig.server.threads[0], rig.thread(0), rig.thread(0)]
+    load_ps = rig.platform.media["optane"].load_ps
+    codes = threads[0].compute(), threads[1].load(rig.address(0), LINE), threads[2].compute()
+    assert sorted(both(rig, *codes)) == [cpu.request_ps, cpu.request_ps + load_ps, 2 * cpu.request_ps + load_ps]
+
+
 def test_two_cores_that_flush_one_line_both_wait_for_it(rig):
     rig.server.store(line(1))
     ends = both(rig, *(thread.flush(rig.address(0), LINE) for thread in rig.server.threads))

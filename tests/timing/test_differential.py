@@ -8,10 +8,12 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from rpsim.models.adapter import Adapter
+from rpsim.models.dma import DmaReader
 from rpsim.models.hostmemory import HostMemory
 from rpsim.models.nic import Nic
 from rpsim.models.platform import load_platform
-from rpsim.models.verbs import QueuePair
+from rpsim.models.verbs import QueuePair, SendWR
 from rpsim.sim.stations import Credits, Pipe
 from rpsim.validation.naive.arithmetic import arithmetic
 from rpsim.validation.naive.bench import write_workload, writes
@@ -90,6 +92,12 @@ def test_packets_that_wait_for_staging():
     agree(crowd(LARGE_WRITE, Request("READ", 300, 1024), SMALL_WRITE, **TIGHT))
 
 
+def fetch_behind_a_completion() -> Workload:
+    """One queue pair's payload is fetched while another's completion is on its way through the slot."""
+    ends = (Connection(1, 0, 0, 0, 1, (SMALL_WRITE,)), Connection(1, 0, 1, 2_000_000, 1, (Request("WRITE", 300, 0),)))
+    return Workload(changed(load_platform("optane-adr"), pcie=LATE), 2, 2, "pm", ends)
+
+
 # broken models are caught ---------------------------------------------------------------------------------------------
 
 
@@ -115,7 +123,25 @@ def serves_ties_the_other_way_round(patch: pytest.MonkeyPatch) -> None:
 
 
 def reads_overtake_posted_writes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(HostMemory, "last_visible_ps", property(lambda host: 0, lambda host, value: None), raising=False)
+    ask = DmaReader.ask
+
+    def at_once(reader, *asked, **more):
+        ask(reader, *asked, **more | {"not_before_ps": 0})
+
+    patch.setattr(HostMemory, "looked_at_ps", lambda host, at_root_ps: at_root_ps)
+    patch.setattr(DmaReader, "ask", at_once)
+
+
+def reads_overtake_completions(patch: pytest.MonkeyPatch) -> None:
+    write = Adapter._write_cqe
+
+    def unnoticed(adapter: Adapter) -> SendWR:
+        before_ps = adapter.host.last_visible_ps
+        work = write(adapter)
+        adapter.host.last_visible_ps = before_ps
+        return work
+
+    patch.setattr(Adapter, "_write_cqe", unnoticed)
 
 
 def acknowledgements_overtake(patch: pytest.MonkeyPatch) -> None:
@@ -128,6 +154,7 @@ MUTANTS: list[tuple[Callable[[pytest.MonkeyPatch], None], Workload, str]] = [
     (forgets_one_credit, crowd(LARGE_WRITE, **TIGHT), "WRITE of 16384 B"),
     (serves_ties_the_other_way_round, crowd(SMALL_WRITE), "WRITE of 64 B"),
     (reads_overtake_posted_writes, stage(SMALL_WRITE, Request("READ", 64, 0), pcie=LATE), "READ of 64 B"),
+    (reads_overtake_completions, fetch_behind_a_completion(), "WRITE of 300 B"),
     (acknowledgements_overtake, stage(Request("READ", 8, 0), SMALL_WRITE), "order of its requests"),
 ]
 

@@ -24,8 +24,8 @@ SWITCHES = [Switches(), Switches(flush_orders_writes=True, reads_in_order=False,
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(Request, Request)))
 def test_a_request_waits_for_what_the_table_puts_before_it_and_for_nothing_else(first, second, switches):
     order, started = ExecutionOrder(switches), []
-    order.arrive(first, 0, lambda at_ps, running: started.append((first, at_ps, running)))
-    order.arrive(second, 1, lambda at_ps, running: started.append((second, at_ps, running)))
+    order.arrive(first, 0, lambda since, running: started.append((first, since(), running)))
+    order.arrive(second, 1, lambda since, running: started.append((second, since(), running)))
     waits = executed_before(first, second, False, switches)
     assert len(started) == (1 if waits else 2)
     order.end(started[0][2], 7)
@@ -40,7 +40,7 @@ def test_everything_is_executed_once_whatever_ends_when(switches):
         kinds = [choose.choice(list(Request)) for _ in range(12)]
 
         def start(number, done=done, running=running, kinds=kinds):
-            def begin(at_ps, entry):
+            def begin(_, entry):
                 before = [n for n in range(number) if executed_before(kinds[n], kinds[number], False, switches)]
                 assert set(before) <= set(done)
                 running[number] = entry
@@ -66,9 +66,9 @@ def test_responses_leave_in_the_order_of_their_requests():
     slow, quick, last, never = (SendWR(number, Opcode.IBV_WR_RDMA_READ, 0, 8) for number in range(4))
     for work in (slow, never, quick):
         responses.expect(work)
-    responses.ready(quick, 5, lambda: left.append((2, clock.now_ps)))
-    responses.ready(last, 6, lambda: left.append((3, clock.now_ps)))
-    responses.ready(slow, 20, lambda: left.append((1, clock.now_ps)))
+    responses.ready(quick, 5, lambda at_ps: left.append((2, at_ps)))
+    responses.ready(last, 6, lambda at_ps: left.append((3, at_ps)))
+    responses.ready(slow, 20, lambda at_ps: left.append((1, at_ps)))
     clock.run_until(None)
     assert left == [(1, 20)]
     responses.forget(never)

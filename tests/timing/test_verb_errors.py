@@ -29,14 +29,15 @@ def receive(rig):
 
 def drop_packet(rig, number):
     """Lose the packet of that number (from 0) of those that are sent from now on."""
-    send, sent = rig.system.fabric.send, []
+    nic, came = rig.server.node.nic, []
+    take_in = nic.take_in
 
-    def lossy(source, destination, start_ps, n_bytes, deliver):
-        sent.append(n_bytes)
-        lost = len(sent) == number + 1
-        return send(source, destination, start_ps, n_bytes, (lambda tail_ps: None) if lost else deliver)
+    def lossy(packet):
+        came.append(packet)
+        if len(came) != number + 1:
+            take_in(packet)
 
-    rig.system.fabric.send = lossy
+    nic.take_in = lossy
 
 
 # keys, ranges, permissions ----------------------------------------------------------------------------------------

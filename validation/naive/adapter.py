@@ -47,6 +47,8 @@ class Pair:
     reads: simpy.Resource
     posts: Gate
     """Requests go to the transmit engine in the order in which they were posted."""
+    executed: Gate
+    """READs of this end look at memory one after the other."""
     responses: Gate
     """Responses of this end leave in the order of its requests."""
     answers: Gate
@@ -99,7 +101,7 @@ class Adapter:
         self.host = host
         self._network = network
         self._arbiter = arbiter
-        self._nic, self._pcie = platform.nic, platform.pcie
+        self._nic, self._pcie, self._switches = platform.nic, platform.pcie, platform.switches
         self._engine = Station(sim)
         self._receiver = Station(sim)
         self._entrance = Station(sim)
@@ -110,7 +112,7 @@ class Adapter:
         self._reads = Gate(sim)
         """Data of DMA reads comes back in the order in which it was asked for."""
         self._behind = sim.event()
-        """The last posted write at the root port is visible."""
+        """The last posted write at the root port, completions included, is visible."""
         self._behind.succeed()
         self._let_in: tuple[int, Key] = (-1, Key(0, 0, 0, 0, 0))
         self.apart_ps = -(-LINE_BYTES * 8 * PS_PER_S // platform.pcie.tlp_bits_per_s)
@@ -118,8 +120,8 @@ class Adapter:
     def pair(self, number: int, sent: simpy.Store, received: simpy.Store) -> Pair:
         """A new end of a connection here."""
         reads = simpy.Resource(self.sim, self._nic.outstanding_reads)
-        posts, responses, answers = Gate(self.sim), Gate(self.sim), Gate(self.sim)
-        return Pair(self, number, sent, received, reads, posts, responses, answers)
+        posts, executed, responses, answers = Gate(self.sim), Gate(self.sim), Gate(self.sim), Gate(self.sim)
+        return Pair(self, number, sent, received, reads, posts, executed, responses, answers)
 
     # PCIe -----------------------------------------------------------------------------------------------------
     def _write(self, address: int, data: bytes, key: Key, staged: bool) -> None:
@@ -142,7 +144,9 @@ class Adapter:
     def _completion(self, queue: simpy.Store, entry: Any, span: Span | None, hop: str, key: Key) -> Process:
         """A completion entry goes to the host, behind all that went there before."""
         yield from self._up.carry(self._pcie.tlp_header_write_bytes + self._nic.cqe_bytes, key)
+        visible = self._behind = self.sim.event()
         yield self.sim.timeout(self._pcie.posted_write_ps)
+        visible.succeed()
         if span is not None:
             span.mark(hop, self.sim.now_ps)
         yield queue.put(entry)
@@ -163,8 +167,16 @@ class Adapter:
     def _fetch_wqe(self, key: Key) -> Process:
         yield from self._read(0, 0, key, None, self._nic.wqe_bytes)
 
-    def _read(self, address: int, length: int, key: Key, order: list[int] | None, n_bytes: int | None = None) -> Code:
-        """A DMA read: behind all posted writes; in one piece, or line by line in ``order``.
+    def _read(
+        self,
+        address: int,
+        length: int,
+        key: Key,
+        order: list[int] | None,
+        n_bytes: int | None = None,
+        executed: Ticket | None = None,
+    ) -> Code:
+        """A DMA read: behind all posted writes; in one piece, or line by line in ``order``, behind the READ before it.
 
         ``n_bytes`` is for what is no range of memory here: a work request, which the core has just written.
         """
@@ -176,12 +188,16 @@ class Adapter:
         drained = self.host.drained()
         yield self.sim.until(at_root_ps + latency_ps // 2)
         yield drained
+        if executed is not None:
+            yield executed.before
         pieces = [(address, length)] if order is None else by_line(address, length)
         found = [b""] * len(pieces)
         for turn, index in enumerate(order or range(len(pieces))):
             if turn:
                 yield self.sim.timeout(self.apart_ps)
             found[index] = yield from self.host.sample(*pieces[index])
+        if executed is not None:
+            executed.after.succeed()
         yield self.sim.timeout(latency_ps - latency_ps // 2)
         yield from self._bring(n_bytes, ticket)
         return b"".join(found)
@@ -299,9 +315,10 @@ class Adapter:
         key = yield from self._enter(pair.peer.key(message, 0), 0)
         message.span.mark("responder NIC", self.sim.now_ps)
         turn = pair.responses.ticket()
+        executed = pair.executed.ticket() if self._switches.reads_in_order else None
         count = len(by_line(message.remote, length))
         order = [int(index) for index in self._arbiter.permutation(count)] if count > 1 else list(range(count))
-        data = yield from self._read(message.remote, length, key, order)
+        data = yield from self._read(message.remote, length, key, order, executed=executed)
         yield turn.before
         turn.after.succeed()
         message.span.mark("responder PCIe read", self.sim.now_ps)

@@ -1,0 +1,175 @@
+"""What requester and responder of an RDMA adapter share: the port, the slot, and completions on their way to the host.
+
+Completions of sends wait in an inbox of the slot's entrance, sorted by instant and key, that is caught up before the
+slot is used for anything later, and when the completion may be visible (a lazy merge, as in ``models.port``).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from ..sim.clock import HARDWARE, Clock
+from ..sim.stations import Fifo
+from ..sim.trace import NEVER
+from .dma import DmaReader
+from .execution import ExecutionOrder
+from .fabric import Fabric
+from .hostmemory import HostMemory
+from .inbound import Inbound
+from .opcodes import RECEIVING, Opcode, Status
+from .ordering import Ordering
+from .pcie import PcieLink
+from .platform import Platform
+from .port import COMPLETION, Port
+from .protection import Regions
+from .responses import Responses
+from .verbs import CompletionQueue, QueuePair
+from .work import SendWR, WorkCompletion
+
+_WRITE = Opcode.IBV_WR_RDMA_WRITE
+_SUCCESS = Status.IBV_WC_SUCCESS
+NOT_VISIBLE = -1
+"""``SendWR.start_ps`` of a completion whose instant is not known yet."""
+
+
+class Adapter:
+    """One adapter with one port; ``name`` is its vertex in the fabric, ``number`` its place among the vertices."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        ordering: Ordering,
+        name: str,
+        platform: Platform,
+        host: HostMemory,
+        fabric: Fabric,
+        arbiter: Callable[[], np.random.Generator],
+    ) -> None:
+        self.clock = clock
+        self.name = name
+        self.number = fabric.number(name)
+        self.host = host
+        self.parameters = platform.nic
+        self.port = Port(clock, fabric, name, platform.nic.tx_processing_ps)
+        self.link_in = fabric.last_link(name)
+        """From the switch."""
+        self.pcie = PcieLink(platform.pcie)
+        self.dma = DmaReader(clock, host, self.pcie, arbiter)
+        self.receiver = Fifo()
+        """Processes packets as they come in."""
+        self.regions = Regions(host)
+        self.queue_pairs: list[QueuePair] = []
+        self.off_ps = NEVER
+        """When the adapter lost power."""
+        self._qp_numbers = itertools.count(1)
+        self._ordering = ordering
+        self._switches = platform.switches
+        self._queue: list[Any] = clock._queue
+        self._propagation_ps = fabric.parameters.propagation_ps
+        self._switch_ps = fabric.parameters.switch_ps
+        self._receive_ps = platform.nic.rx_processing_ps
+        self._ack_ps = platform.nic.ack_processing_ps
+        self._posted_write_ps = platform.pcie.posted_write_ps
+        self._cqe_bytes = platform.nic.cqe_bytes
+        self._cqe_ps = self.pcie.write_ps(self._cqe_bytes) + self._posted_write_ps
+        """From the entrance of the slot to a visible completion, undisturbed."""
+        self._doorbell_ps = platform.nic.doorbell_ps
+        self._blueflame = platform.nic.blueflame
+        self._mtu_bytes = platform.nic.mtu_bytes
+        self._write_bytes = platform.nic.headers.write_bytes
+        self._ack_bytes = platform.nic.headers.ack_bytes
+        self._cqes: list[tuple[int, int, SendWR]] = []
+
+    # queue pairs --------------------------------------------------------------------------------------------
+    def next_qp_number(self) -> int:
+        """A queue pair number that is free on this adapter."""
+        return next(self._qp_numbers)
+
+    def execution_order(self) -> ExecutionOrder:
+        """For a new queue pair at its responder."""
+        return ExecutionOrder(self._switches)
+
+    def responses(self) -> Responses:
+        """For a new queue pair at its responder."""
+        return Responses(self.clock)
+
+    def inbound(self, qp: QueuePair) -> Inbound:
+        """What will arrive through a new queue pair."""
+        name = f"queue pair {qp.number} at {self.name}"
+        return Inbound(self._ordering, self.host, name, qp.out_of_order, self._switches)
+
+    # completions --------------------------------------------------------------------------------------------
+    def complete_at(self, at_ps: int, work: SendWR, observe: Callable[[int], None] | None, slots: int) -> None:
+        """A request is successfully done at ``at_ps``, not before now: its CQE is written then, behind what was."""
+        work.start_ps, work.observe, work.slots = NOT_VISIBLE, observe, slots
+        key = work.key + COMPLETION
+        heappush(self._cqes, (at_ps, key, work))
+        heappush(self._queue, (at_ps + self._cqe_ps, HARDWARE, key, self._visible, work))
+
+    def settle(self, key: int) -> None:
+        """Whoever asks for the slot now, with ``key``, comes behind the completions that were before it."""
+        cqes, now_ps = self._cqes, self.clock._now
+        while cqes and (cqes[0][0] < now_ps or (cqes[0][0] == now_ps and cqes[0][1] < key)):
+            self._write_cqe()
+
+    def _write_cqe(self) -> SendWR:
+        at_ps, _, work = heappop(self._cqes)
+        host = self.host
+        work.start_ps = visible_ps = self.pcie.write(at_ps, self._cqe_bytes)[1] + self._posted_write_ps
+        last_ps = host.last_visible_ps
+        host.last_visible_ps = visible_ps if visible_ps > last_ps else last_ps
+        return work
+
+    def _visible(self, work: SendWR) -> None:
+        """A completion may be visible: if it is, it goes into its queue."""
+        if work.start_ps == NOT_VISIBLE:
+            while self._write_cqe() is not work:
+                pass
+        visible_ps = work.start_ps
+        if visible_ps > self.clock._now:
+            heappush(self._queue, (visible_ps, HARDWARE, work.key + COMPLETION, self._visible, work))
+            return
+        span, qp, opcode = work.span, work.qp, work.opcode
+        if qp.off_ps != NEVER:
+            return
+        if span is not None and (opcode is _WRITE or opcode not in RECEIVING):
+            span.mark("CQE", visible_ps)
+        completion = WorkCompletion(work.wr_id, _SUCCESS, opcode, work.length, qp, span, work.observe)
+        completion.slots = work.slots
+        qp.send_cq.push(completion)
+
+    def complete(
+        self,
+        queue: CompletionQueue,
+        completion: WorkCompletion,
+        key: int,
+        hop: str | None = None,
+        not_before_ps: int = 0,
+    ) -> None:
+        """Write a CQE now, behind everything that went to the host before it; it is polled once it is visible."""
+        if completion.qp.off_ps != NEVER:
+            return
+        self.settle(key)
+        host = self.host
+        visible_ps = self.pcie.write(self.clock.now_ps, self._cqe_bytes)[1] + self._posted_write_ps
+        host.last_visible_ps = max(visible_ps, host.last_visible_ps)
+        visible_ps = max(visible_ps, not_before_ps)
+        if hop is not None and completion.span is not None:
+            completion.span.mark(hop, visible_ps)
+        self.clock.hardware(visible_ps, key, self._push, (queue, completion))
+
+    def _push(self, found: tuple[CompletionQueue, WorkCompletion]) -> None:
+        queue, completion = found
+        if completion.qp.off_ps == NEVER:
+            queue.push(completion)
+
+
+def mark(work: SendWR, hop: str, at_ps: int) -> None:
+    """A hop of ``work`` ended, if anybody wants to know."""
+    if work.span is not None:
+        work.span.mark(hop, at_ps)

@@ -1,0 +1,164 @@
+"""DMA reads of one adapter: payloads and work requests that it fetches, READs and atomics that it serves.
+
+A read request goes through PCIe behind the adapter's posted writes, completions of its own included, and is looked at
+once all of them are visible (PCIe base specification, table 2-40). What it finds then, a hit or a miss, says how long
+it takes; each of its lines is as old as the instant at which it is fetched. Requests are looked at in their order, and
+their completions come back in that order.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+
+import numpy as np
+
+from ..sim.bytespace import LINE_BYTES, lines
+from ..sim.clock import Clock
+from ..sim.trace import Chunk
+from .hostmemory import HostMemory
+from .pcie import PcieLink
+
+Done = Callable[[bytes, list[Chunk]], None]
+"""Takes what a read returns, and which chunks that proves to be visible."""
+Look = Callable[[int, int], None]
+"""Takes when a request that is looked at now is served, and how long the answer takes from there to the link."""
+
+
+class DmaReader:
+    """Asked at the instant at which a request enters PCIe, in time order; ``arbiter`` draws the order of lines."""
+
+    def __init__(
+        self, clock: Clock, host: HostMemory, pcie: PcieLink, arbiter: Callable[[], np.random.Generator]
+    ) -> None:
+        self._clock = clock
+        self._host = host
+        self._pcie = pcie
+        self._arbiter = arbiter
+        self._numbers = itertools.count()
+        self._asked: list[tuple[int, int, _Request]] = []
+        """Requests by (when they are looked at, number)."""
+
+    def ask(
+        self, key: int, address: int, length: int, look: Look, *, not_before_ps: int = 0, n_bytes: int | None = None
+    ) -> None:
+        """A request for a range, or for ``n_bytes`` that the core has just written, enters PCIe now.
+
+        ``key`` is free for a hardware event at any instant from now on. ``not_before_ps`` is when that is visible
+        which the request is behind, but which came on another way.
+        """
+        host = self._host
+        at_root_ps = self._pcie.read_request(self._clock.now_ps, length if n_bytes is None else n_bytes)
+        peer = host.peer_of(address) if n_bytes is None else None
+        served: tuple[int, int] | None = None
+        if peer is None:
+            looked_at_ps = host.looked_at_ps(at_root_ps)
+        else:  # it knows of all that is ahead already
+            looked_at_ps, latency_ps = at_root_ps, peer.parameters.peer_read_ps
+            served = peer.read_ready_ps(at_root_ps + latency_ps // 2), latency_ps
+        looked_at_ps = looked_at_ps if looked_at_ps > not_before_ps else not_before_ps
+        request = _Request(at_root_ps, address, length, served, look)
+        heappush(self._asked, (looked_at_ps, next(self._numbers), request))
+        self._clock.hardware(looked_at_ps, key, self._look, None)
+
+    def _look(self, _: None) -> None:
+        """Requests of one instant keep their order, whatever their keys are."""
+        request = heappop(self._asked)[2]
+        host = self._host
+        if request.served is None:
+            latency_ps = host.dma_read_ps(request.address, request.length)
+            ready_ps = host.read_ready_ps(request.at_root_ps, latency_ps)
+        else:
+            ready_ps, latency_ps = request.served
+            ready_ps = max(ready_ps, self._clock.now_ps)
+        request.look(ready_ps, latency_ps - latency_ps // 2)
+
+    def read(
+        self,
+        key: int,
+        address: int,
+        length: int,
+        done: Done,
+        *,
+        by_line: bool = False,
+        not_before_ps: int = 0,
+        after: Callable[[], int] | None = None,
+        n_bytes: int | None = None,
+        sampled: Callable[[int], None] | None = None,
+    ) -> None:
+        """Read a range; ``done`` is called when the data is in the adapter. The rest is as in :meth:`ask`.
+
+        In one piece, or ``by_line`` in any order: what comes back may then mix old and new against a concurrent
+        writer. ``after`` is asked at the look: nothing is fetched before that instant. ``sampled`` is told at the look
+        when the last piece is fetched.
+        """
+        pieces = _by_line(address, length) if by_line else [(address, length)] if length else []
+        order = self._arbiter().permutation(len(pieces)) if len(pieces) > 1 else range(len(pieces))
+        found = _Found(address, len(pieces), done)
+        size = length if n_bytes is None else n_bytes
+
+        def look(ready_ps: int, back_ps: int) -> None:
+            at_ps = last_ps = ready_ps if after is None else max(ready_ps, after())
+            self._sample(found, pieces, order, at_ps)
+            if len(pieces) > 1:
+                last_ps += (len(pieces) - 1) * self._pcie.line_ps
+            fetched_ps = self._pcie.read_completion(last_ps + back_ps, size)
+            self._clock.hardware(fetched_ps, key, self._fetched, found)
+            if sampled is not None:
+                sampled(last_ps)
+
+        self.ask(key, address, length, look, not_before_ps=not_before_ps, n_bytes=n_bytes)
+
+    def _sample(self, found: _Found, pieces: list[tuple[int, int]], order: Iterable[int], at_ps: int) -> None:
+        for index in order:
+            self._host.read_at(at_ps, *pieces[index], found.sink(index))
+            at_ps += self._pcie.line_ps
+
+    def _fetched(self, found: _Found) -> None:
+        if found.pieces:
+            self._host.catch_up_bytes(found.address)
+        found.done(b"".join(found.pieces), found.chunks)
+
+
+class _Request:
+    """``served`` is known where nothing has to be looked at: when, and the round trip."""
+
+    __slots__ = ("address", "at_root_ps", "length", "look", "served")
+
+    def __init__(self, at_root_ps: int, address: int, length: int, served: tuple[int, int] | None, look: Look) -> None:
+        self.at_root_ps = at_root_ps
+        self.address = address
+        self.length = length
+        self.served = served
+        self.look = look
+
+
+class _Found:
+    """What a read has found so far."""
+
+    __slots__ = ("address", "chunks", "done", "pieces")
+
+    def __init__(self, address: int, pieces: int, done: Done) -> None:
+        self.address = address
+        self.done = done
+        self.pieces = [b""] * pieces
+        self.chunks: list[Chunk] = []
+
+    def sink(self, index: int) -> Done:
+        """What takes a piece."""
+
+        def take(data: bytes, chunks: list[Chunk]) -> None:
+            self.pieces[index] = data
+            self.chunks += chunks
+
+        return take
+
+
+def _by_line(address: int, length: int) -> list[tuple[int, int]]:
+    """A range cut at line boundaries: (address, length) pieces."""
+    pieces = []
+    for line in lines(address, length):
+        start, end = max(address, line * LINE_BYTES), min(address + length, (line + 1) * LINE_BYTES)
+        pieces.append((start, end - start))
+    return pieces

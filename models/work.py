@@ -1,0 +1,133 @@
+"""What is posted and what comes back, as libibverbs names it: work requests, completions, and the regions they name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .opcodes import Access, FlushLevel, FlushType, Opcode, SendFlags, Status
+
+if TYPE_CHECKING:
+    from .verbs import QueuePair
+
+# A key, from its highest bits: adapter, queue pair, request; then phase and packet (models.port).
+NODE_SHIFT, QP_SHIFT, REQUEST_SHIFT = 88, 64, 24
+
+SIGNALED = int(SendFlags.IBV_SEND_SIGNALED)
+INLINE = int(SendFlags.IBV_SEND_INLINE)
+FENCE = int(SendFlags.IBV_SEND_FENCE)
+VOID = -1
+"""``SendWR.attempt`` of what is sent again: whatever is still on its way of it counts for nothing."""
+
+
+@dataclass(slots=True)
+class Span:
+    """What somebody is busy with: a label for explanations, and the instants at which its hops ended."""
+
+    label: str
+    marks: list[tuple[str, int]] = field(default_factory=list)
+
+    def mark(self, hop: str, at_ps: int) -> None:
+        """The hop called ``hop`` ended at ``at_ps``."""
+        self.marks.append((hop, at_ps))
+
+
+@dataclass(frozen=True)
+class MemoryRegion:
+    """``ibv_mr``: a registered range of a node's memory and the key that opens it."""
+
+    address: int
+    length: int
+    key: int
+    access: Access
+
+    def allows(self, needed: Access, address: int, length: int) -> bool:
+        """Whether the key opens a range for this."""
+        # On plain integers: an enum's operators cost more than all the rest.
+        bits = int(needed)
+        return int(self.access) & bits == bits and self.covers(address, length)
+
+    def covers(self, address: int, length: int) -> bool:
+        """Whether a range lies inside."""
+        return self.address <= address and address + length <= self.address + self.length
+
+
+@dataclass(slots=True)
+class SendWR:
+    """``ibv_send_wr``: the payload is ``length`` bytes at ``local_address`` (READ and atomics: where the answer goes).
+
+    A FLUSH has its range in ``remote_address`` and ``length``, an atomic is 8 bytes long whatever ``length`` says.
+    Without an ``lkey`` the local buffer is not checked (IB's reserved L_Key).
+    """
+
+    wr_id: int
+    opcode: Opcode
+    local_address: int
+    length: int
+    remote_address: int = 0
+    rkey: int = 0
+    send_flags: SendFlags = SendFlags.IBV_SEND_SIGNALED
+    span: Span | None = None
+    payload: bytes = b""
+    """What the adapter fetched, or what was copied into the WQE (inline); of an answer: what it returns."""
+    ready: bool = False
+    lkey: int | None = None
+    imm_data: int = 0
+    compare_add: int = 0
+    swap: int = 0
+    flush_type: FlushType | int = 0
+    flush_level: FlushLevel | int = FlushLevel.IBV_FLUSH_RANGE
+    destination: QueuePair | None = None
+    """Of a datagram: the queue pair that its address handle and number name."""
+    attempt: int = 0
+    """How often its queue pair had gone back to repeat something when this was sent; VOID: it is sent again."""
+    sent_bytes: int = 0
+    """What the responder has taken of it before it asked for a repetition."""
+    # Where the adapters are with it; what is on the way is either its request or its response.
+    qp: QueuePair = field(init=False, repr=False, compare=False)
+    """The requester's."""
+    key: int = field(init=False, repr=False, compare=False)
+    """Its place among the requests of its queue pair, and the customers of a station and instant (``models.port``)."""
+    status: Status = field(init=False, repr=False, compare=False)
+    n_bytes: int = field(init=False, repr=False, compare=False)
+    """Of the first packet."""
+    more: list[Any] | None = field(init=False, repr=False, compare=False)
+    """Of the other packets: how large they are, and then when the first and last bit of each leave."""
+    start_ps: int = field(init=False, repr=False, compare=False)
+    """When its first packet leaves the port; negative while that is not known yet."""
+    end_ps: int = field(init=False, repr=False, compare=False)
+    sent_ps: int = field(init=False, repr=False, compare=False)
+    """When the request's last bit has left the port."""
+    observe: Callable[[int], None] | None = field(init=False, repr=False, compare=False)
+    """What its response proves, or what its completion lets the poller know."""
+    slots: int = field(init=False, repr=False, compare=False)
+    """Of its completion, as there."""
+
+
+@dataclass(frozen=True)
+class RecvWR:
+    """``ibv_recv_wr``: where the next SEND's payload goes."""
+
+    wr_id: int
+    local_address: int
+    length: int
+    lkey: int | None = None
+
+
+@dataclass(slots=True)
+class WorkCompletion:
+    """``ibv_wc``; ``observe`` tells the ordering rules what its consumer has just observed, at what instant."""
+
+    wr_id: int
+    status: Status
+    opcode: Opcode
+    byte_len: int
+    qp: QueuePair
+    span: Span | None = None
+    observe: Callable[[int], None] | None = None
+    imm_data: int | None = None
+    src_qp: int = 0
+    """Of a datagram: the number of the queue pair that sent it."""
+    slots: int = 0
+    """How many places of the send queue its poll gives back: its own, and those of unsignalled ones before it."""

@@ -1,0 +1,132 @@
+"""An adapter without power and a queue pair that is gone: what leaves, what is accepted, what completes."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpsim.models.verbs import ACK_TIMEOUT_PS, Status
+
+from ..rig import Rig, line
+from .hops import Hops
+
+SMALL_MTU = {"mtu_bytes": 1024}
+
+
+def packets(rig):
+    """When the packets of a first WRITE of 4 KB have left the client's port, and when they are accepted."""
+    hops = Hops(rig.platform)
+    sizes = hops.packets(4096, rig.platform.nic.headers.write_bytes)
+    ready = hops.post() + hops.dma_fetch(4096, hops.cached_read()) + rig.platform.nic.tx_processing_ps
+    left = [ready + hops.link(sum(sizes[: turn + 1])) for turn in range(len(sizes))]
+    return left, [ready + ps for ps in hops.received(sizes)]
+
+
+@pytest.mark.parametrize("how", ["power", "queue pair"])
+@pytest.mark.parametrize("sent", range(5))
+def test_a_message_is_cut_between_packets(how, sent):
+    """The packets whose last bit has left are placed, the others never come, and nothing completes."""
+    rig = Rig(nic=SMALL_MTU)
+    rig.client.post_write(at=0, data=line(1, 64))
+    left_ps, _ = packets(rig)
+    at_ps = left_ps[sent] - 1 if sent < 4 else left_ps[3]
+    end = rig.client.node.nic.power_off if how == "power" else rig.client.qp.destroy
+    rig.clock.call_at(at_ps, end)
+    rig.run()
+    rig.run(rig.clock.now_ps + 10**9)
+    assert rig.memory(0, 64) == line(1, 64)[: sent * 1024] + bytes(4096 - sent * 1024)
+    assert rig.completions == []
+
+
+@pytest.mark.parametrize("how", ["power", "queue pair"])
+def test_a_responder_that_is_gone_accepts_nothing_and_the_requester_gives_up(how):
+    rig = Rig(nic=SMALL_MTU)
+    rig.client.qp.timeout, rig.client.qp.retry_cnt = 5, 2
+    first = rig.client.post_write(at=0, data=line(1, 64))
+    second = rig.client.post_write(at=0, data=line(2), line=70)
+    left_ps, accepted_ps = packets(rig)
+    end = rig.server.node.nic.power_off if how == "power" else rig.client.peer.destroy
+    rig.clock.call_at(accepted_ps[1], end)  # two of four are in: hardware comes before what code does at its instant
+    rig.run()
+    assert rig.memory(0, 64) == line(1, 64)[:2048] + bytes(2048)
+    assert rig.memory(70) == bytes(64)
+    done = {found.wr_id: found for found in rig.completions}
+    assert done[first.wr_id].status is Status.IBV_WC_RETRY_EXC_ERR
+    assert done[second.wr_id].status is Status.IBV_WC_WR_FLUSH_ERR
+    assert rig.client.qp.error
+    hops = Hops(rig.platform)
+    assert done[first.wr_id].ps == left_ps[3] + 3 * 2**5 * ACK_TIMEOUT_PS + hops.cqe()
+
+
+def test_an_acknowledgement_that_has_not_left_is_lost_and_what_it_acknowledged_is_placed():
+    rig = Rig()
+    rig.client.qp.timeout = 1
+    rig.client.post_write(at=0, data=line(1))
+    accepted_ps = Hops(rig.platform).accepted(64, inline=True)
+    rig.clock.call_at(accepted_ps + 1, rig.client.peer.destroy)
+    rig.run()
+    assert rig.memory(0) == line(1)
+    assert [done.status for done in rig.completions] == [Status.IBV_WC_RETRY_EXC_ERR]
+
+
+@pytest.mark.parametrize("off_ps", [0, 1])
+def test_a_read_response_is_cut(off_ps):
+    """A READ whose response has not left altogether never succeeds."""
+    rig = Rig(nic=SMALL_MTU)
+    rig.client.qp.timeout = 1
+    rig.server.store(line(3, 64))
+    start_ps, hops = rig.clock.now_ps, Hops(rig.platform)
+    rig.client.post_read(at=start_ps, length=4096)
+    headers = rig.platform.nic.headers
+    sizes = [1024 + headers.read_response_bytes, *[1024 + headers.middle_bytes] * 2, 1024 + headers.read_response_bytes]
+    ready_ps = start_ps + hops.read_request() + hops.dma_fetch(4096, hops.cached_read()) + 63 * hops.pcie(64)
+    rig.clock.call_at(ready_ps + hops.link(sum(sizes)) - off_ps, rig.server.node.nic.power_off)
+    rig.run()
+    expected = Status.IBV_WC_RETRY_EXC_ERR if off_ps else Status.IBV_WC_SUCCESS
+    assert [done.status for done in rig.completions] == [expected]
+
+
+def test_no_completion_appears_without_power():
+    rig = Rig()
+    rig.client.post_write(at=0, data=line(1))
+    hops = Hops(rig.platform)
+    shown_ps = hops.accepted(64, inline=True) + hops.ack() + hops.cqe() - rig.platform.nic.poll_ps
+    rig.clock.call_at(shown_ps - 1, rig.client.node.nic.power_off)
+    rig.run()
+    assert rig.completions == []
+    assert rig.memory(0) == line(1)
+
+
+def test_what_is_posted_to_a_queue_pair_that_is_gone_goes_nowhere():
+    rig = Rig(connections=2)
+    rig.clients[0].qp.destroy()
+    rig.clients[0].post_write(at=0, data=line(1))
+    assert rig.clients[1].write(line(2), line=1).status is Status.IBV_WC_SUCCESS
+    rig.run()
+    assert (rig.memory(0), rig.memory(1)) == (bytes(64), line(2))
+    assert len(rig.completions) == 1
+
+
+def test_a_timeout_of_zero_waits_for_ever():
+    rig = Rig()
+    rig.client.qp.timeout = 0
+    rig.client.peer.destroy()
+    rig.client.post_write(at=0, data=line(1))
+    rig.run()
+    assert rig.completions == []
+    rig.client.qp.timeout, rig.client.qp.retry_cnt = 14, 7
+    assert rig.client.qp.gives_up_after_ps == 8 * 16384 * 4_096_000  # libibverbs' example: half a second, and more
+
+
+def test_whenever_a_connection_fails_completions_keep_the_order_of_the_posts():
+    """Also at the instants at which an answer has come and is not processed yet."""
+    seen = set()
+    for at_ns in range(0, 3000, 20):
+        rig = Rig()
+        posted = [rig.client.post_write(at=at, data=line(1)) for at in (0, 30_000, 60_000)]
+        rig.clock.call_at(at_ns * 1000, rig.client.qp.fail)
+        rig.run()
+        assert [done.wr_id for done in rig.completions] == [work.wr_id for work in posted]
+        statuses = [done.status for done in rig.completions]
+        assert statuses == sorted(statuses, key=[Status.IBV_WC_SUCCESS, Status.IBV_WC_WR_FLUSH_ERR].index)
+        seen.add(statuses.count(Status.IBV_WC_SUCCESS))
+    assert seen == {0, 1, 2, 3}

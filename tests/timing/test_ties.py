@@ -1,0 +1,111 @@
+"""Who comes first of those who come at one instant, whoever called first; and hot code against its plain form."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rpsim.models.pcie import PcieLink
+from rpsim.models.platform import load_platform
+from rpsim.models.responder import Responder
+from rpsim.sim.clock import HOLD, Clock
+from rpsim.sim.stations import Pipe
+
+from ..rig import Rig, line
+
+PLATFORM = load_platform("optane-adr")
+
+
+def test_at_one_instant_hardware_comes_by_key_then_timers_then_threads_by_core():
+    clock, seen = Clock(), []
+
+    def thread(name):
+        yield HOLD
+        seen.append(name)
+
+    threads = {agent: clock.start(thread(f"core {agent}")) for agent in (2, 0, 1)}
+    clock.run_until()
+    for agent in (2, 0, 1):
+        clock.resume(10, agent, threads[agent])
+    clock.call_at(10, seen.append, "timer")
+    for key in (3 << 88, 1 << 88, 2 << 88):
+        clock.hardware(10, key, seen.append, key >> 88)
+    clock.run_until()
+    assert seen == [1, 2, 3, "timer", "core 0", "core 1", "core 2"]
+
+
+def test_a_run_that_ends_at_an_instant_leaves_that_instant_alone():
+    clock, seen = Clock(), []
+    clock.hardware(10, 1 << 88, seen.append, "hardware")
+    clock.call_at(9, seen.append, "before")
+    clock.run_until(10)
+    assert seen == ["before"] and clock.now_ps == 10
+    clock.run_until()
+    assert seen == ["before", "hardware"]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_the_order_of_calls_is_no_rule(order):
+    """Two machines, two queue pairs each, all post at one instant: the lower machine and queue pair is served first."""
+    rig = Rig(clients=2, connections=2)
+    for client in order:
+        rig.clients[client].post_write(at=1_000, data=line(client + 1), line=client)
+    rig.run()
+    accepted = [rig.story(at)[0][1] for at in range(4)]
+    # At the switch's output the machines' first requests meet; then the second ones, which their engines delay.
+    assert sorted(range(4), key=accepted.__getitem__) == [0, 2, 1, 3]
+    assert len(set(accepted)) == 4
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 60_000), st.integers(1, 512)), max_size=30), st.integers(1, 10**12))
+def test_a_posted_write_is_a_message_on_the_pipe(writes, rate):
+    parameters = PLATFORM.pcie.__class__(
+        **{name: getattr(PLATFORM.pcie, name) for name in PLATFORM.pcie.__slots__} | {"tlp_bits_per_s": rate}
+    )
+    link, pipe, now_ps = PcieLink(parameters), Pipe(rate), 0
+    for wait_ps, n_bytes in writes:
+        now_ps += wait_ps
+        assert link.write(now_ps, n_bytes) == pipe.send(now_ps, parameters.tlp_header_write_bytes + n_bytes)
+
+
+def plain_take_in(self, packet):
+    if self._held or not self._admit(packet):
+        self._held.append((self._admit, packet))
+
+
+POSTS = st.lists(st.tuples(st.integers(0, 400_000), st.sampled_from([8, 64, 200, 600]), st.integers(0, 9)), max_size=12)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(POSTS, min_size=1, max_size=4), st.sampled_from([256 * 1024, 700]))
+def test_the_short_way_in_is_the_plain_way_in(programs, staging):
+    def run():
+        rig = Rig(clients=2, connections=2, nic={"staging_bytes": staging}, pcie={"tlp_bits_per_s": 9 * 10**9})
+        for client, program in zip(rig.clients, programs, strict=False):
+            for at, size, number in program:
+                client.post_write(at, bytes([number + 1]) * size, line=number)
+        rig.run()
+        return rig.completions, [(c.address, c.data, c.reached_ps) for c in rig.trace.chunks]
+
+    short = run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Responder, "take_in", plain_take_in)
+        assert run() == short
+
+
+def test_a_step_is_a_turn_of_the_loop():
+    def run(step):
+        rig = Rig()
+        for at in range(5):
+            rig.client.post_write(at=at, data=line(at), line=at)
+        if step:
+            while rig.clock.peek() != float("inf"):
+                rig.clock.step()
+        rig.run()
+        return rig.completions
+
+    assert run(step=True) == run(step=False) != []
