@@ -100,19 +100,23 @@ def _verdicts(report: Report) -> str:
 
 
 def _violations(report: Report) -> str:
-    told: dict[tuple[str, tuple[Act, ...]], tuple[list[str], Witness]] = {}
+    """Each shortest failing piece once, with the conditions that it breaks and why."""
+    told: dict[tuple[int, ...], dict[str, list[str]]] = {}
+    shown: dict[tuple[int, ...], Witness] = {}
     for condition, one in report.verdicts.items():
         if one.witness is not None:
-            key = one.witness.explanation, one.witness.piece
-            told.setdefault(key, ([], one.witness))[0].append(str(condition))
+            lines = tuple(act.entry.line for act in one.witness.piece)
+            shown.setdefault(lines, one.witness)
+            told.setdefault(lines, {}).setdefault(one.witness.explanation, []).append(str(condition))
     parts = []
-    for names, witness in told.values():
-        piece = plural(len(witness.piece), "operation")
-        parts.append(f"<h2>{escape(', '.join(names))}: violated at line {witness.act.entry.return_line}</h2>")
-        parts.append(f"<p class='finding'>{escape(witness.explanation)}</p>")
-        parts.append(
-            f"<p class='note'>The shortest failing piece: {piece} of {count(len(report.history.entries))}.</p>"
-        )
+    for lines, stories in told.items():
+        witness = shown[lines]
+        names = ", ".join(name for some in stories.values() for name in some)
+        parts.append(f"<h2>{escape(names)}: violated at line {witness.act.entry.return_line}</h2>")
+        rows = "".join(f"<p><b>{escape(', '.join(some))}</b>: {escape(why)}</p>" for why, some in stories.items())
+        parts.append(f"<div class='finding'>{rows}</div>")
+        size = f"{plural(len(witness.piece), 'operation')} of {count(len(report.history.entries))}"
+        parts.append(f"<p class='note'>The shortest failing piece: {size}.</p>")
         parts.append(drawing(report, witness.piece, {witness.act.entry.line}, {}, witness.at_ps))
     return "".join(parts)
 

@@ -15,7 +15,9 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Generator, Hashable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -213,13 +215,17 @@ def naive_writes(size_bytes: int, count: int) -> Pace:
 
 
 def memory_of_traced(count: int) -> float:
-    """MiB that a million traced 64 B WRITEs keep, from the growth of the process over ``count`` of them."""
+    """MiB that a million traced 64 B WRITEs keep, from the growth of a fresh process over ``count`` of them."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+        return fresh.submit(_growth_bytes, count).result() / count * 1e6 / 2**20
+
+
+def _growth_bytes(count: int) -> int:
     system, code = write_workload(64, count, traced=True)
     before = _resident_bytes()
     system.clock.run_until(system.clock.start(code))
-    grown = _resident_bytes() - before
     assert system.trace.chunks, "the trace is what is measured"
-    return grown / count * 1e6 / 2**20
+    return _resident_bytes() - before
 
 
 def _resident_bytes() -> int:

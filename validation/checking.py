@@ -145,13 +145,14 @@ def _why_not(
         return f"needs registers with unique values: {odd}"
     if condition is Condition.EXACTLY_ONCE and model.name not in SHOWS:
         return f"needs a model that shows it: {', '.join(sorted(SHOWS))}"
-    if condition is Condition.BOUNDED_LOSS and loss_ps is None:
+    crashed = any(crash.ends_era for crash in history.crashes)
+    if condition is Condition.BOUNDED_LOSS and loss_ps is None and (asked or crashed):
         return "needs a time: --loss, as in --loss 1s"
     if asked or condition not in CRASH_CONDITIONS:
         return None
     if condition in (Condition.PERSISTENT, Condition.STRICT):
         return None if any(c.node in ("system", "client") for c in history.crashes) else "no process was killed"
-    return None if any(crash.ends_era for crash in history.crashes) else "neither system nor server crashed"
+    return None if crashed else "neither system nor server crashed"
 
 
 class _Bench:

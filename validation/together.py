@@ -86,12 +86,13 @@ class WholeJudge:
         if clash is None:
             return Opinion(Verdict.HOLDS, len(eras.ops), by="zones")
         lines = tuple(sorted(clash.numbers, key=lambda line: -(self._text[line].entry.return_ps or 0)))
-        when = "before any crash"
+        crash, when = "a crash", "without any crash"
         if clash.era < len(eras.crashes_ps):
-            when = f"in the era that the crash at {self._at(eras.crashes_ps[clash.era])} ended"
+            crash = f"the crash at {self._at(eras.crashes_ps[clash.era])}"
+            when = f"before {crash}"
         elif eras.crashes_ps:
             when = f"after the crash at {self._at(eras.crashes_ps[-1])}"
-        why = f"{self._held(clash.values)} {when}: {clash.reason}"
+        why = clash.reason.format(held=self._held(clash.values), crash=crash, when=when)
         return Opinion(Verdict.VIOLATED, len(eras.ops), lines, why, by="zones")
 
     def _search(self, eras: Eras, acts: Sequence[Act], budget: int | None) -> Opinion:

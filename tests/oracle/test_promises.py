@@ -142,7 +142,7 @@ def test_the_scope_of_a_connection() -> None:
 
 
 def test_a_prefix_is_more_than_a_cut() -> None:
-    """Two writes under way at the cut: first the second was seen to be the later; after the crash it was the earlier."""
+    """Two writes under way at the cut: the second was seen to be the later one, after the crash the earlier."""
     tale = Tale()
     for process, (key, value) in enumerate([("x", 1), ("x", 2), ("y", 3)]):
         tale.say("invoke", process, f="write", key=key, value=value)

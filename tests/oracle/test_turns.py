@@ -15,7 +15,7 @@ from .spans import hard_cas_history
 
 
 def history(hard: int, wrong: bool) -> str:
-    """``hard`` operations on key a, all at once and not to be decided soon; three on key b, one of them wrong or not."""
+    """``hard`` operations on key a, all at once and not to be decided soon; two on key b, one of them wrong or not."""
     rows: list[tuple[int, int, dict[str, Any]]] = []
     for n in range(hard):
         rows.append((n, 0, {"process": n, "type": "invoke", "f": "enqueue", "key": "a", "value": n}))

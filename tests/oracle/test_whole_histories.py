@@ -188,7 +188,7 @@ def test_sessions_are_what_the_definition_says() -> None:
     rng = random.Random(12)
     seen: Counter[bool] = Counter()
     for _ in range(2500):
-        text = random_whole(rng, 13)
+        text = random_whole(rng, 17)
         if '"key"' not in text:
             continue
         history = parse_history(text, "h")

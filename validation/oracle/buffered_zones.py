@@ -38,7 +38,11 @@ class Beyond(Exception):
 
 @dataclass(frozen=True)
 class Clash:
-    """Why there is no way: in which era, between which values of which objects, and by which operations."""
+    """Why there is no way: in which era, between which values of which objects, and by which operations.
+
+    ``reason`` is a text in which ``{held}`` stands for the values, ``{crash}`` for the crash that ended the era, and
+    ``{when}`` for the era.
+    """
 
     era: int
     values: tuple[tuple[int, State], ...]
@@ -125,7 +129,8 @@ def _clash(
             values = tuple((one.object, row[0]) for one, row in involved)
             numbers = tuple(number for _, row in involved for number in row[2])
             depends = frozenset(number for one, _ in involved for number in one.behind(era))
-            reason = "no instant of the era, at or after its last sync, left " + ("all of them" if values[1:] else "it")
+            whole = "all of this" if values[1:] else "this"
+            reason = f"{{held}} survived {{crash}}, but no instant before it, at or after the last sync, left {whole}"
             clashes.append(Clash(era, values, numbers, reason, depends))
             break
     return min(clashes, key=lambda clash: clash.era, default=None)
@@ -203,10 +208,10 @@ class _Object:
             write = self._written.get(op.call.result)
             read_in.setdefault(op.call.result, []).append((era, op))
             if write is None and op.call.result is not None:
-                return self._wrong(era, [op.call.result], [op.number], "nobody wrote that")
+                return self._wrong(era, [op.call.result], [op.number], "{held} was read, but nobody wrote that")
             if write is not None and (op.return_ps or 0) < write.invoke_ps:
                 numbers = [op.number, write.number]
-                return self._wrong(era, [op.call.result], numbers, "it was not written before that")
+                return self._wrong(era, [op.call.result], numbers, "{held} was read before it was written")
         cells: dict[int, _Cell] = {}
         stays: list[tuple[int, int, State]] = []
         for value, rows in read_in.items():
@@ -215,7 +220,7 @@ class _Object:
             effect = self._effect_era(write, first)
             if first < effect:
                 numbers = [op.number for _, op in rows]
-                return self._wrong(first, [value], numbers, "it was not written before that")
+                return self._wrong(first, [value], numbers, "{held} was read before it was written")
             if last > effect:
                 stays.append((effect, last, value))
             if write is not None:
@@ -231,7 +236,7 @@ class _Object:
         for (_, until, value), (since, _, other) in pairwise(stays):
             if since < until:
                 numbers = [op.number for v in (value, other) for _, op in read_in[v]]
-                return self._wrong(since, [value, other], numbers, "only one of them can have survived")
+                return self._wrong(since, [value, other], numbers, "{held} were read after {crash}, but only one of them can have survived it")
         _fill(stays, cells)
         found = _Sets()
         for era in sorted(cells):
@@ -265,7 +270,7 @@ class _Object:
         pair = conflict(settled)
         if pair is not None:
             values = [zone.value for zone in pair]
-            reason = "each would have to come before the other"
+            reason = "{held} would each have to come before the other {when}"
             return self._wrong(era, values, _numbers(cell, values), reason)
         if cell.survives:
             own = zones.get(cell.survivor) or Zone(BEFORE_PS, BEFORE_PS, cell.survivor)

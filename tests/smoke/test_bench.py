@@ -1,0 +1,75 @@
+"""Does `rpsim bench` measure what it says? How fast anything is is nobody's test."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rpsim.app.bench import AIMS, LESS_IS_BETTER, document, text
+from rpsim.app.main import main
+from rpsim.validation import bench
+from rpsim.validation.naive.bench import write_workload
+from rpsim.validation.naive.model import naive
+
+
+@pytest.mark.parametrize("size_bytes", bench.SIZES)
+def test_both_models_do_the_same_writes(size_bytes):
+    count = 150
+    system, code = bench.write_workload(size_bytes, count, traced=False)
+    system.clock.run_until(system.clock.start(code))
+    seen = naive(write_workload(size_bytes, count, bench.WINDOW, bench.PLATFORM)).seen
+    assert len(seen) == count
+    assert max(one.at_ps for one in seen) == system.clock.now_ps
+
+
+def test_only_traced_writes_are_traced():
+    chunks = []
+    for traced in (False, True):
+        system, code = bench.write_workload(64, 20, traced)
+        system.clock.run_until(system.clock.start(code))
+        chunks.append(len(system.trace.chunks))
+    assert chunks == [0, 20]
+
+
+def test_a_long_history_is_linearizable_unless_its_end_is_another():
+    history, contents = bench.long_history(500)
+    assert len(history.operations) == 500
+    assert contents[0]
+
+
+def figures(factor: float) -> bench.Figures:
+    size = bench.SizeFigures(100_000 * factor, 90_000 * factor, 8 / factor, 0.9, 20 * factor, 6.0)
+    return bench.Figures(1e6, dict.fromkeys(bench.SIZES, size), 600, 20_000 * factor, 1_000 * factor, 1e6)
+
+
+def test_what_is_missed_is_named():
+    profile = {size: [("models/nic.py", "ring", 1.0, 0.25)] for size in bench.SIZES}
+    good, bad = (text(document(figures(factor), profile)) for factor in (1.0, 0.5))
+    assert not [line for line in good if line.endswith("missed")]
+    missed = [line for line in bad if line.endswith("missed")]
+    assert any("raw timeouts a verb" in line and "at most 8" in line for line in missed)
+    assert any("crash states a second, in units" in line for line in missed)
+    assert all(len(line) <= 80 for line in good + bad)
+
+
+def test_every_aim_is_in_the_answer():
+    answer = document(figures(1.0), {})
+    for _, path, _ in AIMS:
+        found = answer
+        for part in path.split("."):
+            found = found[part]
+        assert isinstance(found, float | int)
+    assert {path for _, path, _ in AIMS} >= LESS_IS_BETTER
+
+
+@pytest.mark.slow
+def test_the_command_prints_the_fields_that_scripts_lean_on(capsys):
+    assert main(["bench", "--quick", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    for field in ("verbs_per_second", "verbs_per_second_traced", "timeouts_per_verb", "arithmetic_over_naive"):
+        assert answer[field] == answer["sizes"]["64"][field]
+        assert answer["sizes"]["4096"][field] > 0
+    for field in ("crash_states_per_second", "crash_states_per_second_opaque", "oracle_operations_per_second"):
+        assert answer[field] > 0
+    assert abs(sum(row["share"] for row in answer["profile"]["64"])) <= 1
