@@ -116,7 +116,8 @@ def test_the_switch_delays_what_the_page_says_it_does():
     spec.loader.exec_module(module)
     (snippet,) = [b for b in blocks(ROOT / "docs" / "adding.md") if b.language == "python" and not b.marker]
     plain, switched = Rig(), Rig()
-    exec(snippet.text, {"node": switched.server.node, "SwitchedLink": module.SwitchedLink})
+    fitted = {"node": switched.server.node, "system": switched.system, "SwitchedLink": module.SwitchedLink}
+    exec(snippet.text, fitted)
     header = plain.platform.pcie
     forward_ps = 110_000
 

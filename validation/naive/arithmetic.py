@@ -87,7 +87,8 @@ class ArithmeticSystem:
         works = []
         for turn, request in enumerate(connection.requests):
             name = f"connection {number} request {turn}"
-            local = self._allocate(f"local buffer of {name}", connection.requester, request.length)
+            if not (connection.one_buffer and turn):
+                local = self._allocate(f"local buffer of {name}", connection.requester, request.length)
             if request.verb != "READ":
                 content = self.workload.content(number, turn).randbytes(request.length)
                 self._poke(connection.requester, local, content)

@@ -14,7 +14,7 @@ def write_workload(size_bytes: int, count: int, window: int, platform: str) -> W
     profile = load_platform(platform)
     inline, places = size_bytes <= profile.nic.inline_max_bytes, REGION_BYTES // size_bytes
     requests = tuple(Request("WRITE", size_bytes, at % places * size_bytes, inline) for at in range(count))
-    client = Connection(1, 0, core=0, start_ps=0, window=window, requests=requests)
+    client = Connection(1, 0, core=0, start_ps=0, window=window, requests=requests, one_buffer=True)
     return Workload(profile, 2, 1, "dram", (client,), pool_bytes=REGION_BYTES)
 
 

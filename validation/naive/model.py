@@ -105,7 +105,8 @@ class NaiveSystem:
         messages = []
         for turn, request in enumerate(connection.requests):
             name = f"connection {number} request {turn}"
-            local = self._allocate(f"local buffer of {name}", connection.requester, request.length)
+            if not (connection.one_buffer and turn):
+                local = self._allocate(f"local buffer of {name}", connection.requester, request.length)
             if request.verb != "READ":
                 requester.host.poke(local, self.workload.content(number, turn).randbytes(request.length))
             if request.verb == "SEND":

@@ -48,6 +48,8 @@ class Connection:
     start_ps: int
     window: int
     requests: tuple[Request, ...]
+    one_buffer: bool = False
+    """All of them, of one length, have one local buffer."""
 
 
 @dataclass(frozen=True)

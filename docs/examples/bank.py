@@ -1,0 +1,15 @@
+"""An account that is never overdrawn, as a model for ``rpsim check --model docs/examples/bank.py:Account``."""
+
+
+class Account:
+    initial = 0
+    reads = ("balance",)  # never change the state: the search need not branch on them
+
+    def deposit(self, state, value):
+        return state + value, None  # None: whatever the history says it returned
+
+    def withdraw(self, state, value):
+        return (state - value, True) if value <= state else (state, False)
+
+    def balance(self, state, value):
+        return state, state
