@@ -14,7 +14,7 @@ from ..validation.checking import Judgement, Report, Witness, check_history
 from ..validation.fitting import Act, key_text
 from ..validation.histories import CrashLine, read_history
 from ..validation.oracle.search import BUDGET, BUDGET_BYTES
-from ..validation.oracle.wording import nanoseconds
+from ..validation.oracle.wording import moment_text, nanoseconds
 from .output import as_json
 from .text import count, paragraph, plural, table
 
@@ -111,8 +111,9 @@ def _prefix_text(report: Report, witness: Witness) -> str:
         return "no prefix has an order: it is the first response"
     some = ", ".join(map(str, witness.prefix[:12])) + (", ..." if len(witness.prefix) > 12 else "")
     size = plural(len(witness.prefix), "operation")
+    until = moment_text(witness.prefix_ps, report.history.time_zero_ns, report.history.timed)
     where = "" if witness.key is None else f" of {key_text(witness.key)}"
-    return f"the longest prefix{where} with an order: until {_ns(report, witness.prefix_ps)} ns, {size} (lines {some})"
+    return f"the longest prefix{where} with an order: until {until}, {size} (lines {some})"
 
 
 def _piece(report: Report, witness: Witness) -> list[str]:
@@ -131,7 +132,8 @@ def _piece(report: Report, witness: Witness) -> list[str]:
                 (crash.at_ps, [f"{crash.line}", "", _ns(report, crash.at_ps), "", f"-- {crash_text(crash)} --"])
             )
     cells = [row for _, row in sorted(rows, key=lambda row: row[0])]
-    lines += _rows(["line", "who", "from ns", "to ns", "what"], cells)
+    unit = " ns" if report.history.timed else ""
+    lines += _rows(["line", "who", f"from{unit}", f"to{unit}", "what"], cells)
     if len(witness.piece) > MOST_ROWS:
         lines.append(f"    ... and {count(len(witness.piece) - MOST_ROWS)} more (--json has them)")
     return lines

@@ -10,7 +10,7 @@ from importlib.resources import files
 from ..protocols.guarantees import Condition, Verdict
 from ..validation.checking import Report, Witness
 from ..validation.fitting import Act, key_text
-from ..validation.oracle.wording import nanoseconds
+from ..validation.oracle.wording import moment_text, nanoseconds
 from ..validation.placing import Placed, place
 from .check import crash_text
 from .text import count, plural
@@ -201,9 +201,9 @@ def _bar(act: Act, row: int, columns: Mapping[float, int], width: int, bad: bool
     kind = "failed" if entry.outcome == "fail" else "look" if report.model.inert(act.call) else "update"
     classes = " ".join([kind, *(["open"] if end_ps is None else []), *(["bad"] if bad else [])])
     y = TOP + ROW * row
-    zero = report.history.time_zero_ns
-    until = "open" if end_ps is None else f"{nanoseconds(end_ps, zero)} ns"
-    title = f"line {entry.line}: {act.text}, {nanoseconds(entry.invoke_ps, zero)} ns to {until}"
+    zero, timed = report.history.time_zero_ns, report.history.timed
+    until = "open" if end_ps is None else moment_text(end_ps, zero, timed)
+    title = f"line {entry.line}: {act.text}, {moment_text(entry.invoke_ps, zero, timed)} to {until}"
     room = max(2, (right - left - 6) // LETTER)
     text = act.text if len(act.text) <= room else act.text[: room - 1] + "…"
     return (

@@ -181,7 +181,7 @@ def _counterexamples(outcomes: Sequence[Outcome], summary: Mapping[str, Any]) ->
         names = [(outcomes[i].platform, summary["schemes"][i]["counterexamples"][n]["case"]) for i, n in found]
         cases = ", ".join(f"{escape(platform)}: <code>{escape(name)}</code>" for platform, name in names)
         if any(name == scheme and same_story(other, example) for name, other in shown):
-            story = f"<p>By the same power failure as above: {escape(example.explanation)}</p>"
+            story = f"<p>By the same fault as above: {escape(example.explanation)}</p>"
         else:
             story = f"<pre>{escape(chr(10).join([*heading(crash, example), '', *timeline(example)]))}</pre>"
             shown.append((scheme, example))

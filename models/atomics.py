@@ -48,6 +48,7 @@ class AtomicUnit:
             return
         qp, work, running, seen, observe = self._waiting.popleft()
         nic, address = self._nic, work.remote_address
+        observe = qp.inbound.behind_results(observe, address)
         nic.settle(work.key)
         nic.dma.read(
             work.key,
@@ -69,10 +70,12 @@ class AtomicUnit:
     ) -> None:
         nic, now_ps = self._nic, self._nic.clock.now_ps
         seen.extend(chunks)
+        qp.inbound.behind_executed(Request.ATOMIC, now_ps)
         qp.inbound.executed(Request.ATOMIC, observe)
         new = _result(work, int.from_bytes(old, "little"))
         if new is not None:
-            nic.post_write(qp, work, Request.ATOMIC, Placement.STRICT, new.to_bytes(ATOMIC_BYTES, "little"))
+            data, shown = new.to_bytes(ATOMIC_BYTES, "little"), qp.inbound.shown(chunks, work.remote_address)
+            nic.post_write(qp, work, Request.ATOMIC, Placement.STRICT, data, shown=shown)
         nic.answer(qp, work, now_ps, old, observe)
         qp.order.end(running, now_ps)
         self._next()

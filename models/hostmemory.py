@@ -20,7 +20,7 @@ from .imc import MemoryController
 from .llc import IoWrite, LineKey, Llc
 from .memory import DEVICE_SPAN_BITS, DEVICE_SPAN_BYTES, AddressSpace, Destination, MemoryDevice
 from .peers import PeerDevice, PeerMemory
-from .places import Path
+from .places import Domain, Path
 from .platform import Platform
 from .rules import Circumstances, Placement
 
@@ -324,6 +324,13 @@ class HostMemory:
         if not self.llc.write_back(key, keep):
             return drained_ps
         return max(drained_ps, self._write_back(key, issued_ps))
+
+    def persist_line(self, device: MemoryDevice, line: int, issued_ps: int, keep: bool) -> int:
+        """The root complex writes a line back for a FLUSH; returns when it is in the persistence domain."""
+        queued_ps = self.flush_line(device, line, issued_ps, keep)
+        if device.domain is not Domain.MEDIA:
+            return queued_ps
+        return max(queued_ps, self._controllers[device.number].stored_ps(line))
 
     def _written(
         self,

@@ -35,6 +35,11 @@ class WriteQueue:
         self._places.departs(drained_ps)
         return queued_ps, drained_ps + self._write_ps
 
+    @property
+    def stored_ps(self) -> int:
+        """When all that arrived so far is on the medium."""
+        return self._medium.free_ps + self._write_ps
+
 
 class MemoryController:
     """The write queues of one memory device."""
@@ -53,3 +58,8 @@ class MemoryController:
         if queue is None:
             queue = self._queues[dimm] = self._make()
         return queue.accept(arrive_ps)
+
+    def stored_ps(self, line: int) -> int:
+        """When the medium has what arrived so far at the queue that takes this line."""
+        queue = self._queues.get(line * LINE_BYTES // self._interleave_bytes % self._dimms)
+        return 0 if queue is None else queue.stored_ps

@@ -8,7 +8,7 @@ from functools import partial
 from ..sim.bytespace import lines
 from ..sim.trace import Chunk
 from .hostmemory import HostMemory
-from .lanes import Lanes
+from .lanes import Counts, Lanes
 from .memory import HOST_MEMORY
 from .ordering import Covered, Ordering
 from .rules import Event, Placement, Request, Switches, Target, executed_before
@@ -70,7 +70,7 @@ class Inbound:
         event: Event,
         address: int,
         placement: Placement = Placement.STRICT,
-        returned: Iterable[Chunk] = (),
+        returned: Sequence[Chunk] = (),
         covered: Sequence[Covered] = (),
         *,
         pushes: bool = True,
@@ -102,6 +102,23 @@ class Inbound:
         """What an ACK of what has gone to ``address`` proves; None if no rule gives it a meaning."""
         meaning = self._ordering.rules(Event.ACK, self._host.circumstances(address))
         return self.observer(Event.ACK, address) if meaning else None
+
+    def behind_results(self, observe: Observe, address: int) -> Observe:
+        """``observe`` of an atomic that reads ``address`` now: it is behind earlier results to there as well."""
+        results = self.lanes(address).results
+        if not results:
+            return observe
+        here = self._host.circumstances(address)
+        return partial(_tell, [observe, partial(self._ordering.happened, Event.ATOMIC_RESULT, here=here, qp=results)])
+
+    def shown(self, chunks: Iterable[Chunk], address: int) -> Counts:
+        """What an atomic on ``address`` has seen, and its result is behind: of those writers that keep an order."""
+        found: dict[int, int] = {}
+        own = self.lanes(address).in_order
+        for chunk in chunks:
+            if chunk.channel != own and self._ordering.trace.channels[chunk.channel].ordered:
+                found[chunk.channel] = max(chunk.position + 1, found.get(chunk.channel, 0))
+        return tuple(found.items())
 
     def executed(self, request: Request, observe: Observe) -> None:
         """The adapter has executed an atomic or a FLUSH: what it proves holds for whatever is executed behind it."""

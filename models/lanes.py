@@ -3,7 +3,7 @@
 Writes in order, the results of atomics included, share an ordered channel of the trace. WRITEs that may be placed in
 any order (relaxed ordering, out-of-order placement) have a loose one, on which each may be late. ATOMIC WRITEs have one
 of their own, since later WRITEs may overtake them; they, and the results of atomics where WRITEs are loose, are behind
-everything that came before them.
+everything that came before them. The result of an atomic is also behind what its operand showed.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ class Lanes:
         self._in_order: int | None = None
         self.loose: int | None = None
         self._releases: int | None = None
+        self.results: Counts = ()
+        """The results of atomics so far, and what came before them in order."""
         self.placed_ps = 0
         """When all that came so far is visible in this timing."""
 
@@ -33,6 +35,7 @@ class Lanes:
         """The channel of what is placed in order."""
         if self._in_order is None:
             self._in_order = self._trace.channel(self._name)
+            self._trace.channels[self._in_order].release = "atomic-returns-visible"
         return self._in_order
 
     def earlier(self) -> Counts:
@@ -55,9 +58,13 @@ class Lanes:
         accepted_ps: int,
         transit_ps: int,
         arrive_ps: int,
+        shown: Counts = (),
     ) -> None:
-        """One TLP of ``request`` is on its way: it leaves the adapter at ``transit_ps``, is at the root at the last."""
-        behind: Counts = ()
+        """One TLP of ``request`` is on its way: it leaves the adapter at ``transit_ps``, is at the root at the last.
+
+        ``shown`` is what was visible when it was issued, because it depends on that.
+        """
+        behind = shown
         late_ps = not_before_ps = 0
         if request is Request.ATOMIC_WRITE:
             if self._releases is None:
@@ -70,7 +77,8 @@ class Lanes:
         else:
             channel = self.in_order
             if self.loose is not None:
-                behind, not_before_ps = ((self.loose, self._trace.count(self.loose)),), self.placed_ps
+                behind = (*behind, (self.loose, self._trace.count(self.loose)))
+                not_before_ps = self.placed_ps
         visible_ps = self._host.dma_write(
             address,
             data,
@@ -84,3 +92,5 @@ class Lanes:
             not_before_ps=not_before_ps,
         )
         self.placed_ps = max(self.placed_ps, visible_ps)
+        if request is Request.ATOMIC:
+            self.results = ((channel, self._trace.count(channel)),)

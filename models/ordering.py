@@ -50,7 +50,7 @@ class Ordering:
         releases: Sequence[tuple[int, int]] = (),
         core: Sequence[tuple[int, int]] = (),
         core_nt: Sequence[tuple[int, int]] = (),
-        returned: Iterable[Chunk] = (),
+        returned: Sequence[Chunk] = (),
         reader: int | None = None,
         flushes: Sequence[Flush] = (),
         covered: Sequence[Covered] = (),
@@ -79,7 +79,7 @@ class Ordering:
                 self._flushed(rule, covered, at_ps)
             elif rule.scope is Scope.DEVICE_EARLIER:
                 if device is not None:
-                    trace.barrier(device, issued_ps, at_ps, rule.name)
+                    trace.barrier(device, issued_ps, at_ps, rule.name, returned)
                 for channel in core:  # pushed there by the event itself
                     trace.force_channel(*channel, rule.stage, at_ps, rule.name)
             else:
@@ -96,6 +96,8 @@ class Ordering:
             if rule.stage is Stage.QUEUED:
                 for line in piece.lines:
                     piece.chunk.flush(line, at_ps)
+                    if not rule.shows:
+                        self.trace.persisted.setdefault((piece.chunk.number, line), at_ps)
 
 
 def events_that_force(scope: Scope) -> str:

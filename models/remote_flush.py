@@ -2,8 +2,9 @@
 
 The adapter asks the root complex behind its posted writes, as it would read; that is answered once they are visible.
 For persistence the root complex first writes back the lines that preceding updates of this queue pair touched in the
-range (or region), as a core's clwb would, and waits until a write pending queue has them. No adapter does this today:
-only rxe, in software; the way through the root complex is an assumption.
+range (or region), as a core's clwb would, and waits until a write pending queue has them (the medium, if that is where
+the persistence domain begins). No adapter does this today: only rxe, in software; the way through the root complex is
+an assumption.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def _write_back(
     if FlushType.IBV_FLUSH_PERSISTENT in FlushType(work.flush_type):
         device, _ = nic.host.memory.locate(address)
         for line in sorted({line for piece in covered for line in piece.lines}):
-            done_ps = max(done_ps, nic.host.flush_line(device, line, issued_ps, keep=nic.flush_keeps_lines))
+            done_ps = max(done_ps, nic.host.persist_line(device, line, issued_ps, keep=nic.flush_keeps_lines))
             issued_ps += nic.flush_issue_ps
     nic.clock.hardware(done_ps, work.key + RESPONSE, partial(_tell, nic, qp, running, observers, back_ps), work)
 

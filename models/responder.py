@@ -23,6 +23,7 @@ from .atomics import AtomicUnit
 from .execution import Running
 from .fabric import Fabric
 from .hostmemory import HostMemory
+from .lanes import Counts
 from .memory import HOST_MEMORY
 from .opcodes import ATOMICS, KIND, RECEIVING, SENDS, Opcode, Status
 from .ordering import Ordering
@@ -259,8 +260,12 @@ class Responder(Answers):
         data: bytes,
         address: int | None = None,
         staged: int | None = None,
+        shown: Counts = (),
     ) -> None:
-        """Posted writes of ``work``'s data go to PCIe now; what was ``staged`` (by its key) gives its room back."""
+        """Posted writes of ``work``'s data go to PCIe now; what was ``staged`` (by its key) gives its room back.
+
+        ``shown`` is what the data depends on.
+        """
         now_ps = self.clock._now
         self.settle(work.key if staged is None else staged)
         address = work.remote_address if address is None else address
@@ -270,7 +275,7 @@ class Responder(Answers):
             start_ps, at_root_ps = self.pcie.write(now_ps, len(piece))
             if staged is not None:
                 self._staging.give(at_root_ps, len(piece))
-            lanes.write(kind, placement, at, piece, writer, now_ps, start_ps, at_root_ps)
+            lanes.write(kind, placement, at, piece, writer, now_ps, start_ps, at_root_ps, shown)
 
     # what is answered once executed -------------------------------------------------------------------------
     def serve(self, packet: Packet) -> None:

@@ -122,6 +122,8 @@ class Views:
             must_ps = timed_ps = chunk.reached_ps[safe]
         if safe <= Stage.QUEUED:
             must_ps = min(must_ps, chunk.flushed_ps.get(line, NEVER))
+        if self._trace.persisted:
+            must_ps = min(must_ps, self._trace.persisted.get((chunk.number, line), NEVER))
         if safe >= Stage.QUEUED:
             visible_ps = chunk.reached_ps[Stage.VISIBLE]
             for seen_ps, queued_ps, stored_ps in self._trace.write_backs.get((chunk.device, line), ()):

@@ -21,7 +21,7 @@ from .bytespace import LINE_BYTES, lines
 NEVER = 1 << 62
 """Later than any instant."""
 RELEASE = "atomic-write-releases"
-"""The rule (``models.rules``) behind the edges of ``Chunk.behind``."""
+"""The rule (``models.rules``) behind the edges of ``Chunk.behind``, unless the channel names another."""
 
 
 class Stage(IntEnum):
@@ -95,6 +95,8 @@ class Channel:
     name: str
     ordered: bool
     loose: bool = False
+    release: str = RELEASE
+    """The rule behind the release edges of its chunks."""
     chunks: list[Chunk] = field(default_factory=list)
     settled: list[int] = field(default_factory=lambda: [0] * 5)
 
@@ -141,6 +143,8 @@ class Trace:
         self.uncached: set[int] = set()
         """Devices whose lines no core's flush reaches, and whose buffers a barrier empties."""
         self._unbarred: dict[int, list[Chunk]] = {}
+        self.persisted: dict[tuple[int, int], int] = {}
+        """By (chunk number, line): from when on that line of it is certainly persistent, wherever the domain begins."""
 
     def channel(self, name: str, ordered: bool = True, loose: bool = False) -> int:
         """A new channel; returns its number. A ``loose`` one keeps no order at all."""
@@ -201,7 +205,7 @@ class Trace:
             chunk = entry.chunks[position]
             chunk.force(stage, at_ps, rule)
             if chunk.behind and stage >= Stage.VISIBLE:
-                self._force_behind(chunk, at_ps)
+                self._force_behind(chunk, stage, at_ps)
         entry.settled[stage] = max(entry.settled[stage], count)
 
     def force_chunk(self, chunk: Chunk, stage: Stage, at_ps: int, rule: str) -> None:
@@ -209,17 +213,27 @@ class Trace:
         chunk.force(stage, at_ps, rule)
         if stage >= Stage.VISIBLE:
             if self.channels[chunk.channel].ordered:
-                self.force_channel(chunk.channel, chunk.position + 1, Stage.VISIBLE, at_ps, rule)
+                self.force_channel(chunk.channel, chunk.position + 1, self._before(chunk, stage), at_ps, rule)
             elif chunk.behind:
-                self._force_behind(chunk, at_ps)
+                self._force_behind(chunk, stage, at_ps)
 
-    def _force_behind(self, chunk: Chunk, at_ps: int) -> None:
+    def _before(self, chunk: Chunk, stage: Stage) -> Stage:
+        """Where that is which was visible before a chunk that is at ``stage``: a barrier has emptied the whole buffer,
+        while caches let lines go in any order."""
+        return stage if chunk.device in self.uncached else Stage.VISIBLE
+
+    def _force_behind(self, chunk: Chunk, stage: Stage, at_ps: int) -> None:
+        before, rule = self._before(chunk, stage), self.channels[chunk.channel].release
         for channel, count in chunk.behind:
-            self.force_channel(channel, count, Stage.VISIBLE, at_ps, RELEASE)
+            self.force_channel(channel, count, before, at_ps, rule)
 
-    def barrier(self, device: int, issued_ps: int, at_ps: int, rule: str) -> None:
-        """What the device's buffer certainly held when the barrier was issued is where it lasts."""
+    def barrier(self, device: int, issued_ps: int, at_ps: int, rule: str, returned: Iterable[Chunk] = ()) -> None:
+        """What the device's buffer certainly held is where it lasts: when the barrier was issued, and what it
+        ``returned``, if that was a read.
+        """
         self._index()
+        for chunk in returned:
+            self.force_chunk(chunk, Stage.QUEUED, at_ps, rule)
         waiting = self._unbarred.get(device, ())
         for chunk in waiting:
             if chunk.forced_ps[Stage.VISIBLE] <= issued_ps:
@@ -227,12 +241,14 @@ class Trace:
         self._unbarred[device] = [chunk for chunk in waiting if chunk.forced_ps[Stage.QUEUED] == NEVER]
 
     def observed(self, device: int, address: int, length: int, now_ps: int) -> list[Chunk]:
-        """The chunks that a coherent read at ``now_ps`` returned bytes of, as far as nothing forced them yet.
+        """The chunks that a coherent read at ``now_ps`` returned bytes of, as far as nothing forced them yet: to be
+        visible, or to be where they last on a device whose reads may be barriers.
 
         A chunk whose bytes others have overwritten since proves nothing.
         """
         found: list[Chunk] = []
         self._index()
+        stage = Stage.QUEUED if device in self.uncached else Stage.VISIBLE
         for line in lines(address, length):
             waiting = self._open.get((device, line))
             if not waiting:
@@ -247,12 +263,12 @@ class Trace:
                 uncovered &= ~shows
                 if shows:
                     kept.append(chunk)
-                    if shows & asked and chunk.forced_ps[Stage.VISIBLE] == NEVER and chunk not in found:
+                    if shows & asked and chunk.forced_ps[stage] == NEVER and chunk not in found:
                         found.append(chunk)
             # What nothing unforced lies below hides nothing of interest.
             waiting.clear()
             for chunk in reversed(kept):
-                unforced = unforced or chunk.forced_ps[Stage.VISIBLE] == NEVER
+                unforced = unforced or chunk.forced_ps[stage] == NEVER
                 if unforced:
                     waiting.append(chunk)
         return found

@@ -34,7 +34,7 @@ def explore(scenario: Scenario, variant: Variant, progress: Callable[[float], No
         scheme=variant.scheme,
         platform=variant.label,
         fault=str(scenario.crash.fault),
-        view=scenario.crash.view,
+        view="executed",
         instants=found.instants,
         states=found.runs,
         recoveries_run=found.recoveries,

@@ -64,6 +64,7 @@ class CrashReport:
     platform: str
     fault: str
     view: str
+    """adversarial or timed, or executed: what a run with the fault in it showed."""
     instants: int
     """Crash instants walked: between two of them neither image nor history changes."""
     states: int

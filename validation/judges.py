@@ -70,7 +70,7 @@ class ZoneJudge:
             value: Named(n, show(value)) for n, value in enumerate(values, 1) if value not in (None, UNKNOWN)
         }
         self._name = None if subject.key is None else key_text(subject.key)
-        self._zero_ns = history.time_zero_ns
+        self._zero_ns, self._timed = history.time_zero_ns, history.timed
         self._crashes_ps = history.eras_ps()
         self._loss_ps = loss_ps
         self._operations = {act.entry.line: self._operation(act) for act in everything}
@@ -131,6 +131,8 @@ class ZoneJudge:
         moment = Moment(at_ps)
         if self._zero_ns:
             moment.zero_ns = self._zero_ns
+        if not self._timed:
+            moment.timed = False
         return moment
 
 

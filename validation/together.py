@@ -17,7 +17,7 @@ from .oracle.eras import Barrier, Eras, Op, Tag
 from .oracle.known import NEVER_PS
 from .oracle.models import UNKNOWN, Call, Model, State
 from .oracle.search import Search
-from .oracle.wording import nanoseconds
+from .oracle.wording import moment_text
 
 
 class WholeJudge:
@@ -72,7 +72,7 @@ class WholeJudge:
         return "the object" if key is None else key_text(key)
 
     def _at(self, at_ps: int) -> str:
-        return f"{nanoseconds(at_ps, self._history.time_zero_ns)} ns"
+        return moment_text(at_ps, self._history.time_zero_ns, self._history.timed)
 
     def _where(self, number: int) -> str:
         act = self._text[number]

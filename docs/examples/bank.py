@@ -1,7 +1,9 @@
-"""An account that is never overdrawn, as a model for ``rpsim check --model docs/examples/bank.py:Account``."""
+"""A model for ``rpsim check --model docs/examples/bank.py:Account``."""
 
 
 class Account:
+    """A balance; what is not there cannot be withdrawn."""
+
     initial = 0
     reads = ("balance",)  # never change the state: the search need not branch on them
 

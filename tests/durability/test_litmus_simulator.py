@@ -30,9 +30,7 @@ BASIC = {
     "fences": False,
 }
 """What the adapters have had from the start."""
-WITHOUT_ATOMICS = {"of_a": [verb for verb in ALL_OF_A if verb not in ("FAA", "CAS")]}
-"""The views do not know that an atomic's result depends on its operand: they admit more than there is."""
-LANGUAGE = WITHOUT_ATOMICS if all(name in Opcode.__members__ for name in OPCODES.values()) else BASIC
+LANGUAGE = {"of_a": ALL_OF_A} if all(name in Opcode.__members__ for name in OPCODES.values()) else BASIC
 
 
 def refusal(test, profile):
@@ -67,10 +65,7 @@ def test_the_library_in_the_simulator(test):
 
 def test_what_is_not_run_is_known_and_why():
     lacking = {reason for reason in REFUSED if re.search("have no|know no|has no", reason)}
-    assert REFUSED - lacking <= {
-        "no region of a peer device admits FLUSH",
-        "the simulator's FLUSH ends in the write pending queue",
-    }
+    assert REFUSED - lacking <= {"no region of a peer device admits FLUSH"}
     if LANGUAGE is not BASIC:
         assert not lacking, "the whole library runs where there are all verbs"
 

@@ -71,6 +71,14 @@ def test_what_is_in_the_files() -> None:
     assert (edn.format, log.format, edn.timed, log.timed) == ("edn", "jepsen log", True, False)
 
 
+def test_without_times_the_events_are_counted() -> None:
+    witness = check_history(parse_history(LOG % 3, "h")).verdicts[Condition.LINEARIZABLE].witness
+    assert witness is not None and witness.act.entry.line == 12
+    registers = "\n".join(line for line in LOG.splitlines() if "cas" not in line) % "nil"
+    witness = check_history(parse_history(registers, "h")).verdicts[Condition.LINEARIZABLE].witness
+    assert witness is not None and "had returned at event 3" in witness.explanation
+
+
 def as_edn(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f":{name} {word(name, item)}" for name, item in value.items()) + "}"

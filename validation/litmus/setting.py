@@ -47,8 +47,6 @@ def check(test: Test, profile: Profile) -> None:
             raise CannotRun(f"the simulator's adapters have no {name} (in '{operation.text}')")
         if operation.verb == "FLUSH" and profile.domain == "pmr":
             raise CannotRun(f"no region of a peer device admits FLUSH (in '{operation.text}')")
-        if operation.persistent and profile.domain == "media":
-            raise CannotRun(f"the simulator's FLUSH ends in the write pending queue (in '{operation.text}')")
         if operation.source and len(operation.names) > 1:
             raise CannotRun(f"one local variable sent to several places (in '{operation.text}')")
         if operation.fenced and "IBV_SEND_FENCE" not in SendFlags.__members__:

@@ -236,7 +236,8 @@ class _Object:
         for (_, until, value), (since, _, other) in pairwise(stays):
             if since < until:
                 numbers = [op.number for v in (value, other) for _, op in read_in[v]]
-                return self._wrong(since, [value, other], numbers, "{held} were read after {crash}, but only one of them can have survived it")
+                reason = "{held} were read after {crash}, but only one of them can have survived it"
+                return self._wrong(since, [value, other], numbers, reason)
         _fill(stays, cells)
         found = _Sets()
         for era in sorted(cells):

@@ -24,6 +24,8 @@ class Moment(int):
     """An instant of a history file, in picoseconds after ``zero_ns``, shown as the file has it."""
 
     zero_ns: int | float = 0
+    timed: bool = True
+    """Whether the file had times; else instants are the numbers of events."""
 
 
 @dataclass(slots=True)
@@ -37,9 +39,15 @@ def nanoseconds(time_ps: int, zero_ns: int | float = 0) -> str:
     return f"{zero_ns + whole}" if part == 0 else f"{zero_ns + whole + part / 1000:.3f}".rstrip("0")
 
 
+def moment_text(time_ps: int, zero_ns: int | float, timed: bool) -> str:
+    """``38 ns``, or ``event 38`` of a file without times."""
+    text = nanoseconds(time_ps, zero_ns)
+    return f"{text} ns" if timed else f"event {text}"
+
+
 def microseconds(time_ps: int) -> str:
     if isinstance(time_ps, Moment):
-        return f"{nanoseconds(time_ps, time_ps.zero_ns)} ns"
+        return moment_text(time_ps, time_ps.zero_ns, time_ps.timed)
     return f"{time_ps / 1e6:.3f} us"
 
 
