@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from ..sim.trace import Chunk
 from .execution import Running
 from .inbound import Observe
+from .lanes import Operand
 from .opcodes import Opcode
 from .packets import ATOMIC_BYTES
-from .rules import Event, Placement, Request
+from .rules import Event, Request
 from .verbs import QueuePair
 from .work import SendWR
 
@@ -31,14 +32,16 @@ class AtomicUnit:
 
     def __init__(self, nic: Responder) -> None:
         self._nic = nic
-        self._waiting: deque[tuple[QueuePair, SendWR, Running, list[Chunk], Observe]] = deque()
+        self._waiting: deque[tuple[QueuePair, SendWR, Running, Operand, Observe]] = deque()
         self._busy = False
 
     def execute(self, qp: QueuePair, work: SendWR, running: Running) -> None:
         """It is ``work``'s turn on its queue pair: queue for the unit."""
         seen: list[Chunk] = []
         observe = qp.inbound.observer(Event.ATOMIC_RESULT, work.remote_address, returned=seen)
-        self._waiting.append((qp, work, running, seen, observe))
+        lanes = qp.inbound.lanes(work.remote_address)
+        operand = Operand((*lanes.earlier(), *lanes.earlier_releases()), seen)
+        self._waiting.append((qp, work, running, operand, observe))
         if not self._busy:
             self._next()
 
@@ -46,7 +49,7 @@ class AtomicUnit:
         self._busy = bool(self._waiting)
         if not self._busy:
             return
-        qp, work, running, seen, observe = self._waiting.popleft()
+        qp, work, running, operand, observe = self._waiting.popleft()
         nic, address = self._nic, work.remote_address
         observe = qp.inbound.behind_results(observe, address)
         nic.settle(work.key)
@@ -54,7 +57,7 @@ class AtomicUnit:
             work.key,
             address,
             ATOMIC_BYTES,
-            partial(self._finish, qp, work, running, seen, observe),
+            partial(self._finish, qp, work, running, operand, observe),
             not_before_ps=qp.inbound.lanes(address).placed_ps,
         )
 
@@ -63,19 +66,18 @@ class AtomicUnit:
         qp: QueuePair,
         work: SendWR,
         running: Running,
-        seen: list[Chunk],
+        operand: Operand,
         observe: Observe,
         old: bytes,
         chunks: list[Chunk],
     ) -> None:
         nic, now_ps = self._nic, self._nic.clock.now_ps
-        seen.extend(chunks)
-        qp.inbound.behind_executed(Request.ATOMIC, now_ps)
-        qp.inbound.executed(Request.ATOMIC, observe)
+        operand.seen.extend(chunks)
         new = _result(work, int.from_bytes(old, "little"))
         if new is not None:
-            data, shown = new.to_bytes(ATOMIC_BYTES, "little"), qp.inbound.shown(chunks, work.remote_address)
-            nic.post_write(qp, work, Request.ATOMIC, Placement.STRICT, data, shown=shown)
+            qp.inbound.behind_executed(Request.ATOMIC, now_ps)
+            nic.post_result(qp, work, new.to_bytes(ATOMIC_BYTES, "little"), operand)
+        qp.inbound.executed(Request.ATOMIC, observe)
         nic.answer(qp, work, now_ps, old, observe)
         qp.order.end(running, now_ps)
         self._next()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Generic, TypeVar
@@ -123,8 +123,17 @@ def combine(options: list[list[Option]], tears: int) -> Iterator[tuple[Option, .
                 yield (option, *rest)
 
 
-def any_unreleased(present: Iterable[Piece], missing: Iterable[Piece]) -> bool:
-    """Whether one of a line's pieces is there although one that it is behind is not, or not whole."""
+_NOTHING: frozenset[Chunk] = frozenset()
+
+
+def any_unreleased(present: Iterable[Piece], missing: Sequence[Piece], shown: Mapping[int, frozenset[Chunk]]) -> bool:
+    """Whether one of a line's pieces is there although one that it is behind is not, or not whole.
+
+    ``shown`` has what a chunk is behind beside its release edges, by its number.
+    """
+    absent = {piece.chunk for piece in missing} if shown else ()
+    if absent and any(not shown.get(piece.chunk.number, _NOTHING).isdisjoint(absent) for piece in present):
+        return True
     lacking: dict[int, int] = {}
     for piece in missing:
         lacking[piece.chunk.channel] = min(piece.chunk.position, lacking.get(piece.chunk.channel, NEVER))

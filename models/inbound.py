@@ -8,7 +8,7 @@ from functools import partial
 from ..sim.bytespace import lines
 from ..sim.trace import Chunk
 from .hostmemory import HostMemory
-from .lanes import Counts, Lanes
+from .lanes import Lanes
 from .memory import HOST_MEMORY
 from .ordering import Covered, Ordering
 from .rules import Event, Placement, Request, Switches, Target, executed_before
@@ -110,15 +110,6 @@ class Inbound:
             return observe
         here = self._host.circumstances(address)
         return partial(_tell, [observe, partial(self._ordering.happened, Event.ATOMIC_RESULT, here=here, qp=results)])
-
-    def shown(self, chunks: Iterable[Chunk], address: int) -> Counts:
-        """What an atomic on ``address`` has seen, and its result is behind: of those writers that keep an order."""
-        found: dict[int, int] = {}
-        own = self.lanes(address).in_order
-        for chunk in chunks:
-            if chunk.channel != own and self._ordering.trace.channels[chunk.channel].ordered:
-                found[chunk.channel] = max(chunk.position + 1, found.get(chunk.channel, 0))
-        return tuple(found.items())
 
     def executed(self, request: Request, observe: Observe) -> None:
         """The adapter has executed an atomic or a FLUSH: what it proves holds for whatever is executed behind it."""

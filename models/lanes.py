@@ -8,11 +8,24 @@ everything that came before them. The result of an atomic is also behind what it
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from ..sim.trace import Chunk
 from .hostmemory import HostMemory
 from .rules import Placement, Request
 
 Counts = tuple[tuple[int, int], ...]
 """(channel, how many of its chunks) pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What the operand of an atomic, as the adapter has read it, says of others' writes."""
+
+    before: Counts
+    """Earlier writes of its queue pair: it was read behind them."""
+    seen: list[Chunk]
+    """Whose bytes it shows."""
 
 
 class Lanes:
@@ -58,27 +71,22 @@ class Lanes:
         accepted_ps: int,
         transit_ps: int,
         arrive_ps: int,
-        shown: Counts = (),
     ) -> None:
-        """One TLP of ``request`` is on its way: it leaves the adapter at ``transit_ps``, is at the root at the last.
-
-        ``shown`` is what was visible when it was issued, because it depends on that.
-        """
-        behind = shown
+        """One TLP of ``request`` is on its way: it leaves the adapter at ``transit_ps``, is at the root at the last."""
+        behind: Counts = ()
         late_ps = not_before_ps = 0
         if request is Request.ATOMIC_WRITE:
             if self._releases is None:
                 self._releases = self._trace.channel(f"atomic writes of {self._name}")
-            channel, behind, not_before_ps = self._releases, self.earlier(), self.placed_ps
-        elif request is not Request.ATOMIC and placement is not Placement.STRICT:
+            channel, behind, not_before_ps = self._releases, self.earlier(), self.placed_ps + 1
+        elif placement is not Placement.STRICT:
             if self.loose is None:
                 self.loose = self._trace.channel(f"{self._name}, in any order", loose=True)
             channel, late_ps = self.loose, self._host.late_ps(self._name)
         else:
             channel = self.in_order
             if self.loose is not None:
-                behind = (*behind, (self.loose, self._trace.count(self.loose)))
-                not_before_ps = self.placed_ps
+                behind, not_before_ps = ((self.loose, self._trace.count(self.loose)),), self.placed_ps + 1
         visible_ps = self._host.dma_write(
             address,
             data,
@@ -92,5 +100,34 @@ class Lanes:
             not_before_ps=not_before_ps,
         )
         self.placed_ps = max(self.placed_ps, visible_ps)
-        if request is Request.ATOMIC:
-            self.results = ((channel, self._trace.count(channel)),)
+
+    def write_result(
+        self,
+        address: int,
+        data: bytes,
+        writer: str,
+        accepted_ps: int,
+        transit_ps: int,
+        arrive_ps: int,
+        operand: Operand,
+    ) -> None:
+        """The result of an atomic: in order, and behind what its operand was behind and has shown."""
+        trace, channel = self._trace, self.in_order
+        counts = dict(operand.before)
+        counts.pop(channel, None)
+        single = set()
+        for chunk in operand.seen:
+            if not trace.channels[chunk.channel].ordered:
+                single.add(chunk)
+                counts.setdefault(chunk.channel, 0)
+            elif chunk.channel != channel:
+                counts[chunk.channel] = max(chunk.position + 1, counts.get(chunk.channel, 0))
+        behind = tuple(counts.items())
+        number = len(trace.chunks)
+        visible_ps = self._host.dma_write(
+            address, data, channel, writer, accepted_ps, transit_ps, arrive_ps, behind=behind
+        )
+        if single:
+            trace.shown[number] = frozenset(single)
+        self.placed_ps = max(self.placed_ps, visible_ps)
+        self.results = ((channel, trace.count(channel)),)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..sim.trace import Chunk, Flush, Stage, Trace
-from .rules import RULES, Circumstances, Event, Request, Rule, Scope
+from .rules import RULES, Circumstances, Event, Request, Rule, Scope, Target
 
 __all__ = ["RULES", "Circumstances", "Covered", "Event", "Ordering", "Rule", "Scope", "events_that_force"]
 
@@ -100,7 +100,8 @@ class Ordering:
                         self.trace.persisted.setdefault((piece.chunk.number, line), at_ps)
 
 
-def events_that_force(scope: Scope) -> str:
-    """The events that would have forced the writes in ``scope``, in words: for explanations."""
-    names = list(dict.fromkeys(rule.event.value for rule in RULES if rule.scope is scope))
+def events_that_force(scope: Scope, target: Target = Target.MEMORY) -> str:
+    """The events that would have forced the writes in ``scope`` to memory of this kind, in words: for explanations."""
+    rules = (rule for rule in RULES if rule.scope is scope and rule.only_target in (None, target))
+    names = list(dict.fromkeys(rule.event.value for rule in rules))
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1]

@@ -23,7 +23,7 @@ from .atomics import AtomicUnit
 from .execution import Running
 from .fabric import Fabric
 from .hostmemory import HostMemory
-from .lanes import Counts
+from .lanes import Operand
 from .memory import HOST_MEMORY
 from .opcodes import ATOMICS, KIND, RECEIVING, SENDS, Opcode, Status
 from .ordering import Ordering
@@ -260,12 +260,8 @@ class Responder(Answers):
         data: bytes,
         address: int | None = None,
         staged: int | None = None,
-        shown: Counts = (),
     ) -> None:
-        """Posted writes of ``work``'s data go to PCIe now; what was ``staged`` (by its key) gives its room back.
-
-        ``shown`` is what the data depends on.
-        """
+        """Posted writes of ``work``'s data go to PCIe now; what was ``staged`` (by its key) gives its room back."""
         now_ps = self.clock._now
         self.settle(work.key if staged is None else staged)
         address = work.remote_address if address is None else address
@@ -275,7 +271,16 @@ class Responder(Answers):
             start_ps, at_root_ps = self.pcie.write(now_ps, len(piece))
             if staged is not None:
                 self._staging.give(at_root_ps, len(piece))
-            lanes.write(kind, placement, at, piece, writer, now_ps, start_ps, at_root_ps, shown)
+            lanes.write(kind, placement, at, piece, writer, now_ps, start_ps, at_root_ps)
+
+    def post_result(self, qp: QueuePair, work: SendWR, data: bytes, operand: Operand) -> None:
+        """The result of an atomic goes to PCIe now: one TLP, for it is aligned."""
+        now_ps = self.clock._now
+        self.settle(work.key)
+        writer = f"{work.opcode}, {work.span.label}" if work.span is not None else qp.writers[work.opcode]
+        start_ps, at_root_ps = self.pcie.write(now_ps, len(data))
+        lanes = qp.inbound.lanes(work.remote_address)
+        lanes.write_result(work.remote_address, data, writer, now_ps, start_ps, at_root_ps, operand)
 
     # what is answered once executed -------------------------------------------------------------------------
     def serve(self, packet: Packet) -> None:

@@ -159,7 +159,8 @@ class Survivors:
             else:
                 piece.apply(content, option.words)
                 torn = piece
-        if behind_others and any_unreleased(behind_others, [*absent, torn] if torn is not None else absent):
+        missing = [*absent, torn] if torn is not None else absent
+        if behind_others and any_unreleased(behind_others, missing, self._trace.shown):
             return None
         further = self._decide(chosen, behind_others, cut, at_ps)
         return None if further is None else Content(bytes(content), further, tuple(absent), torn)

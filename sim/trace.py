@@ -143,6 +143,8 @@ class Trace:
         self.uncached: set[int] = set()
         """Devices whose lines no core's flush reaches, and whose buffers a barrier empties."""
         self._unbarred: dict[int, list[Chunk]] = {}
+        self.shown: dict[int, frozenset[Chunk]] = {}
+        """By chunk number: single chunks of unordered channels that this one is behind, beside its release edges."""
         self.persisted: dict[tuple[int, int], int] = {}
         """By (chunk number, line): from when on that line of it is certainly persistent, wherever the domain begins."""
 
@@ -226,6 +228,8 @@ class Trace:
         before, rule = self._before(chunk, stage), self.channels[chunk.channel].release
         for channel, count in chunk.behind:
             self.force_channel(channel, count, before, at_ps, rule)
+        for other in self.shown.get(chunk.number, ()):
+            self.force_chunk(other, before, at_ps, rule)
 
     def barrier(self, device: int, issued_ps: int, at_ps: int, rule: str, returned: Iterable[Chunk] = ()) -> None:
         """What the device's buffer certainly held is where it lasts: when the barrier was issued, and what it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..models.ordering import Scope, events_that_force
 from ..models.places import IN_WORDS, PLACES, Path, Place
+from ..models.rules import Target
 from ..models.views import Content, LineKey, Piece
 from ..scenarios.history import Operation, Torn, Value
 from ..sim.bytespace import LINE_BYTES, lines
@@ -14,6 +15,8 @@ from .findings import Counterexample, LineFate, TimelineRow
 from .shrink import Case
 
 CASE_FORMAT = 1
+_BESIDE = frozenset({Path.PEER, Path.MMIO})
+"""The ways to a device beside the adapter."""
 
 
 def tell(case: Case) -> Counterexample:
@@ -76,6 +79,8 @@ def _place(piece: Piece, at_ps: int) -> Place:
 def why_not_forced(piece: Piece, at_ps: int) -> str:
     """Which events would have forced a piece further than it was, in words."""
     place = _place(piece, at_ps)
+    if piece.chunk.path in _BESIDE:
+        return _why_not_kept(piece.chunk.path, place)
     flush = "no flush of the line had completed"
     if place in (Place.NIC, Place.PCIE):
         reason = f"no {events_that_force(Scope.QP_EARLIER)} of its queue pair had forced it on"
@@ -85,6 +90,15 @@ def why_not_forced(piece: Piece, at_ps: int) -> str:
     if place is Place.WC_BUFFER:
         return f"no {events_that_force(Scope.CORE_NT_EARLIER)} of its core had drained it"
     return flush
+
+
+def _why_not_kept(path: str, place: Place) -> str:
+    """The same of a write to a device beside the adapter: no flush reaches it."""
+    barrier = "no write barrier of the device (PMRCAP.PMRWBM) had completed"
+    if place is Place.DEVICE_BUFFER:
+        return barrier
+    scope, whose = (Scope.CORE_EARLIER, "core") if path == Path.MMIO else (Scope.QP_EARLIER, "queue pair")
+    return f"no {events_that_force(scope, Target.PMR)} of its {whose} had forced it on, and {barrier}"
 
 
 def _timeline(case: Case, lost: tuple[LineFate, ...]) -> list[TimelineRow]:
@@ -185,13 +199,14 @@ def _hardware_rows(case: Case) -> list[TimelineRow]:
 
 def _chunk_events(chunk: Chunk, name: str) -> list[tuple[int, str]]:
     events = []
-    if chunk.path in (Path.DMA_DDIO, Path.DMA_NO_DDIO):
+    if chunk.path in (Path.DMA_DDIO, Path.DMA_NO_DDIO, Path.PEER):
         events.append((chunk.reached_ps[Stage.ACCEPTED], f"{name} staged in the NIC"))
         forced_ps = chunk.forced_ps[Stage.VISIBLE]
         if forced_ps < NEVER:
             events.append((forced_ps, f"{name} is visible: {chunk.forced_by}"))
     else:
-        events.append((chunk.reached_ps[Stage.ACCEPTED], f"store to {name}"))
+        verb = "posted store (MMIO)" if chunk.path == Path.MMIO else "store"
+        events.append((chunk.reached_ps[Stage.ACCEPTED], f"{verb} to {name}"))
     if chunk.flushed_ps:
         events.append((max(chunk.flushed_ps.values()), f"{name} flushed"))
     return events

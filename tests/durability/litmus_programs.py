@@ -73,11 +73,15 @@ def programs(draw, of_a=ALL_OF_A, of_b=ALL_OF_B, domains=("adr", "eadr", "wsp"),
             "clflushopt": f"clflushopt {name}", "clflush": f"clflush {name}", "ntst": f"ntst {name} {100 + i}",
             "cpucas": f"cpucas {name} 0 {100 + i} b{i}",
         }[verb])  # fmt: skip
+    return a_test(a, b, profile, draw(st.sampled_from(["8", "64", "tlp"])))
+
+
+def a_test(a, b, profile, grain="8"):
+    """These programs as a test with one case for each kind of crash; what it expects means nothing."""
     program_a = tuple(parse_operation(text, of_a=True) for text in a)
     program_b = tuple(parse_operation(text, of_a=False) for text in b)
     named = sorted({name for operation in (*program_a, *program_b) for name in operation.names})
     asked = " and ".join(f"pm.{name}>=0" for name in named) or "1==1"
     cases = tuple(Case(profile, crash, parse_outcome(asked if crash is not Crash.NONE else "1==1"), Found.ALLOWED, "")
                   for crash in Crash)  # fmt: skip
-    grain = draw(st.sampled_from(["8", "64", "tlp"]))
     return Test("random", program_a, program_b, cases, grain)

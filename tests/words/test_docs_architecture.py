@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
-import importlib.util
 import re
 import runpy
 import sys
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
 
+from rpsim.models import platform
 from rpsim.models.places import PLACES, Domain, Place, survives
 from rpsim.models.platform import load_platform, platform_names
 from rpsim.models.rules import EXECUTION, RULES, Request
@@ -117,19 +119,35 @@ def test_every_assumed_or_fitted_number_is_listed():
         assert number is None or number[0] == texts[path], path
 
 
+def attributes_read() -> set[tuple[str, str]]:
+    """(last name before the dot, attribute) of all that models and validation read: ``x.pcie.lanes`` is of ``pcie``."""
+    found = set()
+    for path in (path for floor in ("models", "validation") for path in (ROOT / floor).rglob("*.py")):
+        if path.name in ("platform.py", "profile_reader.py") or path.parent.name == "naive":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute):
+                owners = ast.walk(node.value.value) if isinstance(node.value, ast.Subscript) else [node.value]
+                names = (getattr(owner, "attr", getattr(owner, "id", "")) for owner in owners)
+                found |= {(name.lstrip("_"), node.attr) for name in names}
+    return found
+
+
 def test_the_numbers_that_no_model_reads_are_those():
     listed = set(re.findall(r"`([\w.]+)`", section(LIMITS, "Numbers").partition("no model reads them yet:")[2]))
     known = {p.path for p in load_platform("optane-adr").parameters()}
     assert listed <= known
-    files = [path for floor in ("models", "validation") for path in (ROOT / floor).glob("*.py")]
-    reading = [path for path in files if path.name not in ("platform.py", "profile_reader.py")]
-    source = "\n".join(path.read_text(encoding="utf-8") for path in reading)
-    ambiguous = {"imc.channels", "cpu.cores", "llc.size", "memory.pm.device", "memory.dram.device"}
-    by_name = {path for path in known if path.startswith("switches.")}  # rules name the switches that they hang on
-    for path in known - ambiguous - by_name:
-        leaf = path.rpartition(".")[2]
-        is_read = re.search(rf"\.{leaf}(_ps|_bytes|_bits_per_s|_ps_per_byte)?\b", source) is not None
-        is_read |= leaf.endswith("_per_byte") and f".{leaf.removesuffix('_per_byte')}_ps_per_byte" in source
-        if leaf == "line":
-            is_read = ".line_bytes" in source
+    groups = [
+        group for group in vars(platform).values() if is_dataclass(group) and group.__module__ == platform.__name__
+    ]
+    fields_known = {field.name for group in groups for field in fields(group)}
+    reading = attributes_read()
+    for path in known:
+        *owners, leaf = path.split(".")
+        if owners[:1] == ["switches"]:
+            continue  # rules name the switches that they hang on
+        units = ("", "_ps", "_bytes", "_bits_per_s", "_ps_per_byte")
+        names = {leaf + unit for unit in units} | {leaf.removesuffix("_per_byte") + "_ps_per_byte"}
+        called = {*owners, "parameters", "platform", "loaded", "profile"}
+        is_read = any((owner, name) in reading for owner in called for name in names & fields_known)
         assert is_read != (path in listed), path

@@ -63,15 +63,17 @@ def verdict_table(text: str) -> dict[tuple[str, str], dict[str, str]]:
 
 def test_the_readme_s_verdicts_are_the_explorer_s():
     shown = verdict_table((ROOT / "README.md").read_text(encoding="utf-8"))
-    scenario = load_scenario("quickstart", ["workload.operations=60", "workload.keys=6"])
-    assert len(shown) == len(scenario.variants()) == 12
-    for variant in scenario.variants():
-        walked = Explorer(run_variant(scenario, variant), conditions=CONDITIONS).walk()
-        found = {str(condition): str(walked.verdict(condition)) for condition in CONDITIONS}
+    few, small = ["workload.operations=60", "workload.keys=6"], "workload.value=64 B"
+    variants = load_scenario("quickstart").variants()
+    assert len(shown) == len(variants) == 12
+    for variant in variants:  # it takes many words for one torn image to have the checksum of the whole
+        scenario = load_scenario("quickstart", few if variant.scheme == "efactory" else [*few, small])
+        asked = [condition for condition in CONDITIONS if str(condition) in shown[variant.scheme, variant.label]]
+        walked = Explorer(run_variant(scenario, variant), conditions=asked).walk()
+        found = {str(condition): str(walked.verdict(condition)) for condition in asked}
         if (variant.scheme, variant.platform) == ("saw", "optane-adr"):
             found["durable"] = "violated"  # it takes a pause at the right place: read-then-lost.json
-        verdicts = shown[variant.scheme, variant.label]
-        assert verdicts == {condition: found[condition] for condition in verdicts}
+        assert shown[variant.scheme, variant.label] == found
 
 
 def test_the_readme_s_latencies_are_the_simulator_s():

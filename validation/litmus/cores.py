@@ -285,7 +285,7 @@ class Cores:
                     state._replace(strong=waits) if step.verb == "clflush" else state._replace(weak=state.weak | waits)
                 )
             case "clflushed":
-                return None if state.strong & (state.pending | state.dirty) else state._replace(strong=0)
+                return None if state.strong & self._unsettled(state) else state._replace(strong=0)
             case "fence":
                 return state._replace(weak=0) if self._fenced(state) else None
             case "spin":
@@ -317,10 +317,14 @@ class Cores:
             scopes = self._scopes[Event.SFENCE, target]
             if Scope.CORE_EARLIER in scopes and self._own(state, target):
                 return False
-            past_caches = self._past_caches[target] & (state.pending | state.dirty)
+            past_caches = self._past_caches[target] & self._unsettled(state)
             if Scope.CORE_NT_EARLIER in scopes and past_caches:
                 return False
-        return not state.weak & (state.pending | state.dirty)
+        return not state.weak & self._unsettled(state)
+
+    def _unsettled(self, state: State) -> int:
+        """What flushes and fences wait for: until the write pending queue has it, so not for the medium."""
+        return state.pending | (state.dirty if self.plan.safe <= Stage.QUEUED else 0)
 
     def _held(self, state: State, event: Event, target: str) -> bool:
         """Whether a read of a device waits: for this core's stores to it, for what its buffer holds."""

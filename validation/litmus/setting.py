@@ -51,6 +51,9 @@ def check(test: Test, profile: Profile) -> None:
             raise CannotRun(f"one local variable sent to several places (in '{operation.text}')")
         if operation.fenced and "IBV_SEND_FENCE" not in SendFlags.__members__:
             raise CannotRun(f"the simulator's adapters know no fence (in '{operation.text}')")
+    for operation in test.b:
+        if operation.verb == "cpucas" and profile.domain == "pmr":
+            raise CannotRun(f"no core can lock a peer device (in '{operation.text}')")
     if profile.domain == "pmr" and "pmr" not in platform_names():
         raise CannotRun("the simulator has no peer device with a PMR")
     if profile.nic is Placement.RELAXED and "IBV_ACCESS_RELAXED_ORDERING" not in Access.__members__:

@@ -1,10 +1,10 @@
 """The oracle: is a history of invocations, responses and a crash what a condition allows?
 
-It sees histories only, never bytes or traces. ``check`` judges a whole history; ``RegisterHistory`` follows one
-object event by event and answers, at any moment, what a crash now would violate. Local conditions (a history meets
-them if each of its objects does) are functions from what is known of one register (``ObjectHistory``) and the value read
-after recovery to a ``Flaw`` or None, one file each (``FINDERS``); of any other model they ask ``search``. The buffered
-forms and ``session`` are not local: they judge a whole history, cut into ``eras``.
+It sees histories only, never bytes or traces. ``check`` judges a whole history; ``RegisterHistory`` follows one object
+event by event and answers, at any moment, what a crash now would violate. Local conditions (a history meets them if
+each of its objects does) are functions from what is known of one register (``ObjectHistory``) and the value read after
+recovery to a ``Flaw`` or None, one file each (``FINDERS``); of any other model they ask ``search``. The buffered forms
+and ``session`` are not local: they judge a whole history, cut into ``eras``.
 
 The rules about time, common to all conditions:
 
