@@ -173,7 +173,7 @@ def _table(head: Sequence[str], rows: Iterable[str], numbers: set[str]) -> str:
 def _counterexamples(outcomes: Sequence[Outcome], summary: Mapping[str, Any]) -> str:
     blocks = []
     shown: list[Any] = []
-    for (scheme, condition), found in grouped(outcomes).items():
+    for (scheme, condition, _), found in grouped(outcomes).items():
         index, number = found[0]
         crash = outcomes[index].crash
         assert crash is not None

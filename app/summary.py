@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from ..validation.findings import Counterexample, CrashReport
@@ -66,10 +66,10 @@ def _all(names: Sequence[str]) -> str:
 
 
 def findings(outcomes: Sequence[Outcome], cases: Cases) -> list[str]:
-    """One full timeline per scheme and refuted condition; the other platforms in a line each."""
+    """One full timeline per scheme, refuted condition and manner; other platforms of the same in a line each."""
     lines: list[str] = []
     shown: list[tuple[str, Counterexample]] = []
-    for (scheme, _), found in grouped(outcomes).items():
+    for (scheme, _, _), found in grouped(outcomes).items():
         (first, number), others = found[0], found[1:]
         report, example = _report(outcomes[first]), _report(outcomes[first]).counterexamples[number]
         if any(name == scheme and same_story(other, example) for name, other in shown):
@@ -89,13 +89,15 @@ def findings(outcomes: Sequence[Outcome], cases: Cases) -> list[str]:
     return lines[1:]
 
 
-def grouped(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], list[tuple[int, int]]]:
-    """(scheme, condition) -> where its counterexamples are: index of the outcome, index within its report."""
-    groups: dict[tuple[str, str], list[tuple[int, int]]] = {}
+def grouped(outcomes: Sequence[Outcome]) -> dict[tuple[str, str, Hashable], list[tuple[int, int]]]:
+    """(scheme, condition, manner) -> its counterexamples: index of the outcome, index within its report."""
+    groups: dict[tuple[str, str, Hashable], list[tuple[int, int]]] = {}
     for index, outcome in enumerate(outcomes):
         for number, example in enumerate(outcome.crash.counterexamples if outcome.crash else []):
-            groups.setdefault((outcome.scheme, str(example.condition)), []).append((index, number))
-    return groups
+            where = (outcome.scheme, str(example.condition), example.manner)
+            groups.setdefault(where, []).append((index, number))
+    together = {(scheme, condition): None for scheme, condition, _ in groups}
+    return {key: found for one in together for key, found in groups.items() if key[:2] == one}
 
 
 def same_story(one: Counterexample, other: Counterexample) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..sim.trace import Chunk, Flush, Stage, Trace
-from .rules import RULES, Circumstances, Event, Request, Rule, Scope, Target
+from .rules import RULES, Circumstances, Event, Request, Rule, Scope, Switches, Target
 
 __all__ = ["RULES", "Circumstances", "Covered", "Event", "Ordering", "Rule", "Scope", "events_that_force"]
 
@@ -102,6 +102,13 @@ class Ordering:
 
 def events_that_force(scope: Scope, target: Target = Target.MEMORY) -> str:
     """The events that would have forced the writes in ``scope`` to memory of this kind, in words: for explanations."""
-    rules = (rule for rule in RULES if rule.scope is scope and rule.only_target in (None, target))
+    usual = Switches()
+    rules = (
+        rule
+        for rule in RULES
+        if rule.scope is scope
+        and rule.only_target in (None, target)
+        and all(name.startswith("!") or getattr(usual, name) for name in rule.switches)
+    )
     names = list(dict.fromkeys(rule.event.value for rule in rules))
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1]

@@ -36,7 +36,8 @@ class TimelineRow:
     side: str
     text: str
     mark: str = ""
-    """``LOST`` beside the line whose absence matters, ``CRASH`` for the power failure, else empty."""
+    """``LOST`` beside the line whose absence matters, ``CRASH`` for the power failure, ``MATCH`` where a checksum is
+    deceived, else empty."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ class Counterexample:
     timeline: tuple[TimelineRow, ...]
     case: dict[str, Any] = field(default_factory=dict)
     """All that ``rpsim replay`` needs, JSON-able: resolved scenario, schedule of operations, instant, lost lines."""
+
+    @property
+    def manner(self) -> Hashable:
+        """How it comes about: the places where what is lost may have been, and whether a checksum is deceived."""
+        return frozenset(fate.place for fate in self.lost), any(row.mark == "MATCH" for row in self.timeline)
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..models.ordering import Scope, events_that_force
 from ..models.places import IN_WORDS, PLACES, Path, Place
 from ..models.rules import Target
@@ -112,15 +114,24 @@ def _timeline(case: Case, lost: tuple[LineFate, ...]) -> list[TimelineRow]:
     rows.sort(key=lambda row: row.time_ps)
     rows += _unwritten(case)
     rows.append(TimelineRow(at_ps, "", "power failure", "CRASH"))
+    alike: dict[tuple[str, str, str], list[LineFate]] = {}
     for fate in lost:
-        text = f"{fate.label} may still be in {IN_WORDS[Place(fate.place)]}: {fate.reason}"
-        rows.append(TimelineRow(at_ps, fate.node, text, "LOST"))
+        alike.setdefault((fate.node, fate.place, fate.reason), []).append(fate)
+    for (node, place, reason), fates in alike.items():
+        text = f"{fates[0].label}{_and_more(fates)} may still be in {IN_WORDS[Place(place)]}: {reason}"
+        rows.append(TimelineRow(at_ps, node, text, "LOST"))
     rows += _again(case)
     rows += _unnoticed(case)
     rows.append(
         TimelineRow(at_ps, "recovery", f"recovery: {case.violation.object} -> {show(case.violation.outcome.value)}")
     )
     return rows
+
+
+def _and_more(several: Sequence[object]) -> str:
+    """`` and 3 more lines`` behind the name of the first."""
+    more = len(several) - 1
+    return f" and {more} more line{'s' * (more > 1)}" if more else ""
 
 
 def _again(case: Case) -> list[TimelineRow]:
@@ -148,7 +159,7 @@ def _unwritten(case: Case) -> list[TimelineRow]:
     if not fresh:
         return []
     node, device = case.result.system.devices()[fresh[0][0]]
-    more = f" and {len(fresh) - 1} more lines" if len(fresh) > 1 else ""
+    more = _and_more(fresh)
     text = f"{device.name_of(fresh[0][1] * LINE_BYTES)}{more}: nothing written yet"
     return [TimelineRow(at_ps, node.name, text)]
 
@@ -163,7 +174,7 @@ def _unnoticed(case: Case) -> list[TimelineRow]:
             node, device = devices[guarded.device]
             name = device.name_of(guarded.offset)
             text = f"the CRC32 of the {guarded.length} bytes at {name} matches, torn as they are: CRC32 is linear"
-            rows.append(TimelineRow(case.violation.instant_ps, node.name, text))
+            rows.append(TimelineRow(case.violation.instant_ps, node.name, text, "MATCH"))
     return rows
 
 
