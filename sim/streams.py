@@ -6,6 +6,7 @@ often, does not change what the others draw.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 
 import numpy as np
@@ -26,10 +27,15 @@ class Streams:
         """The generator called ``name``; the same name is the same object, so its draws continue."""
         found = self._streams.get(name)
         if found is None:
-            # sha256 and not hash(): the latter differs from process to process.
-            digest = hashlib.sha256(name.encode()).digest()
-            words = [int.from_bytes(digest[at : at + 4], "little") for at in range(0, 32, 4)]
-            sequence = np.random.SeedSequence(entropy=self.seed, spawn_key=words)
             # PCG64 by name: numpy does not promise that default_rng stays the same algorithm.
-            found = self._streams[name] = np.random.Generator(np.random.PCG64(sequence))
+            found = self._streams[name] = np.random.Generator(np.random.PCG64(_sequence(self.seed, name)))
         return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _sequence(seed: int, name: str) -> np.random.SeedSequence:
+    """What a stream starts from; remembered, because exploration builds the same systems over and over."""
+    # sha256 and not hash(): the latter differs from process to process.
+    digest = hashlib.sha256(name.encode()).digest()
+    words = [int.from_bytes(digest[at : at + 4], "little") for at in range(0, 32, 4)]
+    return np.random.SeedSequence(entropy=seed, spawn_key=words)
