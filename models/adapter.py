@@ -103,6 +103,18 @@ class Adapter:
         name = f"queue pair {qp.number} at {self.name}"
         return Inbound(self._ordering, self.host, name, qp.out_of_order, self._switches)
 
+    # packets ------------------------------------------------------------------------------------------------
+    def crossed(self, remote: Adapter, end_ps: int, n_bytes: int) -> int:
+        """When the tail of a packet is at ``remote`` whose head is at the switch now and whose tail leaves here at
+        ``end_ps``.
+
+        Cut-through: the tail leaves the switch when the output has carried it, and not before it is in. The plain form
+        of what requests and acknowledgements of one packet have written out.
+        """
+        tail_in_ps = end_ps + self._propagation_ps + self._switch_ps
+        _, tail_ps = remote.link_in.send(self.clock._now + self._switch_ps, n_bytes)
+        return max(tail_ps, tail_in_ps) + self._propagation_ps
+
     # completions --------------------------------------------------------------------------------------------
     def complete_at(self, at_ps: int, work: SendWR, observe: Callable[[int], None] | None, slots: int) -> None:
         """A request is successfully done at ``at_ps``, not before now: its CQE is written then, behind what was."""

@@ -96,9 +96,7 @@ class Answers(Adapter):
             requester.unanswered(work)
             return
         edge_bytes = headers.read_response_bytes if at == 0 or last else headers.middle_bytes
-        tail_in_ps = end_ps + self._propagation_ps + self._switch_ps
-        _, tail_ps = requester.link_in.send(self.clock._now + self._switch_ps, edge_bytes + len(payload))
-        tail_ps = max(tail_ps, tail_in_ps) + self._propagation_ps
+        tail_ps = self.crossed(requester, end_ps, edge_bytes + len(payload))
         mark(work, "wire and switch", tail_ps)
         done_ps = requester.receiver.serve(tail_ps, requester._receive_ps)
         done_ps = work.qp.last_answer_ps = max(done_ps, work.qp.last_answer_ps)

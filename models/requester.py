@@ -194,12 +194,8 @@ class Requester(Adapter):
             return
         remote = (qp.peer or work.destination).nic  # type: ignore[union-attr]
         n_bytes = request_bytes(headers, qp.qp_type, work, at, last) + len(payload)
-        # Cut-through: the tail leaves the switch when the output has carried it, and not before it is in.
-        tail_in_ps = end_ps + self._propagation_ps + self._switch_ps
-        _, tail_ps = remote.link_in.send(self.clock._now + self._switch_ps, n_bytes)
-        tail_ps = (tail_ps if tail_ps > tail_in_ps else tail_in_ps) + self._propagation_ps
-        if work.span is not None:
-            work.span.mark("wire and switch", tail_ps)
+        tail_ps = self.crossed(remote, end_ps, n_bytes)
+        mark(work, "wire and switch", tail_ps)
         done_ps = remote.receiver.serve(tail_ps, remote._receive_ps)
         key = work.key + (at >> PACKET_SHIFT)
         heappush(self._queue, (done_ps, HARDWARE, key, remote.take_in, packet))

@@ -84,7 +84,7 @@ class Node:
 
     def create_cq(self) -> CompletionQueue:
         """``ibv_create_cq``."""
-        return CompletionQueue(self.system.clock)
+        return CompletionQueue()
 
 
 class Process:

@@ -11,9 +11,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-import simpy
-
-from ..sim.clock import Clock
 from ..sim.trace import NEVER
 from .opcodes import (
     CARRIES,
@@ -137,28 +134,20 @@ class Poller(Protocol):
 class CompletionQueue:
     """``ibv_cq``: completions in the order in which they became visible."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._entries: deque[WorkCompletion] = deque()
-        self._waiting: deque[simpy.Event | Poller] = deque()
+        self._waiting: deque[Poller] = deque()
 
     def push(self, completion: WorkCompletion) -> None:
         """The adapter's CQE has become visible."""
-        entries, queue = self._entries, self._waiting
+        queue = self._waiting
         while queue:
             waiting = queue.popleft()
-            if isinstance(waiting, simpy.Event):
-                entries.append(completion)
-                waiting.succeed()
-                return
             if waiting.alive:
-                if entries:  # somebody has been told of them and has not come yet
-                    entries.append(completion)
-                    completion = entries.popleft()
                 completion.qp.posted -= completion.slots
                 waiting.found(completion)
                 return
-        entries.append(completion)
+        self._entries.append(completion)
 
     def pop(self) -> WorkCompletion | None:
         """The oldest completion, taken out; None if there is none."""
@@ -171,15 +160,6 @@ class CompletionQueue:
     def wait(self, poller: Poller) -> None:
         """Give the next completion to ``poller``, behind those who wait already; there must be none now."""
         self._waiting.append(poller)
-
-    def not_empty(self) -> simpy.Event:
-        """An event for the next completion (at once if one is waiting)."""
-        event = simpy.Event(self._clock)
-        if self._entries:
-            event.succeed()
-        else:
-            self._waiting.append(event)
-        return event
 
 
 class SharedReceiveQueue:

@@ -111,6 +111,11 @@ class Scheme(ABC):
         """
         raise NotImplementedError(f"{self.name} does not say how its {self.recovery_role} starts again")
 
+    @classmethod
+    def restarts(cls) -> bool:
+        """Whether it says how a process starts again; a scenario may not let the process die of one that does not."""
+        return cls.begin is not Scheme.begin
+
     @abstractmethod
     def recovery_units(self) -> Iterable[Hashable]:
         """The pieces that recovery is made of, each recovered by :meth:`recover_unit` on its own."""

@@ -24,11 +24,13 @@ class SchemeFacts:
     roles: Mapping[str, bool]
     operations: tuple[str, ...]
     updates: frozenset[str]
+    restarts: bool = True
+    """Whether it says how its process starts again after it has died (``Scheme.begin``)."""
 
     @staticmethod
     def of(scheme: type[Scheme]) -> SchemeFacts:
         roles = {name: role.many for name, role in scheme.roles.items()}
-        return SchemeFacts(roles, tuple(scheme.operations), frozenset(scheme.updates))
+        return SchemeFacts(roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.restarts())
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from ..sim.errors import nearest
 from ..sim.yaml_source import describe
 from .fields import (
     MAX_COUNT,
+    PROCESS,
     ConditionName,
     Count,
     CountOrZero,
@@ -164,6 +165,14 @@ class Crash(_Map):
     schedules: Annotated[Count, Field(le=1000)] = Field(
         default=1, description="how many schedules: the undisturbed one, then others in which servers' cores pause"
     )
+
+    @field_validator("fault", mode="after")
+    @classmethod
+    def _somebody_starts_again(cls, value: Fault, info: ValidationInfo) -> Fault:
+        for scheme, facts in context_of(info).chosen.items():
+            if value.kind == PROCESS and not value.client and not facts.restarts:
+                raise complaint(f"'{value}'", f"another fault: {scheme} has no begin(), to start its process again")
+        return value
 
     @field_validator("instants", mode="before")
     @classmethod

@@ -21,6 +21,17 @@ from rpsim.sim.trace import NEVER, Chunk
 
 PM_LINES = 4096
 LINE = 64
+NIC, PCIE, LLC, IIO, WPQ, MEDIA = (
+    Place.NIC,
+    Place.PCIE,
+    Place.LLC,
+    Place.IIO_WC,
+    Place.WPQ,
+    Place.MEDIA,
+)
+ANYWHERE = {NIC, PCIE, LLC, WPQ, MEDIA}
+ELSEWHERE = 64
+"""A line that nobody writes."""
 
 
 def line(number: int, lines: int = 1) -> bytes:

@@ -4,24 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.models.places import Place
 from rpsim.models.verbs import Opcode
 
-from ..rig import LINE, Rig, line
+from ..rig import ELSEWHERE, LINE, Rig, line
 from ..verbs import GLOBAL, PERSISTENT, flushable, post, post_add, post_atomic_write, post_flush, word
-
-NIC, PCIE, LLC, IIO, WPQ, MEDIA = (
-    Place.NIC,
-    Place.PCIE,
-    Place.LLC,
-    Place.IIO_WC,
-    Place.WPQ,
-    Place.MEDIA,
-)
-ANYWHERE = {NIC, PCIE, LLC, WPQ, MEDIA}
-ELSEWHERE = 64
-"""A line that nobody writes."""
-
 
 # durable or not, after the last thing that the requester waits for --------------------------------------------------
 

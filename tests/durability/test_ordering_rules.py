@@ -7,25 +7,13 @@ from rpsim.models.places import Place
 from rpsim.models.verbs import Opcode
 from rpsim.sim.trace import Stage
 
-from ..rig import LINE, Rig, line
+from ..rig import ANYWHERE, ELSEWHERE, IIO, LINE, LLC, MEDIA, NIC, PCIE, WPQ, Rig, line
 from ..verbs import (
     post,
     post_atomic_write,
     word,
 )
 from . import test_ordering_rules_pmr, test_ordering_rules_verbs
-
-NIC, PCIE, LLC, IIO, WPQ, MEDIA = (
-    Place.NIC,
-    Place.PCIE,
-    Place.LLC,
-    Place.IIO_WC,
-    Place.WPQ,
-    Place.MEDIA,
-)
-ANYWHERE = {NIC, PCIE, LLC, WPQ, MEDIA}
-ELSEWHERE = 64
-"""A line that nobody writes."""
 
 
 def test_the_stories_here_cover_the_table():

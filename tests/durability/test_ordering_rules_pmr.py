@@ -10,23 +10,10 @@ from rpsim.models.places import Place
 from rpsim.models.platform import load_platform
 from rpsim.models.verbs import Opcode
 
-from ..rig import Rig, line
+from ..rig import ELSEWHERE, NIC, Rig, line
 from ..verbs import (
     post,
 )
-
-NIC, PCIE, LLC, IIO, WPQ, MEDIA = (
-    Place.NIC,
-    Place.PCIE,
-    Place.LLC,
-    Place.IIO_WC,
-    Place.WPQ,
-    Place.MEDIA,
-)
-ANYWHERE = {NIC, PCIE, LLC, WPQ, MEDIA}
-ELSEWHERE = 64
-"""A line that nobody writes."""
-
 
 # persistent memory regions ------------------------------------------------------------------------------------------
 

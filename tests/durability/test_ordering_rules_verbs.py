@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from rpsim.models.places import Place
 from rpsim.models.platform import load_platform
 from rpsim.models.rules import Switches
 from rpsim.models.verbs import Opcode
 
-from ..rig import LINE, Rig, line
+from ..rig import ANYWHERE, ELSEWHERE, IIO, LINE, LLC, MEDIA, NIC, PCIE, WPQ, Rig, line
 from ..verbs import (
     GLOBAL,
     PERSISTENT,
@@ -25,19 +24,6 @@ from ..verbs import (
     returned,
     word,
 )
-
-NIC, PCIE, LLC, IIO, WPQ, MEDIA = (
-    Place.NIC,
-    Place.PCIE,
-    Place.LLC,
-    Place.IIO_WC,
-    Place.WPQ,
-    Place.MEDIA,
-)
-ANYWHERE = {NIC, PCIE, LLC, WPQ, MEDIA}
-ELSEWHERE = 64
-"""A line that nobody writes."""
-
 
 # atomics ------------------------------------------------------------------------------------------------------------
 

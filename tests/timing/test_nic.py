@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from rpsim.models.verbs import Access, Opcode, Status
@@ -192,7 +194,7 @@ def test_a_payload_fetch_waits_behind_the_posted_writes_of_its_adapter():
     rig.server.post_send(rig.client)
     work = rig.client.work(Opcode.IBV_WR_RDMA_WRITE, line(1, 4))
     arrived = []
-    rig.client.qp.recv_cq.not_empty().callbacks.append(lambda _: arrived.append(rig.clock.now_ps))
+    rig.client.qp.recv_cq.wait(SimpleNamespace(alive=True, found=lambda _: arrived.append(rig.clock.now_ps)))
     rig.run(rig.clock.now_ps + 1_000_000)  # the SEND's payload is at the root port, and shows 5 us later
     rig.client.post(work)
     rig.run()

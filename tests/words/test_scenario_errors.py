@@ -17,6 +17,7 @@ from rpsim.sim.errors import InputError
 from rpsim.sim.yaml_source import parse_yaml, read_yaml
 
 STORE = SchemeFacts({"server": False, "client": True}, ("put", "get"), frozenset({"put"}))
+MORTAL = SchemeFacts({"server": False, "client": True}, ("put", "get"), frozenset({"put"}), restarts=False)
 STACK = SchemeFacts({"server": False, "client": True}, ("push", "pop"), frozenset({"push", "pop"}))
 SWITCHES = {"ddio": ("on", "off")}
 KNOWN = Known(
@@ -387,3 +388,14 @@ def test_a_file_that_is_read_keeps_its_name(tmp_path):
     source = read_yaml(path)
     assert source.file == str(path)
     assert source.data["scenario"] == "mine"
+
+
+def test_the_process_of_a_scheme_that_cannot_start_again_may_not_die():
+    known = Known({"saw": STORE, "mine": MORTAL}, KNOWN.platforms)
+    text = GOOD.replace("client-active", "mine").replace("server[0] power", "server[0] process")
+    with pytest.raises(InputError) as caught:
+        validate(parse_yaml(text, "mine.yaml"), known=known)
+    assert str(caught.value) == (
+        "mine.yaml:7: crash.fault: found 'server[0] process', expected another fault: mine has no begin(), to start its process again"
+    )
+    assert validate(parse_yaml(text.replace("mine, saw", "saw"), "mine.yaml"), known=known).crash.fault.executed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 from ...models.cpu import Thread
@@ -11,7 +12,7 @@ from ...models.system import NodeSpec, System
 from ...models.verbs import CompletionQueue, Opcode, QueuePair, RecvWR, SendFlags, SendWR, Span
 from ...sim.trace import NEVER
 from .model import DEVICES
-from .workload import Connection, Outcome, Program, Seen, Workload
+from .workload import Connection, Outcome, Program, Seen, Workload, execute
 
 Code = Generator[Any, Any, None]
 OPCODES = {"WRITE": Opcode.IBV_WR_RDMA_WRITE, "READ": Opcode.IBV_WR_RDMA_READ, "SEND": Opcode.IBV_WR_SEND}
@@ -144,19 +145,11 @@ class ArithmeticSystem:
         thread: Thread = self.nodes[program.node].thread(program.core, f"program {number}")
         yield self.clock.until(program.start_ps)
         for turn, instruction in enumerate(program.instructions):
-            span, data = Span(f"program {number} instruction {turn}: {instruction}"), b""
-            where, length = self.pools[program.node] + instruction.offset, instruction.length
+            span = Span(f"program {number} instruction {turn}: {instruction}")
+            where = self.pools[program.node] + instruction.offset
             span.mark("issue", self.clock.now_ps)
-            match instruction.name:
-                case "load":
-                    data = yield from thread.load(where, length)
-                case "store" | "ntstore" as name:
-                    content = self.workload.content(number, turn, -1).randbytes(length)
-                    yield from getattr(thread, name)(where, content)
-                case "clwb" | "clflushopt" | "clflush" as name:
-                    yield from getattr(thread, name)(where, length)
-                case "sfence" | "compute" as name:
-                    yield from getattr(thread, name)()
+            content = self.workload.content(number, turn, -1)
+            data = yield from execute(thread, instruction, where, partial(content.randbytes, instruction.length))
             span.mark("done", self.clock.now_ps)
             self._see(span, data)
 

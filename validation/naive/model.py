@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from functools import partial
 
 import simpy
 
@@ -14,7 +15,7 @@ from .adapter import Adapter, Message, Network
 from .cpu import Core, Thread
 from .engine import Process, Simulation
 from .host import Host
-from .workload import Connection, Outcome, Program, Seen, Workload
+from .workload import Connection, Outcome, Program, Seen, Workload, execute
 
 DEVICES = ("dram", "pm")
 
@@ -148,19 +149,11 @@ class NaiveSystem:
         yield from thread._wait(self.sim.timeout(program.start_ps))
         pool = self.machines[program.node].pool
         for turn, instruction in enumerate(program.instructions):
-            span, data = Span(f"program {number} instruction {turn}: {instruction}"), b""
-            where, length = pool + instruction.offset, instruction.length
+            span = Span(f"program {number} instruction {turn}: {instruction}")
+            where = pool + instruction.offset
             span.mark("issue", self.sim.now_ps)
-            match instruction.name:
-                case "load":
-                    data = yield from thread.load(where, length)
-                case "store" | "ntstore" as name:
-                    content = self.workload.content(number, turn, -1).randbytes(length)
-                    yield from getattr(thread, name)(where, content)
-                case "clwb" | "clflushopt" | "clflush" as name:
-                    yield from getattr(thread, name)(where, length)
-                case "sfence" | "compute" as name:
-                    yield from getattr(thread, name)()
+            content = self.workload.content(number, turn, -1)
+            data = yield from execute(thread, instruction, where, partial(content.randbytes, instruction.length))
             span.mark("done", self.sim.now_ps)
             self._see(span, data)
 

@@ -8,7 +8,7 @@ memory at the end.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -62,6 +62,26 @@ class Instruction:
 
     def __str__(self) -> str:
         return f"{self.name} of {self.length} B at {self.offset:#x}" if self.length else self.name
+
+
+def execute(
+    thread: Any, instruction: Instruction, where: int, content: Callable[[], bytes]
+) -> Generator[Any, Any, bytes]:
+    """Let a thread of either model execute an instruction on what is at ``where``; returns what a load found.
+
+    ``content`` makes what a store stores.
+    """
+    match instruction.name:
+        case "load":
+            found: bytes = yield from thread.load(where, instruction.length)
+            return found
+        case "store" | "ntstore" as name:
+            yield from getattr(thread, name)(where, content())
+        case "clwb" | "clflushopt" | "clflush" as name:
+            yield from getattr(thread, name)(where, instruction.length)
+        case "sfence" | "compute" as name:
+            yield from getattr(thread, name)()
+    return b""
 
 
 @dataclass(frozen=True)
