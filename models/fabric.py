@@ -14,7 +14,7 @@ import networkx as nx
 
 from ..sim.clock import Clock
 from ..sim.stations import Pipe
-from . import platform
+from .parameters.fabric import Fabric as FabricParameters
 
 Deliver = Callable[[int], None]
 """Called with the instant at which a packet's last bit is at its destination, in order of arrival there."""
@@ -23,7 +23,7 @@ Deliver = Callable[[int], None]
 class Fabric:
     """Links and switches of a system; names of vertices are the nodes' names and ``switch``."""
 
-    def __init__(self, clock: Clock, parameters: platform.Fabric, ports: list[str]) -> None:
+    def __init__(self, clock: Clock, parameters: FabricParameters, ports: list[str]) -> None:
         self.clock = clock
         self.parameters = parameters
         self._ports = ports

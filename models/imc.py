@@ -11,7 +11,7 @@ from functools import partial
 
 from ..sim.bytespace import LINE_BYTES
 from ..sim.stations import Bounded, Fifo, Pipe
-from . import platform
+from .parameters.memory import Imc, Media
 
 
 class WriteQueue:
@@ -19,7 +19,7 @@ class WriteQueue:
 
     __slots__ = ("_accept_ps", "_entrance", "_last_ps", "_medium", "_places", "_write_ps")
 
-    def __init__(self, imc: platform.Imc, media: platform.Media) -> None:
+    def __init__(self, imc: Imc, media: Media) -> None:
         self._accept_ps = imc.wpq_accept_ps
         self._write_ps = media.write_ps
         self._entrance = Fifo()
@@ -44,7 +44,7 @@ class WriteQueue:
 class MemoryController:
     """The write queues of one memory device."""
 
-    def __init__(self, imc: platform.Imc, media: platform.Media, dimms: int) -> None:
+    def __init__(self, imc: Imc, media: Media, dimms: int) -> None:
         self._interleave_bytes = imc.interleave_bytes
         self._dimms = dimms
         self._make = partial(WriteQueue, imc, media)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 
 from ..sim.bytespace import LINE_BYTES
-from . import platform
+from .parameters import caches
 
 LineKey = tuple[int, int]
 """(device number, line number within the device)."""
@@ -21,7 +21,7 @@ IoWrite = tuple[int, int, int, int]
 class Llc:
     """Presence and dirtiness of lines; the bytes are in the byte spaces, which show what is coherent."""
 
-    def __init__(self, parameters: platform.Llc) -> None:
+    def __init__(self, parameters: caches.Llc) -> None:
         lines = parameters.size_bytes // LINE_BYTES
         self._io_capacity = max(1, lines * parameters.io_ways // parameters.ways)
         self._core_capacity = max(1, lines - self._io_capacity)

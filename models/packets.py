@@ -7,7 +7,7 @@ InfiniBand Architecture Specification 1.4, volume 1, chapter 9, and annex A19 (F
 from __future__ import annotations
 
 from .opcodes import ATOMICS, IMMEDIATE, SENDS, Opcode, QpType
-from .platform import Headers
+from .parameters.adapter import Headers
 from .work import SendWR
 
 ATOMIC_ETH_BYTES = 28

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 from ..sim.bytespace import LINE_BYTES
 from ..sim.stations import Pipe
-from . import platform
+from .parameters.pcie import Pcie
 
 
 class PcieLink:
     """One adapter's link; every method is called at the instant at which its TLP enters, in time order."""
 
-    def __init__(self, parameters: platform.Pcie) -> None:
+    def __init__(self, parameters: Pcie) -> None:
         self.parameters = parameters
         self._up = Pipe(parameters.tlp_bits_per_s)
         self._down = Pipe(parameters.tlp_bits_per_s)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from ..sim.stations import Pipe
 from ..sim.trace import Trace
-from . import platform
 from .memory import AddressSpace, Destination
+from .parameters.pcie import Peer
+from .platform import Platform
 from .rules import Target
 
 READ_IS_BARRIER = 1
@@ -21,7 +22,7 @@ STATUS_IS_BARRIER = 2
 class PeerDevice:
     """The way into one device and back; its instants are those of one schedule."""
 
-    def __init__(self, parameters: platform.Peer) -> None:
+    def __init__(self, parameters: Peer) -> None:
         self.parameters = parameters
         self._ingress = Pipe(parameters.ingress_bits_per_s)
         self._last_arrival_ps = 0
@@ -71,7 +72,7 @@ class PeerDevice:
 class PeerMemory(dict[int, PeerDevice]):
     """The devices beside the adapter of one node, by their number in the system."""
 
-    def __init__(self, trace: Trace, profile: platform.Platform, memory: AddressSpace) -> None:
+    def __init__(self, trace: Trace, profile: Platform, memory: AddressSpace) -> None:
         super().__init__()
         self._trace = trace
         self._host_memory = Destination()

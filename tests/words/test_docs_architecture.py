@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib
+import pkgutil
 import re
 import runpy
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rpsim.models import platform
+from rpsim.models import parameters, platform
 from rpsim.models.places import PLACES, Domain, Place, survives
 from rpsim.models.platform import load_platform, platform_names
 from rpsim.models.rules import EXECUTION, RULES, Request
@@ -102,6 +103,8 @@ def test_the_instants_on_the_way_are_those_of_the_run():
 
 # the limits page ------------------------------------------------------------------------------------------
 
+GROUPS = [found.name for found in pkgutil.iter_modules(parameters.__path__)]
+PARAMETERS = [platform, *(importlib.import_module(f"{parameters.__name__}.{name}") for name in GROUPS)]
 LIMITS = ROOT / "docs" / "limits.md"
 
 
@@ -137,9 +140,7 @@ def test_the_numbers_that_no_model_reads_are_those():
     listed = set(re.findall(r"`([\w.]+)`", section(LIMITS, "Numbers").partition("no model reads them yet:")[2]))
     known = {p.path for p in load_platform("optane-adr").parameters()}
     assert listed <= known
-    groups = [
-        group for group in vars(platform).values() if is_dataclass(group) and group.__module__ == platform.__name__
-    ]
+    groups = [group for module in PARAMETERS for group in vars(module).values() if is_dataclass(group)]
     fields_known = {field.name for group in groups for field in fields(group)}
     reading = attributes_read()
     for path in known:

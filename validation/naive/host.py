@@ -7,7 +7,8 @@ from typing import NamedTuple
 import simpy
 
 from ...models.memory import AddressSpace
-from ...models.platform import Llc, Platform
+from ...models.parameters.caches import Llc
+from ...models.platform import Platform
 from ...sim.bytespace import LINE_BYTES, lines
 from .engine import SAMPLE, Gate, Process, Simulation, Station, Ticket, Wire
 
