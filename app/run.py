@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..sim.errors import InputError, Mistake
 from .output import as_json, folder, manifest, replacing, write_json, write_operations
 from .summary import performance
 from .work import Job, Outcome, perform_all
@@ -16,12 +17,19 @@ if TYPE_CHECKING:
     from ..scenarios.schema import Scenario
 
 
+EXPLORED_KEYS = 100_000
+"""Crash states are explored object by object."""
+
+
 def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[Outcome], Path]:
     """Load the scenario and perform all its variants; raises InputError before anything is computed or written."""
     from ..scenarios.load import load_scenario
 
     overrides = tuple(options.overrides)
     scenario = load_scenario(options.subject, overrides, options.seed)
+    if crash and scenario.workload.keys > EXPLORED_KEYS:
+        found = f"{scenario.workload.keys:,} objects, each of which would be recovered in every crash state"
+        raise InputError(Mistake(found, f"at most {EXPLORED_KEYS:,}", options.subject, field="workload.keys"))
     target = folder(options.out, scenario.name, scenario.resolved(), scenario.seed, options.command)
     jobs = [Job(options.subject, overrides, options.seed, index, crash) for index in range(len(scenario.variants()))]
     return scenario, perform_all(jobs, options.jobs, f"{options.command} {scenario.name}"), target

@@ -3,28 +3,25 @@
 An entry is one cache line: key and *location*, the object's offset in the log and its length in one aligned 8-byte
 word, so that a crash or a concurrent READ sees the old location or the new one and never a mix. A key lies in one of
 the ``NEIGHBOURHOOD`` entries from its home slot on (as in hopscotch hashing, without its displacements: the table is
-made large enough, and its hash salted, so that the keys that it is loaded with fit; clients learn the salt when they
+made large enough, and its hash chosen, so that the keys that it is loaded with fit; clients learn the hash when they
 connect).
 """
 
 from __future__ import annotations
 
-import functools
-import zlib
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..models.cpu import Thread
 from ..models.memory import MemoryDevice
 from .layout import U64, Bytes, Layout
+from .placement import NEIGHBOURHOOD, Stored, place
 
 Code = Generator[Any, Any, Any]
 
-NEIGHBOURHOOD = 4
 ENTRY_BYTES = 64
 _LENGTH_BITS = 24
-_SALTS = 64
 
 
 class Entry(Layout):
@@ -56,15 +53,15 @@ class HashIndex:
 
     def __init__(self, device: MemoryDevice, keys: Sequence[bytes]) -> None:
         """Format a table for ``keys``. Raises MemoryError when no salt gives every key a free entry."""
-        self.slots = max(16, 1 << (8 * len(keys) - 1).bit_length())
-        self.salt, self._placed = _format(tuple(keys), self.slots)
+        self._placement = place(keys)
+        self.slots = self._placement.slots
         self._device = device
         self.length = (self.slots + NEIGHBOURHOOD - 1) * ENTRY_BYTES
         self.address = device.allocate(self.length, "index", item_bytes=ENTRY_BYTES)
 
     def home(self, key: bytes) -> int:
         """The slot that a key's neighbourhood begins at."""
-        return _home(key, self.salt, self.slots)
+        return self._placement.home(key)
 
     def slots_of(self, key: bytes) -> range:
         """Where the key may lie."""
@@ -80,13 +77,23 @@ class HashIndex:
 
     def slot_of_loaded(self, key: bytes) -> int | None:
         """The slot of a key that the table was formatted for: it keeps it for ever. None for others."""
-        return next((slot for slot in self.slots_of(key) if self._placed.get(slot) == key), None)
+        return next((slot for slot in self.slots_of(key) if self._placement.key_in(slot) == key), None)
 
-    def load(self, entries: Mapping[bytes, Location]) -> None:
+    def load(self, where: Callable[[bytes], Location]) -> None:
         """Fill in the entries of the keys that the table was formatted for, before the run."""
-        for slot, key in self._placed.items():
-            packed = Entry.pack(key=key, location=entries[key].pack())
-            self._device.space.poke(self.address_of(slot) - self._device.base, packed)
+        start = self.address - self._device.base
+        if isinstance(self._placement, Stored):
+            for slot, key in self._placement.taken():
+                entry = Entry.pack(key=key, location=where(key).pack())
+                self._device.space.poke(start + slot * ENTRY_BYTES, entry)
+            return
+
+        def entry_in(line: int) -> bytes:
+            key = self._placement.key_in(line - start // ENTRY_BYTES)
+            packed = b"" if key is None else Entry.pack(key=key, location=where(key).pack())
+            return packed.ljust(ENTRY_BYTES, b"\0")
+
+        self._device.space.compute(start, self.length, entry_in)
 
     @staticmethod
     def find(key: bytes, neighbourhood: bytes) -> tuple[int, Location] | None:
@@ -137,23 +144,3 @@ class HashIndex:
             if not Entry.unpack(content[turn * ENTRY_BYTES : (turn + 1) * ENTRY_BYTES]).location:
                 return turn
         return None
-
-
-def _home(key: bytes, salt: int, slots: int) -> int:
-    return zlib.crc32(key, salt) % slots
-
-
-@functools.lru_cache(maxsize=8)
-def _format(keys: tuple[bytes, ...], slots: int) -> tuple[int, Mapping[int, bytes]]:
-    """The first salt that gives every key an entry of its own, and who has which (remembered: recovery asks again)."""
-    for salt in range(_SALTS):
-        placed: dict[int, bytes] = {}
-        for key in keys:
-            home = _home(key, salt, slots)
-            free = next((slot for slot in range(home, home + NEIGHBOURHOOD) if slot not in placed), None)
-            if free is None:
-                break
-            placed[free] = key
-        else:
-            return salt, placed
-    raise MemoryError(f"index: no salt of {_SALTS} puts {len(keys)} keys within {NEIGHBOURHOOD} of home")

@@ -7,14 +7,16 @@ store adds when the index entry is published and what is flushed.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Mapping
+from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 from ..models.cpu import Thread
 from ..models.system import System
-from .index import ENTRY_BYTES, NEIGHBOURHOOD, Entry, HashIndex, Location
+from ..sim.bytespace import LINE_BYTES
+from .index import ENTRY_BYTES, Entry, HashIndex, Location
 from .layout import U32, U64, Bytes, Layout, Rest
+from .placement import NEIGHBOURHOOD, STORED_KEYS
 from .rpc import Connection, Server, VerbsError
 from .scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
 
@@ -68,7 +70,8 @@ class KvScheme(Scheme):
         super().__init__(system, sizes)
         self.node = system.nodes["server"][0]
         self.pm = self.node.memory["pm"]
-        self.index = HashIndex(self.pm, [key_bytes(name) for name in sizes.objects])
+        self.keys = Keys(sizes.objects)
+        self.index = HashIndex(self.pm, self.keys)
         self._object_bytes = -(-(self.Object.size + sizes.value_bytes) // 64) * 64
         self.log_bytes = 64 + self._object_bytes * (len(sizes.objects) + sizes.updates + 1)
         self.log = self.pm.allocate(self.log_bytes, "log")
@@ -86,6 +89,9 @@ class KvScheme(Scheme):
 
     # before the run -----------------------------------------------------------------------------------
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
+        if len(self.keys) > STORED_KEYS:
+            self._load_computed(objects)
+            return
         entries = {}
         for name, value in objects.items():
             key = key_bytes(name)
@@ -93,7 +99,21 @@ class KvScheme(Scheme):
             location = self.allocate(len(data))
             self.pm.space.poke(self.log + location.offset - self.pm.base, data)
             entries[key] = location
-        self.index.load(entries)
+        self.index.load(entries.__getitem__)
+
+    def _load_computed(self, objects: Mapping[Hashable, bytes]) -> None:
+        """The same objects at the same places, each computed when it is first touched."""
+        names, first, length = self.sizes.objects, self.tail, self.Object.size + self.sizes.value_bytes
+        start = self.log - self.pm.base + first
+
+        def line_of(line: int) -> bytes:
+            number, offset = divmod(line * LINE_BYTES - start, self._object_bytes)
+            data = self.loaded_object(self.keys[number], objects[names[number]])
+            return data[offset : offset + LINE_BYTES].ljust(LINE_BYTES, b"\0")
+
+        self.pm.space.compute(start, len(names) * self._object_bytes, line_of)
+        self.tail += len(names) * self._object_bytes
+        self.index.load(lambda key: Location(first + self.keys.index(key) * self._object_bytes, length))
 
     def loaded_object(self, key: bytes, value: bytes) -> bytes:
         """What lies in the log of an object that is there, durable, before the run."""
@@ -209,3 +229,28 @@ class KvScheme(Scheme):
 def key_bytes(name: Hashable) -> bytes:
     """A key's bytes in the store."""
     return str(name).encode()
+
+
+class Keys(Sequence[bytes]):
+    """The keys of objects, by number, as the store writes them."""
+
+    def __init__(self, names: Sequence[Hashable]) -> None:
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, number: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[bytes]: ...
+
+    def __getitem__(self, number: int | slice) -> bytes | list[bytes]:
+        if isinstance(number, slice):
+            return [key_bytes(name) for name in self._names[number]]
+        return key_bytes(self._names[number])
+
+    def index(self, key: Any, start: int = 0, stop: int | None = None) -> int:
+        """The number of a key; ValueError if it is none of these."""
+        return self._names.index(key.decode(), start, len(self._names) if stop is None else stop)

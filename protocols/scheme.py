@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Iterable, Mapping
+from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -149,7 +149,8 @@ class Sizes:
     """What a system is formatted for: bytes of a value, the objects, updates in the whole run, client processes."""
 
     value_bytes: int
-    objects: tuple[Hashable, ...]
+    objects: Sequence[Hashable]
+    """By number; there may be too many of them to look at each."""
     updates: int
     clients: int
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from .history import History, Operation
 from .results import Hop, RunResult
 from .schema import Scenario, Variant
 from .values import decode_value, encode_value
-from .workload import Planned, initial_values, plan, planned_updates
+from .workload import Planned, initial_values, objects, plan, planned_updates
 
 # How a disturbed schedule pauses cores: a choice of the exploration, not a property of hardware. Long enough for a
 # client's operation to fit into a pause, often enough for some to fall where it matters.
@@ -46,8 +46,10 @@ class Experiment:
         self.processes = clients.machines * clients.processes
         streams = Streams(scenario.seed)
         planned = plan(scenario.workload, self.processes, streams, kind.updates)
-        self.initial: dict[Hashable, bytes] = dict(initial_values(scenario.workload))
-        sizes = Sizes(scenario.workload.value_bytes, tuple(self.initial), planned_updates(planned), self.processes)
+        self.initial = initial_values(scenario.workload)
+        sizes = Sizes(
+            scenario.workload.value_bytes, objects(scenario.workload), planned_updates(planned), self.processes
+        )
         self.system = build_system(kind, load_platform(variant.platform, **variant.settings), scenario, observer)
         self.at_work = kind(self.system, sizes)
         self.at_work.load(self.initial)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..models.system import System
 from ..protocols.scheme import Scheme
+from ..sim.bytespace import Snapshot
 from ..sim.statistics import summarise
 from .fields import Fault
 from .history import History
@@ -35,7 +36,7 @@ class RunResult:
     history: History
     initial: Mapping[Hashable, bytes]
     """What was loaded before time zero, by object."""
-    loaded: Mapping[int, Mapping[int, bytes]]
+    loaded: Mapping[int, Snapshot]
     """What the traced memory devices held at time zero: pages by device number and page number."""
     system: System
     """Nodes, trace of persistence and byte spaces as the run left them."""

@@ -7,12 +7,13 @@ same load.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..sim.streams import Streams
 from .fields import exact_duration
+from .keyspace import KeySpace, Same
 from .schema import Schedule, Ycsb
 from .values import encode_value
 from .ycsb import READ, UPDATE, ZipfianKeys, draw_updates
@@ -36,15 +37,14 @@ Plan = list[list[Planned]]
 """Per process its operations, in order."""
 
 
-def objects(workload: Workload) -> list[str]:
+def objects(workload: Workload) -> KeySpace:
     """The objects that are loaded before the run: ``k0``, ``k1``, ..."""
-    return [f"k{key}" for key in range(workload.keys)]
+    return KeySpace(workload.keys)
 
 
-def initial_values(workload: Workload) -> dict[Hashable, bytes]:
+def initial_values(workload: Workload) -> Mapping[Hashable, bytes]:
     """What is loaded before the run: every object's value carries stamp 0."""
-    loaded = encode_value(0, workload.value_bytes)
-    return dict.fromkeys(objects(workload), loaded)
+    return Same(objects(workload), encode_value(0, workload.value_bytes))
 
 
 def plan(workload: Workload, processes: int, streams: Streams, updates: frozenset[str] = frozenset({UPDATE})) -> Plan:
@@ -61,7 +61,7 @@ def plan(workload: Workload, processes: int, streams: Streams, updates: frozense
         random = streams.stream(f"workload.process[{process}]")
         count = share + (process < rest)
         is_update = draw_updates(workload.mix, random, count).tolist()
-        drawn = keys.draw(random, count).tolist()
+        drawn = keys.draw(random, count)
         planned.append(
             [
                 Planned(process, UPDATE if writes else READ, f"k{key}", writes)

@@ -7,12 +7,19 @@ Two deliberate differences from YCSB's own client. Ranks are drawn from the exac
 inverse, where YCSB uses the approximation of Gray et al., SIGMOD'94. And popular keys are spread over the key
 space by a random permutation, where YCSB hashes ranks: no two ranks collide, so the popularity of the n-th most
 popular key is exactly the closed form.
+
+Beyond :data:`STORED_KEYS` keys nothing is tabulated: ranks come from rejection-inversion (Hörmann and Derflinger, ACM
+TOMACS 6(3), 1996), which draws from the same distribution, exactly, and the permutation is computed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
+
+from ..sim.permutation import Permutation
 
 MIXES: dict[str, float] = {"a": 0.5, "b": 0.05, "c": 0.0, "update-only": 1.0}
 """The share of updates by mix; all other operations are reads."""
@@ -21,6 +28,7 @@ UPDATE, READ = "put", "get"
 """The operations that a scheme needs for these workloads."""
 
 Ranks = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
 
 
 def zipf_probabilities(keys: int, exponent: float) -> npt.NDArray[np.float64]:
@@ -30,18 +38,67 @@ def zipf_probabilities(keys: int, exponent: float) -> npt.NDArray[np.float64]:
     return weights
 
 
+STORED_KEYS = 1 << 17
+"""Up to so many keys tables are made, one entry a key."""
+
+
 class ZipfianKeys:
-    """Draws keys ``0..keys-1`` whose popularity is Zipfian; ``order[rank]`` is the key with that rank."""
+    """Draws keys ``0..keys-1`` whose popularity is Zipfian; ``key_of(rank)`` is the key with that rank."""
 
     def __init__(self, keys: int, exponent: float, permutation: np.random.Generator) -> None:
-        self.order: Ranks = permutation.permutation(keys).astype(np.int64)
-        cumulative = np.cumsum(zipf_probabilities(keys, exponent))
-        # Rounding may leave the sum beside 1; the last rank takes what is missing.
-        self._below = cumulative[:-1]
+        self._ranks: Callable[[np.random.Generator, int], Ranks]
+        self.key_of: Callable[[int], int]
+        if keys <= STORED_KEYS:
+            order: Ranks = permutation.permutation(keys).astype(np.int64)
+            cumulative = np.cumsum(zipf_probabilities(keys, exponent))
+            below = cumulative[:-1]  # rounding may leave the sum beside 1; the last rank takes what is missing
+            self._ranks = lambda random, count: np.searchsorted(below, random.random(count), side="right")
+            self.key_of = lambda rank: int(order[rank])
+        else:
+            self._ranks = ZipfianRanks(keys, exponent).draw
+            self.key_of = Permutation(keys, int(permutation.integers(1 << 62)))
+
+    def draw(self, random: np.random.Generator, count: int) -> list[int]:
+        """``count`` keys, independent of each other."""
+        ranks, places = np.unique(self._ranks(random, count), return_inverse=True)
+        keys = [self.key_of(rank) for rank in ranks.tolist()]
+        return [keys[place] for place in places.tolist()]
+
+
+class ZipfianRanks:
+    """Draws ranks ``0..n-1`` with probabilities proportional to ``(rank + 1)**-exponent``, without a table.
+
+    Source: Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions",
+    ACM TOMACS 6(3), 1996.
+    """
+
+    def __init__(self, n: int, exponent: float) -> None:
+        self._n, self._q = n, exponent
+        self._first = float(self._integral(np.array(1.5))) - 1.0
+        self._last = float(self._integral(np.array(n + 0.5)))
+        self._sure = 2.0 - float(self._inverse(self._integral(np.array(2.5)) - 2.0**-exponent))
 
     def draw(self, random: np.random.Generator, count: int) -> Ranks:
-        """``count`` keys, independent of each other."""
-        return self.order[np.searchsorted(self._below, random.random(count), side="right")]
+        """``count`` ranks, independent of each other."""
+        found = np.empty(0, dtype=np.int64)
+        while len(found) < count:
+            u = self._last + random.random(count - len(found)) * (self._first - self._last)
+            x = self._inverse(u)
+            k = np.clip(np.rint(x), 1, self._n)
+            taken = (k - x <= self._sure) | (u >= self._integral(k + 0.5) - k**-self._q)
+            found = np.concatenate((found, k[taken].astype(np.int64) - 1))
+        return found
+
+    def _integral(self, x: Reals) -> Reals:
+        """Of ``x**-q``, from 1 on."""
+        logs: Reals = np.log(x)
+        t = (1.0 - self._q) * logs
+        return logs * np.where(np.abs(t) > 1e-8, np.expm1(t) / np.where(t == 0, 1, t), 1.0 + t / 2)
+
+    def _inverse(self, u: Reals) -> Reals:
+        t = np.maximum(u * (1.0 - self._q), -1.0)
+        scale = np.where(np.abs(t) > 1e-8, np.log1p(t) / np.where(t == 0, 1, t), 1.0 - t / 2)
+        return np.exp(u * scale)
 
 
 def draw_updates(mix: str, random: np.random.Generator, count: int) -> npt.NDArray[np.bool_]:

@@ -31,8 +31,9 @@ class ByteSpace:
         self._inbox: deque[tuple[int, int, int, int, Any, Any]] = deque()
         """Writes, with who is told that they are applied, and reads (a length instead of data), with who takes them."""
         self._room = ROOM
-        self._source: Callable[[int], bytes] | None = None
+        self._source: Callable[[int], bytes | None] | None = None
         self._known: set[int] = set()
+        self._computed: list[tuple[int, int, Callable[[int], bytes]]] = []
 
     def write_at(
         self,
@@ -125,11 +126,29 @@ class ByteSpace:
         self._pages.clear()
         self._inbox.clear()
         self._known.clear()
+        self._computed.clear()
         self._source = source
 
-    def snapshot(self) -> dict[int, bytes]:
-        """The pages that hold anything, by page number."""
-        return {number: bytes(page) for number, page in sorted(self._pages.items())}
+    def compute(self, address: int, length: int, source: Callable[[int], bytes]) -> None:
+        """Let each line of a range be what ``source(line)`` says when it is first touched: contents nobody stores.
+
+        ValueError where the range does not consist of whole lines.
+        """
+        if address % LINE_BYTES or length % LINE_BYTES:
+            raise ValueError(f"{length} bytes at {address:#x} are no whole lines")
+        self._computed.append((address // LINE_BYTES, (address + length) // LINE_BYTES, source))
+        self._source = self._of_range
+
+    def _of_range(self, line: int) -> bytes | None:
+        for first, end, source in self._computed:
+            if first <= line < end:
+                return source(line)
+        return None
+
+    def snapshot(self) -> Snapshot:
+        """What it holds now, computed contents left to be computed."""
+        pages = {number: bytes(page) for number, page in sorted(self._pages.items())}
+        return Snapshot(pages, self._of_range if self._computed else None, frozenset(self._known))
 
     def _fetch(self, address: int, length: int) -> None:
         for line in lines(address, length):
@@ -137,9 +156,33 @@ class ByteSpace:
                 self._known.add(line)
                 assert self._source is not None
                 content, source = self._source(line), self._source
-                self._source = None
-                self.poke(line * LINE_BYTES, content[: self.size_bytes - line * LINE_BYTES])
-                self._source = source
+                if content is not None:
+                    self._source = None
+                    self.poke(line * LINE_BYTES, content[: self.size_bytes - line * LINE_BYTES])
+                    self._source = source
+
+
+class Snapshot(dict[int, bytes]):
+    """The pages of a byte space that held anything, by page number, and what is computed beside them."""
+
+    def __init__(
+        self, pages: dict[int, bytes], source: Callable[[int], bytes | None] | None, known: frozenset[int]
+    ) -> None:
+        super().__init__(pages)
+        self._source = source
+        self._known = known
+
+    def line(self, number: int) -> bytes:
+        """What a line held; zeros if nothing."""
+        if self._source is not None and number not in self._known:
+            content = self._source(number)
+            if content is not None:
+                return content
+        page = self.get(number * LINE_BYTES // PAGE_BYTES)
+        if page is None:
+            return bytes(LINE_BYTES)
+        start = number * LINE_BYTES % PAGE_BYTES
+        return page[start : start + LINE_BYTES]
 
 
 def lines(address: int, length: int) -> range:

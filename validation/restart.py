@@ -20,7 +20,7 @@ from ..scenarios.experiment import client_thread
 from ..scenarios.history import Torn, Value
 from ..scenarios.results import RunResult
 from ..scenarios.values import decode_value
-from ..sim.bytespace import LINE_BYTES, PAGE_BYTES, ByteSpace
+from ..sim.bytespace import ByteSpace
 from .checksums import Guarded
 from .rewind import CannotRewind, Rewind
 from .standing import StandingViews
@@ -30,8 +30,6 @@ Source = Callable[[LineKey], bytes]
 
 Decide = Callable[[Guarded], bool | None]
 """Whether a range has its checksum; None: the bytes have to say."""
-
-LINES_PER_PAGE = PAGE_BYTES // LINE_BYTES
 
 
 class Restart:
@@ -62,11 +60,7 @@ class Restart:
     def initial(self, key: LineKey) -> bytes:
         """What a line held at time zero."""
         device, line = key
-        page = self._result.loaded[device].get(line // LINES_PER_PAGE)
-        if page is None:
-            return bytes(LINE_BYTES)
-        start = line % LINES_PER_PAGE * LINE_BYTES
-        return page[start : start + LINE_BYTES]
+        return self._result.loaded[device].line(line)
 
     def views(self) -> Views:
         """Both views over the run's trace."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.protocols import index as index_module
+from rpsim.protocols import placement as placement_module
 from rpsim.protocols.index import ENTRY_BYTES, NEIGHBOURHOOD, HashIndex, Location
 from rpsim.protocols.kv import key_bytes
 
@@ -19,7 +19,7 @@ def formatted(*names: str) -> tuple[HashIndex, list]:
     node = system.nodes["server"][0]
     keys = [key_bytes(name) for name in names]
     index = HashIndex(node.memory["pm"], keys)
-    index.load({key: Location(64 * (turn + 1), 48) for turn, key in enumerate(keys)})
+    index.load(({key: Location(64 * (turn + 1), 48) for turn, key in enumerate(keys)}).__getitem__)
     return index, [system, node.thread(0, "server"), node.memory["pm"]]
 
 
@@ -98,7 +98,7 @@ def test_a_key_that_was_never_put_is_not_found_however_alike():
 
 
 def test_a_table_that_no_salt_can_place_says_so(monkeypatch):
-    monkeypatch.setattr(index_module, "_home", lambda key, salt, slots: 3)  # everybody wants the same slot
+    monkeypatch.setattr(placement_module, "_home", lambda key, salt, slots: 3)  # everybody wants the same slot
     names = [key_bytes(f"unplaceable {number}") for number in range(NEIGHBOURHOOD + 1)]
     with pytest.raises(MemoryError, match=r"no salt of 64 puts 5 keys within 4 of home"):
         HashIndex(machines().nodes["server"][0].memory["pm"], names)

@@ -10,7 +10,7 @@ import pytest
 from rpsim.scenarios.known import Known, SchemeFacts
 from rpsim.scenarios.load import scenario_from_data
 from rpsim.scenarios.workload import Planned, objects, plan, planned_updates, schedule_data
-from rpsim.scenarios.ycsb import MIXES, ZipfianKeys, draw_updates, zipf_probabilities
+from rpsim.scenarios.ycsb import MIXES, ZipfianKeys, ZipfianRanks, draw_updates, zipf_probabilities
 from rpsim.sim.streams import Streams
 
 STORE = SchemeFacts({"server": False, "client": True}, ("put", "get"), frozenset({"put"}))
@@ -38,7 +38,7 @@ def test_drawn_keys_have_the_closed_form(keys, exponent):
     draws = 200_000
     generator = ZipfianKeys(keys, exponent, np.random.Generator(np.random.PCG64(1)))
     drawn = generator.draw(np.random.Generator(np.random.PCG64(2)), draws)
-    by_rank = np.bincount(drawn, minlength=keys)[generator.order]
+    by_rank = np.bincount(drawn, minlength=keys)[[generator.key_of(rank) for rank in range(keys)]]
     expected = draws * zipf_probabilities(keys, exponent)
     chi_squared = float(((by_rank - expected) ** 2 / expected).sum())
     # keys - 1 degrees of freedom; five standard deviations above the mean of the distribution.
@@ -48,16 +48,17 @@ def test_drawn_keys_have_the_closed_form(keys, exponent):
 def test_another_exponent_is_told_apart():
     generator = ZipfianKeys(200, 0.9, np.random.Generator(np.random.PCG64(1)))
     by_rank = np.bincount(generator.draw(np.random.Generator(np.random.PCG64(2)), 200_000), minlength=200)[
-        generator.order
+        [generator.key_of(rank) for rank in range(200)]
     ]
     expected = 200_000 * zipf_probabilities(200, 0.99)
     assert float(((by_rank - expected) ** 2 / expected).sum()) > 1000
 
 
 def test_popular_keys_are_spread_over_the_key_space_without_collisions():
-    order = ZipfianKeys(1000, 0.99, np.random.Generator(np.random.PCG64(1))).order
-    assert sorted(order.tolist()) == list(range(1000))
-    assert order.tolist() != list(range(1000))
+    key_of = ZipfianKeys(1000, 0.99, np.random.Generator(np.random.PCG64(1))).key_of
+    order = [key_of(rank) for rank in range(1000)]
+    assert sorted(order) == list(range(1000))
+    assert order != list(range(1000))
     assert np.abs(np.diff(order[:20])).mean() > 100
 
 
@@ -127,3 +128,26 @@ def _schedule(operations, keys=2, value="64 B", kind="schedule"):
     data = {"scenario": "x", "schemes": "saw", "platform": "optane-adr", "roles": {"client": {"processes": 16}}}
     data["workload"] = {"kind": kind, "keys": keys, "value": value, "operations": operations}
     return scenario_from_data(data, "x", known=KNOWN).workload
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.5, 0.99, 1.0, 1.3])
+def test_ranks_drawn_without_a_table_have_the_closed_form(exponent):
+    draws, keys = 200_000, 300
+    drawn = ZipfianRanks(keys, exponent).draw(np.random.Generator(np.random.PCG64(5)), draws)
+    expected = draws * zipf_probabilities(keys, exponent)
+    found = np.bincount(drawn, minlength=keys)
+    assert len(found) == keys
+    assert float(((found - expected) ** 2 / expected).sum()) <= (keys - 1) + 5 * (2 * (keys - 1)) ** 0.5
+
+
+def test_the_most_popular_of_a_hundred_million_keys_is_as_popular_as_it_should_be():
+    keys, draws = 100_000_000, 100_000
+    drawn = ZipfianKeys(keys, 0.99, np.random.Generator(np.random.PCG64(1))).draw(
+        np.random.Generator(np.random.PCG64(2)), draws
+    )
+    assert all(0 <= key < keys for key in drawn)
+    # The harmonic number by Euler and Maclaurin: sum of k**-s up to n.
+    s = 0.99
+    harmonic = sum(k**-s for k in range(1, 1000)) + (keys ** (1 - s) - 1000 ** (1 - s)) / (1 - s) + 1000**-s / 2
+    most = max(drawn.count(key) for key in set(drawn[:2000]))
+    assert most == pytest.approx(draws / harmonic, rel=0.1)

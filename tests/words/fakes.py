@@ -136,11 +136,16 @@ def scenario(**more: Any) -> SimpleNamespace:
         "schemes": ["client-active", "saw"],
         "workload": {"kind": "ycsb", "mix": "a", "keys": 200, "value": "256 B", "operations": 2000, "zipf": 0.99},
     }
-    variants = [SimpleNamespace(scheme=s, platform=p, label=p) for s in ("client-active", "saw") for p in PLATFORMS]
+    variants = [
+        SimpleNamespace(workload=SimpleNamespace(keys=5), scheme=s, platform=p, label=p)
+        for s in ("client-active", "saw")
+        for p in PLATFORMS
+    ]
     fields: dict[str, Any] = {
         "name": "quickstart",
         "title": "Two stores, one power cut",
         "seed": 1,
+        "workload": SimpleNamespace(keys=200),
         "resolved": lambda: resolved,
         "variants": lambda: variants,
         "expect": {"client-active": {"no_lost_ack": "violated"}, "saw": {"no_lost_ack": "holds"}},

@@ -76,7 +76,7 @@ def test_the_functions_on_the_way_are_there(_, name, file):
     found = importlib.import_module("rpsim." + file.removesuffix(".py").replace("/", "."))
     for part in name.split("."):
         found = getattr(found, part)
-    assert Path(found.__code__.co_filename) == ROOT / file
+    assert Path(found.__code__.co_filename).resolve() == ROOT / file
 
 
 def test_the_instants_on_the_way_are_those_of_the_run():

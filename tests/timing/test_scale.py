@@ -1,0 +1,99 @@
+"""Data sets that nobody stores: is what is computed what would have been stored?"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpsim.protocols import kv, placement
+from rpsim.scenarios.experiment import Experiment, run_variant
+from rpsim.scenarios.keyspace import KeySpace, Same
+from rpsim.scenarios.load import scenario_from_data
+from rpsim.sim.bytespace import LINE_BYTES, ByteSpace
+from rpsim.sim.permutation import Permutation
+
+
+@given(st.integers(1, 3000), st.integers(0, 5))
+def test_a_computed_permutation_is_one(n, seed):
+    permutation = Permutation(n, seed)
+    images = [permutation(number) for number in range(n)]
+    assert sorted(images) == list(range(n))
+    assert [permutation.inverse(image) for image in images] == list(range(n))
+
+
+def test_a_large_permutation_spreads_neighbours():
+    permutation = Permutation(100_000_000, 1)
+    images = [permutation(number) for number in range(1000)]
+    assert sum(images) / 1000 == pytest.approx(50_000_000, rel=0.1)
+    assert min(abs(a - b) for a, b in pairwise(images)) > 1000
+    with pytest.raises(ValueError, match="none of the 100000000"):
+        permutation(100_000_000)
+
+
+def test_names_are_numbered_and_not_stored():
+    names = KeySpace(100_000_000)
+    assert (names[0], names[-1], len(names)) == ("k0", "k99999999", 100_000_000)
+    assert names.index("k4711") == 4711
+    assert names[3:5] == ["k3", "k4"]
+    assert all(name not in names for name in ("k100000000", "k007", "x1", "k", 7))
+    assert Same(names, b"v")["k5"] == b"v"
+    with pytest.raises(ValueError, match="none of the 100000000 objects"):
+        names.index("k100000000")
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.binary(min_size=1, max_size=200)), max_size=20))
+def test_a_computed_range_is_as_if_it_had_been_stored(writes):
+    def source(line):
+        return bytes([line % 251 + 1]) * LINE_BYTES
+
+    stored, computed = ByteSpace(2048), ByteSpace(2048)
+    for line in range(4, 20):
+        stored.poke(line * LINE_BYTES, source(line))
+    computed.compute(4 * LINE_BYTES, 16 * LINE_BYTES, source)
+    for address, data in writes:
+        stored.poke(address, data)
+        computed.poke(address, data)
+    before = computed.snapshot()
+    assert [before.line(line) for line in range(32)] == [stored.snapshot().line(line) for line in range(32)]
+    assert computed.peek(0, 2048) == stored.peek(0, 2048)
+
+
+def ycsb(keys, operations=400, **more):
+    data = {
+        "scenario": "scale",
+        "vary": {"platform": ["optane-adr"], "ddio": ["on"]},
+        "schemes": ["saw", "efactory"],
+        "roles": {"client": {"machines": 2, "processes": 4}},
+        "workload": {"kind": "ycsb", "mix": "a", "keys": keys, "value": "100 B", "operations": operations},
+    }
+    return scenario_from_data(data | more, "scale")
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_store_with_computed_contents_answers_like_one_with_stored_ones(number, monkeypatch):
+    scenario = ycsb(50, operations=200)
+    stored = run_variant(scenario, scenario.variants()[number])
+    monkeypatch.setattr(kv, "STORED_KEYS", 10)
+    monkeypatch.setattr(placement, "STORED_KEYS", 10)
+    computed = run_variant(scenario, scenario.variants()[number])
+    assert {o.outcome for o in computed.history.operations} == {"ok"}
+
+    def reads(result):
+        return {(o.process, o.number, o.result is None) for o in result.history.operations if o.f == "get"}
+
+    assert {entry[2] for entry in reads(computed)} == {entry[2] for entry in reads(stored)} == {False}
+    assert computed.latency_ps["get"].mean() == pytest.approx(stored.latency_ps["get"].mean(), rel=0.05)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_hundred_million_keys_are_run_on(number):
+    scenario = ycsb(100_000_000)
+    experiment = Experiment(scenario, scenario.variants()[number])
+    experiment.system.clock.run_until(experiment.finished)
+    operations = experiment.history.operations
+    assert {o.outcome for o in operations} == {"ok"}
+    assert all(o.result is not None for o in operations if o.f == "get")
+    assert sum(len(device.space.snapshot()) for _, device in experiment.system.devices().values()) < 6000
