@@ -55,9 +55,9 @@ class Adapter:
         self.number = fabric.number(name)
         self.host = host
         self.parameters = platform.nic
-        self.port = Port(clock, fabric, name, platform.nic.tx_processing_ps)
+        self.port = self._make_port(clock, fabric, platform)
         self.link_in = fabric.last_link(name)
-        """From the switch."""
+        """From the last switch."""
         self.pcie = PcieLink(platform.pcie)
         self.dma = DmaReader(clock, host, self.pcie, arbiter)
         self.receiver = Fifo()
@@ -70,8 +70,8 @@ class Adapter:
         self._ordering = ordering
         self._switches = platform.switches
         self._queue: list[Any] = clock._queue
-        self._propagation_ps = fabric.parameters.propagation_ps
-        self._switch_ps = fabric.parameters.switch_ps
+        self._propagation_ps, self._switch_ps, self._last_ps = fabric.lead_ps, fabric.crossing_ps, fabric.last_ps
+        """From a port to the last switch, through it, and from it to the other port."""
         self._receive_ps = platform.nic.rx_processing_ps
         self._ack_ps = platform.nic.ack_processing_ps
         self._posted_write_ps = platform.pcie.posted_write_ps
@@ -84,6 +84,9 @@ class Adapter:
         self._write_bytes = platform.nic.headers.write_bytes
         self._ack_bytes = platform.nic.headers.ack_bytes
         self._cqes: list[tuple[int, int, SendWR]] = []
+
+    def _make_port(self, clock: Clock, fabric: Fabric, platform: Platform) -> Port:
+        return Port(clock, fabric, self.name, platform.nic.tx_processing_ps)
 
     # queue pairs --------------------------------------------------------------------------------------------
     def next_qp_number(self) -> int:
@@ -113,7 +116,7 @@ class Adapter:
         """
         tail_in_ps = end_ps + self._propagation_ps + self._switch_ps
         _, tail_ps = remote.link_in.send(self.clock._now + self._switch_ps, n_bytes)
-        return max(tail_ps, tail_in_ps) + self._propagation_ps
+        return max(tail_ps, tail_in_ps) + self._last_ps
 
     # completions --------------------------------------------------------------------------------------------
     def complete_at(self, at_ps: int, work: SendWR, observe: Callable[[int], None] | None, slots: int) -> None:

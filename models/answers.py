@@ -70,7 +70,7 @@ class Answers(Adapter):
             return
         tail_in_ps = end_ps + self._propagation_ps + self._switch_ps
         _, tail_ps = requester.link_in.send(head_ps + self._switch_ps, self._ack_bytes)
-        requester.acknowledged(work, (tail_ps if tail_ps > tail_in_ps else tail_in_ps) + self._propagation_ps)
+        requester.acknowledged(work, (tail_ps if tail_ps > tail_in_ps else tail_in_ps) + self._last_ps)
 
     def _response(self, work: SendWR) -> None:
         """The first packet of a response may be at the switch: if it is, it goes on, and the others follow."""

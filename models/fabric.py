@@ -1,7 +1,11 @@
 """The fabric: a networkx graph of ports and switches, a bandwidth pipe for each direction of each link.
 
-Switches are cut-through: a packet's head leaves ``switch_ps`` after it came in, its tail never before it has all
-arrived. Where flows meet (the entrance of a switch's output) an event keeps them in order of arrival.
+Cut-through switches (the usual ones): a packet's head leaves ``switch_ps`` after it came in, its tail never before it
+has all arrived. Where flows meet (the entrance of the last switch's output) an event keeps them in order of arrival.
+
+Between two ports there are as many switches as the profile says, in a row, of which only the last brings flows
+together: the links between switches are as many as it takes for nobody to wait there (a fat tree without
+oversubscription), so they are latencies. None at all is a cable, which has two ends.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from functools import cached_property
 import networkx as nx
 
 from ..sim.clock import Clock
+from ..sim.errors import InputError, Mistake
 from ..sim.stations import Pipe
 from .parameters.fabric import Fabric as FabricParameters
 
@@ -20,12 +25,26 @@ Deliver = Callable[[int], None]
 """Called with the instant at which a packet's last bit is at its destination, in order of arrival there."""
 
 
+class NoPipe:
+    """What is behind a packet that has come through the only link there is."""
+
+    def send(self, arrive_ps: int, n_bytes: int) -> tuple[int, int]:
+        """It is there."""
+        return arrive_ps, arrive_ps
+
+
 class Fabric:
-    """Links and switches of a system; names of vertices are the nodes' names and ``switch``."""
+    """Links and switches of a system; names of vertices are the nodes' names and ``switch``.
+
+    Raises InputError for more than two ports on a cable.
+    """
 
     def __init__(self, clock: Clock, parameters: FabricParameters, ports: list[str]) -> None:
+        if not parameters.switches and len(ports) > 2:
+            raise InputError([Mistake(f"{len(ports)} machines on a cable: {', '.join(ports)}", "two, or a switch")])
         self.clock = clock
         self.parameters = parameters
+        self.lead_ps, self.crossing_ps, self.last_ps = parameters.lead_ps, parameters.crossing_ps, parameters.last_ps
         self._ports = ports
         self._pipes = {
             link: Pipe(parameters.link_bits_per_s) for port in ports for link in ((port, "switch"), ("switch", port))
@@ -57,9 +76,9 @@ class Fabric:
         """The pipe out of a node's port."""
         return self._pipes[name, "switch"]
 
-    def last_link(self, destination: str) -> Pipe:
-        """The pipe from the switch to ``destination``: there is one switch between any two ports."""
-        return self._pipes["switch", destination]
+    def last_link(self, destination: str) -> Pipe | NoPipe:
+        """The pipe from the last switch to ``destination``; of a cable that is the one out of the other port."""
+        return self._pipes["switch", destination] if self.parameters.switches else NoPipe()
 
     def send(self, source: str, destination: str, start_ps: int, n_bytes: int, deliver: Deliver) -> int:
         """Send one packet that is ready at ``start_ps``; returns when its last bit has left the source's port.
@@ -82,12 +101,12 @@ class Fabric:
     ) -> int:
         start_ps, end_ps = self._pipes[route[index]].send(head_ps, n_bytes)
         end_ps = max(end_ps, tail_ps)
-        propagation_ps, switch_ps = self.parameters.propagation_ps, self.parameters.switch_ps
+        switch_ps = self.crossing_ps
         if index + 1 == len(route):
-            deliver(end_ps + propagation_ps)
+            deliver(end_ps + self.last_ps)
         else:
-            head_at_switch_ps = start_ps + propagation_ps
-            tail_out_ps = end_ps + propagation_ps + switch_ps
+            head_at_switch_ps = start_ps + self.lead_ps
+            tail_out_ps = end_ps + self.lead_ps + switch_ps
 
             def forward() -> None:
                 self._hop(route, index + 1, head_at_switch_ps + switch_ps, tail_out_ps, n_bytes, deliver)

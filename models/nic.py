@@ -62,5 +62,5 @@ class Nic(Requester, Responder):
         assert peer is not None
         remote = peer.nic
         _, tail_ps = remote.link_in.send(head_ps + self._switch_ps, DISCONNECT_BYTES)
-        tail_ps = max(tail_ps, message.end_ps + self._propagation_ps + self._switch_ps) + self._propagation_ps
+        tail_ps = max(tail_ps, message.end_ps + self._propagation_ps + self._switch_ps) + self._last_ps
         self.clock.call_at(tail_ps + remote._receive_ps + remote._posted_write_ps, tell)

@@ -42,7 +42,8 @@ class Port:
         self.name = name
         self.pipe = fabric.port(name)
         self._fabric = fabric
-        self.propagation_ps = fabric.parameters.propagation_ps
+        self.propagation_ps = fabric.lead_ps
+        """Up to the last switch."""
         self._queue: list[Any] = clock._queue
         self._engine = Fifo()
         self._processing_ps = processing_ps

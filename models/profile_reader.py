@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from ..sim.errors import Mistake, nearest
 from ..sim.units import parse_bytes, parse_duration_ps, parse_rate
 from ..sim.yaml_source import Path, Source, describe, dotted
+from .parameters.counts import CountOrZero
 
 LEAF_KEYS = ("value", "source", "note", "range")
 _EXPECTED_LEAF = 'a value with its origin, as in {value: 150 ns, source: "author, venue, figure"}'
@@ -231,8 +232,9 @@ def convert(hint: Any, name: str, data: Any) -> int | str | bool:
     for ending, _, parse in _UNITS:
         if name.endswith(ending):
             return _with_unit(parse, data)
-    if isinstance(data, bool) or not isinstance(data, int) or data < 1:
-        raise ValueError(f"{describe(data)}: a whole number from 1")
+    least = 0 if hint is CountOrZero else 1
+    if isinstance(data, bool) or not isinstance(data, int) or data < least:
+        raise ValueError(f"{describe(data)}: a whole number from {least}")
     return data
 
 

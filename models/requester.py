@@ -164,7 +164,7 @@ class Requester(Adapter):
             tail_in_ps = end_ps + propagation_ps + switch_ps
             remote = (qp.peer or work.destination).nic  # type: ignore[union-attr]
             _, tail_ps = remote.link_in.send(now_ps + switch_ps, work.n_bytes)
-            tail_ps = (tail_ps if tail_ps > tail_in_ps else tail_in_ps) + propagation_ps
+            tail_ps = (tail_ps if tail_ps > tail_in_ps else tail_in_ps) + self._last_ps
             if work.span is not None:
                 work.span.mark("wire and switch", tail_ps)
             receiver = remote.receiver  # ``Fifo.serve`` written out; what a link brings is in order

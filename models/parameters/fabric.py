@@ -4,13 +4,39 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .counts import ONE, CountOrZero
+
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """Links and switches."""
+    """Links and switches: each pair of ports is ``switches`` switches, and one link more, apart."""
 
     link_bits_per_s: int
     propagation_ps: int
     """Of one link."""
     switch_ps: int
     """Port to port, first bit in to first bit out."""
+    switches: CountOrZero = ONE
+    """Between any two ports; 0 is a cable between two adapters."""
+    phy_ps: int = 0
+    """What the PHYs of both ends of a link (coding, error correction) add to its propagation."""
+
+    @property
+    def link_ps(self) -> int:
+        """From the first bit into a link to the first bit out of it."""
+        return self.propagation_ps + self.phy_ps
+
+    @property
+    def lead_ps(self) -> int:
+        """From the first bit out of a port to the first bit at the last switch (at the other port, of a cable)."""
+        return max(1, self.switches) * self.link_ps + max(0, self.switches - 1) * self.switch_ps
+
+    @property
+    def crossing_ps(self) -> int:
+        """Through the last switch."""
+        return self.switch_ps if self.switches else 0
+
+    @property
+    def last_ps(self) -> int:
+        """Over the link from the last switch to the port."""
+        return self.link_ps if self.switches else 0

@@ -22,8 +22,13 @@ class Hops:
         return ceil_div(n_bytes * 8 * PS, self.fabric.link_bits_per_s)
 
     def wire(self, n_bytes: int) -> int:
-        """First bit out of one port to last bit at the other, through the cut-through switch: serialised once."""
-        return self.link(n_bytes) + 2 * self.fabric.propagation_ps + self.fabric.switch_ps
+        """First bit out of one port to last bit at the other, through cut-through switches: serialised once."""
+        return self.link(n_bytes) + self.crossing()
+
+    def crossing(self) -> int:
+        """All links and switches."""
+        fabric = self.fabric
+        return (fabric.switches + 1) * (fabric.propagation_ps + fabric.phy_ps) + fabric.switches * fabric.switch_ps
 
     def pcie(self, n_bytes: int) -> int:
         """Serialisation on the slot."""
@@ -69,7 +74,7 @@ class Hops:
 
     def received(self, packets: list[int]) -> list[int]:
         """When each of these packets, sent back to back, has been processed by an idle receiver."""
-        latency_ps = 2 * self.fabric.propagation_ps + self.fabric.switch_ps
+        latency_ps = self.crossing()
         sent, free, done = 0, 0, []
         for n_bytes in packets:
             sent += n_bytes

@@ -13,8 +13,10 @@ from rpsim.models.fabric import Fabric
 from rpsim.models.pcie import PcieLink
 from rpsim.models.platform import load_platform
 from rpsim.sim.clock import Clock
+from rpsim.sim.errors import InputError
 
 from ..rig import LINE, Rig, line
+from .hops import Hops
 
 PLATFORM = load_platform("optane-adr")
 BYTE_PS = 80  # 100 Gb/s
@@ -73,6 +75,22 @@ def test_what_arrives_is_in_order_and_no_faster_than_the_link(packets):
 def test_a_route_is_the_shortest_path():
     fabric = Fabric(Clock(), PLATFORM.fabric, ["a", "b"])
     assert fabric.route("a", "b") == (("a", "switch"), ("switch", "b"))
+
+
+@pytest.mark.parametrize(("switches", "phy_ps"), [(0, 0), (0, 7_000), (1, 7_000), (2, 0), (5, 110_000)])
+def test_every_switch_and_every_link_on_the_way_takes_its_time(switches, phy_ps):
+    rig = Rig(fabric={"switches": switches, "phy_ps": phy_ps})
+    fabric = PLATFORM.fabric
+    more_ps = (switches + 1) * (fabric.propagation_ps + phy_ps) + switches * fabric.switch_ps
+    usual_ps = 2 * fabric.propagation_ps + fabric.switch_ps
+    assert rig.client.write(line(1)).ps == Hops(PLATFORM).write(64, inline=True) + 2 * (more_ps - usual_ps)
+    read = rig.client.read(4096, line=64)
+    assert read.data == bytes(4096)
+
+
+def test_a_cable_has_two_ends():
+    with pytest.raises(InputError, match="3 machines on a cable"):
+        Rig(clients=2, fabric={"switches": 0})
 
 
 # PCIe -----------------------------------------------------------------------------------------------------------

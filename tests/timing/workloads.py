@@ -24,7 +24,7 @@ def changed(platform: Platform, **changes: dict[str, Any]) -> Platform:
 
 
 @st.composite
-def platforms(draw: st.DrawFn) -> Platform:
+def platforms(draw: st.DrawFn, nodes: int) -> Platform:
     """Small staging, few WPQ entries, slow media, a slow slot, tiny caches, small packets: or none of it."""
     base = load_platform(
         draw(st.sampled_from(["optane-adr", "optane-eadr"])), ddio=draw(st.sampled_from(["on", "off"]))
@@ -43,7 +43,11 @@ def platforms(draw: st.DrawFn) -> Platform:
             "tlp_bits_per_s": draw(one([base.pcie.tlp_bits_per_s, 9_999_999_999])),
             "posted_write_ps": base.pcie.posted_write_ps + draw(one([0, 7, 1_000_003])),
         },
-        fabric={"link_bits_per_s": draw(one([base.fabric.link_bits_per_s, 6_999_999_937]))},
+        fabric={
+            "link_bits_per_s": draw(one([base.fabric.link_bits_per_s, 6_999_999_937])),
+            "switches": draw(one([1, 1, 2, 3] if nodes > 2 else [1, 0, 2])),
+            "phy_ps": draw(one([0, 7])),
+        },
         llc={"size_bytes": draw(one([base.llc.size_bytes, 64 * 200, 64 * 33]))},
         imc={
             "wpq_bytes": draw(one([base.imc.wpq_bytes, 128, 64])),
@@ -78,8 +82,8 @@ INSTRUCTIONS = st.builds(
 @st.composite
 def workloads(draw: st.DrawFn) -> Workload:
     """Machines that talk to each other through several queue pairs, and threads that touch the same lines."""
-    platform = draw(platforms())
     nodes = draw(st.integers(2, 4))
+    platform = draw(platforms(nodes))
     threads = [0] * nodes
 
     def core(node: int) -> int:

@@ -63,28 +63,36 @@ class Pair:
 
 
 class Network:
-    """A switch with a link to each node and one back; cut-through."""
+    """Switches in a row with a link to each node and one back; cut-through. Nobody waits between switches."""
 
     def __init__(self, sim: Simulation, platform: Platform, nodes: int) -> None:
         self._sim = sim
         self._fabric = platform.fabric
-        self._to_switch = [Wire(sim, platform.fabric.link_bits_per_s) for _ in range(nodes)]
-        self._from_switch = [Wire(sim, platform.fabric.link_bits_per_s) for _ in range(nodes)]
+        self._out = [Wire(sim, platform.fabric.link_bits_per_s) for _ in range(nodes)]
+        self._in = [Wire(sim, platform.fabric.link_bits_per_s) for _ in range(nodes)]
 
     def send(self, source: int, destination: int, n_bytes: int, key: Key, arrived: Callable[[], Process]) -> None:
         """Send a packet now; ``arrived`` goes on when its last bit is there."""
+        fabric = self._fabric
+        link_ps = fabric.propagation_ps + fabric.phy_ps
 
         def out() -> Process:
-            yield from self._to_switch[source].carry(
-                n_bytes, key, starts=lambda out_ps: void(self._sim.process(switched(out_ps)))
-            )
+            if fabric.switches:
+                yield from self._out[source].carry(
+                    n_bytes, key, starts=lambda out_ps: void(self._sim.process(switched(out_ps)))
+                )
+            else:
+                yield from self._out[source].carry(n_bytes, key)
+                yield self._sim.timeout(link_ps)
+                yield from arrived()
 
         def switched(out_ps: int) -> Process:
-            crossing_ps = self._fabric.propagation_ps + self._fabric.switch_ps
-            yield self._sim.timeout(crossing_ps)
-            yield from self._from_switch[destination].carry(n_bytes, key)
-            yield self._sim.until(out_ps + crossing_ps)  # the tail is never ahead of itself
-            yield self._sim.timeout(self._fabric.propagation_ps)
+            for _ in range(fabric.switches):
+                yield self._sim.timeout(link_ps + fabric.switch_ps)
+            yield from self._in[destination].carry(n_bytes, key)
+            # The tail is never ahead of itself.
+            yield self._sim.until(out_ps + fabric.switches * (link_ps + fabric.switch_ps))
+            yield self._sim.timeout(link_ps)
             yield from arrived()
 
         self._sim.process(out())
