@@ -76,7 +76,9 @@ def platform_of(profile: Profile, random: np.random.Generator) -> Platform:
         name: _perturbed(getattr(base, name), random) for name in ("nic", "fabric", "pcie", "llc", "imc", "cpu")
     }
     parts["media"] = {name: _perturbed(media, random) for name, media in base.media.items()}
-    parts["llc"] = replace(parts["llc"], ddio=profile.ddio)
+    # What a hit saves of a read is a part of it.
+    saving_ps = min(parts["llc"].dma_read_hit_saving_ps, parts["pcie"].dma_read_ps // 2)
+    parts["llc"] = replace(parts["llc"], ddio=profile.ddio, dma_read_hit_saving_ps=saving_ps)
     if profile.domain == "pmr":
         peers = {name: replace(_perturbed(peer, random), pmrwbm=profile.pmrwbm) for name, peer in base.peers.items()}
         parts["peers"] = peers
