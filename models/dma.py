@@ -49,7 +49,8 @@ class DmaReader:
         which the request is behind, but which came on another way.
         """
         host = self._host
-        at_root_ps = self._pcie.read_request(self._clock.now_ps, length if n_bytes is None else n_bytes)
+        size = length if n_bytes is None else n_bytes
+        at_root_ps = self._pcie.read_request(self._clock.now_ps, size, address)
         peer = host.peer_of(address) if n_bytes is None else None
         served: tuple[int, int] | None = None
         if peer is None:
@@ -103,7 +104,7 @@ class DmaReader:
             self._sample(found, pieces, order, at_ps)
             if len(pieces) > 1:
                 last_ps += (len(pieces) - 1) * self._pcie.line_ps
-            fetched_ps = self._pcie.read_completion(last_ps + back_ps, size)
+            fetched_ps = self._pcie.read_completion(last_ps + back_ps, size, address)
             self._clock.hardware(fetched_ps, key, self._fetched, found)
             if sampled is not None:
                 sampled(last_ps)

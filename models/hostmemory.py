@@ -19,6 +19,7 @@ from ..sim.trace import NEVER, Chunk, Stage, Trace
 from .imc import MemoryController
 from .llc import IoWrite, LineKey, Llc
 from .memory import DEVICE_SPAN_BITS, DEVICE_SPAN_BYTES, AddressSpace, Destination, MemoryDevice
+from .pcie import Tlp
 from .peers import PeerDevice, PeerMemory
 from .places import Domain, Path
 from .platform import Platform
@@ -116,6 +117,44 @@ class HostMemory:
         else:
             number = self._untraced = self._untraced + 1
         device.space.write_at(visible_ps, channel, number, offset, data, None, accepted_ps)
+        return visible_ps
+
+    def dma_writes(
+        self, address: int, data: bytes, channel: int, writer: str, accepted_ps: int, tlps: list[Tlp]
+    ) -> int:
+        """One write's TLPs, in order, as :meth:`dma_write` of each; returns when all are visible.
+
+        Where nothing stands between them they are told of as one run.
+        """
+        device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
+        inbox, way_ps, visible_ps = self._inbox, self._posted_write_ps, 0
+        first_ps = tlps[0][2] + way_ps
+        if (self.peers and device.number in self.peers) or (inbox and first_ps < inbox[-1][0]):
+            at = 0
+            for size, start_ps, arrive_ps in tlps:
+                piece = data[at : at + size]
+                visible_ps = self.dma_write(address + at, piece, channel, writer, accepted_ps, start_ps, arrive_ps)
+                at += size
+            return visible_ps
+        number, at = device.number, offset
+        parts = []
+        for size, _, arrive_ps in tlps:
+            visible_ps = arrive_ps + way_ps
+            inbox.append((visible_ps, number, at // LINE_BYTES, (at + size - 1) // LINE_BYTES))
+            parts.append((size, visible_ps))
+            at += size
+        last_ps = self.last_visible_ps
+        self.last_visible_ps = visible_ps if visible_ps > last_ps else last_ps
+        if len(inbox) > INBOX_TLPS:
+            self.catch_up(accepted_ps)
+        if device.traced:
+            path = Path.DMA_DDIO if self.ddio else Path.DMA_NO_DDIO
+            moves = [(size, start_ps, arrive_ps + way_ps) for size, start_ps, arrive_ps in tlps]
+            first = self.trace.write_run(number, channel, offset, data, path, writer, accepted_ps, moves)
+        else:
+            first = self._untraced + 1
+            self._untraced += len(tlps)
+        device.space.write_run(channel, first, offset, data, parts, accepted_ps)
         return visible_ps
 
     def catch_up(self, now_ps: int) -> None:

@@ -13,6 +13,9 @@ from ..sim.bytespace import LINE_BYTES
 from ..sim.stations import Pipe
 from .parameters.pcie import Pcie
 
+Tlp = tuple[int, int, int]
+"""A posted write: how many bytes, when it leaves the adapter, when it is at the root port."""
+
 
 class PcieLink:
     """One adapter's link; every method is called at the instant at which its TLP enters, in time order."""
@@ -21,6 +24,7 @@ class PcieLink:
         self.parameters = parameters
         self._up = Pipe(parameters.tlp_bits_per_s)
         self._down = Pipe(parameters.tlp_bits_per_s)
+        self._mps_bytes = parameters.mps_bytes
         self._write_header_bytes = parameters.tlp_header_write_bytes
         self._last_completion_ps = 0
         self.line_ps = self._down.transfer_ps(LINE_BYTES)
@@ -47,23 +51,53 @@ class PcieLink:
         up.served += 1
         return start_ps, end_ps
 
+    def writes(self, now_ps: int, address: int, length: int) -> list[Tlp]:
+        """A posted write cut into TLPs that follow each other, as :meth:`tlps`: the same as :meth:`write` of each."""
+        up, header_bytes, mps_bytes = self._up, self._write_header_bytes, self._mps_bytes
+        if now_ps < up._last_ps:
+            up.send(now_ps, length)  # which refuses
+        up._last_ps = now_ps
+        rest, start_ps, step, scale = up._rest, up._free_ps, up._step, up._scale
+        if now_ps > start_ps:
+            start_ps, rest = now_ps, 0
+        take = mps_bytes - address % mps_bytes
+        found, busy_ps, begins_ps = [], 0, start_ps + 1 if rest else start_ps
+        while length > 0:
+            take = take if take < length else length
+            took_ps, rest = divmod(rest + (header_bytes + take) * step, scale)
+            start_ps += took_ps
+            end_ps = start_ps + 1 if rest else start_ps
+            found.append((take, begins_ps, end_ps))
+            busy_ps += end_ps - begins_ps
+            begins_ps = end_ps
+            length -= take
+            take = mps_bytes
+        up._free_ps, up._rest = start_ps, rest
+        up.busy_ps += busy_ps
+        up.served += len(found)
+        return found
+
     def write_ps(self, n_bytes: int) -> int:
         """How long a posted write of one TLP takes at least until it is at the root port."""
         return self._up.transfer_ps(self._write_header_bytes + n_bytes)
 
-    def read_request(self, now_ps: int, n_bytes: int) -> int:
-        """The request TLPs of a DMA read, one for each MRRS; returns when the last is at the root port."""
-        requests = max(1, -(-n_bytes // self.parameters.mrrs_bytes))
-        _, end_ps = self._up.send(now_ps, requests * self.parameters.tlp_header_read_bytes)
+    def read_request(self, now_ps: int, n_bytes: int, address: int = 0) -> int:
+        """The request TLPs of a DMA read; returns when the last is at the root port."""
+        _, end_ps = self._up.send(now_ps, self.requests(n_bytes, address) * self.parameters.tlp_header_read_bytes)
         return end_ps
 
-    def read_completion(self, ready_ps: int, n_bytes: int) -> int:
-        """The completion TLPs of a DMA read, one for each MPS; returns when the data is in the adapter.
+    def requests(self, n_bytes: int, address: int = 0) -> int:
+        """How many requests a read takes: one for each MRRS that it touches, hence none crosses a 4 KiB boundary."""
+        return _pieces(n_bytes, address, self.parameters.mrrs_bytes)
 
-        Completions return in the order of their data being asked for here: an in-order gate.
+    def read_completion(self, ready_ps: int, n_bytes: int, address: int = 0) -> int:
+        """The completion TLPs of a DMA read; returns when the data is in the adapter.
+
+        There is one for each aligned piece of the largest completion that the read touches: they end where RCB allows
+        it. Completions return in the order of their data being asked for here: an in-order gate.
         """
         ready_ps = self._last_completion_ps = max(ready_ps, self._last_completion_ps)
-        completions = max(1, -(-n_bytes // self.parameters.mps_bytes))
+        completions = _pieces(n_bytes, address, self.parameters.most_completion_bytes)
         _, end_ps = self._down.send(ready_ps, completions * self.parameters.tlp_header_completion_bytes + n_bytes)
         return end_ps
 
@@ -74,3 +108,8 @@ class PcieLink:
             take = min(mps - (address + done) % mps, len(data) - done)
             yield address + done, data[done : done + take]
             done += take
+
+
+def _pieces(n_bytes: int, address: int, most: int) -> int:
+    """In how many aligned pieces of ``most`` bytes a range lies; one for no bytes."""
+    return (address % most + n_bytes - 1) // most + 1 if n_bytes else 1

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..sim.errors import InputError, Mistake, nearest
+from .parameters import pcie_rate
 from .parameters.adapter import Nic
 from .parameters.caches import Llc
 from .parameters.cpu import Cpu
@@ -147,7 +148,19 @@ def _check(values: Mapping[str, Any], profile: Profile, mistakes: list[Mistake])
     for name, peer in values.get("peers", {}).items():
         if peer.pmrwbm > 3:
             wrong(str(peer.pmrwbm), "1, 2 or 3: bits 0 and 1 of PMRCAP.PMRWBM", f"peers.{name}.pmrwbm")
-    for path, size in (("llc.line", llc.line_bytes), ("pcie.mps", values["pcie"].mps_bytes)):
+    pcie = values["pcie"]
+    for path, found, known in (
+        ("pcie.generation", pcie.generation, pcie_rate.GIGATRANSFERS),
+        ("pcie.lanes", pcie.lanes, pcie_rate.LANES),
+    ):
+        if found not in known:
+            wrong(str(found), f"one of {', '.join(map(str, known))}", path)
+    for path, size in (
+        ("llc.line", llc.line_bytes),
+        ("pcie.mps", pcie.mps_bytes),
+        ("pcie.mrrs", pcie.mrrs_bytes),
+        ("pcie.rcb", pcie.rcb_bytes),
+    ):
         if size < 8 or size & (size - 1):
             wrong(f"{size} B", "a power of two from 8 B", path)
 

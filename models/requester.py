@@ -243,10 +243,11 @@ class Requester(Adapter):
             self.unanswered(work)
             return
         self.settle(work.key + RESPONSE)
-        for address, data in self.pcie.tlps(work.local_address + at, payload):
-            start_ps, at_root_ps = self.pcie.write(now_ps, len(data))
+        address = work.local_address + at
+        tlps = self.pcie.writes(now_ps, address, len(payload))
+        if tlps:
             channel = qp.inbound.lanes(address).in_order
-            self.host.dma_write(address, data, channel, f"{work.opcode} response", now_ps, start_ps, at_root_ps)
+            self.host.dma_writes(address, payload, channel, f"{work.opcode} response", now_ps, tlps)
         if last:
             self._answered(qp, work, _SUCCESS, work.observe)
 

@@ -129,11 +129,9 @@ class Responder(Answers):
                 self._staging.give(at_root_ps, length)
                 placed_ps = self.host.dma_write(address, payload, channel, writer, now_ps, start_ps, at_root_ps)
             else:
-                placed_ps = 0
-                for tlp_address, data in self.pcie.tlps(address, payload):
-                    start_ps, at_root_ps = self.pcie.write(now_ps, len(data))
-                    self._staging.give(at_root_ps, len(data))
-                    placed_ps = self.host.dma_write(tlp_address, data, channel, writer, now_ps, start_ps, at_root_ps)
+                tlps = self.pcie.writes(now_ps, address, length)
+                self._staging.give_all(tlps)
+                placed_ps = self.host.dma_writes(address, payload, channel, writer, now_ps, tlps)
             last_ps = lanes.placed_ps
             lanes.placed_ps = placed_ps if placed_ps > last_ps else last_ps
         if not last:

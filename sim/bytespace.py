@@ -20,6 +20,15 @@ ROOM = 512
 """Writes that may wait for a reader; then those are applied that nobody asks for the time before any more."""
 
 
+class Run:
+    """Writes to consecutive addresses by one channel, in order: how long each one is, and when it is visible."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[tuple[int, int]]) -> None:
+        self.parts = parts
+
+
 class ByteSpace:
     """A sparse space of ``size_bytes`` bytes, zero where nothing was written."""
 
@@ -29,7 +38,8 @@ class ByteSpace:
         """The latest instant that anybody has read at: earlier states are gone."""
         self._pages: dict[int, bytearray] = {}
         self._inbox: deque[tuple[int, int, int, int, Any, Any]] = deque()
-        """Writes, with who is told that they are applied, and reads (a length instead of data), with who takes them."""
+        """Writes, with who is told that they are applied, or that they are a run; and reads (a length instead of data),
+        with who takes them."""
         self._room = ROOM
         self._source: Callable[[int], bytes | None] | None = None
         self._known: set[int] = set()
@@ -42,7 +52,7 @@ class ByteSpace:
         number: int,
         address: int,
         data: bytes,
-        seen: Callable[[], None] | None = None,
+        seen: Callable[[], None] | Run | None = None,
         now_ps: int = 0,
     ) -> None:
         """Let ``data`` appear at ``address`` at the instant ``visible_ps``; ``seen`` is called when it is applied.
@@ -62,6 +72,16 @@ class ByteSpace:
             self.catch_up(now_ps)
             self._room = max(ROOM, 2 * len(inbox))
 
+    def write_run(
+        self, channel: int, number: int, address: int, data: bytes, parts: list[tuple[int, int]], now_ps: int
+    ) -> None:
+        """The same as :meth:`write_at` of one part after the other, numbered from ``number`` on.
+
+        Each of ``parts`` is (how many bytes, when they are visible), later than the one before.
+        """
+        run = Run(parts) if len(parts) > 1 else None
+        self.write_at(parts[0][1], channel, number, address, data, run, now_ps)
+
     def read_at(self, at_ps: int, number: int, address: int, length: int, sink: Callable[[bytes], None]) -> None:
         """Give ``sink`` the bytes that are visible at ``at_ps``, not before now, once somebody catches up with that.
 
@@ -75,13 +95,34 @@ class ByteSpace:
         self.caught_up_ps = now_ps if now_ps > caught_up_ps else caught_up_ps
         inbox = self._inbox
         while inbox and inbox[0][0] <= now_ps:
-            _, channel, _, address, data, seen = inbox.popleft()
+            _, channel, number, address, data, seen = inbox.popleft()
             if channel == READS:
                 seen(self.peek(address, data))
-                continue
-            self.poke(address, data)
-            if seen is not None:
+            elif seen is None:
+                self.poke(address, data)
+            elif seen.__class__ is Run:
+                self._apply(now_ps, channel, number, address, data, seen.parts)
+            else:
+                self.poke(address, data)
                 seen()
+
+    def _apply(
+        self, now_ps: int, channel: int, number: int, address: int, data: bytes, parts: list[tuple[int, int]]
+    ) -> None:
+        """Apply a run that is first in the inbox: at once what is visible by now, and before what is next there."""
+        inbox = self._inbox
+        until_ps = min(now_ps, inbox[0][0] - 1) if inbox else now_ps
+        if parts[-1][1] <= until_ps:
+            self.poke(address, data)
+            return
+        taken, size = 1, parts[0][0]
+        while parts[taken][1] <= until_ps:
+            size += parts[taken][0]
+            taken += 1
+        self.poke(address, data[:size])
+        rest = parts[taken:]
+        run = Run(rest) if len(rest) > 1 else None
+        insort(inbox, (rest[0][1], channel, number + taken, address + size, data[size:], run))
 
     def read(self, now_ps: int, address: int, length: int) -> bytes:
         """The bytes that are visible at ``now_ps``."""

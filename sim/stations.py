@@ -13,6 +13,7 @@ All times are integers of picoseconds. ``served`` and ``busy_ps`` count for repo
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from heapq import heapreplace
 from math import gcd
 
@@ -261,3 +262,16 @@ class Credits:
         self._released_ps = at_ps
         self._given += n
         self._releases.append((at_ps, self._given))
+
+    def give_all(self, releases: Iterable[tuple[int, int, int]]) -> None:
+        """:meth:`give` of each (credits, anything, instant)."""
+        given, at_ps, last_ps, add = self._given, 0, self._released_ps, self._releases.append
+        for n, _, at_ps in releases:
+            if at_ps < last_ps:
+                raise ValueError(f"credits come back in order of time: {at_ps} ps after {last_ps} ps")
+            last_ps = at_ps
+            given += n
+            add((at_ps, given))
+        if given > self._taken:
+            raise ValueError(f"{given - self._given} credits come back, but only {self._taken - self._given} are held")
+        self._given, self._released_ps = given, last_ps

@@ -177,6 +177,35 @@ class Trace:
         chunks.append(chunk)
         return chunk
 
+    def write_run(
+        self,
+        device: int,
+        channel: int,
+        address: int,
+        data: bytes,
+        path: str,
+        writer: str,
+        accepted_ps: int,
+        parts: list[tuple[int, int, int]],
+    ) -> int:
+        """Record chunks at consecutive addresses, as :meth:`write` of one after the other; returns the first's number.
+
+        Each of ``parts`` is (how many bytes, when they were on their way, when visible).
+        """
+        every, own = self.chunks, self.channels[channel].chunks
+        first = number = len(every)
+        position, at = len(own), 0
+        for size, transit_ps, visible_ps in parts:
+            reached_ps = [accepted_ps, transit_ps, visible_ps, NEVER, NEVER]
+            piece = data[at : at + size]
+            chunk = Chunk(number, device, channel, position, address + at, piece, path, writer, reached_ps)
+            every.append(chunk)
+            own.append(chunk)
+            at += size
+            number += 1
+            position += 1
+        return first
+
     def _index(self) -> None:
         """Look up by line what was written since somebody last looked: most of it nobody ever reads or flushes."""
         for chunk in self.chunks[self._indexed :]:

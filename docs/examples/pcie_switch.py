@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .parameters.pcie import Pcie
-from .pcie import PcieLink
+from .pcie import PcieLink, Tlp
 
 
 class SwitchedLink(PcieLink):
@@ -19,10 +19,14 @@ class SwitchedLink(PcieLink):
         _, at_root_ps = self._upper.write(at_switch_ps + self._forward_ps, n_bytes)
         return start_ps, at_root_ps
 
-    def read_request(self, now_ps: int, n_bytes: int) -> int:
-        at_switch_ps = super().read_request(now_ps, n_bytes)
-        return self._upper.read_request(at_switch_ps + self._forward_ps, n_bytes)
+    def writes(self, now_ps: int, address: int, length: int) -> list[Tlp]:
+        sizes = [size for size, _, _ in PcieLink(self.parameters).writes(0, address, length)]
+        return [(size, *self.write(now_ps, size)) for size in sizes]
 
-    def read_completion(self, ready_ps: int, n_bytes: int) -> int:
-        at_switch_ps = self._upper.read_completion(ready_ps, n_bytes)
-        return super().read_completion(at_switch_ps + self._forward_ps, n_bytes)
+    def read_request(self, now_ps: int, n_bytes: int, address: int = 0) -> int:
+        at_switch_ps = super().read_request(now_ps, n_bytes, address)
+        return self._upper.read_request(at_switch_ps + self._forward_ps, n_bytes, address)
+
+    def read_completion(self, ready_ps: int, n_bytes: int, address: int = 0) -> int:
+        at_switch_ps = self._upper.read_completion(ready_ps, n_bytes, address)
+        return super().read_completion(at_switch_ps + self._forward_ps, n_bytes, address)

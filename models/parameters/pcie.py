@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from . import pcie_rate
+
 
 @dataclass(frozen=True, slots=True)
 class Pcie:
-    """The slot of the adapter; ``tlp_bits_per_s`` is after encoding and data-link packets, before TLP headers."""
+    """The slot of the adapter."""
 
     generation: int
     lanes: int
-    tlp_bits_per_s: int
     mps_bytes: int
     """Maximum payload of a TLP."""
     mrrs_bytes: int
@@ -25,6 +26,21 @@ class Pcie:
     """Round trip of a small read that misses the LLC and is answered by DRAM, without serialisation."""
     posted_write_ps: int
     """From the root port until coherent memory shows a posted write (LLC, or iio_wc with DDIO off)."""
+    tlp_bits_per_s: int = 0
+    """After encoding and data-link packets, before TLP headers; 0: what generation, lanes and MPS say."""
+    completion_bytes: int = 0
+    """What the root complex puts into one completion at most, a multiple of RCB; 0: MPS."""
+
+    def __post_init__(self) -> None:
+        known = self.generation in pcie_rate.GIGATRANSFERS and self.lanes in pcie_rate.LANES
+        if not self.tlp_bits_per_s and known:
+            rate = pcie_rate.tlp_bits_per_s(self.generation, self.lanes, self.mps_bytes)
+            object.__setattr__(self, "tlp_bits_per_s", rate)
+
+    @property
+    def most_completion_bytes(self) -> int:
+        """The largest completion that comes back."""
+        return min(self.completion_bytes or self.mps_bytes, self.mps_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,16 +159,16 @@ class Adapter:
             span.mark(hop, self.sim.now_ps)
         yield queue.put(entry)
 
-    def _ask(self, n_bytes: int, key: Key) -> Generator[simpy.Event, Any, Ticket]:
+    def _ask(self, n_bytes: int, address: int, key: Key) -> Generator[simpy.Event, Any, Ticket]:
         """The requests of a DMA read, until the last is at the root port."""
-        requests = max(1, -(-n_bytes // self._pcie.mrrs_bytes))
+        requests = max(1, len(aligned(address, n_bytes, self._pcie.mrrs_bytes)))
         yield from self._up.carry(requests * self._pcie.tlp_header_read_bytes, key)
         return self._reads.ticket()
 
-    def _bring(self, n_bytes: int, ticket: Ticket) -> Process:
+    def _bring(self, n_bytes: int, address: int, ticket: Ticket) -> Process:
         """The completions of a DMA read, until the data is in the adapter."""
         yield ticket.before
-        completions = max(1, -(-n_bytes // self._pcie.mps_bytes))
+        completions = max(1, len(aligned(address, n_bytes, self._pcie.most_completion_bytes)))
         n_bytes += completions * self._pcie.tlp_header_completion_bytes
         yield from self._down.carry(n_bytes, (ticket.number,), joined=ticket.after)
 
@@ -189,7 +189,7 @@ class Adapter:
         ``n_bytes`` is for what is no range of memory here: a work request, which the core has just written.
         """
         n_bytes = length if n_bytes is None else n_bytes
-        ticket = yield from self._ask(n_bytes, key)
+        ticket = yield from self._ask(n_bytes, address, key)
         at_root_ps = self.sim.now_ps
         yield self._behind
         latency_ps = self.host.read_latency_ps(address, length)
@@ -207,7 +207,7 @@ class Adapter:
         if executed is not None:
             executed.after.succeed()
         yield self.sim.timeout(latency_ps - latency_ps // 2)
-        yield from self._bring(n_bytes, ticket)
+        yield from self._bring(n_bytes, address, ticket)
         return b"".join(found)
 
     # requester ------------------------------------------------------------------------------------------------
@@ -363,9 +363,14 @@ def packets(data: bytes, mtu_bytes: int) -> list[tuple[int, bytes, bool]]:
 
 def by_line(address: int, length: int) -> list[tuple[int, int]]:
     """A range cut where lines begin: (address, length) pieces."""
+    return aligned(address, length, LINE_BYTES)
+
+
+def aligned(address: int, length: int, most: int) -> list[tuple[int, int]]:
+    """A range cut at the multiples of ``most``: (address, length) pieces."""
     pieces = []
     while length:
-        take = min(LINE_BYTES - address % LINE_BYTES, length)
+        take = min(most - address % most, length)
         pieces.append((address, take))
         address, length = address + take, length - take
     return pieces

@@ -1,0 +1,103 @@
+"""A run of TLPs does what the TLPs do one by one: on the link, in the staging's credits, in memory, in the trace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpsim.models.pcie import PcieLink
+from rpsim.models.platform import load_platform
+from rpsim.sim.bytespace import ByteSpace
+from rpsim.sim.stations import Credits
+from rpsim.sim.trace import NEVER, Trace
+
+PLATFORM = load_platform("optane-adr")
+RATES = st.sampled_from([PLATFORM.pcie.tlp_bits_per_s, 9_999_999_999, 8 * 10**9])
+MPS = st.sampled_from([64, 128, 256, 512])
+WRITES = st.lists(st.tuples(st.integers(0, 3_000_000), st.integers(0, 5000), st.integers(1, 5000)), max_size=12)
+
+
+@given(RATES, MPS, WRITES)
+def test_on_the_link(rate, mps, writes):
+    one, other = (PcieLink(replace(PLATFORM.pcie, tlp_bits_per_s=rate, mps_bytes=mps)) for _ in range(2))
+    now_ps = 0
+    for gap_ps, address, length in writes:
+        now_ps += gap_ps
+        single = [(len(data), *one.write(now_ps, len(data))) for _, data in one.tlps(address, bytes(length))]
+        assert other.writes(now_ps, address, length) == single
+        assert (one._up.busy_ps, one._up.served) == (other._up.busy_ps, other._up.served)
+    assert other.write(now_ps, 64) == one.write(now_ps, 64)
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=9), st.integers(0, 500))
+def test_in_credits(sizes, more):
+    one, other = Credits(4096), Credits(4096)
+    releases = [(size, 0, 1000 + 7 * turn) for turn, size in enumerate(sizes)]
+    for credits in (one, other):
+        credits.take(0, sum(sizes))
+    for size, _, at_ps in releases:
+        one.give(at_ps, size)
+    other.give_all(releases)
+    wanted = 4096 - sum(sizes) + more
+    assert one.unclaimed == other.unclaimed
+    if wanted <= 4096:
+        assert one.take(10, wanted) == other.take(10, wanted)
+
+
+RUNS = st.lists(
+    st.tuples(
+        st.integers(0, 60), st.integers(0, 40), st.lists(st.tuples(st.integers(1, 9), st.integers(1, 20)), min_size=1)
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(RUNS, st.lists(st.tuples(st.integers(0, 400), st.integers(0, 60), st.integers(1, 30)), max_size=6))
+def test_in_memory_whatever_comes_between(runs, reads):
+    """Runs of several channels and reads, at instants that interleave and coincide."""
+    one, other = ByteSpace(1 << 16), ByteSpace(1 << 16)
+    seen: tuple[list[bytes], list[bytes]] = ([], [])
+    number = 0
+    for channel, (start_ps, address, steps) in enumerate(runs):
+        at_ps, parts = start_ps, []
+        for size, gap_ps in steps:
+            at_ps += gap_ps
+            parts.append((size, at_ps))
+        data = bytes((channel * 50 + turn) % 251 for turn in range(sum(size for size, _ in parts)))
+        other.write_run(channel, number, address, data, parts, 0)
+        done = 0
+        for turn, (size, at_ps) in enumerate(parts):
+            one.write_at(at_ps, channel, number + turn, address + done, data[done : done + size])
+            done += size
+        number += len(parts)
+    for turn, (at_ps, address, length) in enumerate(reads):
+        for space, found in zip((one, other), seen, strict=True):
+            space.read_at(at_ps, turn, address, length, found.append)
+    for now_ps in range(0, 700, 13):
+        assert one.read(now_ps, 0, 400) == other.read(now_ps, 0, 400)
+    assert seen[0] == seen[1]
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=6))
+def test_in_the_trace(sizes):
+    one, other = Trace(), Trace()
+    data = bytes(turn % 251 for turn in range(sum(sizes)))
+    moves = [(size, 10 + turn, 20 + turn) for turn, size in enumerate(sizes)]
+    for trace in (one, other):
+        trace.channel("a")
+        trace.write(0, 0, 0, b"before", "dma", "w", [0, 0, 0, NEVER, NEVER])
+    done = 0
+    for size, transit_ps, visible_ps in moves:
+        reached_ps = [5, transit_ps, visible_ps, NEVER, NEVER]
+        one.write(3, 0, 64 + done, data[done : done + size], "dma", "w", reached_ps)
+        done += size
+    assert other.write_run(3, 0, 64, data, "dma", "w", 5, moves) == 1
+
+    def told(trace):
+        return [(c.number, c.device, c.channel, c.position, c.address, c.data, c.reached_ps) for c in trace.chunks]
+
+    assert told(one) == told(other)
+    assert [c.number for c in one.channels[0].chunks] == [c.number for c in other.channels[0].chunks]
