@@ -118,7 +118,7 @@ def write_workload(size_bytes: int, count: int, traced: bool) -> tuple[System, G
     server, client = system.nodes["server"][0], system.nodes["client"][0]
     target = server.memory[memory].allocate(REGION_BYTES, "target")
     key = server.alloc_pd().reg_mr(target, REGION_BYTES).key
-    source = client.memory["dram"].allocate(size_bytes, "source")
+    source = client.memory["dram"].allocate(size_bytes, "source", align=4096)
     qp = client.alloc_pd().create_qp(client.create_cq(), client.create_cq())
     qp.connect(server.alloc_pd().create_qp(server.create_cq(), server.create_cq()))
     thread = client.thread(0, "client")
