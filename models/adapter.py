@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..sim.clock import HARDWARE, Clock
-from ..sim.stations import Fifo
 from ..sim.trace import NEVER
 from .dma import DmaReader
 from .execution import ExecutionOrder
 from .fabric import Fabric
 from .hostmemory import HostMemory
 from .inbound import Inbound
-from .opcodes import RECEIVING, Opcode, Status
+from .opcodes import NON_POSTED, RECEIVING, Opcode, Status
 from .ordering import Ordering
 from .pcie import PcieLink
 from .platform import Platform
@@ -60,8 +59,8 @@ class Adapter:
         """From the last switch."""
         self.pcie = PcieLink(platform.pcie)
         self.dma = DmaReader(clock, host, self.pcie, arbiter)
-        self.receiver = Fifo()
-        """Processes packets as they come in."""
+        self.receivers = [0] * platform.nic.processing_units
+        """The units of the receive engine: when each has done all that has come so far."""
         self.regions = Regions(host)
         self.queue_pairs: list[QueuePair] = []
         self.off_ps = NEVER
@@ -73,7 +72,9 @@ class Adapter:
         self._propagation_ps, self._switch_ps, self._last_ps = fabric.lead_ps, fabric.crossing_ps, fabric.last_ps
         """From a port to the last switch, through it, and from it to the other port."""
         self._receive_ps = platform.nic.rx_processing_ps
-        self._ack_ps = platform.nic.ack_processing_ps
+        self._first_ps = platform.nic.rx_occupancy_ps
+        self._ack_ps = platform.nic.ack_generation_ps
+        self._acked_ps = platform.nic.ack_processing_ps
         self._posted_write_ps = platform.pcie.posted_write_ps
         self._cqe_bytes = platform.nic.cqe_bytes
         self._cqe_ps = self.pcie.write_ps(self._cqe_bytes) + self._posted_write_ps
@@ -86,7 +87,7 @@ class Adapter:
         self._cqes: list[tuple[int, int, SendWR]] = []
 
     def _make_port(self, clock: Clock, fabric: Fabric, platform: Platform) -> Port:
-        return Port(clock, fabric, self.name, platform.nic.tx_processing_ps)
+        return Port(clock, fabric, self.name, platform.nic)
 
     # queue pairs --------------------------------------------------------------------------------------------
     def next_qp_number(self) -> int:
@@ -117,6 +118,26 @@ class Adapter:
         tail_in_ps = end_ps + self._propagation_ps + self._switch_ps
         _, tail_ps = remote.link_in.send(self.clock._now + self._switch_ps, n_bytes)
         return max(tail_ps, tail_in_ps) + self._last_ps
+
+    def received(self, tail_ps: int, qp: QueuePair, occupancy_ps: int) -> int:
+        """When a packet for ``qp`` has been processed whose tail is here at ``tail_ps``, in order of arrival.
+
+        The plain form of what a request of one packet has written out.
+        """
+        free_ps = self.receivers[qp.unit]
+        start_ps = tail_ps if tail_ps > free_ps else free_ps
+        self.receivers[qp.unit] = start_ps + occupancy_ps
+        return start_ps + self._receive_ps
+
+    def request_received(self, tail_ps: int, qp: QueuePair, work: SendWR, at: int) -> int:
+        """The same of the packet of the request ``work`` whose payload starts at ``at``."""
+        nic = self.parameters
+        occupancy_ps = nic.rx_read_occupancy_ps if work.opcode in NON_POSTED else nic.rx_occupancy_ps
+        return self.received(tail_ps, qp, nic.rx_packet_occupancy_ps if at else occupancy_ps)
+
+    def response_received(self, tail_ps: int, qp: QueuePair) -> int:
+        """The same of a packet of a response to ``qp``."""
+        return self.received(tail_ps, qp, self.parameters.rx_packet_occupancy_ps)
 
     # completions --------------------------------------------------------------------------------------------
     def complete_at(self, at_ps: int, work: SendWR, observe: Callable[[int], None] | None, slots: int) -> None:

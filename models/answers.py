@@ -98,7 +98,7 @@ class Answers(Adapter):
         edge_bytes = headers.read_response_bytes if at == 0 or last else headers.middle_bytes
         tail_ps = self.crossed(requester, end_ps, edge_bytes + len(payload))
         mark(work, "wire and switch", tail_ps)
-        done_ps = requester.receiver.serve(tail_ps, requester._receive_ps)
+        done_ps = requester.response_received(tail_ps, work.qp)
         done_ps = work.qp.last_answer_ps = max(done_ps, work.qp.last_answer_ps)
         key = work.key + RESPONSE + (at >> PACKET_SHIFT)
         self.clock.hardware(done_ps, key, requester.take_response, packet)

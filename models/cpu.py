@@ -19,6 +19,7 @@ from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.clock import HOLD, Clock
 from ..sim.trace import Chunk, Stage
 from ..sim.units import parse_duration_ps
+from . import wqe
 from .core import Core
 from .hostmemory import HostMemory
 from .opcodes import Opcode
@@ -293,6 +294,9 @@ class Thread:
         qp.posted += 1
         span = work.span = self.span
         cost_ps = self._nic.post_wqe_ps
+        if inline or not qp.reliable:
+            units = wqe.further_units(self._nic, qp.qp_type, length if inline else 0)
+            cost_ps += units * self._nic.post_line_ps
         if inline and core.undivided:
             start_ps = clock.now_ps
             access_ps = self.host.access_ps(work.local_address, length, False)

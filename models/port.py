@@ -17,8 +17,8 @@ from heapq import heappop, heappush
 from typing import Any
 
 from ..sim.clock import HARDWARE, Clock
-from ..sim.stations import Fifo
 from .fabric import Fabric
+from .parameters.adapter import Nic
 from .verbs import QueuePair
 from .work import SendWR
 
@@ -38,16 +38,18 @@ IN_ENGINE, IN_PORT, WITHDRAWN = -1, -2, -3
 class Port:
     """Engine and port of one adapter; ``leave(work)`` is called at an instant at which it may be at the switch."""
 
-    def __init__(self, clock: Clock, fabric: Fabric, name: str, processing_ps: int) -> None:
+    def __init__(self, clock: Clock, fabric: Fabric, name: str, nic: Nic) -> None:
         self.name = name
         self.pipe = fabric.port(name)
         self._fabric = fabric
         self.propagation_ps = fabric.lead_ps
         """Up to the last switch."""
         self._queue: list[Any] = clock._queue
-        self._engine = Fifo()
-        self._processing_ps = processing_ps
-        self._lead_ps = processing_ps + self.propagation_ps
+        self._engine = [0] * nic.processing_units
+        """The units of the transmit engine: when each has done all that has come so far."""
+        self._processing_ps = nic.tx_processing_ps
+        self._occupancy_ps = nic.tx_occupancy_ps
+        self._lead_ps = nic.tx_processing_ps + self.propagation_ps
         self._to_engine: list[tuple[int, int, SendWR]] = []
         """Requests by (instant, key)."""
         self._to_port: list[tuple[int, int, SendWR]] = []
@@ -80,12 +82,13 @@ class Port:
         """
         if work.start_ps == IN_ENGINE:
             engine, inbox = self._engine, self._to_engine
-            while True:
+            while True:  # as ``_serve_engine``
                 at_ps, key, found = heappop(inbox)
-                free_ps = engine.free_ps  # ``Fifo.serve`` written out; the inbox is sorted
-                depart_ps = engine.free_ps = (at_ps if at_ps > free_ps else free_ps) + self._processing_ps
-                engine.busy_ps += self._processing_ps
-                engine.served += 1
+                unit = found.qp.unit
+                free_ps = engine[unit]
+                start_ps = at_ps if at_ps > free_ps else free_ps
+                engine[unit] = start_ps + self._occupancy_ps
+                depart_ps = start_ps + self._processing_ps
                 if found.span is not None:
                     found.span.mark("requester NIC", depart_ps)
                 if found is work:
@@ -103,20 +106,15 @@ class Port:
             heappush(self._to_port, (depart_ps, key, work))
         if work.end_ps + self.propagation_ps > now_ps:
             return work.end_ps + self.propagation_ps
+        self._serve_engine(work.end_ps - self._processing_ps)
         self._serve_port(work.end_ps, work.key)
         return work.start_ps + self.propagation_ps
 
     def serve_response(self, work: SendWR) -> None:
         """Engine and port catch up as far as this response, which sets its ``start_ps`` and ``end_ps``."""
         ready_ps = work.end_ps
-        inbox, latest_ps = self._to_engine, ready_ps - self._processing_ps
-        while inbox and inbox[0][0] <= latest_ps:
-            at_ps, key, found = heappop(inbox)
-            depart_ps = self._engine.serve(at_ps, self._processing_ps)
-            if found.span is not None:
-                found.span.mark("requester NIC", depart_ps)
-            found.start_ps, found.end_ps = IN_PORT, depart_ps
-            heappush(self._to_port, (depart_ps, key, found))
+        if self._to_engine:
+            self._serve_engine(ready_ps - self._processing_ps)
         to_port = self._to_port
         if to_port[0][2] is work and work.more is None:  # nobody before it
             heappop(to_port)
@@ -125,6 +123,20 @@ class Port:
                 self._fabric.departures.append((work.end_ps, self.name))
         else:
             self._serve_port(ready_ps, work.key + RESPONSE)
+
+    def _serve_engine(self, latest_ps: int) -> None:
+        """The engine's units take what comes until ``latest_ps``: one that is busy holds up its queue pairs only."""
+        inbox, engine = self._to_engine, self._engine
+        while inbox and inbox[0][0] <= latest_ps:
+            at_ps, key, found = heappop(inbox)
+            unit = found.qp.unit
+            start_ps = max(at_ps, engine[unit])
+            engine[unit] = start_ps + self._occupancy_ps
+            depart_ps = start_ps + self._processing_ps
+            if found.span is not None:
+                found.span.mark("requester NIC", depart_ps)
+            found.start_ps, found.end_ps = IN_PORT, depart_ps
+            heappush(self._to_port, (depart_ps, key, found))
 
     def _serve_port(self, at_ps: int, key: int) -> None:
         inbox, send, departures = self._to_port, self.pipe.send, self._fabric.departures

@@ -36,7 +36,7 @@ def flush(nic: Responder, qp: QueuePair, work: SendWR, not_before_ps: int, runni
     now_ps = nic.clock.now_ps
     if not length:  # legal, and nothing to do
         qp.order.end(running, now_ps)
-        nic.answer(qp, work, max(now_ps, not_before_ps) + nic.parameters.ack_processing_ps)
+        nic.answer(qp, work, max(now_ps, not_before_ps) + nic.parameters.ack_generation_ps)
         return
     covered = qp.inbound.covered(address, length)
     observers = [

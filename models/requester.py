@@ -8,7 +8,7 @@ from heapq import heappush
 
 from ..sim.clock import HARDWARE
 from ..sim.trace import NEVER
-from . import sendqueue
+from . import sendqueue, wqe
 from .adapter import Adapter, mark
 from .opcodes import NO_PAYLOAD, NON_POSTED, RECEIVING, Opcode, Status
 from .packets import request_bytes
@@ -67,7 +67,8 @@ class Requester(Adapter):
             def fetched(*_: object) -> None:
                 self._fetch_payload(work)
 
-            self.dma.read(work.key, 0, 0, fetched, n_bytes=self.parameters.wqe_bytes)
+            n_bytes = wqe.size_bytes(self.parameters, work.qp.qp_type, work)
+            self.dma.read(work.key, 0, 0, fetched, n_bytes=n_bytes)
 
     def _fetch_payload(self, work: SendWR) -> None:
         bare = not work.length or int.__and__(work.send_flags, INLINE) or work.opcode in NO_PAYLOAD
@@ -162,20 +163,25 @@ class Requester(Adapter):
                 return
             propagation_ps, switch_ps = self._propagation_ps, self._switch_ps
             tail_in_ps = end_ps + propagation_ps + switch_ps
-            remote = (qp.peer or work.destination).nic  # type: ignore[union-attr]
+            to = qp.peer or work.destination
+            assert to is not None
+            remote = to.nic
             _, tail_ps = remote.link_in.send(now_ps + switch_ps, work.n_bytes)
             tail_ps = (tail_ps if tail_ps > tail_in_ps else tail_in_ps) + self._last_ps
             if work.span is not None:
                 work.span.mark("wire and switch", tail_ps)
-            receiver = remote.receiver  # ``Fifo.serve`` written out; what a link brings is in order
-            free_ps = receiver.free_ps
-            done_ps = receiver.free_ps = (tail_ps if tail_ps > free_ps else free_ps) + remote._receive_ps
-            receiver.busy_ps += remote._receive_ps
-            receiver.served += 1
             opcode, at = work.opcode, work.sent_bytes
-            handler = remote.take_in if opcode is _WRITE or opcode not in NON_POSTED else remote.serve
-            packet = (work, at, work.payload[at:] if at else work.payload, True, end_ps)
-            heappush(self._queue, (done_ps, HARDWARE, work.key, handler, packet))
+            if opcode is _WRITE and not at:  # ``received`` written out
+                units, unit, handler = remote.receivers, to.unit, remote.take_in
+                free_ps = units[unit]
+                start_ps = tail_ps if tail_ps > free_ps else free_ps
+                units[unit] = start_ps + remote._first_ps
+                done_ps, payload = start_ps + remote._receive_ps, work.payload
+            else:
+                done_ps = remote.request_received(tail_ps, to, work, at)
+                handler = remote.serve if opcode in NON_POSTED else remote.take_in
+                payload = work.payload[at:]
+            heappush(self._queue, (done_ps, HARDWARE, work.key, handler, (work, at, payload, True, end_ps)))
             return
         mtu, base = self._mtu_bytes, work.sent_bytes
         work.sent_ps = work.more[-1][1]
@@ -192,11 +198,13 @@ class Requester(Adapter):
         qp, headers = work.qp, self.parameters.headers
         if end_ps > qp.off_ps:  # cut off in the port
             return
-        remote = (qp.peer or work.destination).nic  # type: ignore[union-attr]
+        to = qp.peer or work.destination
+        assert to is not None
+        remote = to.nic
         n_bytes = request_bytes(headers, qp.qp_type, work, at, last) + len(payload)
         tail_ps = self.crossed(remote, end_ps, n_bytes)
         mark(work, "wire and switch", tail_ps)
-        done_ps = remote.receiver.serve(tail_ps, remote._receive_ps)
+        done_ps = remote.request_received(tail_ps, to, work, at)
         key = work.key + (at >> PACKET_SHIFT)
         heappush(self._queue, (done_ps, HARDWARE, key, remote.take_in, packet))
 
@@ -206,7 +214,7 @@ class Requester(Adapter):
         qp = work.qp
         if work.span is not None and (work.opcode is _WRITE or work.opcode not in RECEIVING):
             work.span.mark("ACK on the wire", tail_ps)
-        done_ps, last_ps = tail_ps + self._ack_ps, qp.last_answer_ps
+        done_ps, last_ps = tail_ps + self._acked_ps, qp.last_answer_ps
         done_ps = qp.last_answer_ps = done_ps if done_ps > last_ps else last_ps
         outstanding = qp.outstanding
         if (

@@ -207,6 +207,8 @@ class QueuePair:
         self.number = number
         self.send_cq = send_cq
         self.recv_cq = recv_cq
+        self.unit = number % nic.parameters.processing_units
+        """Which of the adapter's units serves it."""
         self.qp_type = qp_type
         self.reliable = qp_type is QpType.IBV_QPT_RC
         self.srq = srq

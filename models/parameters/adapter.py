@@ -35,11 +35,11 @@ class Nic:
     inline_max_bytes: int
     wqe_bytes: int
     tx_processing_ps: int
-    """Adapter's time for one message, from knowing the WQE (and payload) to its first byte on the wire."""
+    """Adapter's latency for one message, from knowing the WQE (and payload) to its first byte on the wire."""
     rx_processing_ps: int
-    """Adapter's time for one packet, from its last byte on the wire to staging."""
+    """Adapter's latency for one packet, from its last byte on the wire to staging."""
     ack_processing_ps: int
-    """From acceptance of a packet to its ACK's first byte on the wire, and again from the ACK's arrival to the CQE."""
+    """From the arrival of an ACK at the requester to the CQE's start towards the host."""
     recv_processing_ps: int
     """What a SEND takes longer than a WRITE at the responder (matching a receive request)."""
     cqe_bytes: int
@@ -53,3 +53,35 @@ class Nic:
     rnr_timer_ps: int
     """Wait after an RNR NAK before the SEND is repeated."""
     headers: Headers
+    ack_generation_ps: int = 100_000
+    """From acceptance of a packet at the responder to its ACK's first byte on the wire."""
+    # processing units: what a message holds one of them for says how many messages a second, not how late each is
+    processing_units: int = 8
+    """Of the transmit engine, and as many of the receive engine; a queue pair has one of each, and keeps it."""
+    tx_occupancy_ps: int = 110_000
+    """How long a message holds its unit of the transmit engine."""
+    rx_occupancy_ps: int = 105_000
+    """How long the first packet of a WRITE or SEND holds its unit of the receive engine."""
+    rx_read_occupancy_ps: int = 140_000
+    """The same of a request that the responder has to execute and answer: READ, atomics, FLUSH."""
+    rx_packet_occupancy_ps: int = 40_000
+    """The same of a further packet of a message, and of each packet of a response."""
+    atomic_units: int = 1
+    """Locks of the atomic unit, by the operand's address: atomics that meet at one lock wait for each other."""
+    atomic_occupancy_ps: int = 20_000
+    """How long an atomic holds the adapter's arithmetic, whatever its address: the most atomics a second."""
+    # work requests in memory
+    post_next_wqe_ps: int = 50_000
+    """CPU time for each further work request of a posted list: it is written to memory, without a doorbell."""
+    post_line_ps: int = 40_000
+    """CPU time for each further ``wqe_bytes`` of a work request with inline data."""
+    wqe_inline_bytes: int = 28
+    """Inline data that a work request of ``wqe_bytes`` has room for."""
+    # what the adapter keeps of the host's tables (``models.sram``)
+    sram_bytes: int = 2 << 20
+    """Room for contexts, translations and work requests together."""
+    qp_context_bytes: int = 375
+    mpt_bytes: int = 64
+    """An entry of the memory protection table: one for each region."""
+    mtt_bytes: int = 8
+    """An entry of the memory translation table: one for each page of a region."""

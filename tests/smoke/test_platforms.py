@@ -126,7 +126,7 @@ def test_a_write_of_64_bytes_completes_near_the_published_median():
     nic, fabric = platform.nic, platform.fabric
     crossing_ps = 2 * fabric.propagation_ps + fabric.switch_ps
     request_ps = nic.post_wqe_ps + nic.doorbell_ps + nic.tx_processing_ps + crossing_ps + nic.rx_processing_ps
-    reply_ps = nic.ack_processing_ps + crossing_ps + nic.ack_processing_ps + platform.pcie.posted_write_ps
+    reply_ps = nic.ack_generation_ps + crossing_ps + nic.ack_processing_ps + platform.pcie.posted_write_ps
     assert request_ps + reply_ps + nic.poll_ps == pytest.approx(1_400_000, rel=0.1)
 
 

@@ -47,9 +47,11 @@ class Hops:
             + self.pcie(completions * self.pcie_link.tlp_header_completion_bytes + length)
         )
 
-    def post(self, inline_lines: int = 0) -> int:
+    def post(self, inline_bytes: int = 0) -> int:
         """Post a work request (with an inline payload of cached lines) until the adapter has its WQE."""
-        return inline_lines * self.platform.cpu.load_ps + self.nic.post_wqe_ps + self.nic.doorbell_ps
+        units = ceil_div(max(0, inline_bytes - self.nic.wqe_inline_bytes), self.nic.wqe_bytes)
+        load_ps = ceil_div(inline_bytes, 64) * self.platform.cpu.load_ps
+        return load_ps + self.nic.post_wqe_ps + units * self.nic.post_line_ps + self.nic.doorbell_ps
 
     def tlps(self, length: int) -> int:
         return ceil_div(length, self.pcie_link.mps_bytes)
@@ -72,24 +74,25 @@ class Hops:
         parts = [min(mtu, length - at) for at in range(0, length, mtu)]
         return [(self.headers.middle_bytes if turn else first_bytes) + part for turn, part in enumerate(parts)]
 
-    def received(self, packets: list[int]) -> list[int]:
+    def received(self, packets: list[int], response: bool = False) -> list[int]:
         """When each of these packets, sent back to back, has been processed by an idle receiver."""
         latency_ps = self.crossing()
         sent, free, done = 0, 0, []
         for n_bytes in packets:
             sent += n_bytes
-            free = max(free, self.link(sent) + latency_ps) + self.nic.rx_processing_ps
-            done.append(free)
+            start = max(free, self.link(sent) + latency_ps)
+            done.append(start + self.nic.rx_processing_ps)
+            further_ps = self.nic.rx_packet_occupancy_ps
+            free = start + (further_ps if response or len(done) > 1 else self.nic.rx_occupancy_ps)
         return done
 
     def ack(self) -> int:
         """From acceptance to the answer's processing at the requester."""
-        return self.nic.ack_processing_ps + self.wire(self.headers.ack_bytes) + self.nic.ack_processing_ps
+        return self.nic.ack_generation_ps + self.wire(self.headers.ack_bytes) + self.nic.ack_processing_ps
 
     def accepted(self, length: int, inline: bool, first_bytes: int | None = None) -> int:
         """From the post to the acceptance of a message's last packet by the responder."""
-        lines = ceil_div(length, 64)
-        before = self.post(lines if inline else 0) + (0 if inline else self.dma_fetch(length, self.cached_read()))
+        before = self.post(length if inline else 0) + (0 if inline else self.dma_fetch(length, self.cached_read()))
         packets = self.packets(length, self.headers.write_bytes if first_bytes is None else first_bytes)
         return before + self.nic.tx_processing_ps + self.received(packets)[-1]
 
@@ -111,4 +114,6 @@ class Hops:
             part + (self.headers.read_response_bytes if turn in (0, len(parts) - 1) else self.headers.middle_bytes)
             for turn, part in enumerate(parts)
         ]
-        return self.read_request() + fetch + self.received(packets)[-1] + self.cqe(behind_bytes=parts[-1])
+        return (
+            self.read_request() + fetch + self.received(packets, response=True)[-1] + self.cqe(behind_bytes=parts[-1])
+        )

@@ -98,7 +98,7 @@ def test_a_send_and_its_receive_completion(rig, hops):
 
 def test_without_blueflame_the_wqe_is_fetched(hops):
     rig = Rig(nic={"blueflame": False})
-    fetch = hops.dma_fetch(rig.platform.nic.wqe_bytes, hops.cached_read())
+    fetch = hops.dma_fetch(2 * rig.platform.nic.wqe_bytes, hops.cached_read())  # inline, so two lines
     assert rig.client.write(line(1)).ps == hops.write(64, inline=True) + fetch
 
 
@@ -173,7 +173,7 @@ def test_no_more_than_so_many_reads_are_under_way(limit):
     # The last one leaves when the first has come back to the adapter, a CQE before its poll.
     back_ps = first.ps - hops.cqe(behind_bytes=8)
     assert last.ps == back_ps + hops.read(8, rig.platform.pcie.dma_read_ps + 203_500) - hops.post() > free.ps
-    assert rig.client.done[behind.wr_id].ps > back_ps + hops.write(64, inline=True) - hops.post(1)
+    assert rig.client.done[behind.wr_id].ps > back_ps + hops.write(64, inline=True) - hops.post(64)
 
 
 # payloads ---------------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def test_no_more_than_so_many_reads_are_under_way(limit):
 def test_a_payload_overwritten_between_post_and_fetch(rig, inline):
     work = rig.client.post_write(at=0, data=line(1), inline=inline)
     device = rig.client.node.memory["dram"]
-    posted_ps = Hops(rig.platform).post(1) - rig.platform.nic.doorbell_ps
+    posted_ps = Hops(rig.platform).post(64 if inline else 0) - rig.platform.nic.doorbell_ps
     rig.clock.call_at(posted_ps + 1, device.space.poke, work.local_address - device.base, line(2))
     rig.run()
     assert rig.memory(0) == (line(1) if inline else line(2))

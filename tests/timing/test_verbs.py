@@ -32,9 +32,9 @@ def hops(rig):
     return Hops(rig.platform)
 
 
-def request(hops, n_bytes, inline_lines=0):
+def request(hops, n_bytes, inline_bytes=0):
     """From the post until the responder has processed a request of one packet."""
-    return hops.post(inline_lines) + hops.nic.tx_processing_ps + hops.received([n_bytes])[0]
+    return hops.post(inline_bytes) + hops.nic.tx_processing_ps + hops.received([n_bytes])[0]
 
 
 # one verb, its hops -------------------------------------------------------------------------------------------
@@ -69,8 +69,8 @@ def test_an_atomic_reads_over_pcie_and_answers_with_the_old_value(rig, hops, swa
 
 def test_an_atomic_write_is_answered_as_soon_as_it_is_posted(rig, hops):
     done = rig.client.wait(post_atomic_write(rig.client, word(9)))
-    posted = request(hops, hops.headers.write_bytes + 8, inline_lines=1)
-    answer = hops.nic.ack_processing_ps + hops.received([hops.headers.read_response_bytes])[0]
+    posted = request(hops, hops.headers.write_bytes + 8, inline_bytes=8)
+    answer = hops.nic.ack_generation_ps + hops.received([hops.headers.read_response_bytes])[0]
     assert done.ps == posted + answer + hops.cqe()
     assert rig.story()[0] == ("nic", posted)
 
@@ -95,7 +95,7 @@ def test_a_flush_asks_the_root_complex_and_writes_back(rig, hops):
 
 def test_a_flush_of_nothing_does_nothing(rig, hops):
     done = rig.client.wait(post_flush(rig.client, flushable(rig), length=0))
-    asked = request(hops, hops.headers.read_request_bytes + 4) + hops.nic.ack_processing_ps
+    asked = request(hops, hops.headers.read_request_bytes + 4) + hops.nic.ack_generation_ps
     assert done.status is Status.IBV_WC_SUCCESS
     assert done.ps == asked + hops.received([hops.headers.read_response_bytes])[0] + hops.cqe()
 
@@ -103,7 +103,7 @@ def test_a_flush_of_nothing_does_nothing(rig, hops):
 def test_an_unreliable_write_completes_when_it_has_left(rig, hops):
     reconnect(rig.client, QpType.IBV_QPT_UC)
     done = rig.client.write(line(1))
-    left = hops.post(1) + hops.nic.tx_processing_ps + hops.link(hops.headers.write_bytes + 64)
+    left = hops.post(64) + hops.nic.tx_processing_ps + hops.link(hops.headers.write_bytes + 64)
     assert done.ps == left + hops.cqe()
     rig.run(10_000_000)
     assert rig.memory(0) == line(1)
@@ -116,6 +116,7 @@ def test_a_datagram_carries_its_own_header_and_lies_behind_forty_bytes(rig, hops
     post(rig.client, Opcode.IBV_WR_SEND_WITH_IMM, line(3), destination=rig.client.peer, imm_data=11)
     completion = rig.server.run(rig.server.threads[0].poll(rig.server.received))
     accepted = hops.accepted(64, inline=True, first_bytes=hops.headers.send_bytes + 8 + 4)
+    accepted += hops.nic.post_line_ps  # the address vector in its work request
     data = hops.pcie(64 + hops.pcie_link.tlp_header_write_bytes)
     assert rig.clock.now_ps == max(accepted + hops.nic.recv_processing_ps, accepted + data) + hops.cqe()
     assert (completion.byte_len, completion.imm_data, completion.src_qp) == (104, 11, rig.client.qp.number)
@@ -159,7 +160,9 @@ def test_a_fence_waits_for_everything_that_is_answered_but_flush(first, waits):
     accepted = {}
     for fence in (False, True):
         rig = (
-            Rig(pcie={"dma_read_ps": 20_000_000}) if first != "ATOMIC WRITE" else Rig(nic={"ack_processing_ps": 10**7})
+            Rig(pcie={"dma_read_ps": 20_000_000})
+            if first != "ATOMIC WRITE"
+            else Rig(nic={"ack_generation_ps": 10**7, "ack_processing_ps": 10**7})
         )
         region = flushable(rig)
         earlier = {

@@ -38,6 +38,11 @@ def platforms(draw: st.DrawFn, nodes: int) -> Platform:
             "staging_bytes": draw(one([262_144, 8192, 4096])),
             "outstanding_reads": draw(one([16, 2, 1])),
             "tx_processing_ps": base.nic.tx_processing_ps + draw(one([0, 1, 40_009])),
+            "processing_units": draw(one([8, 1, 2])),
+            "tx_occupancy_ps": draw(one([base.nic.tx_occupancy_ps, 0, 700_003])),
+            "rx_occupancy_ps": draw(one([base.nic.rx_occupancy_ps, 1, 400_001])),
+            "rx_read_occupancy_ps": draw(one([base.nic.rx_read_occupancy_ps, 500_001])),
+            "rx_packet_occupancy_ps": draw(one([base.nic.rx_packet_occupancy_ps, 150_000])),
         },
         pcie={
             "tlp_bits_per_s": draw(one([base.pcie.tlp_bits_per_s, 9_999_999_999])),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import simpy
+from simpy.resources.resource import PriorityRequest
 
 from ...models.platform import Platform
 from ...models.verbs import Span
@@ -110,8 +111,9 @@ class Adapter:
         self._network = network
         self._arbiter = arbiter
         self._nic, self._pcie, self._switches = platform.nic, platform.pcie, platform.switches
-        self._engine = Station(sim)
-        self._receiver = Station(sim)
+        self._engine = [Station(sim) for _ in range(platform.nic.processing_units)]
+        self._receiver = [Station(sim) for _ in range(platform.nic.processing_units)]
+        """A queue pair has one unit of each, by its number."""
         self._entrance = Station(sim)
         """Who wants room in staging, in order."""
         self._staging = simpy.Container(sim, platform.nic.staging_bytes, platform.nic.staging_bytes)
@@ -172,8 +174,11 @@ class Adapter:
         n_bytes += completions * self._pcie.tlp_header_completion_bytes
         yield from self._down.carry(n_bytes, (ticket.number,), joined=ticket.after)
 
-    def _fetch_wqe(self, key: Key) -> Process:
-        yield from self._read(0, 0, key, None, self._nic.wqe_bytes)
+    def _fetch_wqe(self, request: Request, key: Key) -> Process:
+        further = (
+            max(0, request.length - self._nic.wqe_inline_bytes) if request.inline and request.verb != "READ" else 0
+        )
+        yield from self._read(0, 0, key, None, self._nic.wqe_bytes * (1 + -(-further // self._nic.wqe_bytes)))
 
     def _read(
         self,
@@ -220,40 +225,55 @@ class Adapter:
         yield self.sim.timeout(self._nic.doorbell_ps)
         mark("doorbell", self.sim.now_ps)
         if not self._nic.blueflame:
-            yield from self._fetch_wqe(pair.key(message, 0))
+            yield from self._fetch_wqe(request, pair.key(message, 0))
         if request.verb != "READ" and request.length and not request.inline:
             message.payload = yield from self._read(message.local, request.length, pair.key(message, 0), None)
         mark("WQE and payload fetch", self.sim.now_ps)
         yield turn.before
         if request.verb == "READ":
             yield pair.reads.request()
-        with self._engine.join(pair.key(message, 0)) as served:
-            turn.after.succeed()
-            yield served
-            yield self.sim.timeout(self._nic.tx_processing_ps)
+        unit = self._engine[pair.number % self._nic.processing_units]
+        served = unit.join(pair.key(message, 0))
+        turn.after.succeed()
+        yield served
+        self.sim.process(self._hold(unit, served, self._nic.tx_occupancy_ps))
+        yield self.sim.timeout(self._nic.tx_processing_ps)
         mark("requester NIC", self.sim.now_ps)
         headers, remote = self._nic.headers, pair.peer.adapter
         if request.verb == "READ":
             code = remote.serve(pair.peer, message)
-            self._packet(remote, headers.read_request_bytes, pair.key(message, 0), message, None, code)
+            held_ps = self._nic.rx_read_occupancy_ps
+            self._packet(pair.peer, headers.read_request_bytes, pair.key(message, 0), message, None, code, held_ps)
             return
         first_bytes = headers.send_bytes if request.verb == "SEND" else headers.write_bytes
         for at, payload, last in packets(message.payload, self._nic.mtu_bytes):
             n_bytes = (headers.middle_bytes if at else first_bytes) + len(payload)
             code = remote.take_in(pair.peer, message, at, payload, last)
-            self._packet(remote, n_bytes, pair.key(message, 0, at), message, None, code)
+            held_ps = self._nic.rx_packet_occupancy_ps if at else self._nic.rx_occupancy_ps
+            self._packet(pair.peer, n_bytes, pair.key(message, 0, at), message, None, code, held_ps)
+
+    def _hold(self, unit: Station, turn: PriorityRequest, for_ps: int) -> Process:
+        """A unit is busy for as long as it takes until it can take the next message, whenever this one is through."""
+        yield self.sim.timeout(for_ps)
+        unit.release(turn)
 
     def _packet(
-        self, remote: Adapter, n_bytes: int, key: Key, message: Message, answers: Gate | None, code: Process
+        self, to: Pair, n_bytes: int, key: Key, message: Message, answers: Gate | None, code: Process, held_ps: int
     ) -> None:
-        """A packet for ``remote`` goes out now; ``code`` runs when it has been processed there (answers: in order)."""
+        """A packet for ``to`` goes out now; ``code`` runs when it has been processed there (answers: in order).
+
+        It holds its unit there for ``held_ps``.
+        """
+        remote = to.adapter
+        unit = remote._receiver[to.number % remote._nic.processing_units]
 
         def arrived() -> Process:
             message.span.mark("wire and switch", self.sim.now_ps)
             ticket = answers.ticket() if answers is not None else None
-            with remote._receiver.join(key) as turn:
-                yield turn
-                yield self.sim.timeout(remote._nic.rx_processing_ps)
+            turn = unit.join(key)
+            yield turn
+            self.sim.process(self._hold(unit, turn, held_ps))
+            yield self.sim.timeout(remote._nic.rx_processing_ps)
             if ticket is not None:
                 yield ticket.before
                 ticket.after.succeed()
@@ -291,7 +311,7 @@ class Adapter:
             self.sim.process(self._match(pair, message, pair.receives.pop(0)))
         else:
             message.span.mark("responder NIC", self.sim.now_ps)
-        yield self.sim.timeout(self._nic.ack_processing_ps)
+        yield self.sim.timeout(self._nic.ack_generation_ps)
         yield turn.before
         turn.after.succeed()
         self._acknowledge(pair, message)
@@ -335,7 +355,7 @@ class Adapter:
             n_bytes = (headers.read_response_bytes if last or not at else headers.middle_bytes) + len(payload)
             code = requester.adapter.take_response(requester, message, at, payload, last)
             key = requester.key(message, 1, at)
-            self._packet(requester.adapter, n_bytes, key, message, requester.answers, code)
+            self._packet(requester, n_bytes, key, message, requester.answers, code, self._nic.rx_packet_occupancy_ps)
 
     # responses, back at the requester ---------------------------------------------------------------------------
     def take_response(self, pair: Pair, message: Message, at: int, payload: bytes, last: bool) -> Process:

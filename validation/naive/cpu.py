@@ -134,7 +134,10 @@ class Thread:
         request = message.request
         if request.inline and request.verb != "READ":
             message.payload = yield from self.load(message.local, request.length)
-        yield from self._take(self._nic.post_wqe_ps)
+        further = (
+            max(0, request.length - self._nic.wqe_inline_bytes) if request.inline and request.verb != "READ" else 0
+        )
+        yield from self._take(self._nic.post_wqe_ps + -(-further // self._nic.wqe_bytes) * self._nic.post_line_ps)
         message.span.mark(f"CPU of {self.name}", self.sim.now_ps)
         adapter.post(pair, message)
 
