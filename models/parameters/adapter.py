@@ -73,7 +73,7 @@ class Nic:
     # work requests in memory
     post_next_wqe_ps: int = 50_000
     """CPU time for each further work request of a posted list: it is written to memory, without a doorbell."""
-    post_line_ps: int = 40_000
+    post_line_ps: int = 15_000
     """CPU time for each further ``wqe_bytes`` of a work request with inline data."""
     wqe_inline_bytes: int = 28
     """Inline data that a work request of ``wqe_bytes`` has room for."""
