@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from ..sim.clock import HARDWARE, Clock
 from ..sim.trace import NEVER
+from .contexts import Contexts
 from .dma import DmaReader
 from .execution import ExecutionOrder
 from .fabric import Fabric
@@ -27,8 +29,9 @@ from .platform import Platform
 from .port import COMPLETION, Port
 from .protection import Regions
 from .responses import Responses
+from .sram import Entry, Sram
 from .verbs import CompletionQueue, QueuePair
-from .work import SendWR, WorkCompletion
+from .work import MemoryRegion, SendWR, WorkCompletion
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
 _SUCCESS = Status.IBV_WC_SUCCESS
@@ -62,6 +65,13 @@ class Adapter:
         self.receivers = [0] * platform.nic.processing_units
         """The units of the receive engine: when each has done all that has come so far."""
         self.regions = Regions(host)
+        self.sram = Sram(platform.nic.sram_bytes, partial(host.stream, f"SRAM of {name}"))
+        """What it holds of the host's tables."""
+        self.contexts = Contexts(self)
+        self.doorbells = self.listed = self.wqe_fetches = 0
+        """Doorbells; work requests that came behind the first of a posted list; reads of work requests."""
+        self.posted: dict[Opcode, int] = {}
+        """Work requests by verb, WRITEs left out: they are the rest of them (:meth:`counters`)."""
         self.queue_pairs: list[QueuePair] = []
         self.off_ps = NEVER
         """When the adapter lost power."""
@@ -94,6 +104,15 @@ class Adapter:
         """A queue pair number that is free on this adapter."""
         return next(self._qp_numbers)
 
+    def context_bytes(self, max_send_wr: int | None) -> int:
+        """What a queue pair takes of the SRAM: its context and its send queue (unbounded: one request)."""
+        return self.parameters.qp_context_bytes + (max_send_wr or 1) * self.parameters.wqe_bytes
+
+    def region_bytes(self, region: MemoryRegion) -> int:
+        """What a region takes of the SRAM: its protection entry and a translation entry for each page."""
+        pages = len(region.pages(region.address, region.length))
+        return self.parameters.mpt_bytes + pages * self.parameters.mtt_bytes
+
     def execution_order(self) -> ExecutionOrder:
         """For a new queue pair at its responder."""
         return ExecutionOrder(self._switches)
@@ -106,6 +125,20 @@ class Adapter:
         """What will arrive through a new queue pair."""
         name = f"queue pair {qp.number} at {self.name}"
         return Inbound(self._ordering, self.host, name, qp.out_of_order, self._switches)
+
+    def counters(self) -> dict[str, int]:
+        """What has happened at this adapter so far, as its driver's counters would tell.
+
+        Hits count only while not everything fits into the SRAM: before that there is nothing to ask.
+        """
+        posted = self.doorbells + self.listed
+        writes = posted - sum(self.posted.values())
+        found = {"doorbells": self.doorbells, "wqe_fetches": self.wqe_fetches, "posted": posted}
+        found |= {f"posted {opcode}": number for opcode, number in ((_WRITE, writes), *self.posted.items()) if number}
+        for entry in Entry:
+            found[f"sram_hits {entry}"] = self.sram.hits.get(entry, 0)
+            found[f"sram_misses {entry}"] = self.sram.misses.get(entry, 0)
+        return found
 
     # packets ------------------------------------------------------------------------------------------------
     def crossed(self, remote: Adapter, end_ps: int, n_bytes: int) -> int:

@@ -1,8 +1,9 @@
-"""The responder's atomic unit: one for each adapter, one CAS or FETCH AND ADD after the other.
+"""The responder's atomic unit: one for each adapter, with one lock or several.
 
-The adapter reads the operand over PCIe behind its own posted writes, and writes the result as a posted write. The unit
-is held until it has done both, so that RDMA atomics of this adapter see each other (Kalia et al., ATC'16, section 3.4).
-Nothing is locked meanwhile: a CPU's store, or its CAS, in between is overwritten (ibv_wr_post(3): IBV_ATOMIC_HCA).
+The adapter reads the operand over PCIe behind its own posted writes, computes, and writes the result as a posted write.
+The operand's lock is held until it has done all that, so that RDMA atomics of this adapter see each other; how many
+locks there are, hashed by the operand's address, is the device's (Kalia et al., ATC'16, section 3.4). Nothing is locked
+meanwhile for others: a CPU's store, or its CAS, in between is overwritten (ibv_wr_post(3): IBV_ATOMIC_HCA).
 """
 
 from __future__ import annotations
@@ -27,29 +28,46 @@ if TYPE_CHECKING:
 _WORD = 1 << (8 * ATOMIC_BYTES)
 
 
+_Waiting = tuple[QueuePair, SendWR, Running, Operand, Observe]
+
+
 class AtomicUnit:
-    """Executes the atomics that arrive at one adapter, in order of arrival."""
+    """Executes the atomics that arrive at one adapter; those that meet at a lock in order of arrival."""
 
     def __init__(self, nic: Responder) -> None:
         self._nic = nic
-        self._waiting: deque[tuple[QueuePair, SendWR, Running, Operand, Observe]] = deque()
-        self._busy = False
+        self._locks = nic.parameters.atomic_units
+        self._occupancy_ps = nic.parameters.atomic_occupancy_ps
+        self._waiting: dict[int, deque[_Waiting]] = {}
+        """By lock that is held: who waits for it."""
+        self._free_ps = 0
+        """When the arithmetic is free, which all share."""
+        self.executed = 0
+        self.conflicts = 0
+        """Of those, the ones that found their lock held."""
 
     def execute(self, qp: QueuePair, work: SendWR, running: Running) -> None:
-        """It is ``work``'s turn on its queue pair: queue for the unit."""
+        """It is ``work``'s turn on its queue pair: queue for the operand's lock."""
         seen: list[Chunk] = []
         observe = qp.inbound.observer(Event.ATOMIC_RESULT, work.remote_address, returned=seen)
         lanes = qp.inbound.lanes(work.remote_address)
         operand = Operand((*lanes.earlier(), *lanes.earlier_releases()), seen)
-        self._waiting.append((qp, work, running, operand, observe))
-        if not self._busy:
-            self._next()
+        found = qp, work, running, operand, observe
+        lock = self._lock(work)
+        self.executed += 1
+        if lock in self._waiting:
+            self.conflicts += 1
+            self._waiting[lock].append(found)
+        else:
+            self._waiting[lock] = deque()
+            self._start(found)
 
-    def _next(self) -> None:
-        self._busy = bool(self._waiting)
-        if not self._busy:
-            return
-        qp, work, running, operand, observe = self._waiting.popleft()
+    def _lock(self, work: SendWR) -> int:
+        return work.remote_address // ATOMIC_BYTES % self._locks
+
+    def _start(self, found: _Waiting) -> None:
+        """It has its lock: read the operand."""
+        qp, work, running, operand, observe = found
         nic, address = self._nic, work.remote_address
         observe = qp.inbound.behind_results(observe, address)
         nic.settle(work.key)
@@ -57,11 +75,11 @@ class AtomicUnit:
             work.key,
             address,
             ATOMIC_BYTES,
-            partial(self._finish, qp, work, running, operand, observe),
+            partial(self._compute, qp, work, running, operand, observe),
             not_before_ps=qp.inbound.lanes(address).placed_ps,
         )
 
-    def _finish(
+    def _compute(
         self,
         qp: QueuePair,
         work: SendWR,
@@ -71,8 +89,17 @@ class AtomicUnit:
         old: bytes,
         chunks: list[Chunk],
     ) -> None:
-        nic, now_ps = self._nic, self._nic.clock.now_ps
+        """The operand is here: the arithmetic takes one after the other."""
         operand.seen.extend(chunks)
+        clock = self._nic.clock
+        self._free_ps = max(self._free_ps, clock.now_ps) + self._occupancy_ps
+        finish = partial(self._finish, qp, running, operand, observe, old)
+        clock.hardware(self._free_ps, work.key, finish, work)
+
+    def _finish(
+        self, qp: QueuePair, running: Running, operand: Operand, observe: Observe, old: bytes, work: SendWR
+    ) -> None:
+        nic, now_ps = self._nic, self._nic.clock.now_ps
         new = _result(work, int.from_bytes(old, "little"))
         if new is not None:
             qp.inbound.behind_executed(Request.ATOMIC, now_ps)
@@ -80,7 +107,12 @@ class AtomicUnit:
         qp.inbound.executed(Request.ATOMIC, observe)
         nic.answer(qp, work, now_ps, old, observe)
         qp.order.end(running, now_ps)
-        self._next()
+        lock = self._lock(work)
+        waiting = self._waiting[lock]
+        if waiting:
+            self._start(waiting.popleft())
+        else:
+            del self._waiting[lock]
 
 
 def _result(work: SendWR, old: int) -> int | None:

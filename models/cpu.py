@@ -317,6 +317,44 @@ class Thread:
         if core.pauses is not None:
             core.may_pause(clock.now_ps)
 
+    def post_list(self, qp: QueuePair, works: Sequence[SendWR]) -> Code:
+        """``ibv_post_send`` of several linked work requests: built in memory, with one doorbell for all of them.
+
+        The adapter fetches two or more by DMA; one alone is as :meth:`post_send`. Raises ValueError for no work
+        request, an inline payload beyond ``max_inline_data``, and what :meth:`QueuePair.check` raises; then none is
+        posted.
+        """
+        if not works:
+            raise ValueError("a list of no work requests")
+        if len(works) == 1:
+            yield from self.post_send(qp, works[0])
+            return
+        nic, core, clock, before = self._nic, self.core, self.clock, qp.posted
+        inline = [bool(int.__and__(work.send_flags, INLINE)) for work in works]
+        try:
+            for work, copied in zip(works, inline, strict=True):
+                qp.check(work)
+                if copied and work.length > nic.inline_max_bytes:
+                    raise ValueError(f"inline data of {work.length} bytes, the adapter takes {nic.inline_max_bytes}")
+                qp.posted += 1
+        except (ValueError, OSError):
+            qp.posted = before
+            raise
+        for work, copied in zip(works, inline, strict=True):
+            work.span = self.span
+            if copied:
+                work.payload = yield from self.load(work.local_address, work.length)
+        units = sum(
+            wqe.further_units(nic, qp.qp_type, work.length if copied else 0)
+            for work, copied in zip(works, inline, strict=True)
+        )
+        yield from self._work(nic.post_wqe_ps + (len(works) - 1) * nic.post_next_wqe_ps + units * nic.post_line_ps)
+        if self.span is not None:
+            self.span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
+        self._ordering.happened(Event.DOORBELL, clock.now_ps, core=((core.stores, len(core.store_buffer.chunks)),))
+        qp.nic.ring_list(qp, works)
+        core.may_pause(clock.now_ps)
+
     def post_recv(self, qp: QueuePair | SharedReceiveQueue, work: RecvWR) -> None:
         """``ibv_post_recv``, or ``ibv_post_srq_recv``; its cost is part of ``compute``."""
         qp.post_recv(work)

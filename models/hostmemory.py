@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from operator import itemgetter
 
+from numpy.random import Generator
+
 from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.clock import Clock
 from ..sim.streams import Streams
@@ -175,6 +177,10 @@ class HostMemory:
                 self._last_queued_ps = max(self._last_queued_ps, queued_ps)
                 if self._by_number[number].traced:
                     self.trace.wrote_back(number, line, visible_ps, queued_ps, stored_ps)
+
+    def stream(self, name: str) -> Generator:
+        """The stream of random choices of that name."""
+        return self._streams.stream(name)
 
     def late_ps(self, name: str) -> int:
         """How much later than in order a WRITE shows that may be placed in any order; ``name`` is its queue pair's.

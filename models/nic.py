@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from .opcodes import Opcode
-from .port import RESPONSE
+from .opcodes import NON_POSTED, Opcode
+from .port import RESPONSE, Packet
 from .requester import Requester
 from .responder import Responder
 from .verbs import QueuePair
@@ -21,6 +21,10 @@ DISCONNECT_BYTES = 290
 
 class Nic(Requester, Responder):
     """One adapter with one port; ``name`` is its vertex in the fabric."""
+
+    def translate(self, packet: Packet) -> None:
+        """A packet of a request has been processed by an adapter that may have to read what it needs to know."""
+        self.contexts.arrived(packet, self.serve if packet[0].opcode in NON_POSTED else self.take_in)
 
     def power_off(self) -> None:
         """The adapter loses its power: a packet whose last bit has not left the port is lost (a message of several
@@ -38,6 +42,7 @@ class Nic(Requester, Responder):
         for qp in gone:
             if now_ps < qp.off_ps:
                 qp.off_ps, qp.error = now_ps, True
+                self.sram.exists(-self.context_bytes(qp.max_send_wr))
                 for queue in (qp.send_queue, qp.outstanding, qp.receive_queue):
                     queue.clear()
                 self.port.withdraw(qp, now_ps)

@@ -35,8 +35,8 @@ class Regions:
         self._by_key: dict[int, MemoryRegion] = {}
         self._keys = itertools.count(1)
 
-    def register(self, address: int, length: int, access: Access) -> MemoryRegion:
-        """Register a range.
+    def register(self, address: int, length: int, access: Access, page_bytes: int) -> MemoryRegion:
+        """Register a range whose mapping has pages of ``page_bytes``.
 
         Raises ValueError for IBV_ACCESS_FLUSH_PERSISTENT on memory that loses everything with the power (rxe demands
         persistent memory), and for either FLUSH flag on a peer device (ibv_reg_dmabuf_mr takes neither).
@@ -46,7 +46,7 @@ class Regions:
             raise ValueError(f"FLUSH access to {device.name}, a peer device's memory")
         if Access.IBV_ACCESS_FLUSH_PERSISTENT in access and device.domain is Domain.NONE:
             raise ValueError(f"IBV_ACCESS_FLUSH_PERSISTENT on {device.name}, which keeps nothing without power")
-        region = MemoryRegion(address, length, next(self._keys), access)
+        region = MemoryRegion(address, length, next(self._keys), access, page_bytes)
         self._by_key[region.key] = region
         return region
 

@@ -6,13 +6,14 @@ connection where a key, a range or a length is wrong. Unreliable ones drop it wi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .opcodes import IMMEDIATE, RECEIVING, SENDS, Opcode, QpType, Status
 from .packets import GRH_BYTES
 from .port import RECEIVED
 from .rules import Event
-from .verbs import QueuePair
+from .verbs import QueuePair, SharedReceiveQueue
 from .work import RecvWR, SendWR, WorkCompletion
 
 if TYPE_CHECKING:
@@ -51,8 +52,13 @@ def _in_sequence(qp: QueuePair, at: int, n_bytes: int, last: bool) -> bool:
 
 def _take(nic: Responder, qp: QueuePair, work: SendWR, at: int) -> RecvWR | None:
     """The next receive request for a message that needs one; without a usable one the message is not taken."""
-    queue = qp.srq.receive_queue if qp.srq is not None else qp.receive_queue
+    owner = qp.srq if qp.srq is not None else qp
+    queue = owner.receive_queue
     reliable, datagram = qp.qp_type is QpType.IBV_QPT_RC, qp.qp_type is QpType.IBV_QPT_UD
+    needed = work.length + (GRH_BYTES if datagram else 0) if work.opcode in SENDS else 0
+    if owner.used_bytes and owner.used_bytes + needed > queue[0].length:
+        queue.popleft()  # no room in the rest of a multi-packet buffer: it is given up
+        owner.used_bytes = 0
     if not queue:
         if reliable:
             qp.expected_attempt, qp.expected_key = work.attempt + 1, work.key
@@ -62,16 +68,18 @@ def _take(nic: Responder, qp: QueuePair, work: SendWR, at: int) -> RecvWR | None
             qp.expected_bytes = -1
         return None
     receive = queue[0]
-    needed = work.length + (GRH_BYTES if datagram else 0) if work.opcode in SENDS else 0
     if datagram and receive.length < needed:
         return None
-    queue.popleft()
+    qp.receive_offset = owner.used_bytes
+    _use(owner, receive, needed)
     error = None
     if receive.length < needed:
         error = Status.IBV_WC_LOC_LEN_ERR, Status.IBV_WC_REM_INV_REQ_ERR
     elif not nic.regions.local(receive.lkey, receive.local_address, needed, written=True):
         error = Status.IBV_WC_LOC_PROT_ERR, Status.IBV_WC_REM_OP_ERR
     if error is None:
+        if qp.receive_offset:
+            receive = replace(receive, local_address=receive.local_address + qp.receive_offset)
         qp.receiving = receive
         return receive
     here, there = error
@@ -82,6 +90,16 @@ def _take(nic: Responder, qp: QueuePair, work: SendWR, at: int) -> RecvWR | None
     else:
         qp.fail()
     return None
+
+
+def _use(owner: QueuePair | SharedReceiveQueue, receive: RecvWR, needed: int) -> None:
+    """A message takes the buffer at the head, or strides of it: it leaves the queue with the last."""
+    stride_bytes = receive.stride_bytes
+    if stride_bytes:
+        owner.used_bytes += max(1, -(-needed // stride_bytes)) * stride_bytes
+    if not stride_bytes or owner.used_bytes + stride_bytes > receive.length:
+        owner.receive_queue.popleft()
+        owner.used_bytes = 0
 
 
 def received(nic: Responder, qp: QueuePair, work: SendWR) -> None:
@@ -99,6 +117,7 @@ def received(nic: Responder, qp: QueuePair, work: SendWR) -> None:
         qp.inbound.everywhere(Event.RECV_COMPLETION),
         work.imm_data if work.opcode in IMMEDIATE else None,
         work.qp.number if datagram else 0,
+        byte_offset=qp.receive_offset,
     )
     key, placed_ps = work.key + RECEIVED, qp.inbound.placed_ps
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from heapq import heappush
 
@@ -34,9 +34,13 @@ class Requester(Adapter):
             self.clock.hardware(at_ps, work.key, self._flushed, work)
             return
         opcode, flags = work.opcode, int.__and__(work.send_flags, _INLINE_OR_FENCE)
+        self.doorbells += 1
+        if opcode is not _WRITE:
+            self.posted[opcode] = self.posted.get(opcode, 0) + 1
         if (
             not qp.send_queue
             and self._blueflame
+            and not self.sram.crowded
             and (opcode is _WRITE or opcode not in NON_POSTED)
             and qp.reliable
             and not qp.stalled
@@ -55,26 +59,63 @@ class Requester(Adapter):
             self.port.request(at_ps, work, self._request)
             return
         qp.send_queue.append(work)
-        self.clock.hardware(at_ps, work.key, self._doorbell, work)
+        self.clock.hardware(at_ps, work.key, self._doorbell, [work])
 
-    def _doorbell(self, work: SendWR) -> None:
-        mark(work, "doorbell", self.clock.now_ps)
-        if self._blueflame:
-            self._fetch_payload(work)
+    def ring_list(self, qp: QueuePair, works: Sequence[SendWR]) -> None:
+        """The one doorbell of a posted list has left the core: its work requests are in memory (no BlueFlame)."""
+        if len(works) == 1:
+            self.ring(qp, works[0])
+            return
+        at_ps = self.clock._now + self._doorbell_ps
+        self.doorbells += 1
+        self.listed += len(works) - 1
+        for work in works:
+            qp.key = work.key = qp.key + (1 << REQUEST_SHIFT)
+            work.qp = qp
+            if work.opcode is not _WRITE:
+                self.posted[work.opcode] = self.posted.get(work.opcode, 0) + 1
+            if qp.error:
+                self.clock.hardware(at_ps, work.key, self._flushed, work)
+        if not qp.error:
+            qp.send_queue.extend(works)
+            self.clock.hardware(at_ps, works[0].key, self._doorbell, list(works))
+
+    def _doorbell(self, works: list[SendWR]) -> None:
+        for work in works:
+            mark(work, "doorbell", self.clock.now_ps)
+        if self.sram.crowded:
+            self.contexts.posted(works, partial(self._fetch_wqes, works))
         else:
-            self.settle(work.key)
+            self._fetch_wqes(works)
 
-            def fetched(*_: object) -> None:
+    def _fetch_wqes(self, works: list[SendWR]) -> None:
+        """One work request came along in its doorbell, if the adapter has BlueFlame; a list is read from memory."""
+        if len(works) == 1 and self._blueflame:
+            self._fetch_payload(works[0])
+            return
+        self.settle(works[0].key)
+        self.wqe_fetches += 1
+
+        def fetched(*_: object) -> None:
+            for work in works:
                 self._fetch_payload(work)
 
-            n_bytes = wqe.size_bytes(self.parameters, work.qp.qp_type, work)
-            self.dma.read(work.key, 0, 0, fetched, n_bytes=n_bytes)
+        n_bytes = sum(wqe.size_bytes(self.parameters, work.qp.qp_type, work) for work in works)
+        self.dma.read(works[0].key, 0, 0, fetched, n_bytes=n_bytes)
 
     def _fetch_payload(self, work: SendWR) -> None:
+        if work.qp.off_ps != NEVER:
+            return
         bare = not work.length or int.__and__(work.send_flags, INLINE) or work.opcode in NO_PAYLOAD
         if bare or not sendqueue.local_buffer_is_open(self, work):
             self._ready(work)
             return
+        if self.sram.crowded and work.lkey is not None:
+            self.contexts.gathered(work, partial(self._read_payload, work))
+        else:
+            self._read_payload(work)
+
+    def _read_payload(self, work: SendWR) -> None:
         if self._cqes:
             self.settle(work.key)
 
@@ -181,6 +222,8 @@ class Requester(Adapter):
                 done_ps = remote.request_received(tail_ps, to, work, at)
                 handler = remote.serve if opcode in NON_POSTED else remote.take_in
                 payload = work.payload[at:]
+            if remote.sram.crowded:
+                handler = remote.translate
             heappush(self._queue, (done_ps, HARDWARE, work.key, handler, (work, at, payload, True, end_ps)))
             return
         mtu, base = self._mtu_bytes, work.sent_bytes
@@ -206,7 +249,8 @@ class Requester(Adapter):
         mark(work, "wire and switch", tail_ps)
         done_ps = remote.request_received(tail_ps, to, work, at)
         key = work.key + (at >> PACKET_SHIFT)
-        heappush(self._queue, (done_ps, HARDWARE, key, remote.take_in, packet))
+        handler = remote.translate if remote.sram.crowded else remote.take_in
+        heappush(self._queue, (done_ps, HARDWARE, key, handler, packet))
 
     # responses ----------------------------------------------------------------------------------------------
     def acknowledged(self, work: SendWR, tail_ps: int) -> None:
@@ -224,6 +268,7 @@ class Requester(Adapter):
             or work.status is not _SUCCESS
             or work.observe is not None
             or qp.closed
+            or self.sram.crowded
         ):
             self.clock.hardware(done_ps, work.key + RESPONSE, self._take_ack, work)
             return
@@ -239,10 +284,22 @@ class Requester(Adapter):
             clock.quiet_ps = done_ps if done_ps > clock.quiet_ps else clock.quiet_ps
 
     def _take_ack(self, work: SendWR) -> None:
-        self._answered(work.qp, work, work.status, work.observe)
+        if self.sram.crowded:
+            go = partial(self._answered, work.qp, work, work.status, work.observe)
+            self.contexts.answered(work, 0, 0, True, go)
+        else:
+            self._answered(work.qp, work, work.status, work.observe)
 
     def take_response(self, packet: Packet) -> None:
         """A packet of a response with data has been processed: that goes to memory, the last completes the request."""
+        if self.sram.crowded:
+            self.contexts.answered(
+                packet[0], packet[1], len(packet[2]), packet[3], partial(self._take_response, packet)
+            )
+        else:
+            self._take_response(packet)
+
+    def _take_response(self, packet: Packet) -> None:
         work, at, payload, last, end_ps = packet
         now_ps, qp = self.clock.now_ps, work.qp
         if qp.off_ps != NEVER:

@@ -58,6 +58,7 @@ __all__ = [
 
 RNR_RETRY_FOREVER = 7
 """``rnr_retry`` that never ends (ibv_modify_qp(3))."""
+SMALLEST_PAGE_BYTES = 4096
 ACK_TIMEOUT_PS = 4_096_000
 """The unit of a queue pair's local ACK timeout (IBTA 1.3, section 9.7.6.1.3)."""
 
@@ -69,13 +70,24 @@ class ProtectionDomain:
         self.nic = nic
         self.queue_pairs: list[QueuePair] = []
 
-    def reg_mr(self, address: int, length: int, access: Access = REMOTE) -> MemoryRegion:
-        """``ibv_reg_mr``. Raises ValueError for IBV_ACCESS_FLUSH_PERSISTENT on memory that loses all with the power."""
-        return self.nic.regions.register(address, length, access)
+    def reg_mr(self, address: int, length: int, access: Access = REMOTE, page_bytes: int | None = None) -> MemoryRegion:
+        """``ibv_reg_mr`` of memory that is mapped with pages of ``page_bytes`` (None: the platform's ``nic.page``).
+
+        Raises ValueError for IBV_ACCESS_FLUSH_PERSISTENT on memory that loses all with the power, and for pages that
+        no processor has.
+        """
+        nic = self.nic
+        page_bytes = nic.parameters.page_bytes if page_bytes is None else page_bytes
+        if page_bytes < SMALLEST_PAGE_BYTES or page_bytes & (page_bytes - 1):
+            raise ValueError(f"pages of {page_bytes} bytes: a power of two from {SMALLEST_PAGE_BYTES}")
+        region = nic.regions.register(address, length, access, page_bytes)
+        nic.sram.exists(nic.region_bytes(region))
+        return region
 
     def dereg_mr(self, region: MemoryRegion) -> None:
         """``ibv_dereg_mr``: requests that arrive from now on find no such key; what was accepted still lands."""
         self.nic.regions.deregister(region)
+        self.nic.sram.exists(-self.nic.region_bytes(region))
         for qp in self.nic.queue_pairs:
             qp.routes.pop(region.key, None)
 
@@ -167,6 +179,8 @@ class SharedReceiveQueue:
 
     def __init__(self) -> None:
         self.receive_queue: deque[RecvWR] = deque()
+        self.used_bytes = 0
+        """Of the multi-packet buffer at the head of the queue."""
 
     def post_recv(self, work: RecvWR) -> None:
         """``ibv_post_srq_recv``."""
@@ -204,6 +218,7 @@ class QueuePair:
     ) -> None:
         self.nic = nic
         nic.queue_pairs.append(self)
+        nic.sram.exists(nic.context_bytes(max_send_wr))
         self.number = number
         self.send_cq = send_cq
         self.recv_cq = recv_cq
@@ -259,6 +274,10 @@ class QueuePair:
         """When the last of those will have been processed that are not outstanding any more."""
         # responder
         self.receive_queue: deque[RecvWR] = deque()
+        self.used_bytes = 0
+        """Of the multi-packet buffer at the head of that queue."""
+        self.receive_offset = 0
+        """Where in its buffer the message lies that is just arriving."""
         self.receiving: RecvWR | None = None
         """What the message that is just arriving has taken."""
         self.expected_attempt = 0

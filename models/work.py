@@ -41,6 +41,12 @@ class MemoryRegion:
     length: int
     key: int
     access: Access
+    page_bytes: int = 1 << 21
+    """Of its mapping: the adapter has a translation entry for each page."""
+
+    def pages(self, address: int, length: int) -> range:
+        """The pages that a range of it touches, by number."""
+        return range(address // self.page_bytes, -(-(address + length) // self.page_bytes))
 
     def allows(self, needed: Access, address: int, length: int) -> bool:
         """Whether the key opens a range for this."""
@@ -113,6 +119,9 @@ class RecvWR:
     local_address: int
     length: int
     lkey: int | None = None
+    stride_bytes: int = 0
+    """A buffer of a multi-packet (striding) receive queue: several messages lie in it one behind the other, each from
+    a multiple of this on. 0: one message."""
 
 
 @dataclass(slots=True)
@@ -129,5 +138,7 @@ class WorkCompletion:
     imm_data: int | None = None
     src_qp: int = 0
     """Of a datagram: the number of the queue pair that sent it."""
+    byte_offset: int = 0
+    """Of a receive: where in its buffer the message lies."""
     slots: int = 0
     """How many places of the send queue its poll gives back: its own, and those of unsignalled ones before it."""

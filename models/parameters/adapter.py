@@ -80,6 +80,8 @@ class Nic:
     # what the adapter keeps of the host's tables (``models.sram``)
     sram_bytes: int = 2 << 20
     """Room for contexts, translations and work requests together."""
+    page_bytes: int = 2 << 20
+    """Of a registered region, unless its registration says otherwise: what its mapping has."""
     qp_context_bytes: int = 375
     mpt_bytes: int = 64
     """An entry of the memory protection table: one for each region."""

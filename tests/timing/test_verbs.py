@@ -57,7 +57,7 @@ def test_an_immediate_lengthens_the_packet_by_four_bytes(rig, hops, opcode, firs
 def test_an_atomic_reads_over_pcie_and_answers_with_the_old_value(rig, hops, swaps):
     done = rig.client.wait(post_cas(rig.client, 0 if swaps else 1, 5))
     latency = rig.platform.pcie.dma_read_ps + rig.platform.media["optane"].dma_read_extra_ps
-    executed = request(hops, hops.headers.middle_bytes + 28) + hops.dma_fetch(8, latency)
+    executed = request(hops, hops.headers.middle_bytes + 28) + hops.dma_fetch(8, latency) + hops.nic.atomic_occupancy_ps
     assert done.ps == executed + hops.received([hops.headers.read_response_bytes + 8])[0] + hops.cqe(behind_bytes=8)
     if swaps:
         write = hops.pcie(8 + hops.pcie_link.tlp_header_write_bytes) + hops.pcie_link.posted_write_ps

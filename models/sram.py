@@ -1,0 +1,103 @@
+"""What an adapter's SRAM holds of tables that live in host memory: state only, no clock.
+
+Contexts of queue pairs, the protection table's entry of each region (MPT), the translation table's entry of each page
+(MTT) and work requests share the room. Any entry may take any place, and a random one goes: the vendor publishes
+neither; hashed sets, as hardware has them, behave alike on average. As long as all that exists fits, everything is
+there: then nobody has to ask (:attr:`Sram.crowded`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from enum import StrEnum
+
+import numpy as np
+
+DRAWS = 512
+"""Random numbers that are drawn at once."""
+
+
+class Entry(StrEnum):
+    """What an entry is."""
+
+    QP = "queue pair context"
+    MPT = "region"
+    MTT = "page"
+    WQE = "work request"
+
+
+class Sram:
+    """Asked in order of time; ``random`` gives the stream that picks victims, when the first is needed."""
+
+    __slots__ = (
+        "_bytes",
+        "_draws",
+        "_keys",
+        "_places",
+        "_random",
+        "capacity_bytes",
+        "crowded",
+        "demand_bytes",
+        "hits",
+        "misses",
+        "used_bytes",
+    )
+
+    def __init__(self, capacity_bytes: int, random: Callable[[], np.random.Generator]) -> None:
+        self.capacity_bytes = capacity_bytes
+        self.demand_bytes = 0
+        """What all that exists would take."""
+        self.used_bytes = 0
+        self.crowded = False
+        """Whether not everything fits, so that something may be missing. Only then are entries kept and counted."""
+        self.hits: dict[Entry, int] = {}
+        self.misses: dict[Entry, int] = {}
+        self._random = random
+        self._draws: list[int] = []
+        self._keys: list[tuple[Entry, Hashable]] = []
+        self._places: dict[tuple[Entry, Hashable], int] = {}
+        self._bytes: dict[Entry, int] = {}
+
+    def exists(self, n_bytes: int) -> None:
+        """Something has been created that takes so much room (negative: destroyed)."""
+        self.demand_bytes += n_bytes
+        self.crowded = self.demand_bytes > self.capacity_bytes
+
+    def look(self, entry: Entry, name: Hashable, n_bytes: int) -> int:
+        """How much has to be read from host memory for this entry: 0 if it is here. It is from now on."""
+        if (entry, name) in self._places:
+            self.hits[entry] = self.hits.get(entry, 0) + 1
+            return 0
+        self.misses[entry] = self.misses.get(entry, 0) + 1
+        self.put(entry, name, n_bytes)
+        return n_bytes
+
+    def put(self, entry: Entry, name: Hashable, n_bytes: int) -> None:
+        """An entry comes without having been asked for; all entries of a kind are equally large."""
+        key = (entry, name)
+        if key in self._places:
+            return
+        self._bytes[entry] = n_bytes
+        while self._keys and self.used_bytes + n_bytes > self.capacity_bytes:
+            self._remove(self._draw() % len(self._keys))
+        self._places[key] = len(self._keys)
+        self._keys.append(key)
+        self.used_bytes += n_bytes
+
+    def drop(self, entry: Entry, name: Hashable) -> None:
+        """An entry is not needed any more."""
+        place = self._places.get((entry, name))
+        if place is not None:
+            self._remove(place)
+
+    def _remove(self, place: int) -> None:
+        key, last = self._keys[place], self._keys.pop()
+        if last is not key:
+            self._keys[place], self._places[last] = last, place
+        del self._places[key]
+        self.used_bytes -= self._bytes[key[0]]
+
+    def _draw(self) -> int:
+        if not self._draws:
+            self._draws = self._random().integers(1 << 62, size=DRAWS).tolist()
+        return self._draws.pop()

@@ -1,0 +1,169 @@
+"""The adapter's SRAM: what it holds against closed forms, and what a miss costs whom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpsim.models.platform import load_platform
+from rpsim.models.sram import Entry, Sram
+from rpsim.models.system import NodeSpec, System
+from rpsim.models.verbs import Opcode, SendFlags, SendWR
+
+from ..rig import Rig, line
+from .hops import Hops
+
+
+def sram(capacity_bytes, seed=1):
+    return Sram(capacity_bytes, lambda: np.random.default_rng(seed))
+
+
+# tags -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fits", [10, 50, 90])
+def test_uniform_accesses_hit_as_often_as_entries_fit(fits):
+    """Of n equal entries asked for at random, c are here whatever the victim's choice: the hit rate is c / n."""
+    held, random = sram(fits * 375), np.random.default_rng(2)
+    for name in random.integers(100, size=20_000).tolist():
+        held.look(Entry.QP, name, 375)
+    assert held.hits[Entry.QP] / 20_000 == pytest.approx(fits / 100, abs=0.02)
+
+
+def test_a_round_robin_that_does_not_fit_still_hits_sometimes():
+    """Random victims: between none (as the least recently used would) and the share that fits."""
+    held = sram(80 * 375)
+    for turn in range(20_000):
+        held.look(Entry.QP, turn % 100, 375)
+    assert 0.5 < held.hits[Entry.QP] / 20_000 < 0.8
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(list(Entry)), st.integers(0, 30), st.booleans()), max_size=200)
+SIZES = {Entry.QP: 375, Entry.MPT: 64, Entry.MTT: 8, Entry.WQE: 64}
+
+
+@given(STEPS, st.integers(375, 4000))
+def test_it_never_holds_more_than_it_has_room_for(steps, capacity_bytes):
+    held, here = sram(capacity_bytes), set()
+    for entry, name, drop in steps:
+        if drop:
+            held.drop(entry, name)
+            here.discard((entry, name))
+        else:
+            missing = held.look(entry, name, SIZES[entry])
+            assert missing in (0, SIZES[entry])
+            assert not (missing == 0 and (entry, name) not in here), "what was never put there is not there"
+            here.add((entry, name))
+        assert 0 <= held.used_bytes <= capacity_bytes
+        assert held.used_bytes == sum(SIZES[kind] for kind, _ in held._keys)
+
+
+def test_the_same_seed_evicts_the_same():
+    def misses(seed):
+        held = sram(10 * 375, seed)
+        return [held.look(Entry.QP, turn % 20, 375) for turn in range(500)]
+
+    assert misses(1) == misses(1) != misses(2)
+
+
+# what exists, and whether it fits ---------------------------------------------------------------------------
+
+
+def test_queue_pairs_and_pages_take_room_and_give_it_back(rig):
+    nic, pd = rig.server.node.nic, rig.server_pd
+    before = nic.sram.demand_bytes
+    region = pd.reg_mr(rig.address(0), 4096 * 64, page_bytes=4096)
+    assert nic.sram.demand_bytes - before == 64 + 64 * 8
+    pd.dereg_mr(region)
+    qp = pd.create_qp(rig.server.sent, rig.server.received, max_send_wr=16)
+    assert nic.sram.demand_bytes - before == 375 + 16 * 64
+    qp.destroy()
+    assert nic.sram.demand_bytes == before
+
+
+@pytest.mark.parametrize("page_bytes", [1024, 6000])
+def test_pages_that_no_processor_has_are_refused(rig, page_bytes):
+    with pytest.raises(ValueError, match=f"pages of {page_bytes} bytes"):
+        rig.server_pd.reg_mr(rig.address(0), 4096, page_bytes=page_bytes)
+
+
+def test_what_fits_costs_nothing():
+    assert Rig(nic={"sram_bytes": 1 << 30}).client.write(line(1)).ps == Rig().client.write(line(1)).ps
+
+
+def test_misses_of_a_write_are_one_read_at_each_adapter_and_step(rig):
+    """Room for one context and one region's entries: the first WRITE misses at both ends, the second hits."""
+    hops = Hops(rig.platform)
+    small = Rig(nic={"sram_bytes": 600})
+    extra_pd = small.server.node.alloc_pd()
+    extra_pd.create_qp(small.server.sent, small.server.received)
+    client_pd = small.client.node.alloc_pd()
+    client_pd.create_qp(small.client.cq, small.client.receive_cq)
+    client, server = small.client.node.nic, small.server.node.nic
+    assert client.sram.crowded and server.sram.crowded
+    first = small.client.write(line(1)).ps
+    at_client = hops.dma_fetch(375, hops.cached_read())
+    at_server = hops.dma_fetch(375 + 64 + 8, hops.cached_read())
+    assert first == hops.write(64, inline=True) + at_client + at_server
+    start = small.clock.now_ps
+    assert small.client.write(line(2)).ps - start == hops.write(64, inline=True)
+    assert client.counters()["sram_misses queue pair context"] == 1
+    assert client.counters()["sram_hits queue pair context"] == 3
+    assert server.counters()["sram_misses page"] == server.counters()["sram_hits page"] == 1
+    assert small.memory(0) == line(2)
+
+
+# throughput -------------------------------------------------------------------------------------------------
+
+WRITES = 1500
+
+
+def rate(qps, *, region_bytes=1 << 20, page_bytes=None, threads=8, window=8, **nic):
+    """WRITEs of 16 B a microsecond, to random places, over queue pairs in random order."""
+    base = load_platform("optane-adr")
+    platform = replace(base, nic=replace(base.nic, **nic))
+    system = System(platform, {"server": [NodeSpec(memory=("dram",))], "client": [NodeSpec(cores=threads)]}, 1)
+    server, client = system.nodes["server"][0], system.nodes["client"][0]
+    target = server.memory["dram"].allocate(region_bytes, "target", align=1 << 21)
+    key = server.alloc_pd().reg_mr(target, region_bytes, page_bytes=page_bytes).key
+    source = client.memory["dram"].allocate(64, "source")
+    flags = SendFlags.IBV_SEND_SIGNALED | SendFlags.IBV_SEND_INLINE
+    cqs = [client.create_cq() for _ in range(threads)]
+    ends = []
+    for number in range(qps):
+        qp = client.alloc_pd().create_qp(cqs[number % threads], client.create_cq())
+        qp.connect(server.alloc_pd().create_qp(server.create_cq(), server.create_cq()))
+        ends.append(qp)
+
+    def code(number):
+        thread, random = client.thread(number, f"thread {number}"), np.random.default_rng(number)
+        own = ends[number::threads]
+        for turn in range(WRITES // threads):
+            if turn >= window:
+                yield from thread.poll(cqs[number])
+            at = target + int(random.integers(region_bytes // 64)) * 64
+            work = SendWR(turn, Opcode.IBV_WR_RDMA_WRITE, source, 16, at, key, flags)
+            yield from thread.post_send(own[int(random.integers(len(own)))], work)
+        for _ in range(window):
+            yield from thread.poll(cqs[number])
+
+    for process in [system.clock.start(code(number)) for number in range(threads)]:
+        system.clock.run_until(process)
+    return WRITES * 10**6 / system.clock.now_ps
+
+
+def test_throughput_falls_with_the_number_of_queue_pairs():
+    few, fit, many = (rate(qps, sram_bytes=100 * 440) for qps in (8, 64, 400))
+    assert fit == pytest.approx(few, rel=0.1)
+    assert many < 0.8 * few
+
+
+def test_throughput_falls_with_registered_memory_and_small_pages():
+    small_pages = [rate(8, region_bytes=size << 20, page_bytes=4096, sram_bytes=20_000) for size in (4, 64)]
+    large_pages = rate(8, region_bytes=64 << 20, page_bytes=1 << 21, sram_bytes=20_000)
+    assert small_pages[1] < 0.8 * small_pages[0]
+    assert large_pages == pytest.approx(small_pages[0], rel=0.05)
