@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..sim.trace import Chunk, Flush, Stage, Trace
 from .rules import RULES, Circumstances, Event, Request, Rule, Scope, Switches, Target
+from .storage.rules import BLOCK_RULES
 
 __all__ = ["RULES", "Circumstances", "Covered", "Event", "Ordering", "Rule", "Scope", "events_that_force"]
 
@@ -27,7 +28,6 @@ class Ordering:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self._by_event = {event: tuple(rule for rule in RULES if rule.event is event) for event in Event}
         self._holding: dict[tuple[Event, int], tuple[Rule, ...]] = {}
         self._known: list[Circumstances] = []  # keeps their identities from being used again
 
@@ -37,7 +37,8 @@ class Ordering:
         found = self._holding.get(key)
         if found is None:
             self._known.append(here)
-            found = self._holding[key] = tuple(rule for rule in self._by_event[event] if rule.holds(here))
+            table = (*RULES, *BLOCK_RULES)
+            found = self._holding[key] = tuple(rule for rule in table if rule.event is event and rule.holds(here))
         return found
 
     def happened(
@@ -56,12 +57,14 @@ class Ordering:
         covered: Sequence[Covered] = (),
         device: int | None = None,
         issued_ps: int = 0,
+        command: Sequence[tuple[int, int]] = (),
     ) -> None:
         """``event`` was observed at ``at_ps``: force what the rules say.
 
         ``qp`` (and ``releases``, of ATOMIC WRITEs), ``core`` and ``core_nt`` are (channel, number of chunks before the
         event); ``reader`` is the channel of the core that loads; ``device`` is the number of the peer device that
-        was asked at ``issued_ps``, behind this core's stores to it.
+        was asked at ``issued_ps``, behind this core's stores to it, or the drive that was; ``command`` is what a
+        command wrote.
         """
         trace = self.trace
         for rule in self.rules(event, here):
@@ -77,7 +80,10 @@ class Ordering:
                 trace.retire(flushes, at_ps)
             elif rule.scope is Scope.FLUSH_TARGET:
                 self._flushed(rule, covered, at_ps)
-            elif rule.scope is Scope.DEVICE_EARLIER:
+            elif rule.scope is Scope.COMMAND:
+                for channel in command:
+                    trace.force_channel(*channel, rule.stage, at_ps, rule.name)
+            elif rule.scope in (Scope.DEVICE_EARLIER, Scope.DRIVE_EARLIER):
                 if device is not None:
                     trace.barrier(device, issued_ps, at_ps, rule.name, returned)
                 for channel in core:  # pushed there by the event itself

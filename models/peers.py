@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..sim.stations import Pipe
 from ..sim.trace import Trace
 from .memory import AddressSpace, Destination
-from .parameters.pcie import Peer
+from .parameters.storage import Peer
 from .platform import Platform
 from .rules import Target
 

@@ -24,6 +24,9 @@ class Place(StrEnum):
     MEDIA = "media"
     DEVICE_BUFFER = "device_buffer"
     PMR = "pmr"
+    PAGE_CACHE = "page_cache"
+    DRIVE_CACHE = "drive_cache"
+    FLASH = "flash"
 
 
 IN_WORDS: dict[Place, str] = {
@@ -37,6 +40,9 @@ IN_WORDS: dict[Place, str] = {
     Place.MEDIA: "the medium",
     Place.DEVICE_BUFFER: "the device's buffer",
     Place.PMR: "the persistent memory region",
+    Place.PAGE_CACHE: "the page cache",
+    Place.DRIVE_CACHE: "the drive's write cache",
+    Place.FLASH: "flash",
 }
 """How a place is called in a sentence."""
 
@@ -52,6 +58,10 @@ class Path(StrEnum):
     """DMA from the adapter to a device beside it, past the host's caches and controllers."""
     MMIO = "mmio store"
     """A core's store to such a device: uncached, posted."""
+    BUFFERED = "file, buffered"
+    """write(2) into the page cache, which the kernel writes back to a drive when it likes, or has to."""
+    BLOCK = "block write"
+    """A command of a drive that is told where the bytes are: O_DIRECT, asynchronous I/O, or no kernel at all."""
 
 
 PLACES: dict[str, tuple[Place, Place, Place, Place, Place]] = {
@@ -61,6 +71,8 @@ PLACES: dict[str, tuple[Place, Place, Place, Place, Place]] = {
     Path.NTSTORE: (Place.WC_BUFFER, Place.WC_BUFFER, Place.WC_BUFFER, Place.WPQ, Place.MEDIA),
     Path.PEER: (Place.NIC, Place.PCIE, Place.DEVICE_BUFFER, Place.PMR, Place.PMR),
     Path.MMIO: (Place.STORE_BUFFER, Place.PCIE, Place.DEVICE_BUFFER, Place.PMR, Place.PMR),
+    Path.BUFFERED: (Place.PAGE_CACHE, Place.PCIE, Place.DRIVE_CACHE, Place.FLASH, Place.FLASH),
+    Path.BLOCK: (Place.PCIE, Place.PCIE, Place.DRIVE_CACHE, Place.FLASH, Place.FLASH),
 }
 
 
@@ -73,15 +85,20 @@ class Domain(StrEnum):
     WSP = "wsp"
     NONE = "none"
     PMR = "pmr"
+    FLASH = "flash"
+    PLP = "plp"
 
 
 _SURVIVES: dict[Domain, frozenset[Place]] = {
     Domain.MEDIA: frozenset({Place.MEDIA}),
     Domain.ADR: frozenset({Place.WPQ, Place.MEDIA}),
     Domain.EADR: frozenset({Place.LLC, Place.WPQ, Place.MEDIA}),
-    Domain.WSP: frozenset(Place) - {Place.STORE_BUFFER, Place.WC_BUFFER},
+    Domain.WSP: frozenset(Place)
+    - {Place.STORE_BUFFER, Place.WC_BUFFER, Place.PAGE_CACHE, Place.DRIVE_CACHE, Place.FLASH},
     Domain.NONE: frozenset(),
     Domain.PMR: frozenset({Place.PMR}),
+    Domain.FLASH: frozenset({Place.FLASH}),
+    Domain.PLP: frozenset({Place.DRIVE_CACHE, Place.FLASH}),
 }
 
 
@@ -91,7 +108,8 @@ def survives(place: Place, domain: Domain, iio_wc_survives: bool = False) -> boo
     The NIC's and PCIe's buffers are in neither ADR nor eADR, and store and write-combining buffers in none (Intel,
     pmem.io glossary; Du et al., ICPP'21, section 3). Whether eADR drains the IIO's write cache is not documented; it
     counts as lost unless ``iio_wc_survives``. A device with a persistent memory region promises what has passed its
-    write barrier, and nothing before (NVMe 1.4, PMRCAP.PMRWBM).
+    write barrier, and nothing before (NVMe 1.4, PMRCAP.PMRWBM). A drive's write cache survives if capacitors protect it
+    (``plp``), else only what is on flash does (``flash``).
     """
     if place is Place.IIO_WC and domain is Domain.EADR:
         return iio_wc_survives

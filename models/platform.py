@@ -19,7 +19,8 @@ from .parameters.caches import Llc
 from .parameters.cpu import Cpu
 from .parameters.fabric import Fabric
 from .parameters.memory import Imc, Media, MemoryDevice
-from .parameters.pcie import Pcie, Peer
+from .parameters.pcie import Pcie
+from .parameters.storage import Drive, Kernel, Peer
 from .profile_reader import Group, Leaf, Parameter, Reader
 from .profiles import Profile, Setting, profile_names, read_profile
 from .rules import Switches
@@ -46,6 +47,8 @@ class Platform:
     cpu: Cpu
     origins: tuple[Parameter, ...] = field(repr=False, compare=False)
     peers: Mapping[str, Peer] = field(default_factory=dict)
+    drives: Mapping[str, Drive] = field(default_factory=dict)
+    kernel: Kernel = field(default_factory=Kernel)
     switches: Switches = field(default_factory=Switches)
     """How the ordering rules read what their sources leave open."""
 
@@ -140,7 +143,7 @@ def _check(values: Mapping[str, Any], profile: Profile, mistakes: list[Mistake])
         mistakes.append(Mistake(found, expected, at.origin.file or file, at.origin.line(at.path), path, close))
 
     for name, memory in values["memory"].items():
-        _check_memory(name, memory, media, values.get("peers", {}), wrong)
+        _check_memory(name, memory, media, values.get("peers", {}), values.get("drives", {}), wrong)
     if llc.io_ways > llc.ways:
         wrong(str(llc.io_ways), f"at most the {llc.ways} ways of the cache", "llc.io_ways")
     if nic.mtu_bytes not in (256, 512, 1024, 2048, 4096):
@@ -148,6 +151,7 @@ def _check(values: Mapping[str, Any], profile: Profile, mistakes: list[Mistake])
     for name, peer in values.get("peers", {}).items():
         if peer.pmrwbm > 3:
             wrong(str(peer.pmrwbm), "1, 2 or 3: bits 0 and 1 of PMRCAP.PMRWBM", f"peers.{name}.pmrwbm")
+    _check_storage(values, wrong)
     pcie = values["pcie"]
     for path, found, known in (
         ("pcie.generation", pcie.generation, pcie_rate.GIGATRANSFERS),
@@ -166,17 +170,62 @@ def _check(values: Mapping[str, Any], profile: Profile, mistakes: list[Mistake])
 
 
 def _check_memory(
-    name: str, memory: MemoryDevice, media: Mapping[str, Media], peers: Mapping[str, Peer], wrong: Callable[..., None]
+    name: str,
+    memory: MemoryDevice,
+    media: Mapping[str, Media],
+    peers: Mapping[str, Peer],
+    drives: Mapping[str, Drive],
+    wrong: Callable[..., None],
 ) -> None:
-    kinds = [*media, *peers]
+    kinds = [*media, *peers, *drives]
     if memory.device not in kinds:
-        expected = f"one of {', '.join(kinds)} (a key of media or peers)"
+        expected = f"one of {', '.join(kinds)} (a key of media, peers or drives)"
         wrong(f"'{memory.device}'", expected, f"memory.{name}.device", nearest(memory.device, kinds))
-    elif memory.device in media and memory.domain == "pmr":
-        expected = f"the domain of a DIMM; {memory.device} has no persistent memory region"
-        wrong("'pmr'", expected, f"memory.{name}.domain")
+    elif memory.device in media and memory.domain in ("pmr", "flash", "plp"):
+        expected = f"the domain of a DIMM; {memory.device} is no drive and has no persistent memory region"
+        wrong(f"'{memory.domain}'", expected, f"memory.{name}.domain")
+    elif memory.device in drives:
+        _check_drive(name, memory, drives[memory.device], wrong)
     elif memory.device in peers and memory.domain not in ("pmr", "none", "wsp"):
         expected = f"pmr, wsp or none: {memory.device} is behind PCIe"
         wrong(f"'{memory.domain}'", expected, f"memory.{name}.domain")
     elif memory.device in peers and memory.dimms != 1:
         wrong(str(memory.dimms), f"1: {memory.device} is one device", f"memory.{name}.dimms")
+
+
+def _check_drive(name: str, memory: MemoryDevice, drive: Drive, wrong: Callable[..., None]) -> None:
+    domains = ("flash", "none") if drive.volatile_cache else ("plp", "none")
+    if memory.domain not in domains:
+        cache = "a volatile" if drive.volatile_cache else "a protected"
+        expected = f"{' or '.join(domains)}: {memory.device} has {cache} write cache"
+        wrong(f"'{memory.domain}'", expected, f"memory.{name}.domain")
+    elif memory.dimms != 1:
+        wrong(str(memory.dimms), f"1: {memory.device} is one device", f"memory.{name}.dimms")
+
+
+def _check_storage(values: Mapping[str, Any], wrong: Callable[..., None]) -> None:
+    """Blocks and pages fit into one another, and what is saved after a power failure is saved in time."""
+    for name, drive in values.get("drives", {}).items():
+        at = f"drives.{name}"
+        if drive.block_bytes % drive.atomic_bytes:
+            wrong(f"{drive.atomic_bytes} B", f"a part of the block of {drive.block_bytes} B", f"{at}.atomic")
+        page_bytes = values["kernel"].page_bytes if "kernel" in values else Kernel().page_bytes
+        if page_bytes % drive.block_bytes:
+            expected = f"what pages of {page_bytes} B are made of"
+            wrong(f"{drive.block_bytes} B", expected, f"{at}.block" if drive.block_bytes != 4096 else at)
+        if drive.memory and drive.memory not in values["memory"]:
+            expected = f"one of {', '.join(values['memory'])}"
+            wrong(f"'{drive.memory}'", expected, f"{at}.memory", nearest(drive.memory, values["memory"]))
+        if not drive.volatile_cache:
+            _check_hold_up(drive.cache_bytes, drive.drain_bits_per_s, drive.hold_up_ps, f"{at}.hold_up", wrong)
+    for name, peer in values.get("peers", {}).items():
+        if peer.save_bits_per_s:
+            hold_up = f"peers.{name}.hold_up"
+            _check_hold_up(peer.capacity_bytes, peer.save_bits_per_s, peer.hold_up_ps, hold_up, wrong)
+
+
+def _check_hold_up(n_bytes: int, bits_per_s: int, hold_up_ps: int, path: str, wrong: Callable[..., None]) -> None:
+    """Capacitors last until what they protect is on flash; 0: not stated."""
+    needed_ps = n_bytes * 8 * 10**12 // bits_per_s
+    if 0 < hold_up_ps < needed_ps:
+        wrong(f"{hold_up_ps / 10**9:g} ms", f"at least {needed_ps / 10**9:g} ms, to save {n_bytes} B", path)

@@ -46,6 +46,10 @@ class Event(StrEnum):
     SFENCE = "sfence"
     CLFLUSH = "clflush"
     DOORBELL = "doorbell"
+    BLOCK_WRITE = "completion of an NVMe write"
+    BLOCK_FUA = "completion of an NVMe write (FUA)"
+    BLOCK_READ = "completion of an NVMe read"
+    BLOCK_FLUSH = "completion of an NVMe FLUSH"
 
 
 class Scope(StrEnum):
@@ -59,6 +63,8 @@ class Scope(StrEnum):
     RETURNED = "writes whose bytes it returned"
     FLUSHED = "what the lines certainly held when their flush was issued"
     DEVICE_EARLIER = "what the peer device's buffer certainly held"
+    COMMAND = "what the command wrote"
+    DRIVE_EARLIER = "what the drive's write cache certainly held when the command was submitted"
 
 
 @dataclass(frozen=True)
@@ -182,6 +188,7 @@ class Target(StrEnum):
 
     MEMORY = "host memory"
     PMR = "persistent memory region"
+    DRIVE = "drive"
 
 
 class Placement(StrEnum):

@@ -107,6 +107,8 @@ class Survivors:
             position = piece.chunk.position
             if low is not None and high is not None and not low <= position <= high:
                 continue
+            if piece.chunk.path == Path.BLOCK or self._trace.channels[channel].whole:
+                continue  # the device writes its unit whole
             exact = None if low is None else (position, position)
             if exact is not None and len(piece.chunk.data) > len(piece.data):  # torn in another line
                 yield Option(count, piece, tuple(piece.words()), exact)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import simpy
@@ -16,6 +16,7 @@ from .core import Core
 from .cpu import Thread
 from .fabric import Fabric
 from .hostmemory import HostMemory
+from .kernel import Kernel
 from .memory import AddressSpace, MemoryDevice
 from .nic import Nic
 from .ordering import Ordering
@@ -46,7 +47,8 @@ class Node:
         for index, device_name in enumerate(spec.memory):
             profile = platform.memory[device_name]
             kind, domain, number = profile.device, Domain(profile.domain), system.next_device()
-            of_one = (platform.peers if kind in platform.peers else platform.media)[kind].capacity_bytes
+            kinds = next(kinds for kinds in (platform.media, platform.peers, platform.drives) if kind in kinds)
+            of_one = kinds[kind].capacity_bytes
             size = of_one * profile.dimms
             self.devices.append(MemoryDevice(number, index, device_name, kind, domain, profile.dimms, size))
         self.memory = AddressSpace(self.devices)
@@ -60,6 +62,11 @@ class Node:
         self.nic = Nic(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
 
         self._processes: dict[str, Process] = {}
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """Its operating system: drives and files."""
+        return Kernel(self)
 
     def process(self, name: str) -> Process:
         """The process of that name on this machine; the first who asks starts it."""

@@ -135,7 +135,7 @@ class Views:
             line=line,
             start=start - line * LINE_BYTES,
             data=chunk.data[start - chunk.address : end - chunk.address],
-            tied=safe <= Stage.VISIBLE and channel.ordered,
+            tied=(safe <= Stage.VISIBLE and channel.ordered) or channel.versions,
             enters_ps=chunk.reached_ps[Stage.ACCEPTED],
             must_ps=must_ps,
             timed_ps=timed_ps,

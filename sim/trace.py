@@ -95,6 +95,11 @@ class Channel:
     name: str
     ordered: bool
     loose: bool = False
+    versions: bool = False
+    """Its chunks are versions of one unit that a device writes whole: what survives of them is a prefix, wherever the
+    persistence domain begins."""
+    whole: bool = False
+    """None of its chunks is ever torn."""
     release: str = RELEASE
     """The rule behind the release edges of its chunks."""
     chunks: list[Chunk] = field(default_factory=list)

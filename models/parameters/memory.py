@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Domain = Literal["media", "adr", "eadr", "wsp", "none", "pmr"]
+Domain = Literal["media", "adr", "eadr", "wsp", "none", "pmr", "flash", "plp"]
 """What of a memory device survives a power failure, beyond the medium itself (``none``: not even that)."""
 
 

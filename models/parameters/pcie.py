@@ -1,4 +1,4 @@
-"""The slot of an adapter, and devices beside it, as a platform profile describes them."""
+"""The slot of an adapter, as a platform profile describes it."""
 
 from __future__ import annotations
 
@@ -41,25 +41,3 @@ class Pcie:
     def most_completion_bytes(self) -> int:
         """The largest completion that comes back."""
         return min(self.completion_bytes or self.mps_bytes, self.mps_bytes)
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """A kind of device beside the adapter on PCIe whose memory can be addressed: a drive's persistent memory region."""
-
-    capacity_bytes: int
-    pmrwbm: int
-    """PMRCAP.PMRWBM: with bit 0 a read of the region is a write barrier, with bit 1 a read of PMRSTS."""
-    ingress_bits_per_s: int
-    """What it takes in."""
-    peer_write_ps: int
-    """From the adapter's root port to the device's buffer, serialisation at the device apart."""
-    peer_read_ps: int
-    """Round trip of a small read by the adapter, without serialisation."""
-    settle_ps: int
-    """From the device's buffer to where it lasts, undisturbed."""
-    mmio_read_ps: int
-    """A core's uncached load of up to ``mmio_width_bytes``."""
-    mmio_width_bytes: int
-    mmio_write_ps: int
-    """From a core's store buffer to the device's buffer, serialisation at the device apart."""

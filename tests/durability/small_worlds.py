@@ -28,6 +28,8 @@ SURVIVES = {
     },
     Domain.NONE: set(),
     Domain.PMR: {Place.PMR},
+    Domain.FLASH: {Place.FLASH},
+    Domain.PLP: {Place.FLASH, Place.DRIVE_CACHE},
 }
 
 

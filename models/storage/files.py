@@ -1,0 +1,363 @@
+"""Files on a drive, as Linux and ext4 treat them: page cache, write-back, fsync, O_DIRECT.
+
+``pwrite`` puts bytes into pages, which are lost with the power; the kernel may write them back at any time, and has to
+for ``fsync``: data first, then a commit of the journal where the inode has changed, else a FLUSH where the drive's
+write cache is volatile. A file has the blocks that it was created with; it may be shorter than those and grow, and then
+its size is metadata.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from enum import Flag, auto
+
+import simpy
+
+from ...sim.clock import Clock
+from ...sim.trace import NEVER
+from ..cpu import Code, Thread
+from ..parameters.storage import Kernel
+from ..places import Path
+from .blocks import Versions
+from .journal import Journal
+from .nvme import Command, Opcode
+from .queues import Queue
+from .waiting import Lock, in_kernel, sleep
+
+SIZE_BYTES = 8
+
+
+class Open(Flag):
+    """Flags of open(2)."""
+
+    NONE = 0
+    O_DIRECT = auto()
+    O_DSYNC = auto()
+
+
+class Page:
+    """One page of the page cache."""
+
+    __slots__ = ("data", "writing")
+
+    def __init__(self, data: bytearray) -> None:
+        self.data = data
+        self.writing: simpy.Event | None = None
+        """Happens when its write-back is over."""
+
+
+class Inode:
+    """What the kernel knows of one file."""
+
+    def __init__(self, name: str, base: int, capacity_bytes: int, size_at: int | None, lock: Lock) -> None:
+        self.name = name
+        self.base = base
+        """Where it begins on the drive."""
+        self.capacity_bytes = capacity_bytes
+        self.size_at = size_at
+        """Where its size is on the drive, if it may grow."""
+        self.size_bytes: int | None = None if size_at is not None else capacity_bytes
+        """None: not looked up yet."""
+        self.lock = lock
+        self.cached = True
+        """Reading a page for the first time costs nothing: it was there since the file was made."""
+        self.pages: dict[int, Page] = {}
+        self.dirty: dict[int, None] = {}
+        """Numbers of dirty pages, the longest dirty first."""
+        self.size_changed = False
+        self.time_changed = False
+        self.ticked_at = -1
+
+
+class FileSystem:
+    """The file system on one drive; ``queue`` is the kernel's."""
+
+    def __init__(self, clock: Clock, kernel: Kernel, queue: Queue) -> None:
+        self.clock = clock
+        self.kernel = kernel
+        self.queue = queue
+        self.drive = queue.drive
+        self.blocks = queue.drive.blocks
+        self._inodes: dict[str, Inode] = {}
+        self.journal = Journal(clock, kernel, self.drive, self.allocate(self.drive.parameters.block_bytes, "journal"))
+
+    def allocate(self, length: int, label: str) -> int:
+        """Blocks of the drive; returns the offset. Raises MemoryError when it is full."""
+        device, block = self.blocks.device, self.drive.parameters.block_bytes
+        return device.allocate(-(-length // block) * block, label, align=block) - device.base
+
+    def create(self, name: str, length: int, flags: Open = Open.NONE, *, grows: bool = False) -> File:
+        """A file of ``length`` bytes, written and synced before the run; one that ``grows`` begins empty, up to that.
+
+        As a layout it is made again after a restart, and then holds what the drive does. Raises FileExistsError.
+        """
+        if name in self._inodes:
+            raise FileExistsError(name)
+        base = self.allocate(length, name)
+        size_at = self.allocate(SIZE_BYTES, f"inode of {name}") if grows else None
+        self._inodes[name] = Inode(name, base, length, size_at, Lock(self.clock, self.kernel))
+        return self.open(name, flags)
+
+    def open(self, name: str, flags: Open = Open.NONE) -> File:
+        """open(2) of a file that has been created. Raises FileNotFoundError."""
+        if name not in self._inodes:
+            raise FileNotFoundError(name)
+        return File(self, self._inodes[name], flags)
+
+    def drop_caches(self) -> None:
+        """Forget all clean pages, as after a restart: reading them again costs a read of the drive."""
+        for inode in self._inodes.values():
+            inode.cached = False
+            for number in [number for number in inode.pages if number not in inode.dirty]:
+                del inode.pages[number]
+
+
+class File:
+    """An open file; offsets are within it, and all calls are made by a thread."""
+
+    def __init__(self, system: FileSystem, inode: Inode, flags: Open) -> None:
+        self.system = system
+        self.inode = inode
+        self.flags = flags
+        self._kernel = system.kernel
+        self._page_bytes = system.kernel.page_bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """How long it is."""
+        inode = self.inode
+        if inode.size_bytes is None:
+            assert inode.size_at is not None
+            read = self.system.blocks.read(self.system.clock.now_ps, inode.size_at, SIZE_BYTES)
+            inode.size_bytes = int.from_bytes(read, "little")
+        return inode.size_bytes
+
+    # writing ----------------------------------------------------------------------------------------------
+    def pwrite(self, thread: Thread, source: bytes | int, offset: int, length: int | None = None) -> Code:
+        """pwrite(2) of bytes that the code has at hand, or of ``length`` bytes at an address; returns how many.
+
+        With O_DIRECT it is an address, in host memory or in the drive's own, and all is in whole blocks. Raises
+        ValueError (EINVAL, EFBIG).
+        """
+        n_bytes = self._checked(source, offset, length)
+        yield from in_kernel(thread, self._kernel.syscall_ps)
+        if self.flags & Open.O_DIRECT:
+            assert isinstance(source, int)
+            yield from self._direct(thread, source, offset, n_bytes)
+        else:
+            data = source if isinstance(source, bytes) else (yield from thread.load(source, n_bytes))
+            yield from self.inode.lock.acquire(thread, exclusive=True)
+            yield from self._copy_in(thread, data, offset)
+            self.inode.lock.release()
+        if self.flags & Open.O_DSYNC and (self.inode.size_changed or not self.flags & Open.O_DIRECT):
+            yield from self._sync(thread, data_only=True)  # blocks within the file went with FUA
+        return n_bytes
+
+    def _checked(self, source: bytes | int, offset: int, length: int | None) -> int:
+        if isinstance(source, bytes):
+            length = len(source)
+        if length is None or length < 1 or offset < 0:
+            raise ValueError(f"{self.inode.name}: a write of {length} bytes at {offset}")
+        if offset + length > self.inode.capacity_bytes:
+            raise ValueError(f"{self.inode.name}: {offset + length} bytes, it has room for {self.inode.capacity_bytes}")
+        if self.flags & Open.O_DIRECT:
+            block = self.system.drive.parameters.block_bytes
+            if isinstance(source, bytes) or offset % block or length % block:
+                raise ValueError(f"{self.inode.name}: O_DIRECT writes whole blocks of {block} bytes from memory")
+        return length
+
+    def _copy_in(self, thread: Thread, data: bytes, offset: int) -> Code:
+        inode, done = self.inode, 0
+        grown = self._grows(offset + len(data))
+        while done < len(data):
+            number, start = divmod(offset + done, self._page_bytes)
+            piece = data[done : done + self._page_bytes - start]
+            page = inode.pages.get(number)
+            if page is None:
+                page = yield from self._fill(thread, number, whole=len(piece) == self._page_bytes)
+            while self._kernel.stable_pages and page.writing is not None:
+                yield from sleep(thread, page.writing, self._kernel)
+            yield from in_kernel(thread, self._kernel.page_cache_ps + thread._copy_ps(len(piece)))
+            page.data[start : start + len(piece)] = piece
+            inode.dirty[number] = None
+            self._enters(thread, inode.base + offset + done, piece)
+            done += len(piece)
+        if grown:
+            self._grow(thread, offset + len(data))
+        self._touch()
+
+    def _enters(self, thread: Thread, at: int, data: bytes, behind: Versions = ()) -> None:
+        reached = [self.system.clock.now_ps, NEVER, NEVER, NEVER, NEVER]
+        self.system.blocks.write(at, data, Path.BUFFERED, thread._writer("write"), reached, behind)
+
+    def _grows(self, end: int) -> bool:
+        return self.inode.size_at is not None and end > self.size_bytes
+
+    def _grow(self, thread: Thread, size_bytes: int) -> None:
+        """The size is committed behind the data that it speaks of (data=ordered)."""
+        inode = self.inode
+        assert inode.size_at is not None
+        behind = self.system.blocks.covers(inode.base, size_bytes) if self._kernel.journal else ()
+        inode.size_bytes, inode.size_changed = size_bytes, True
+        self._enters(thread, inode.size_at, size_bytes.to_bytes(SIZE_BYTES, "little"), behind)
+
+    def _touch(self) -> None:
+        """The time of the last write changes with the tick."""
+        tick = self.system.clock.now_ps // self._kernel.timestamp_ps
+        if tick != self.inode.ticked_at:
+            self.inode.ticked_at, self.inode.time_changed = tick, True
+
+    def _direct(self, thread: Thread, source: int, offset: int, length: int) -> Code:
+        """Blocks within the file are written side by side; one that makes it longer has it for itself."""
+        inode, kernel = self.inode, self._kernel
+        grown = self._grows(offset + length)
+        yield from inode.lock.acquire(thread, exclusive=grown)
+        first, last = offset // self._page_bytes, (offset + length - 1) // self._page_bytes
+        cached = [number for number in range(first, last + 1) if number in inode.pages]
+        if cached:
+            yield from self._write_back(thread, cached)
+            for number in cached:
+                inode.pages.pop(number, None)
+        yield from in_kernel(thread, kernel.file_ps)
+        fua = bool(self.flags & Open.O_DSYNC) and self.system.drive.parameters.volatile_cache
+        commands = [
+            Command(
+                Opcode.WRITE,
+                inode.base + at,
+                min(kernel.transfer_bytes, offset + length - at),
+                source=source + at - offset,
+                fua=fua,
+                writer=thread._writer("O_DIRECT write"),
+            )
+            for at in range(offset, offset + length, kernel.transfer_bytes)
+        ]
+        yield from self._all(thread, commands)
+        if grown:
+            self._grow(thread, offset + length)
+        self._touch()
+        inode.lock.release()
+
+    # syncing ----------------------------------------------------------------------------------------------
+    def fsync(self, thread: Thread) -> Code:
+        """fsync(2): all that was written is durable, and so is its inode."""
+        yield from in_kernel(thread, self._kernel.syscall_ps)
+        yield from self._sync(thread, data_only=False)
+
+    def fdatasync(self, thread: Thread) -> Code:
+        """fdatasync(2): as fsync, but for changes of the inode that no reader needs."""
+        yield from in_kernel(thread, self._kernel.syscall_ps)
+        yield from self._sync(thread, data_only=True)
+
+    def _sync(self, thread: Thread, data_only: bool) -> Code:
+        inode, system = self.inode, self.system
+        yield from self._write_back(thread, list(inode.dirty))
+        for writing in [page.writing for page in inode.pages.values() if page.writing is not None]:
+            yield from sleep(thread, writing, self._kernel)
+        if inode.size_changed or (inode.time_changed and not data_only):
+            versions: Versions = ()
+            content: dict[int, bytes] = {}
+            if inode.size_at is not None:
+                versions = system.blocks.covers(inode.size_at, SIZE_BYTES)
+                content[inode.size_at] = self.size_bytes.to_bytes(SIZE_BYTES, "little")
+            inode.size_changed = inode.time_changed = False
+            yield from system.journal.commit(thread, versions, content)
+        elif system.drive.parameters.volatile_cache:
+            yield from self._all(thread, [Command(Opcode.FLUSH)])
+
+    def _write_back(self, thread: Thread, numbers: Iterable[int]) -> Code:
+        """Write pages back, as far as they are dirty, neighbours together; returns when they are on the drive."""
+        inode, system, commands = self.inode, self.system, []
+        over = simpy.Event(system.clock)
+        for first, count in _runs(sorted(number for number in numbers if number in inode.dirty), self._most()):
+            for number in range(first, first + count):
+                while (before := inode.pages[number].writing) is not None:
+                    yield from sleep(thread, before, self._kernel)
+            run = [number for number in range(first, first + count) if number in inode.dirty]
+            for start, some in _runs(run, self._most()):  # what has been written back meanwhile is not again
+                commands.append(self._command(start, some, over))
+        if commands:
+            yield from in_kernel(thread, self._kernel.file_ps)
+            yield from self._all(thread, commands)
+            over.succeed()
+            for page in inode.pages.values():
+                if page.writing is over:
+                    page.writing = None
+
+    def _command(self, first: int, count: int, over: simpy.Event) -> Command:
+        inode, size = self.inode, self._page_bytes
+        pages = [inode.pages[number] for number in range(first, first + count)]
+        for number, page in enumerate(pages, first):
+            del inode.dirty[number]
+            page.writing = over
+        offset = inode.base + first * size
+        versions = self.system.blocks.covers(offset, count * size)
+        data = b"".join(page.data for page in pages)
+        return Command(Opcode.WRITE, offset, count * size, data=data, versions=versions)
+
+    def _most(self) -> int:
+        return max(1, self._kernel.transfer_bytes // self._page_bytes)
+
+    def _all(self, thread: Thread, commands: list[Command]) -> Code:
+        """Submit commands, and sleep until all are done."""
+        event, left = simpy.Event(self.system.clock), itertools.count(len(commands) - 1, -1)
+
+        def told(_: Command) -> None:
+            if next(left) == 0:
+                event.succeed()
+
+        for command in commands:
+            yield from self.system.queue.submit(thread, command, told)
+        yield from sleep(thread, event, self._kernel)
+
+    # reading ----------------------------------------------------------------------------------------------
+    def pread(self, thread: Thread, offset: int, length: int) -> Code:
+        """pread(2); returns the bytes, fewer at the end of the file. With O_DIRECT always from the drive."""
+        inode, kernel = self.inode, self._kernel
+        yield from in_kernel(thread, kernel.syscall_ps)
+        end = min(offset + length, self.size_bytes)
+        if offset >= end:
+            return b""
+        direct = bool(self.flags & Open.O_DIRECT)
+        parts = []
+        for number in range(offset // self._page_bytes, (end - 1) // self._page_bytes + 1):
+            page = None if direct and number not in inode.dirty else inode.pages.get(number)
+            if page is None:
+                page = yield from self._fill(thread, number, whole=False, cache=not direct)
+            yield from in_kernel(thread, kernel.page_cache_ps)
+            start = number * self._page_bytes
+            parts.append(bytes(page.data[max(0, offset - start) : end - start]))
+        yield from in_kernel(thread, thread._copy_ps(end - offset))
+        return b"".join(parts)
+
+    def _fill(self, thread: Thread, number: int, whole: bool, cache: bool = True) -> Code:
+        """A page that is not in the cache: read, unless it will be overwritten or is known to be there."""
+        inode, system, size = self.inode, self.system, self._page_bytes
+        offset = inode.base + number * size
+        if whole:
+            data = bytes(size)
+        elif inode.cached and cache:
+            data = system.blocks.read(system.clock.now_ps, offset, size)
+        else:
+            command = Command(Opcode.READ, offset, size)
+            yield from in_kernel(thread, self._kernel.file_ps)
+            yield from self._all(thread, [command])
+            data = command.data
+        page = Page(bytearray(data))
+        if not cache:
+            return page
+        return inode.pages.setdefault(number, page)
+
+
+def _runs(numbers: list[int], most: int) -> Iterator[tuple[int, int]]:
+    """Numbers in order as (first, how many) of neighbours, at most so many."""
+    first, count = 0, 0
+    for number in numbers:
+        if count and number == first + count and count < most:
+            count += 1
+            continue
+        if count:
+            yield first, count
+        first, count = number, 1
+    if count:
+        yield first, count

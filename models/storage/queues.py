@@ -1,0 +1,66 @@
+"""Queues of a drive: places for commands, and how a thread learns that they are done.
+
+A program may have a queue of its own and poll it (as with SPDK); the kernel's is told by interrupts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import simpy
+
+from ..cpu import Code, Thread
+from .nvme import Command, Drive
+from .waiting import in_kernel
+
+
+class Queue:
+    """A submission and a completion queue of ``depth`` commands; ``submit_ps`` is what the driver costs for each."""
+
+    def __init__(self, drive: Drive, depth: int, submit_ps: int) -> None:
+        if depth < 1:
+            raise ValueError(f"a queue has at least one place, not {depth}")
+        self.drive = drive
+        self.depth = depth
+        self.outstanding = 0
+        self.completed: deque[Command] = deque()
+        """Done, and not polled yet."""
+        self._submit_ps = submit_ps
+        self._rooms: deque[simpy.Event] = deque()
+        self._polls: deque[simpy.Event] = deque()
+
+    def submit(self, thread: Thread, command: Command, told: Callable[[Command], None] | None = None) -> Code:
+        """Put a command into the queue and ring the doorbell; waits for a place.
+
+        Who is ``told`` is called when it is done; else somebody polls.
+        """
+        while self.outstanding == self.depth:
+            room = simpy.Event(thread.clock)
+            self._rooms.append(room)
+            yield room
+        self.outstanding += 1
+        command.done = lambda done: self._done(done, told)
+        yield from in_kernel(thread, self._submit_ps)
+        self.drive.ring(command)
+
+    def _done(self, command: Command, told: Callable[[Command], None] | None) -> None:
+        self.outstanding -= 1
+        if self._rooms:
+            self._rooms.popleft().succeed()
+        if told is not None:
+            told(command)
+            return
+        self.completed.append(command)
+        if self._polls:
+            self._polls.popleft().succeed()
+
+    def poll(self, thread: Thread) -> Code:
+        """Spin until a command is done; returns it."""
+        while not self.completed:
+            event = simpy.Event(thread.clock)
+            self._polls.append(event)
+            yield event
+        command = self.completed.popleft()
+        yield from in_kernel(thread, self._submit_ps)
+        return command
