@@ -1,7 +1,7 @@
 """DRAM: which row each bank of a DIMM holds open, so that what is read next to what was is nearer.
 
-Closed form of DDR4 with open pages: a load that finds its row open takes ``Media.near_load_ps``, any other opens it first
-(precharge and activate) and takes ``Media.load_ps``. Refresh, bank groups and the turn-around of the bus are not
+Closed form of DDR4 with open pages: a load that finds its row open takes ``Media.near_load_ps``; any other opens it
+first (precharge and activate) and takes ``Media.load_ps``. Refresh, bank groups and the turn-around of the bus are not
 modelled; they are part of the measured bandwidth.
 """
 

@@ -73,6 +73,9 @@ class Dimm:
         self._at_once = controller.full_lines == "at_once"
         self._lsq = [0] * max(1, controller.lsq_bytes // LINE_BYTES)
         self._ingest_ps = controller.ingest_ps
+        self._outs = [0] * max(1, controller.buffer_bytes // unit)
+        """XPLines on their way out of the buffer, as many as it holds: when their places are free, in a ring."""
+        self._outs_count = 0
         self._count = 0
         self._last_ps = 0
         self._last_line = -2
@@ -124,8 +127,7 @@ class Dimm:
         if len(self._queued) >= self._recent:
             self._forget(arrive_ps - LONG_PS)
         self._queued[line] = (queued_ps, left_ps)
-        if stored_ps > self._stored_ps:
-            self._stored_ps = stored_ps
+        self._stored_ps = max(self._stored_ps, stored_ps)
         return queued_ps, stored_ps
 
     def _take_in(self, buffer: XpBuffer, line: int, sent_ps: int, queued_ps: int, count: int) -> tuple[int, int]:
@@ -138,25 +140,26 @@ class Dimm:
         place = count % len(lsq)
         free_ps = self._ingest_free_ps
         start_ps = free_ps if free_ps > queued_ps else queued_ps
-        if lsq[place] > start_ps:
-            start_ps = lsq[place]
+        start_ps = max(start_ps, lsq[place])
         left_ps = self._ingest_free_ps = start_ps + self._ingest_ps
         in_flight, xpline = self._in_flight, line // self._unit_lines
         taken_ps = in_flight.get(xpline, 0)
-        if left_ps > taken_ps:
-            taken_ps = left_ps
-        if self._stage_ps > taken_ps:
-            taken_ps = self._stage_ps
+        taken_ps = max(taken_ps, left_ps)
+        taken_ps = max(taken_ps, self._stage_ps)
         if before_ps:
             media_ps = self._media_free_ps
             taken_ps = self._media_free_ps = (taken_ps if taken_ps > media_ps else media_ps) + before_ps
             in_flight[victim] = taken_ps + self._write_ps
+        if after_ps:
+            out = self._outs_count % len(self._outs)
+            self._outs_count += 1
+            taken_ps = max(taken_ps, self._outs[out])
         self._stage_ps = lsq[place] = taken_ps
         media_ps = self._media_free_ps
         start_ps = taken_ps if taken_ps > media_ps else media_ps
         if not after_ps:
             return left_ps, start_ps + self._unit_write_ps + self._write_ps
-        self._media_free_ps = start_ps + after_ps
+        self._outs[out] = self._media_free_ps = start_ps + after_ps
         if self._at_once:
             in_flight[xpline] = start_ps + after_ps + self._write_ps
         return left_ps, start_ps + after_ps + self._write_ps
@@ -205,6 +208,10 @@ class Dimm:
         asked_ps = self._stage_ps if self._stage_ps > at_ps else at_ps
         self._media_free_ps = max(self._media_free_ps, asked_ps) + media_ps + gone_ps
         return start_ps - at_ps + total_ps + late_ps, free_ps
+
+    def left_ps(self, line: int) -> int:
+        """When a line that came last left the write pending queue; 0 for one that was never there, or long ago."""
+        return self._queued.get(line, (0, 0))[1]
 
     @property
     def stored_ps(self) -> int:
@@ -264,8 +271,8 @@ class MemoryController:
         total_ps = free_ps = 0
         line = first
         while line <= last:
-            lines = min(self._unit - line % self._unit, last - line + 1)
             dimm, local = self._find(line)
+            lines = min(self._unit - local % self._unit, self._chunk - line % self._chunk, last - line + 1)
             took_ps, not_before_ps = dimm.read(local, lines, at_ps)
             total_ps = max(total_ps, took_ps - (line - first) * pace_ps)
             free_ps = max(free_ps, not_before_ps)

@@ -192,7 +192,7 @@ class XpBuffer:
         return took_ps
 
     def _translated(self, xpline: int) -> bool:
-        """Whether the AIT's cache has the page; it has it from now on."""
+        """Whether the AIT's cache has the page; it has it from now on. Until it is full it is as after a long run."""
         pages = self._ait_pages
         if not pages:
             return True
@@ -200,7 +200,9 @@ class XpBuffer:
         known = page in ait
         if known:
             del ait[page]
-        elif len(ait) >= pages:
+        elif len(ait) < pages:
+            known = True
+        else:
             del ait[next(iter(ait))]
         ait[page] = None
         return known
