@@ -26,6 +26,7 @@ from .peers import PeerDevice, PeerMemory
 from .places import Domain, Path
 from .platform import Platform
 from .rules import Circumstances, Placement
+from .xpbuffer import service_ps
 
 _OFFSET = DEVICE_SPAN_BYTES - 1
 _instant = itemgetter(0)
@@ -72,6 +73,9 @@ class HostMemory:
         but for what is late."""
         self._last_queued_ps = 0
         """With DDIO off: when all inbound writes that are visible so far are in a write pending queue."""
+        self._line_ps = service_ps(LINE_BYTES, platform.pcie.tlp_bits_per_s)
+        self._memory_ready_ps = 0
+        """When memory can serve the DMA read that was looked at last."""
 
     # from the root port, in order of arrival ------------------------------------------------------------------
     def dma_write(
@@ -217,19 +221,24 @@ class HostMemory:
         if self._inbox:
             self.catch_up(self.clock.now_ps)
         device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
-        pcie, media = self._platform.pcie, self._platform.media
-        if all((device.number, line) in self.llc for line in lines(offset, length)):
+        pcie, asked = self._platform.pcie, lines(offset, length)
+        self._memory_ready_ps = 0
+        if all((device.number, line) in self.llc for line in asked):
             return pcie.dma_read_ps - self._platform.llc.dma_read_hit_saving_ps
-        return pcie.dma_read_ps + media[device.kind].dma_read_extra_ps
+        media = self._platform.media[device.kind]
+        took_ps, self._memory_ready_ps = self._controllers[device.number].read_lines(
+            asked[0], asked[-1], self.clock.now_ps, self._line_ps
+        )
+        return pcie.dma_read_ps + max(0, took_ps - media.load_ps + media.dma_read_extra_ps)
 
     def read_ready_ps(self, at_root_ps: int, latency_ps: int) -> int:
         """When a read that is looked at now is served.
 
         With DDIO off it also waits until the writes before it are in the write pending queues (Intel's appliance
-        persistency method).
+        persistency method); and a read after persist until its line can be read.
         """
         now_ps = self.clock.now_ps
-        ready_ps = max(at_root_ps + latency_ps // 2, now_ps)
+        ready_ps = max(at_root_ps + latency_ps // 2, now_ps, self._memory_ready_ps)
         if self.ddio:
             return ready_ps
         self.catch_up(now_ps)
@@ -262,10 +271,10 @@ class HostMemory:
         return data, self.trace.observed(device.number, offset, length, max(now_ps, device.space.caught_up_ps))
 
     def access_ps(self, address: int, length: int, dirty: bool) -> int:
-        """How long a core that starts now takes to touch these lines: one after the other, from cache or from memory.
+        """How long a core that starts now takes to touch these lines.
 
-        A line that has left the caches and is not in a write pending queue yet is waited for: the home agent orders
-        the access behind it.
+        One after the other in the cache, and all that memory has to bring at once. A line that has left the caches and
+        is not in a write pending queue yet is waited for: the home agent orders the access behind it.
         """
         start_ps = self.clock.now_ps
         if self._inbox:
@@ -281,21 +290,28 @@ class HostMemory:
             hit, evicted = self.llc.core_access((device.number, first), False)
             if hit:
                 return self._load_ps
+            ready_ps = self._read_line(device.number, first, start_ps)
             if evicted is not None:
                 self._write_back(evicted, start_ps)
-            return max(0, self._under_way.get((device.number, first), 0) - start_ps) + (
-                self._platform.media[device.kind].load_ps
-            )
-        cpu, media = self._platform.cpu, self._platform.media[device.kind]
-        total_ps = 0
+            return ready_ps - start_ps
+        cpu = self._platform.cpu
+        total_ps, ready_ps = 0, start_ps
         for line in lines(offset, length):
             hit, evicted = self.llc.core_access((device.number, line), dirty)
-            if not hit and (device.number, line) in self._under_way:
-                total_ps = max(total_ps, self._under_way[device.number, line] - start_ps)
-            total_ps += (cpu.store_ps if dirty else cpu.load_ps) if hit or dirty else media.load_ps
+            if hit:
+                total_ps += cpu.store_ps if dirty else cpu.load_ps
+            elif dirty:
+                total_ps = max(total_ps, self._under_way.get((device.number, line), 0) - start_ps) + cpu.store_ps
+            else:
+                ready_ps = max(ready_ps, self._read_line(device.number, line, start_ps))
             if evicted is not None:
                 self._write_back(evicted, start_ps)
-        return total_ps
+        return total_ps + ready_ps - start_ps
+
+    def _read_line(self, number: int, line: int, at_ps: int) -> int:
+        """When a line that a core asks memory for is there."""
+        took_ps, not_before_ps = self._controllers[number].read_lines(line, line, at_ps)
+        return max(at_ps, not_before_ps) + took_ps
 
     def store(self, address: int, data: bytes, channel: int, writer: str, at_ps: int) -> None:
         """A core's store retires into its store buffer at ``at_ps``, and shows in this timing at once."""
@@ -324,7 +340,7 @@ class HostMemory:
             piece, line = data[done : done + take], (offset + done) // LINE_BYTES
             key = (device.number, line)
             dirty = self.llc.write_back(key, keep=False)
-            queued_ps, stored_ps = self._queue(key, at_ps, self._platform.media[device.kind].ntstore_to_wpq_ps)
+            queued_ps, stored_ps = self._queue(key, at_ps, self._platform.media[device.kind].ntstore_to_wpq_ps, True)
             if dirty and device.traced:  # what the cache had goes along
                 self.trace.wrote_back(device.number, line, at_ps, queued_ps, stored_ps)
             last_ps = max(last_ps, queued_ps)
@@ -368,7 +384,7 @@ class HostMemory:
         drained_ps = max(issued_ps, self._under_way.get(key, 0))
         if not self.llc.write_back(key, keep):
             return drained_ps
-        return max(drained_ps, self._write_back(key, issued_ps))
+        return max(drained_ps, self._write_back(key, issued_ps, flush=True))
 
     def persist_line(self, device: MemoryDevice, line: int, issued_ps: int, keep: bool) -> int:
         """The root complex writes a line back for a FLUSH; returns when it is in the persistence domain."""
@@ -395,20 +411,20 @@ class HostMemory:
             number = self._untraced = self._untraced + 1
         device.space.write_at(reached[Stage.VISIBLE], channel, number, offset, data, None, reached[Stage.ACCEPTED])
 
-    def _write_back(self, key: LineKey, at_ps: int) -> int:
+    def _write_back(self, key: LineKey, at_ps: int, flush: bool = False) -> int:
         number, line = key
         queued_ps, stored_ps = self._queue(
-            key, at_ps, self._platform.media[self._by_number[number].kind].clwb_to_wpq_ps
+            key, at_ps, self._platform.media[self._by_number[number].kind].clwb_to_wpq_ps, flush
         )
         if self._by_number[number].traced:
             self.trace.wrote_back(number, line, at_ps, queued_ps, stored_ps)
         return queued_ps
 
-    def _queue(self, key: LineKey, at_ps: int, way_ps: int) -> tuple[int, int]:
+    def _queue(self, key: LineKey, at_ps: int, way_ps: int, flush: bool = False) -> tuple[int, int]:
         """A line leaves for memory at ``at_ps``: undisturbed it is queued ``way_ps`` later, the acceptance included."""
         number, line = key
         arrive_ps = at_ps + max(0, way_ps - self._platform.imc.wpq_accept_ps)
-        queued_ps, stored_ps = self._controllers[number].write_line(line, arrive_ps)
+        queued_ps, stored_ps = self._controllers[number].write_line(line, arrive_ps, flush)
         if len(self._under_way) >= UNDER_WAY_LINES:
             now_ps = self.clock.now_ps
             self._under_way = {other: ps for other, ps in self._under_way.items() if ps > now_ps}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Domain = Literal["media", "adr", "eadr", "wsp", "none", "pmr", "flash", "plp"]
@@ -17,8 +17,40 @@ class Imc:
     wpq_bytes: int
     """Write pending queue of one channel."""
     wpq_accept_ps: int
-    """What one line takes to be accepted, per channel."""
+    """What one line takes to be accepted, per channel: the bus, which reads share."""
     interleave_bytes: int
+    wpq_hit_ps: int = 50_000
+    """A core's load of a line that is in the write pending queue still."""
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """What an Optane DIMM has between its bus and its medium (FAST'20 calls it the XPController)."""
+
+    buffer_bytes: int = 0
+    """XPBuffer, in whole XPLines; 0: the DIMM has no controller, its medium takes line by line."""
+    read_buffer_bytes: int = 0
+    """A buffer of its own for what is read, first in first out, a line gone once a core has it; 0: one for both."""
+    eviction: Literal["random", "lru", "fifo"] = "random"
+    """Which XPLine goes when the buffer is full."""
+    full_lines: Literal["at_once", "periodic", "evicted"] = "at_once"
+    """When an XPLine is written whose lines have all been written: at once, from time to time, or with the others."""
+    full_line_period_ps: int = 0
+    """With ``periodic``: how long after that."""
+    lsq_bytes: int = 4096
+    """Queue of the lines that wait for a place in the buffer."""
+    ingest_ps: int = 0
+    """What one line takes from the write pending queue into the DIMM, one after the other."""
+    ait_bytes: int = 0
+    """What the cache of the address indirection table covers; 0: all of the DIMM."""
+    ait_page_bytes: int = 4096
+    ait_miss_ps: int = 0
+    """What a read takes longer whose page that cache does not have."""
+    wear_block_bytes: int = 65536
+    wear_writes: int = 0
+    """After so many writes to one block of the medium it is moved elsewhere; 0: never."""
+    wear_pause_ps: int = 0
+    """How long the DIMM writes nothing else meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +62,7 @@ class Media:
     capacity_bytes: int
     """Of one DIMM."""
     load_ps: int
-    """A core's load that misses all caches."""
+    """A core's load that misses all caches, and what the DIMM has at hand."""
     dma_read_extra_ps: int
     """What a DMA read that misses the LLC takes longer here than from DRAM."""
     write_ps: int
@@ -42,6 +74,18 @@ class Media:
     clwb_to_wpq_ps: int
     """From the issue of a clwb or clflushopt until the line is in the write pending queue."""
     ntstore_to_wpq_ps: int
+    near_load_ps: int = 0
+    """A load of what the DIMM has at hand: a buffered XPLine, a DRAM row that is open; 0: as any other."""
+    row_bytes: int = 0
+    """What a bank of DRAM holds open; 0: rows make no difference."""
+    banks: int = 16
+    interleave_bytes: int = 0
+    """Over the DIMMs of a device; 0: ``Imc.interleave_bytes``."""
+    write_delay_ps: int = 0
+    """What is added to writes where DRAM stands for slower memory."""
+    write_delay_per: Literal["line", "write", "flush"] = "line"
+    """What waits for it: each line, each run of lines that follow each other, or each run that a flush writes back."""
+    controller: Controller = field(default_factory=Controller)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from rpsim.models.hostmemory import HostMemory
-from rpsim.models.imc import WriteQueue
+from rpsim.models.imc import Dimm
 from rpsim.models.platform import load_platform
 from rpsim.sim.stations import Fifo, Pipe
 from rpsim.sim.trace import Stage
@@ -34,7 +34,7 @@ class Watched:
         self.workload = traced(workload)
         self.stations: list[Fifo | Pipe] = []
         self.queued: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        """By write pending queue: when lines were taken in, and when they were on their way to the medium."""
+        """By write pending queue: when lines were taken in, and when they were out of it."""
         for kind in (Fifo, Pipe):
             self._note_stations(kind, patch)
         self.served: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
@@ -72,14 +72,14 @@ class Watched:
         patch.setattr(Fifo, "serve", noted)
 
     def _note_queued(self, patch: pytest.MonkeyPatch) -> None:
-        accept = WriteQueue.accept
+        write = Dimm.write
 
-        def noted(queue: WriteQueue, arrive_ps: int) -> tuple[int, int]:
-            queued_ps, stored_ps = accept(queue, arrive_ps)
-            self.queued[id(queue)].append((queued_ps, stored_ps - queue._write_ps))
+        def noted(dimm: Dimm, line: int, arrive_ps: int, flush: bool) -> tuple[int, int]:
+            queued_ps, stored_ps = write(dimm, line, arrive_ps, flush)
+            self.queued[id(dimm)].append((queued_ps, dimm.left_ps(line)))
             return queued_ps, stored_ps
 
-        patch.setattr(WriteQueue, "accept", noted)
+        patch.setattr(Dimm, "write", noted)
 
     def placed(self) -> dict[str, list[tuple[int, bytes]]]:
         """What inbound writes brought, by their description: (address within the device, bytes)."""

@@ -30,12 +30,13 @@ def test_a_store_retires_after_its_lines_and_its_bytes(rig, cpu):
 
 
 def test_a_load_comes_from_the_device_and_then_from_the_cache(rig, cpu):
+    optane = rig.platform.media["optane"]
     rig.server.load()
-    assert rig.clock.now_ps == rig.platform.media["optane"].load_ps
+    assert rig.clock.now_ps == optane.load_ps
     rig.server.load()
-    assert rig.clock.now_ps == rig.platform.media["optane"].load_ps + cpu.load_ps
-    rig.server.load(length=256)
-    assert rig.clock.now_ps == 4 * rig.platform.media["optane"].load_ps + 2 * cpu.load_ps
+    assert rig.clock.now_ps == optane.load_ps + cpu.load_ps
+    rig.server.load(length=256)  # the DIMM has the rest of the XPLine
+    assert rig.clock.now_ps == optane.load_ps + optane.near_load_ps + 2 * cpu.load_ps
 
 
 def test_the_line_of_a_dma_write_is_loaded_from_the_cache_with_ddio_only():
@@ -44,7 +45,7 @@ def test_the_line_of_a_dma_write_is_loaded_from_the_cache_with_ddio_only():
         rig.client.write(line(1))
         start = rig.clock.now_ps
         assert rig.server.load() == line(1)
-        expected = rig.platform.cpu.load_ps if ddio == "on" else rig.platform.media["optane"].load_ps
+        expected = rig.platform.cpu.load_ps if ddio == "on" else rig.platform.media["optane"].near_load_ps
         assert rig.clock.now_ps - start == expected
 
 
@@ -57,7 +58,7 @@ def test_store_clwb_sfence_is_the_published_figure(rig, cpu):
     assert end - copy_ps(cpu, 8) == 62_300
     retired, queued = cpu.store_ps + copy_ps(cpu, 8), end - cpu.sfence_ps
     optane = rig.platform.media["optane"]
-    medium = -(-LINE * 8 * PS // optane.write_bandwidth_bits_per_s) + optane.write_ps
+    medium = optane.controller.ingest_ps - (-256 * 8 * PS // optane.write_bandwidth_bits_per_s) + optane.write_ps
     assert rig.story(line=0) == [
         ("store_buffer", retired),
         ("llc", retired),
@@ -95,7 +96,7 @@ def test_clwb_keeps_the_line_where_the_processor_does(platform, kept):
     rig.server.flush()
     start = rig.clock.now_ps
     rig.server.load()
-    expected = rig.platform.cpu.load_ps if kept else rig.platform.media["optane"].load_ps
+    expected = rig.platform.cpu.load_ps if kept else rig.platform.imc.wpq_hit_ps
     assert rig.clock.now_ps - start == expected
 
 
@@ -132,14 +133,14 @@ def test_the_published_curve_of_ntstore(rig, cpu, size, published_ns):
     assert rig.server.sfence() / 1000 == pytest.approx(published_ns, rel=0.26)
 
 
-def test_flushing_one_dimm_goes_at_the_mediums_rate_once_its_queue_is_full():
+def test_flushing_one_dimm_goes_at_the_mediums_rate_once_its_buffers_are_full():
     rig = Rig(imc={"interleave_bytes": 1 << 30})
-    times = [flush_ps(Rig(imc={"interleave_bytes": 1 << 30}), LINE * lines) for lines in (1024, 2048)]
+    times = [flush_ps(Rig(imc={"interleave_bytes": 1 << 30}), LINE * lines) for lines in (4096, 5120)]
     apart = (times[1] - times[0]) / 1024
     medium = LINE * 8 * PS / rig.platform.media["optane"].write_bandwidth_bits_per_s
     assert apart == pytest.approx(medium, rel=0.001)
     assert apart > rig.platform.cpu.clwb_ps
-    spread = [flush_ps(Rig(imc={"interleave_bytes": 256}), LINE * lines) for lines in (1024, 2048)]
+    spread = [flush_ps(Rig(imc={"interleave_bytes": 256}), LINE * lines) for lines in (4096, 5120)]
     assert (spread[1] - spread[0]) / 1024 == rig.platform.cpu.clwb_ps  # six DIMMs take all that one core issues
 
 

@@ -152,7 +152,7 @@ def acknowledgements_overtake(patch: pytest.MonkeyPatch) -> None:
 MUTANTS: list[tuple[Callable[[pytest.MonkeyPatch], None], Workload, str]] = [
     (one_picosecond_late, stage(SMALL_WRITE), r"wire and switch +\d+ +\d+  \+1\n"),
     (forgets_one_credit, crowd(LARGE_WRITE, **TIGHT), "WRITE of 16384 B"),
-    (serves_ties_the_other_way_round, crowd(SMALL_WRITE), "WRITE of 64 B"),
+    (serves_ties_the_other_way_round, crowd(Request("READ", 64, 0)), "READ of 64 B"),
     (reads_overtake_posted_writes, stage(SMALL_WRITE, Request("READ", 64, 0), pcie=LATE), "READ of 64 B"),
     (reads_overtake_completions, fetch_behind_a_completion(), "WRITE of 300 B"),
     (acknowledgements_overtake, stage(Request("READ", 8, 0), SMALL_WRITE), "order of its requests"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from rpsim.models.parameters.memory import Controller
 from rpsim.models.platform import Platform, load_platform
 from rpsim.validation.naive.workload import POOL_BYTES, Connection, Instruction, Program, Request, Workload
 
@@ -21,6 +22,24 @@ def changed(platform: Platform, **changes: dict[str, Any]) -> Platform:
     kinds = {kind: replace(values, **media) for kind, values in platform.media.items()}
     parts = {part: replace(getattr(platform, part), **values) for part, values in changes.items()}
     return replace(platform, media=kinds, **parts)
+
+
+def controllers() -> st.SearchStrategy[Controller]:
+    """On-DIMM controllers whose buffers are small enough to be always full."""
+    return st.builds(
+        Controller,
+        buffer_bytes=st.sampled_from([0, 256, 1024, 16_384]),
+        read_buffer_bytes=st.sampled_from([0, 512]),
+        eviction=st.sampled_from(["random", "lru", "fifo"]),
+        full_lines=st.sampled_from(["at_once", "evicted", "periodic"]),
+        full_line_period_ps=st.just(300_007),
+        lsq_bytes=st.sampled_from([64, 256, 4096]),
+        ingest_ps=st.sampled_from([0, 21_800, 70_001]),
+        ait_bytes=st.sampled_from([0, 4096]),
+        ait_miss_ps=st.just(100_000),
+        wear_writes=st.sampled_from([0, 5]),
+        wear_pause_ps=st.just(3_000_000),
+    )
 
 
 @st.composite
@@ -58,7 +77,12 @@ def platforms(draw: st.DrawFn, nodes: int) -> Platform:
             "wpq_bytes": draw(one([base.imc.wpq_bytes, 128, 64])),
             "interleave_bytes": draw(one([base.imc.interleave_bytes, 64])),
         },
-        media={"write_bandwidth_bits_per_s": draw(one([17_600_000_000, 2_512_345_679, 400_000_000]))},
+        media={
+            "write_bandwidth_bits_per_s": draw(one([17_600_000_000, 2_512_345_679, 400_000_000])),
+            "write_delay_ps": draw(one([0, 0, 200_003])),
+            "write_delay_per": draw(one(["line", "write", "flush"])),
+            **draw(one([{}, {"controller": draw(controllers())}])),
+        },
     )
 
 

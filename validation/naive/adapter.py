@@ -197,8 +197,8 @@ class Adapter:
         ticket = yield from self._ask(n_bytes, address, key)
         at_root_ps = self.sim.now_ps
         yield self._behind
-        latency_ps = self.host.read_latency_ps(address, length)
-        drained = self.host.drained()
+        latency_ps, behind = self.host.read_latency(address, length)
+        drained = self.sim.all_of([self.host.drained(), *behind])
         yield self.sim.until(at_root_ps + latency_ps // 2)
         yield drained
         if executed is not None:

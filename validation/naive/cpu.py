@@ -84,7 +84,7 @@ class Thread:
                 line = self.host.lines(address, take)[0]
                 self.host.cache.clean(line, keep=False)
                 device, _ = self.host.memory.locate(address)
-                queued = self.host.send(line, self.host.platform.media[device.kind].ntstore_to_wpq_ps)
+                queued = self.host.send(line, self.host.platform.media[device.kind].ntstore_to_wpq_ps, flush=True)
                 self.core.pending.append(queued)
                 self.sim.process(self._appear(queued, address, data[:take]))
             address, data = address + take, data[take:]

@@ -1,4 +1,4 @@
-"""A host of the naive model: bytes, cache tags, and a write pending queue per DIMM."""
+"""A host of the naive model: bytes, cache tags, and its DIMMs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from ...models.memory import AddressSpace
 from ...models.parameters.caches import Llc
 from ...models.platform import Platform
 from ...sim.bytespace import LINE_BYTES, lines
-from .engine import SAMPLE, Gate, Process, Simulation, Station, Ticket, Wire
+from ...sim.units import PS_PER_S
+from .dimm import Dimm
+from .engine import SAMPLE, Process, Simulation
 
 Line = tuple[int, int]
 """(device number, line number within the device)."""
@@ -72,39 +74,6 @@ class Cache:
         return oldest if pool.pop(oldest) else None
 
 
-class Dimm:
-    """The way of lines to one DIMM: in the order in which they were sent, through a bounded queue, to the medium."""
-
-    def __init__(self, sim: Simulation, platform: Platform, kind: str) -> None:
-        self._sim = sim
-        self._accept_ps = platform.imc.wpq_accept_ps
-        self._order = Gate(sim)
-        self._entrance = Station(sim)
-        self._places = Station(sim, max(1, platform.imc.wpq_bytes // LINE_BYTES))
-        self._medium = Wire(sim, platform.media[kind].write_bandwidth_bits_per_s)
-        self.most_queued = 0
-
-    def send(self, way_ps: int) -> simpy.Event:
-        """A line leaves for this DIMM now; the event is its acceptance by the queue, undisturbed after ``way_ps``."""
-        queued = self._sim.event()
-        self._sim.process(self._line(way_ps, self._order.ticket(), queued))
-        return queued
-
-    def _line(self, way_ps: int, ticket: Ticket, queued: simpy.Event) -> Process:
-        yield self._sim.timeout(max(0, way_ps - self._accept_ps))
-        yield ticket.before
-        key = (ticket.number,)
-        with self._entrance.join(key) as turn:
-            ticket.after.succeed()
-            yield turn
-            yield self._sim.timeout(self._accept_ps)
-        with self._places.join(key) as place:
-            yield place
-            self.most_queued = max(self.most_queued, self._places.count)
-            queued.succeed()
-            yield from self._medium.carry(LINE_BYTES, key)
-
-
 class Host:
     """Coherent memory of one node, behind the root port and below the cores."""
 
@@ -115,7 +84,7 @@ class Host:
         self.cache = Cache(platform.llc)
         self._devices = {device.number: device for device in memory.devices.values()}
         self._dimms = {
-            device.number: [Dimm(sim, platform, device.kind) for _ in range(device.dimms)]
+            device.number: [Dimm(sim, platform, device.kind, number) for number in range(device.dimms)]
             for device in memory.devices.values()
         }
         self._under_way: dict[Line, simpy.Event] = {}
@@ -138,11 +107,19 @@ class Host:
         device, offset = self.memory.locate(address)
         return device.space.peek(offset, length)
 
-    def send(self, line: Line, way_ps: int) -> simpy.Event:
-        """A line leaves for memory now; the event is its acceptance by a write pending queue."""
+    def _find(self, line: Line) -> tuple[Dimm, int]:
+        """The DIMM of a line, and the line's number in it."""
         number, index = line
-        dimms = self._dimms[number]
-        queued = dimms[index * LINE_BYTES // self.platform.imc.interleave_bytes % len(dimms)].send(way_ps)
+        dimms, media = self._dimms[number], self.platform.media[self._devices[number].kind]
+        chunk_bytes = media.interleave_bytes or self.platform.imc.interleave_bytes
+        stripe, within = divmod(index * LINE_BYTES, chunk_bytes * len(dimms))
+        offset = stripe * chunk_bytes + within % chunk_bytes
+        return dimms[within // chunk_bytes], offset // LINE_BYTES
+
+    def send(self, line: Line, way_ps: int, flush: bool = False) -> simpy.Event:
+        """A line leaves for memory now; the event is its acceptance by a write pending queue."""
+        dimm, index = self._find(line)
+        queued = dimm.send(index, way_ps, flush)
         self._under_way[line] = queued
 
         def arrived(_: simpy.Event) -> None:
@@ -153,9 +130,9 @@ class Host:
         queued.callbacks.append(arrived)
         return queued
 
-    def write_back(self, line: Line) -> simpy.Event:
+    def write_back(self, line: Line, flush: bool = False) -> simpy.Event:
         """A dirty line leaves the caches now."""
-        return self.send(line, self.platform.media[self._devices[line[0]].kind].clwb_to_wpq_ps)
+        return self.send(line, self.platform.media[self._devices[line[0]].kind].clwb_to_wpq_ps, flush)
 
     # the adapter's side ---------------------------------------------------------------------------------------
     def inbound(self, address: int, data: bytes) -> None:
@@ -170,13 +147,38 @@ class Host:
                 self._draining.append(self.send(line, self.platform.llc.iio_wc_drain_ps))
         self.poke(address, data)
 
-    def read_latency_ps(self, address: int, length: int) -> int:
-        """Round trip of a DMA read that is looked up now."""
-        pcie = self.platform.pcie
-        if all(self.cache.holds(line) for line in self.lines(address, length)):
-            return pcie.dma_read_ps - self.platform.llc.dma_read_hit_saving_ps
+    def read_latency(self, address: int, length: int) -> tuple[int, list[simpy.Event]]:
+        """A DMA read is looked up now: its round trip, and what has to happen before memory can serve it."""
+        pcie, asked = self.platform.pcie, self.lines(address, length)
+        if all(self.cache.holds(line) for line in asked):
+            return pcie.dma_read_ps - self.platform.llc.dma_read_hit_saving_ps, []
         device, _ = self.memory.locate(address)
-        return pcie.dma_read_ps + self.platform.media[device.kind].dma_read_extra_ps
+        media = self.platform.media[device.kind]
+        line_ps = -(-LINE_BYTES * 8 * PS_PER_S // pcie.tlp_bits_per_s)
+        took_ps, behind = self._from_memory(asked, device.dimms, line_ps)
+        return pcie.dma_read_ps + max(0, took_ps - media.load_ps + media.dma_read_extra_ps), behind
+
+    def _from_memory(self, asked: list[Line], dimms: int, line_ps: int) -> tuple[int, list[simpy.Event]]:
+        """Lines that memory is asked for now; whoever reads takes them one by one, ``line_ps`` apart."""
+        media = self.platform.media[self._devices[asked[0][0]].kind]
+        if len(asked) == 1 or not media.controller.buffer_bytes:
+            dimm, index = self._find(asked[0])
+            return dimm.read(index, 1 if len(asked) == 1 else -(-len(asked) // dimms))
+        took_ps, behind, done = 0, [], 0
+        while done < len(asked):
+            dimm, index = self._find(asked[done])
+            lines, xpline = 1, index * LINE_BYTES // media.line_bytes
+            while (
+                done + lines < len(asked)
+                and self._find(asked[done + lines]) == (dimm, index + lines)
+                and (index + lines) * LINE_BYTES // media.line_bytes == xpline
+            ):
+                lines += 1
+            one_ps, events = dimm.read(index, lines)
+            took_ps = max(took_ps, one_ps - done * line_ps)
+            behind += events
+            done += lines
+        return took_ps, behind
 
     def drained(self) -> simpy.Event:
         """With DDIO off: all inbound writes so far are in write pending queues."""
@@ -191,24 +193,28 @@ class Host:
     # the cores' side ------------------------------------------------------------------------------------------
     def touch(self, address: int, length: int, dirty: bool) -> list[Touch]:
         """A core is about to load or store a range: the caches are asked once, for all of its lines."""
-        device, _ = self.memory.locate(address)
         found = []
         for line in self.lines(address, length):
             hit = self.cache.holds(line)
             if hit or dirty:
                 cost_ps = self.platform.cpu.store_ps if dirty else self.platform.cpu.load_ps
+                found.append(Touch(cost_ps, None if hit else self._under_way.get(line)))
             else:
-                cost_ps = self.platform.media[device.kind].load_ps
-            found.append(Touch(cost_ps, None if hit else self._under_way.get(line)))
+                found.append(Touch(0, self.sim.process(self._loads(*self._from_memory([line], 1, 0)))))
             evicted = self.cache.touched_by_core(line, dirty)
             if evicted is not None:
                 self.write_back(evicted)
-        return found
+        return [touch for touch in found if touch.cost_ps == 0] + [touch for touch in found if touch.cost_ps]
+
+    def _loads(self, took_ps: int, behind: list[simpy.Event]) -> Process:
+        """A line comes from memory."""
+        yield self.sim.all_of(behind)
+        yield self.sim.timeout(took_ps)
 
     def flush(self, line: Line, keep: bool) -> list[simpy.Event]:
         """A core writes a line back now; what has to happen before the line is certainly queued."""
         before = self._under_way.get(line)
         waits = [] if before is None else [before]
         if self.cache.clean(line, keep):
-            waits.append(self.write_back(line))
+            waits.append(self.write_back(line, flush=True))
         return waits

@@ -1,0 +1,188 @@
+"""A DIMM of the naive model: write pending queue, the DIMM's own queue, its medium; what its buffers hold is shared."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import simpy
+from simpy.resources.resource import PriorityRequest
+
+from ...models.dram import Rows
+from ...models.platform import Platform
+from ...models.xpbuffer import NOBODY, XpBuffer
+from ...sim.bytespace import LINE_BYTES
+from ...sim.units import PS_PER_S
+from .engine import Gate, Process, Simulation, Station, Ticket
+
+
+class Steps(NamedTuple):
+    """What a line waits for in the DIMM, and what the medium writes because of it."""
+
+    rewritten: simpy.Event | None
+    """Its XPLine has been written before."""
+    before_ps: int
+    """For how long an XPLine is written that has to go."""
+    gone: simpy.Event | None
+    after_ps: int
+    """For how long its own is written, when it is complete."""
+    full: simpy.Event | None
+
+
+class Dimm:
+    """The way of lines to one DIMM: in the order in which they were sent, through bounded queues, to the medium."""
+
+    def __init__(self, sim: Simulation, platform: Platform, kind: str, number: int) -> None:
+        media, imc = platform.media[kind], platform.imc
+        self._sim = sim
+        self._media, self._imc = media, imc
+        self._buffer = XpBuffer(media, number) if media.controller.buffer_bytes else None
+        self._rows = Rows(media)
+        self._order = Gate(sim)
+        self._entrance = Station(sim)
+        self._places = Station(sim, max(1, imc.wpq_bytes // LINE_BYTES))
+        self._ingest = Station(sim)
+        self._lsq = Station(sim, max(1, media.controller.lsq_bytes // LINE_BYTES))
+        self._outs = Station(sim, max(1, media.controller.buffer_bytes // media.line_bytes))
+        """Places in the buffer that XPLines have on their way out."""
+        self._turns = Gate(sim)
+        """Lines and reads get at the medium in the order in which they were sent."""
+        self._medium = Station(sim)
+        self._last_arrival_ps = 0
+        self._last_came: tuple[int, int] = (-2, 0)
+        """The last line that came over the bus, and when."""
+        self._read_free_ps = 0
+        self._waiting: dict[int, simpy.Event] = {}
+        """Lines that have not left the write pending queue, and their acceptance by it."""
+        self._in_flight: dict[int, simpy.Event] = {}
+        """XPLines, and the end of the last writing of each."""
+        self.most_queued = 0
+
+    def _busy_ps(self, n_bytes: int, bits_per_s: int) -> int:
+        return -(-n_bytes * 8 * PS_PER_S // bits_per_s)
+
+    def send(self, line: int, way_ps: int, flush: bool) -> simpy.Event:
+        """A line leaves for this DIMM now; the event is its acceptance by the queue, undisturbed after ``way_ps``."""
+        queued = self._waiting[line] = self._sim.event()
+        way_ps = max(0, way_ps - self._imc.wpq_accept_ps)
+        tickets = self._order.ticket(), self._turns.ticket()
+        self._sim.process(self._line(line, way_ps, flush, tickets, self._planned(line, way_ps), queued))
+        return queued
+
+    def _line(
+        self, line: int, way_ps: int, flush: bool, tickets: tuple[Ticket, Ticket], steps: Steps, queued: simpy.Event
+    ) -> Process:
+        ticket, turns = tickets
+        yield self._sim.timeout(way_ps)
+        yield ticket.before
+        arrived_ps, key = self._sim.now_ps, (ticket.number,)
+        with self._entrance.join(key) as turn:
+            ticket.after.succeed()
+            yield turn
+            yield self._sim.timeout(self._imc.wpq_accept_ps + self._delay_ps(line, arrived_ps, flush))
+            self._last_came = line, self._sim.now_ps
+        with self._places.join(key) as place:
+            yield place
+            self.most_queued = max(self.most_queued, self._places.count)
+            queued.succeed()
+            if self._buffer is None:
+                yield turns.before
+                took_ps = self._busy_ps(LINE_BYTES, self._media.write_bandwidth_bits_per_s)
+                yield from self._writes((turns.number, 0), took_ps, joined=turns.after)
+            else:
+                with self._ingest.join(key) as turn:
+                    yield turn
+                    room = self._lsq.join(key)
+                    yield room
+                    yield self._sim.timeout(self._media.controller.ingest_ps)
+        if self._waiting.get(line) is queued:
+            del self._waiting[line]
+        if self._buffer is not None:
+            with room:
+                yield from self._takes_in(turns, steps)
+
+    def _planned(self, line: int, way_ps: int) -> Steps:
+        """What the line will have to wait for and to write; the buffer is asked in the order of sending."""
+        self._last_arrival_ps = max(self._last_arrival_ps, self._sim.now_ps + way_ps)
+        if self._buffer is None:
+            self._rows.near(line)
+            return Steps(None, 0, None, 0, None)
+        xpline = line * LINE_BYTES // self._media.line_bytes
+        rewritten = self._in_flight.get(xpline)
+        before_ps, victim, after_ps = self._buffer.write(line, self._last_arrival_ps)
+        gone = self._flies(victim) if victim != NOBODY else None
+        full = self._flies(xpline) if after_ps and self._media.controller.full_lines == "at_once" else None
+        return Steps(rewritten, before_ps, gone, after_ps, full)
+
+    def _flies(self, xpline: int) -> simpy.Event:
+        written = self._in_flight[xpline] = self._sim.event()
+        return written
+
+    def _takes_in(self, turns: Ticket, steps: Steps) -> Process:
+        """From the DIMM's queue into its buffer, behind the eviction that makes room; then out, if it is complete."""
+        yield turns.before
+        if steps.rewritten is not None:
+            yield steps.rewritten
+        if steps.before_ps:
+            yield from self._writes((turns.number, 0), steps.before_ps, steps.gone)
+        if steps.after_ps:
+            place = self._outs.join((turns.number,))
+            yield place
+            self._sim.process(self._leaves(place, turns, steps))
+        else:
+            turns.after.succeed()
+
+    def _leaves(self, place: PriorityRequest, turns: Ticket, steps: Steps) -> Process:
+        with place:
+            yield from self._writes((turns.number, 1), steps.after_ps, steps.full, turns.after)
+
+    def _writes(
+        self,
+        key: tuple[int, int],
+        took_ps: int,
+        written: simpy.Event | None = None,
+        joined: simpy.Event | None = None,
+    ) -> Process:
+        """The medium is busy for ``took_ps``; ``written`` happens when it has what it was given."""
+        with self._medium.join(key) as turn:
+            if joined is not None:
+                joined.succeed()
+            yield turn
+            yield self._sim.timeout(took_ps)
+        if written is not None:
+            self._sim.process(self._lands(written))
+
+    def _lands(self, written: simpy.Event) -> Process:
+        yield self._sim.timeout(self._media.write_ps)
+        written.succeed()
+
+    def _delay_ps(self, line: int, arrived_ps: int, flush: bool) -> int:
+        before, came_ps = self._last_came
+        follows = line == before + 1 and arrived_ps <= came_ps
+        per = self._media.write_delay_per
+        waits = per == "line" or (not follows and (per == "write" or flush))
+        return self._media.write_delay_ps if waits else 0
+
+    def read(self, line: int, lines: int) -> tuple[int, list[simpy.Event]]:
+        """Lines of one XPLine, or of one row, are asked for now: how long that takes, and what comes before."""
+        media = self._media
+        behind = [self._waiting[each] for each in range(line, line + lines) if each in self._waiting]
+        if len(behind) == lines:
+            return self._imc.wpq_hit_ps, behind
+        if self._buffer is None:
+            reads_ps, writes_ps, late_ps = lines * self._busy_ps(LINE_BYTES, media.read_bandwidth_bits_per_s), 0, 0
+            took_ps = media.near_load_ps if media.near_load_ps and self._rows.near(line) else media.load_ps
+        else:
+            flying = self._in_flight.get(line * LINE_BYTES // media.line_bytes)
+            behind += [flying] if flying is not None and not flying.processed else []
+            reads_ps, writes_ps, late_ps = self._buffer.read(line, lines)
+            took_ps = media.load_ps
+            if not reads_ps:
+                return media.near_load_ps or media.load_ps, behind
+        self._sim.process(self._steals(self._turns.ticket(), reads_ps + writes_ps))
+        start_ps = max(self._sim.now_ps, self._read_free_ps)
+        self._read_free_ps = start_ps + reads_ps
+        return start_ps - self._sim.now_ps + took_ps + late_ps, behind
+
+    def _steals(self, turns: Ticket, took_ps: int) -> Process:
+        yield turns.before
+        yield from self._writes((turns.number, 0), took_ps, joined=turns.after)
