@@ -35,15 +35,8 @@ def test_a_curve_says_where_it_comes_from(curve):
 
 
 @pytest.mark.parametrize(("curve", "x"), QUICK, ids=lambda value: str(getattr(value, "id", value)))
-def test_the_quick_points_come_out_or_have_a_reason(curve, x):
-    (claim,) = [claim for result in run([curve_of(curve, x)]).results for claim in result.claims()]
-    assert claim.met or claim.reason or curve.role is Status.INPUT, claim
-
-
-def curve_of(curve, x):
-    from dataclasses import replace
-
-    return replace(curve, points={x: curve.points[x]})
+def test_the_quick_points_come_out_at_all(curve, x):
+    assert 0 < simulate(Task(curve, x)) < 1e9
 
 
 def test_a_point_comes_out_the_same_twice():
@@ -55,6 +48,12 @@ def test_a_point_comes_out_the_same_twice():
 def test_the_predictions_reach_the_bar():
     summary = run(chosen(), jobs=2).summary()
     assert summary.met, summary
+
+
+@pytest.mark.slow
+def test_every_missed_point_has_been_looked_at():
+    missed = [claim for claim in run(chosen(), jobs=2).claims() if not claim.met and claim.status is not Status.INPUT]
+    assert [claim.id for claim in missed if not claim.reason] == []
 
 
 # what is wrong with a file of curves ------------------------------------------------------------------------
@@ -95,7 +94,7 @@ def test_a_good_file_is_read(tmp_path):
     [
         ("role: predict", "role: predicted", 8, "predict"),
         ("unit: us", "unit: GB/s", 11, None),
-        ("unit: us", "unit: usec", 11, None),
+        ("unit: us", "unit: usec", 11, "us"),
         ("platform: optane-adr", "platform: optane-ard", 9, "optane-adr"),
         ("experiment: write-one-way", "experiment: write-one-wy", 10, "write-one-way"),
         ("confidence: high", "confidence: good", 7, None),

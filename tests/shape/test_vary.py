@@ -35,16 +35,13 @@ def test_a_value_that_means_nothing_is_refused():
 
 def test_the_ends_of_a_range_are_those_of_the_profile():
     platform = load_platform("optane-adr")
-    paths = {parameter.path for parameter in uncertain(platform)}
-    assert {"nic.staging", "pcie.posted_write", "imc.wpq"} <= paths
-    by_path = {}
-    for path, text in ends(uncertain(platform)):
-        by_path.setdefault(path, set()).add(text)
-    assert by_path["pcie.posted_write"] == {"100 ns", "500 ns"}
-    assert by_path["imc.wpq"] == {"256 B"}  # the other end is where it stands
-    for path, texts in by_path.items():
-        for text in texts:
-            assert varied(platform, {path: text}) != platform
+    by_path = {parameter.path: parameter for parameter in uncertain(platform)}
+    assert {"nic.staging", "pcie.posted_write", "imc.wpq"} <= by_path.keys()
+    found = list(ends(by_path.values()))
+    assert {path for path, _ in found} == by_path.keys()
+    for path, text in found:
+        assert text in by_path[path].range and text != by_path[path].text
+        assert varied(platform, {path: text}) != platform
 
 
 def test_timings_are_times_and_rates_with_a_range():

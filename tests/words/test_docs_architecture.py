@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import re
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
+from rpsim.app.platform_pages import VALIDATION
+from rpsim.app.platform_pages import page as page_of
 from rpsim.models.places import PLACES, Domain, Place, survives
+from rpsim.models.platform import load_platform, platform_names
 from rpsim.models.rules import EXECUTION, RULES, Request
 from rpsim.protocols.guarantees import Condition
 from rpsim.sim.clock import Clock
 from rpsim.validation.explorer import IMAGES_PER_STATE
+from rpsim.validation.hardware.reading import unread
 from rpsim.validation.oracle import FINDERS
 
 from .pages import EXAMPLES, ROOT, code, rows, section
@@ -93,3 +98,22 @@ def test_the_instants_on_the_way_are_those_of_the_run():
     finally:
         sys.setprofile(None)
     assert table <= seen
+
+
+# the pages of platforms -----------------------------------------------------------------------------------
+
+PLATFORMS = ROOT / "docs" / "platforms"
+
+
+def test_every_assumed_or_fitted_number_is_listed():
+    """Scope and numbers of every page; ``rpsim reproduce hardware --pages docs/platforms`` renews them."""
+    for name in platform_names():
+        kept = (PLATFORMS / f"{name}.md").read_text(encoding="utf-8")
+        assert kept.partition(VALIDATION)[0] == page_of(name, []).partition(VALIDATION)[0], name
+
+
+def test_the_numbers_that_no_model_reads_are_those():
+    for name in platform_names():
+        text = " ".join((PLATFORMS / f"{name}.md").read_text(encoding="utf-8").split())
+        told = re.findall(r"`([\w.-]+)`", text.partition("No model reads ")[2].partition(": stated for")[0])
+        assert told == unread(load_platform(name)), name

@@ -128,7 +128,7 @@ class _Reader:
         experiment = self._experiments[data["experiment"]]
         self._fits(experiment, given, data["unit"], at)
         points = {self._x(x): self._point(value, role, (*at, "points", x)) for x, value in self._points(data, at)}
-        quick = self._some(data.get("quick", [_number(next(iter(points), ""))]), points, (*at, "quick"))
+        quick = self._some(data.get("quick", list(points)[:1]), points, (*at, "quick"))
         missed = data.get("missed", "")
         if isinstance(missed, dict):
             missed = {self._x(x): str(text) for x, text in missed.items()}
