@@ -79,6 +79,7 @@ def parser() -> Parser:
             command.add_argument("--budget", metavar="N", help="how many states of a test on a profile to explore")
         elif name == "bench":
             command.add_argument("--quick", action="store_true", help="a tenth of the work: rough figures in seconds")
+            command.add_argument("--components", action="store_true", help="instead: what each component costs")
         elif name == "reproduce":
             _add_curve_options(command)
     return top
@@ -159,7 +160,7 @@ def _unknown(word: str, command: str | None) -> Mistake:
     elif command == "litmus":
         known += ["--budget"]
     elif command == "bench":
-        known += ["--quick"]
+        known += ["--quick", "--components"]
     elif command == "reproduce":
         known += ["--component", "--quick", "--sweep", "--pages", "--fit", "--out", "--jobs", "--no-report"]
     name = f"rpsim {command}" if command else "rpsim"

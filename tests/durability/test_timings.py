@@ -1,7 +1,7 @@
 """A verdict comes from bytes and rules: it may not change when the hardware is merely faster or slower.
 
-Every time and rate that is an assumption is moved over its range, all to one end, all to the other, and to random corners,
-and each shipped scenario is judged again. ``make slow`` does it with all scenarios and more corners.
+Every time and rate that is an assumption is moved over its range, all to one end, all to the other, and to random
+corners, and each shipped scenario is judged again. ``make slow`` does it with all scenarios and more corners.
 """
 
 from __future__ import annotations
