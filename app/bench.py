@@ -32,6 +32,8 @@ PROFILE_ROWS = 12
 
 def main(options: argparse.Namespace) -> int:
     """Measure and print; returns 0: how fast a machine is cannot be wrong."""
+    if options.components:
+        return _components(options)
     with tqdm(total=2 * ROUNDS + 3, leave=False, file=sys.stderr, disable=None, ncols=80) as bar:
 
         def tell(what: str) -> None:
@@ -45,6 +47,35 @@ def main(options: argparse.Namespace) -> int:
         print(as_json(answer), end="")
     else:
         print("\n".join(text(answer)))
+    return 0
+
+
+def _components(options: argparse.Namespace) -> int:
+    """Only what each component costs, in shares and ratios."""
+    from ..validation.components import of_component, of_feature
+
+    count_of = {size: (500 if options.quick else 4_000) * SIZES[0] // size + 200 for size in SIZES}
+    shares = {size: of_component(size, count_of[size]) for size in SIZES}
+    ratios = {size: of_feature(size, count_of[size]) for size in SIZES}
+    if options.json:
+        answer = {
+            "components": {
+                str(size): {name: round(share, 4) for name, share in shares[size].items()} for size in SIZES
+            },
+            "features": {str(size): {name: round(ratio, 3) for name, ratio in ratios[size].items()} for size in SIZES},
+        }
+        print(as_json(answer), end="")
+        return 0
+    head = [f"{size} B" for size in SIZES]
+    names = dict.fromkeys(name for size in SIZES for name in shares[size])
+    rows = [[name, *(f"{shares[size].get(name, 0.0):.1%}" for size in SIZES)] for name in names]
+    lines = ["where the time of a WRITE goes, by component (under the profiler)"]
+    lines += table(["component", *head], rows)
+    lines += ["", "a WRITE with it takes so many times as long to simulate"]
+    lines += table(
+        ["feature", *head], [[name, *(f"{ratios[size][name]:.2f}" for size in SIZES)] for name in ratios[SIZES[0]]]
+    )
+    print("\n".join(lines))
     return 0
 
 

@@ -49,9 +49,19 @@ def _schemes() -> list[Row]:
 
 
 def _platforms() -> list[Row]:
-    from ..models.platform import platform_names, platform_title
+    from ..models.platform import platform_names, platform_settings
+    from ..models.profiles import read_profile
 
-    return [{"name": name, "title": platform_title(name)} for name in platform_names()]
+    rows: list[Row] = []
+    for name in platform_names():
+        profile = read_profile(name)
+        row: Row = {"name": name, "title": profile.title}
+        if profile.extends:
+            row["extends"] = ", ".join(profile.extends)
+        settings = platform_settings(name).values()
+        row["settings"] = "; ".join(f"{s.name} {' | '.join(s.values)} (default {s.default})" for s in settings)
+        rows.append(row)
+    return rows
 
 
 def _scenarios() -> list[Row]:

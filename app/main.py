@@ -29,6 +29,7 @@ COMMANDS = {
     "litmus": ("PATH", "tiny programs against the ordering rules: may the outcome be?"),
     "check": ("HISTORY", "judge a history file of your own system: the oracle alone"),
     "replay": ("CASE", "run a saved counterexample again, step by step"),
+    "reproduce": ("SUBJECT", "published curves of hardware beside simulated ones: the scoreboard"),
     "bench": ("", "how fast the simulator and the checker are on this machine"),
     "list": ("KIND", "what there is: schemes, platforms, scenarios"),
 }
@@ -39,6 +40,7 @@ ARGUMENTS = {
     "PATH": "files of litmus tests, or folders of them (docs/litmus.md); none: the shipped library",
     "HISTORY": "a file of JSON Lines, one event a line, or Jepsen's EDN or log (docs/check.md)",
     "CASE": "a case-N.json from a results folder",
+    "SUBJECT": "hardware",
     "KIND": "schemes, platforms or scenarios",
 }
 
@@ -77,6 +79,9 @@ def parser() -> Parser:
             command.add_argument("--budget", metavar="N", help="how many states of a test on a profile to explore")
         elif name == "bench":
             command.add_argument("--quick", action="store_true", help="a tenth of the work: rough figures in seconds")
+            command.add_argument("--components", action="store_true", help="instead: what each component costs")
+        elif name == "reproduce":
+            _add_curve_options(command)
     return top
 
 
@@ -103,6 +108,19 @@ def _add_history_options(command: Parser) -> None:
     command.add_argument("--html", metavar="FILE", help="write the history as a page, with linearization points")
 
 
+def _add_curve_options(command: Parser) -> None:
+    command.add_argument("--component", metavar="C", help="the curves of one component (default: all)")
+    command.add_argument("--quick", action="store_true", help="some points of each curve")
+    command.add_argument(
+        "--sweep", action="store_true", help="again with each badly known parameter at the ends of its range"
+    )
+    command.add_argument("--pages", metavar="DIR", help="write a page for each platform (docs/platforms) as well")
+    command.add_argument("--fit", action="store_true", help="fit the adapter's residual hops, and print them")
+    command.add_argument("--out", metavar="DIR", default="results", help="where results folders go (default: results)")
+    command.add_argument("--jobs", metavar="N", help="how many processes to use (default: one per processor)")
+    command.add_argument("--no-report", action="store_true", help="write no report.html")
+
+
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse and check; raises InputError with the nearest name for an unknown command or option."""
     top = parser()
@@ -126,6 +144,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         for override in options.overrides:
             if not re.match(r"[^=\s]+=", override):
                 raise InputError(Mistake(f"'{override}'", "FIELD=VALUE, as in workload.keys=50", field="--set"))
+    elif options.command == "reproduce":
+        options.jobs = _number(options.jobs, "--jobs", least=1) or os.cpu_count() or 1
     elif options.command in ("check", "litmus"):
         options.budget = _number(options.budget, "--budget", least=1)
     return options
@@ -140,7 +160,9 @@ def _unknown(word: str, command: str | None) -> Mistake:
     elif command == "litmus":
         known += ["--budget"]
     elif command == "bench":
-        known += ["--quick"]
+        known += ["--quick", "--components"]
+    elif command == "reproduce":
+        known += ["--component", "--quick", "--sweep", "--pages", "--fit", "--out", "--jobs", "--no-report"]
     name = f"rpsim {command}" if command else "rpsim"
     close = nearest(word.partition("=")[0], known)
     return Mistake(f"'{word}'", f"an option of {name}: {', '.join(known)}", nearest=close)

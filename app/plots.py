@@ -180,6 +180,11 @@ def _layout(height: int, entries: int) -> Figure:
     }
 
 
+def figure_layout(height: int, entries: int) -> Figure:
+    """A layout with one x axis and one y axis, for a figure with so many entries in its legend."""
+    return _layout(height, entries) | {"xaxis": dict(_GRID), "yaxis": dict(_GRID)}
+
+
 def _operations(outcomes: Sequence[Outcome]) -> list[str]:
     return sorted({f for outcome in outcomes for f, values in outcome.latency_ps.items() if len(values)})
 

@@ -38,19 +38,19 @@ def report(scenario: Scenario, outcomes: Sequence[Outcome], summary: Mapping[str
         "facts": _facts(scenario, outcomes),
         "finding": _finding(outcomes, summary) if crash else "",
         "verdicts": _verdicts(outcomes, summary) if crash else "",
-        "slider": _template("slider.html") if sliders else "",
+        "slider": template("slider.html") if sliders else "",
         "counterexamples": _counterexamples(outcomes, summary) if crash else "",
         "performance": _performance(outcomes),
         "resolved": escape(json.dumps(scenario.resolved(), indent=2, default=str)),
         "version": escape(__version__),
-        "style": _template("style.css"),
+        "style": template("style.css"),
         "plotly": get_plotlyjs(),
-        "script": _template("slider.js") if sliders else "",
-        "sliders": _inline(sliders),
-        "figures": _inline(figures),
+        "script": template("slider.js") if sliders else "",
+        "sliders": inline(sliders),
+        "figures": inline(figures),
         "hops": "".join(f"<h4>{escape(f)}</h4><div class='plot' id='plot-hops-{i}'></div>" for i, f in enumerate(hops)),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _template("report.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template("report.html"))
 
 
 def slider_data(slider: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,11 +61,12 @@ def slider_data(slider: Mapping[str, Any]) -> dict[str, Any]:
     return {**slider, "inside": inside}
 
 
-def _template(name: str) -> str:
+def template(name: str) -> str:
+    """A file of templates/ as text."""
     return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
 
 
-def _inline(data: object) -> str:
+def inline(data: object) -> str:
     """JSON that is safe inside a script element."""
     return json.dumps(data, separators=(",", ":"), default=str).replace("<", "\\u003c")
 

@@ -1,10 +1,14 @@
-"""Platform profiles as files: which there are, what they extend, which settings they declare."""
+"""Platform profiles as files: which there are, what they extend, which settings they declare.
+
+``extends`` is a profile or a list of profiles and parts (``parts/*.yaml``: an adapter, a processor, a fabric), the
+first one lowest; a part states only its component and is no platform by itself.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -38,6 +42,12 @@ class Profile:
     description: str
     settings: Mapping[str, Leaf]
     tree: Group
+    extends: tuple[str, ...] = ()
+    """The profiles and parts that it is put over, the first one lowest."""
+
+    def over(self, other: Profile) -> Profile:
+        """This one's values and settings over another's."""
+        return replace(self, tree=merge(other.tree, self.tree), settings=dict(other.settings) | dict(self.settings))
 
     def declared(self, mistakes: list[Mistake]) -> dict[str, Setting]:
         """The settings by name; what is wrong with them goes to ``mistakes``."""
@@ -75,6 +85,11 @@ def profile_names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
+def part_names() -> list[str]:
+    """The shipped parts, as ``extends`` names them: ``parts/connectx-3``."""
+    return sorted(f"parts/{path.stem}" for path in (FOLDER / "parts").glob("*.yaml"))
+
+
 def read_profile(name: str) -> Profile:
     """A shipped profile by name, or the file at a path, and what it extends. Raises InputError."""
     return _read(name, None, ())
@@ -100,11 +115,22 @@ def _read(name: str, extended_by: _Asked | None, chain: tuple[str, ...]) -> Prof
         raise InputError(mistakes)
     own_settings = {key: Leaf(value, source, ("settings", key)) for key, value in settings.items()}
     tree = group({key: value for key, value in data.items() if key not in _HEAD}, source)
-    if "extends" in data:
-        base = _read(str(data["extends"]), _Asked(source, path), (*chain, place))
-        tree = merge(base.tree, tree)
-        own_settings = dict(base.settings) | own_settings
-    return Profile(source, data["platform"], data["title"], " ".join(str(description).split()), own_settings, tree)
+    bases = _bases(data)
+    below: Profile | None = None
+    for name_of_base in bases:
+        base = _read(name_of_base, _Asked(source, path), (*chain, place))
+        below = base if below is None else base.over(below)
+    if below is not None:
+        tree = merge(below.tree, tree)
+        own_settings = dict(below.settings) | own_settings
+    text = " ".join(str(description).split())
+    return Profile(source, data["platform"], data["title"], text, own_settings, tree, bases)
+
+
+def _bases(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a profile extends, in the order in which it is put over one another: one name, or a list of them."""
+    names = data.get("extends", [])
+    return tuple(str(name) for name in names) if isinstance(names, list) else (str(names),)
 
 
 @dataclass(frozen=True)
@@ -119,13 +145,15 @@ class _Asked:
 
 
 def _find(name: str, extended_by: _Asked | None) -> FilePath:
+    if extended_by and name in part_names():
+        return FOLDER / f"{name}.yaml"
     if name.endswith((".yaml", ".yml")) or "/" in name:
         return extended_by.path.parent / name if extended_by else FilePath(name)
     names = profile_names()
     if name in names:
         return FOLDER / f"{name}.yaml"
     found, expected = f"the unknown platform '{name}'", f"one of {', '.join(names)}, or the path of a YAML file"
-    close = nearest(name, names)
+    close = nearest(name, [*names, *part_names()] if extended_by else names)
     if extended_by:
         raise InputError(extended_by.mistake(found, expected, close))
     raise InputError(Mistake(found, expected, nearest=close))

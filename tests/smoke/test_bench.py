@@ -8,7 +8,7 @@ import pytest
 
 from rpsim.app.bench import AIMS, LESS_IS_BETTER, document, text
 from rpsim.app.main import main
-from rpsim.validation import bench
+from rpsim.validation import bench, components
 from rpsim.validation.naive.bench import write_workload
 from rpsim.validation.naive.model import naive
 
@@ -73,3 +73,21 @@ def test_the_command_prints_the_fields_that_scripts_lean_on(capsys):
     for field in ("crash_states_per_second", "crash_states_per_second_opaque", "oracle_operations_per_second"):
         assert answer[field] > 0
     assert abs(sum(row["share"] for row in answer["profile"]["64"])) <= 1
+
+
+def test_every_component_has_its_share_and_every_feature_its_ratio(capsys, monkeypatch):
+    monkeypatch.setattr(components, "ROUNDS", 1)
+    assert main(["bench", "--components", "--quick", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    for size in ("64", "4096"):
+        shares = answer["components"][size]
+        assert sum(shares.values()) == pytest.approx(1, abs=0.01)
+        assert {"adapter", "PCIe", "cores"} <= shares.keys()
+        assert answer["features"][size].keys() == components.FEATURES.keys()
+        assert all(ratio > 0.2 for ratio in answer["features"][size].values())
+
+
+def test_the_files_that_a_write_passes_belong_to_a_component():
+    assert "other models" not in components.of_component(64, 100)
+    assert components.component("models/nic.py") == "adapter"
+    assert components.component("models/something_new.py") == "other models"

@@ -18,6 +18,7 @@ import yaml
 
 from rpsim.app.list import KINDS
 from rpsim.app.main import COMMANDS, main, parse, parser
+from rpsim.app.reproduce import SUBJECTS
 from rpsim.scenarios import experiment, schema
 from rpsim.scenarios.load import load_scenario
 from rpsim.validation.litmus.format import LIBRARY, read_tests
@@ -129,6 +130,8 @@ def check_rpsim(words: list[str], copied: frozenset[str]) -> None:
         load_scenario(str(path) if path.suffix else options.subject, options.overrides, options.seed)
     elif options.command == "litmus":
         assert read_tests([ROOT / path for path in options.subject] or [LIBRARY]), words
+    elif options.command == "reproduce":
+        assert options.subject in SUBJECTS, words
     elif options.command in ("replay", "check"):
         assert (ROOT / options.subject).is_file(), words
     else:

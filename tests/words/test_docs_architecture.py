@@ -1,26 +1,25 @@
-"""Do docs/architecture.md and docs/limits.md list what there is: steps, rules, places, conditions, numbers?"""
+"""Do docs/architecture.md and docs/limits.md list what there is: steps, rules, places, conditions?"""
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import importlib
-import pkgutil
 import re
 import runpy
 import sys
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
 
-from rpsim.models import parameters, platform
+from rpsim.app.platform_pages import VALIDATION
+from rpsim.app.platform_pages import page as page_of
 from rpsim.models.places import PLACES, Domain, Place, survives
 from rpsim.models.platform import load_platform, platform_names
 from rpsim.models.rules import EXECUTION, RULES, Request
 from rpsim.protocols.guarantees import Condition
 from rpsim.sim.clock import Clock
 from rpsim.validation.explorer import IMAGES_PER_STATE
+from rpsim.validation.hardware.reading import unread
 from rpsim.validation.oracle import FINDERS
 
 from .pages import EXAMPLES, ROOT, code, rows, section
@@ -101,54 +100,20 @@ def test_the_instants_on_the_way_are_those_of_the_run():
     assert table <= seen
 
 
-# the limits page ------------------------------------------------------------------------------------------
+# the pages of platforms -----------------------------------------------------------------------------------
 
-GROUPS = [found.name for found in pkgutil.iter_modules(parameters.__path__)]
-PARAMETERS = [platform, *(importlib.import_module(f"{parameters.__name__}.{name}") for name in GROUPS)]
-LIMITS = ROOT / "docs" / "limits.md"
+PLATFORMS = ROOT / "docs" / "platforms"
 
 
 def test_every_assumed_or_fitted_number_is_listed():
-    real: dict[str, str] = {}
+    """Scope and numbers of every page; ``rpsim reproduce hardware --pages docs/platforms`` renews them."""
     for name in platform_names():
-        parameters = load_platform(name).parameters()
-        assert f"has {len(parameters)} values" in " ".join(LIMITS.read_text(encoding="utf-8").split())
-        real |= {p.path: p.origin for p in parameters if p.origin != "published"}
-    shown = {code(row[0]): (row[1], row[2]) for row in rows(section(LIMITS, "Numbers"))}
-    assert {path: origin for path, (origin, _) in shown.items()} == real
-    texts = {p.path: p.text for p in load_platform("optane-adr").parameters()}
-    for path, (_, what) in shown.items():
-        number = re.match(r"[\d.]+ (ns|KiB|GB/s)", what)
-        assert number is None or number[0] == texts[path], path
-
-
-def attributes_read() -> set[tuple[str, str]]:
-    """(last name before the dot, attribute) of all that models and validation read: ``x.pcie.lanes`` is of ``pcie``."""
-    found = set()
-    for path in (path for floor in ("models", "validation") for path in (ROOT / floor).rglob("*.py")):
-        if path.name in ("platform.py", "profile_reader.py") or path.parent.name == "naive":
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Attribute):
-                owners = ast.walk(node.value.value) if isinstance(node.value, ast.Subscript) else [node.value]
-                names = (getattr(owner, "attr", getattr(owner, "id", "")) for owner in owners)
-                found |= {(name.lstrip("_"), node.attr) for name in names}
-    return found
+        kept = (PLATFORMS / f"{name}.md").read_text(encoding="utf-8")
+        assert kept.partition(VALIDATION)[0] == page_of(name, []).partition(VALIDATION)[0], name
 
 
 def test_the_numbers_that_no_model_reads_are_those():
-    listed = set(re.findall(r"`([\w.]+)`", section(LIMITS, "Numbers").partition("no model reads them yet:")[2]))
-    known = {p.path for p in load_platform("optane-adr").parameters()}
-    assert listed <= known
-    groups = [group for module in PARAMETERS for group in vars(module).values() if is_dataclass(group)]
-    fields_known = {field.name for group in groups for field in fields(group)}
-    reading = attributes_read()
-    for path in known:
-        *owners, leaf = path.split(".")
-        if owners[:1] == ["switches"]:
-            continue  # rules name the switches that they hang on
-        units = ("", "_ps", "_bytes", "_bits_per_s", "_ps_per_byte")
-        names = {leaf + unit for unit in units} | {leaf.removesuffix("_per_byte") + "_ps_per_byte"}
-        called = {*owners, "parameters", "platform", "loaded", "profile"}
-        is_read = any((owner, name) in reading for owner in called for name in names & fields_known)
-        assert is_read != (path in listed), path
+    for name in platform_names():
+        text = " ".join((PLATFORMS / f"{name}.md").read_text(encoding="utf-8").split())
+        told = re.findall(r"`([\w.-]+)`", text.partition("No model reads ")[2].partition(": stated for")[0])
+        assert told == unread(load_platform(name)), name

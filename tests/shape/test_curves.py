@@ -1,0 +1,120 @@
+"""Published curves: are they read as they stand, do the experiments replay them, and is the bar stated honestly?
+
+The quick points of every curve run here; ``make slow`` runs all of them against the bar.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rpsim.models.platform import load_platform
+from rpsim.sim.errors import InputError
+from rpsim.validation.hardware.board import Task, chosen, run, simulate
+from rpsim.validation.hardware.curves import FOLDER, components, load_curves, read_curves
+from rpsim.validation.hardware.experiments import experiments
+from rpsim.validation.scoreboard import Bound, Status
+
+CURVES = load_curves()
+QUICK = [(curve, x) for curve in CURVES for x in curve.quick]
+
+
+def test_ids_are_unique_and_every_experiment_has_a_curve():
+    assert max(Counter(curve.id for curve in CURVES).values()) == 1
+    assert set(experiments()) == {curve.experiment for curve in CURVES}
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.id)
+def test_a_curve_says_where_it_comes_from(curve):
+    assert len(curve.source.split()) >= 3 and len(curve.condition.split()) >= 3
+    assert curve.role is Status.SHAPE or all(value > 0 for value in curve.points.values())
+    assert (curve.role is Status.SHAPE) == all(isinstance(value, Bound) for value in curve.points.values())
+    assert load_platform(curve.platform, **curve.settings)
+
+
+@pytest.mark.parametrize(("curve", "x"), QUICK, ids=lambda value: str(getattr(value, "id", value)))
+def test_the_quick_points_come_out_at_all(curve, x):
+    assert 0 < simulate(Task(curve, x)) < 1e9
+
+
+def test_a_point_comes_out_the_same_twice():
+    curve, x = QUICK[0]
+    assert simulate(Task(curve, x)) == simulate(Task(curve, x))
+
+
+@pytest.mark.slow
+def test_the_predictions_reach_the_bar():
+    summary = run(chosen(), jobs=2).summary()
+    assert summary.met, summary
+
+
+@pytest.mark.slow
+def test_every_missed_point_has_been_looked_at():
+    missed = [claim for claim in run(chosen(), jobs=2).claims() if not claim.met and claim.status is not Status.INPUT]
+    assert [claim.id for claim in missed if not claim.reason] == []
+
+
+# what is wrong with a file of curves ------------------------------------------------------------------------
+
+GOOD = """component: nic
+curves:
+  - id: one
+    title: a curve
+    source: by us, here, today
+    condition: on a quiet machine
+    confidence: high
+    role: predict
+    platform: optane-adr
+    experiment: write-one-way
+    unit: us
+    points: {64: 1.0, 128: 1.1}
+"""
+
+
+def mistakes(tmp_path: Path, text: str):
+    path = tmp_path / "nic.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_curves(path)
+    return caught.value.mistakes
+
+
+def test_a_good_file_is_read(tmp_path):
+    path = tmp_path / "nic.yaml"
+    path.write_text(GOOD + "    missed: {64: the clock was wrong}\n    with: {mtu: 1024}\n")
+    (curve,) = read_curves(path)
+    assert (curve.points, curve.quick, curve.tolerance) == ({64: 1.0, 128: 1.1}, (64,), 0.25)
+    assert (curve.reason(64), curve.reason(128), curve.given) == ("the clock was wrong", "", {"mtu": 1024})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "nearest"),
+    [
+        ("role: predict", "role: predicted", 8, "predict"),
+        ("unit: us", "unit: GB/s", 11, None),
+        ("unit: us", "unit: usec", 11, "us"),
+        ("platform: optane-adr", "platform: optane-ard", 9, "optane-adr"),
+        ("experiment: write-one-way", "experiment: write-one-wy", 10, "write-one-way"),
+        ("confidence: high", "confidence: good", 7, None),
+        ("points: {64: 1.0, 128: 1.1}", "points: {64: fast}", 12, None),
+        ("points: {64: 1.0, 128: 1.1}", "points: {64: {at_least: 1}}", 12, None),
+        ("points: {64: 1.0, 128: 1.1}", "points: []", 12, None),
+        ("points: {64: 1.0, 128: 1.1}", "points: {64: 1.0}\n    quick: [65]", 13, None),
+        ("points: {64: 1.0, 128: 1.1}", "points: {64: 1.0}\n    missed: {65: x}", 13, None),
+        ("points: {64: 1.0, 128: 1.1}", "points: {64: 1.0}\n    with: {mtus: 1}", 13, "mtu"),
+        ("title: a curve", "title: [a curve]", 4, None),
+        ("    title: a curve\n", "    titel: a curve\n    title: a curve\n", 4, "title"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(tmp_path, old, new, line, nearest):
+    found = mistakes(tmp_path, GOOD.replace(old, new))
+    assert [(mistake.line, mistake.nearest) for mistake in found] == [(line, nearest)]
+
+
+def test_the_components_are_the_files():
+    assert components() == sorted(path.stem for path in FOLDER.glob("*.yaml"))
+    with pytest.raises(InputError) as caught:
+        load_curves("nick")
+    assert caught.value.mistakes[0].nearest == "nic"

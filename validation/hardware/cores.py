@@ -1,0 +1,197 @@
+"""Experiments of cores and memory: idle loads, persist latency over size, bandwidth over access size and threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from ...models.cpu import Thread
+from ...models.platform import Platform
+from ...models.system import NodeSpec, System
+from .experiments import experiment
+
+Code = Generator[Any, Any, Any]
+
+LINE = 64
+APART_BYTES = 1 << 20
+"""Where each thread of a bandwidth test begins: its own region, as OptaneStudy's tests have them."""
+
+
+class Machine:
+    """One machine with so many threads, each on a core of its own."""
+
+    def __init__(self, platform: Platform, memory: str = "pm", threads: int = 1) -> None:
+        devices = tuple(dict.fromkeys(("dram", memory)))
+        self.system = System(platform, {"server": [NodeSpec(cores=threads, memory=devices)]}, seed=1)
+        self.clock = self.system.clock
+        self.node = self.system.nodes["server"][0]
+        self.device = self.node.memory[memory]
+        self.threads = [self.node.thread(core, f"thread {core}") for core in range(threads)]
+
+    def run(self, code: Code) -> Any:
+        """Run code to its end; returns its value."""
+        return self.clock.run_until(self.clock.start(code))
+
+    def allocate(self, size: int) -> int:
+        """So many bytes of the device, at the beginning of an interleaved stripe."""
+        return self.device.allocate(size, "region", align=APART_BYTES)
+
+
+@experiment("load-latency", "time")
+def load_latency(platform: Platform, pattern: str, *, memory: str = "pm", loads: int = 200) -> float:
+    """An idle load of 8 bytes that misses all caches, dependent on the one before."""
+    machine = Machine(platform, memory)
+    thread, base = machine.threads[0], machine.allocate(1 << 28)
+    stride = LINE if pattern == "sequential" else 7 * 4096 + 64
+
+    def code() -> Code:
+        start_ps = thread.now_ps
+        for number in range(loads):
+            yield from thread.load(base + number * stride, 8)
+        return (thread.now_ps - start_ps) / loads
+
+    return float(machine.run(code()))
+
+
+def _store_flush(thread: Thread, address: int, data: bytes) -> Code:
+    yield from thread.store(address, data)
+    yield from thread.clwb(address, len(data))
+    yield from thread.sfence()
+
+
+def _ntstore(thread: Thread, address: int, data: bytes) -> Code:
+    yield from thread.ntstore(address, data)
+    yield from thread.sfence()
+
+
+PERSISTS: dict[str, Callable[[Thread, int, bytes], Code]] = {"clwb": _store_flush, "ntstore": _ntstore}
+
+
+@experiment("persist-idle", "time")
+def persist_idle(platform: Platform, instruction: str, *, memory: str = "pm") -> float:
+    """One 64 B store, flush and fence of a line that the cache has, on an idle machine."""
+    machine = Machine(platform, memory)
+    thread, base = machine.threads[0], machine.allocate(1 << 20)
+
+    def code() -> Code:
+        yield from thread.load(base, LINE)
+        start_ps = thread.now_ps
+        yield from PERSISTS[instruction](thread, base, bytes(LINE))
+        return thread.now_ps - start_ps
+
+    return float(machine.run(code()))
+
+
+@experiment("persist-latency", "time")
+def persist_latency(
+    platform: Platform, size: int, *, instruction: str = "ntstore", memory: str = "pm", rounds: int = 48
+) -> float:
+    """Mean time to persist so many bytes, one piece behind the other (OptaneStudy, flush instructions)."""
+    machine = Machine(platform, memory)
+    thread, base = machine.threads[0], machine.allocate(1 << 24)
+    data = bytes(size)
+
+    def code() -> Code:
+        took_ps = 0
+        for number in range(rounds):
+            address = base + number * size
+            if instruction == "clwb":
+                yield from thread.load(address, size)
+            start_ps = thread.now_ps
+            yield from PERSISTS[instruction](thread, address, data)
+            took_ps += thread.now_ps - start_ps
+        return took_ps / rounds
+
+    return float(machine.run(code()))
+
+
+def _read(thread: Thread, address: int, size: int) -> Code:
+    yield from thread.load(address, size)
+
+
+def _nt(thread: Thread, address: int, size: int) -> Code:
+    yield from thread.ntstore(address, bytes(size))
+
+
+def _clwb(thread: Thread, address: int, size: int) -> Code:
+    yield from thread.store(address, bytes(size))
+    yield from thread.clwb(address, size)
+
+
+ACCESSES: dict[str, Callable[[Thread, int, int], Code]] = {"read": _read, "ntstore": _nt, "clwb": _clwb}
+STREAM_BYTES = 4096
+"""What a sequential reader has in one call: its loads do not depend on each other, however long an access is."""
+
+
+@experiment("bandwidth-over-threads", "bytes_per_s")
+def bandwidth_over_threads(
+    platform: Platform,
+    threads: int,
+    *,
+    access: str = "ntstore",
+    size: int = 256,
+    memory: str = "pm",
+    pattern: str = "sequential",
+    fence: int = 0,
+    total: int = 1 << 19,
+) -> float:
+    """Bytes a second of so many threads, each on its own region (OptaneStudy, bandwidth over threads).
+
+    ``fence``: after so many bytes of each thread, 0 for none.
+    """
+    if access == "read" and pattern == "sequential":
+        size = max(size, STREAM_BYTES)
+    machine = Machine(platform, memory, threads)
+    each = max(16, total // size // threads)
+    places = (APART_BYTES + each * size) // size
+    bases = [machine.device.allocate(places * size, "region", align=APART_BYTES) for _ in range(threads)]
+    progress: list[int] = []
+
+    def code(thread: Thread, base: int, seed: int) -> Code:
+        unfenced = 0
+        for number in range(each):
+            at = number if pattern == "sequential" else (number * 7919 + seed * 104729) % places
+            yield from ACCESSES[access](thread, base + at * size, size)
+            unfenced += size
+            if fence and unfenced >= fence:
+                yield from thread.sfence()
+                unfenced = 0
+            progress.append(thread.now_ps)
+
+    running = [
+        machine.clock.start(code(thread, base, seed))
+        for seed, (thread, base) in enumerate(zip(machine.threads, bases, strict=True))
+    ]
+    for done in running:
+        machine.clock.run_until(done)
+    return _steady(sorted(progress), size)
+
+
+def _steady(instants_ps: list[int], size: int) -> float:
+    """Bytes a second between the first quarter and the last tenth: neither empty buffers nor stragglers count."""
+    first, last = len(instants_ps) // 4, len(instants_ps) * 9 // 10
+    return (last - first) * size * 1e12 / max(1, instants_ps[last] - instants_ps[first])
+
+
+@experiment("bandwidth-over-size", "bytes_per_s")
+def bandwidth_over_size(
+    platform: Platform,
+    size: int,
+    *,
+    access: str = "ntstore",
+    threads: int = 4,
+    memory: str = "pm",
+    pattern: str = "random",
+) -> float:
+    """Bytes a second over the size of an access, random places (OptaneStudy, bandwidth over access size)."""
+    total = max(1 << 18, size * threads * 16)
+    return bandwidth_over_threads(
+        platform, threads, access=access, size=size, memory=memory, pattern=pattern, total=total
+    )
+
+
+@experiment("bandwidth-over-fences", "bytes_per_s")
+def bandwidth_over_fences(platform: Platform, interval: int, *, access: str = "ntstore", memory: str = "pm") -> float:
+    """Bytes a second of one thread that fences after so many bytes (OptaneStudy, sfence interval)."""
+    total = max(1 << 17, interval * 16)
+    return bandwidth_over_threads(platform, 1, access=access, size=interval, memory=memory, fence=interval, total=total)

@@ -1,0 +1,101 @@
+"""The fit of the adapter's residual hops: least squares over the points whose role is ``fit``, and nothing else.
+
+What the path of a WRITE takes beyond its published parts (PCIe, wire, switch) is the adapter's own: the ways of a
+message out and of a packet in, and of the acknowledgement. They are found by Gauss-Newton on the relative errors of the
+ConnectX-3 WRITE curve (perftest) and of the 64 B WRITE completion of Kalia et al., SoCC'20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...models.platform import load_platform
+from ...sim.units import PS_PER_NS, format_duration
+from ..scoreboard import Bound, Status
+from .board import Task, simulate
+from .curves import Curve, load_curves
+
+PARAMETERS = ("nic.tx_processing", "nic.rx_processing", "nic.ack_processing")
+"""The residual hops. Lower bound: 0; a step of the fit ends there."""
+CURVES = ("cx3-write", "cx3-write-completion")
+ROUNDS = 6
+STEP_PS = 5_000
+SMALL_PS = 500
+
+Progress = Callable[[int, float], None]
+"""Called with the number of a round and the root of the mean square of its errors."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What the fit found."""
+
+    curves: tuple[str, ...]
+    values_ps: Mapping[str, int]
+    before_ps: Mapping[str, int]
+    errors: Mapping[str, float]
+    rms_before: float
+
+    @property
+    def rms_error(self) -> float:
+        """Root of the mean square of the relative errors."""
+        return float(np.sqrt(np.mean(np.square(list(self.errors.values())))))
+
+    def texts(self) -> dict[str, str]:
+        """The parameters as profiles have them."""
+        return {path: format_duration(value) for path, value in self.values_ps.items()}
+
+    def parameters(self) -> list[tuple[str, str, str]]:
+        """(parameter, value, value before)."""
+        return [(path, text, format_duration(self.before_ps[path])) for path, text in self.texts().items()]
+
+    def rows(self) -> dict[str, float]:
+        """Point and relative error."""
+        return {point: round(error, 4) for point, error in self.errors.items()}
+
+
+def fit(progress: Progress | None = None) -> Fit:
+    """Fit the residual hops; raises ValueError where a curve of the fit set is missing or is none."""
+    curves = [curve for curve in load_curves("nic") if curve.id in CURVES]
+    if {curve.id for curve in curves} != set(CURVES) or any(curve.role is not Status.FIT for curve in curves):
+        raise ValueError(f"the fit needs the curves {', '.join(CURVES)} with the role fit")
+    start = _start(curves[0].platform)
+    values = np.array([start[path] for path in PARAMETERS], dtype=float)
+    names, errors = _errors(curves, values)
+    before = _rms(errors)
+    for number in range(ROUNDS):
+        slopes = np.column_stack(
+            [(_errors(curves, values + STEP_PS * unit)[1] - errors) / STEP_PS for unit in np.eye(len(values))]
+        )
+        step, *_ = np.linalg.lstsq(slopes, -errors, rcond=1e-3)
+        values = np.round(np.maximum(0, values + step) / PS_PER_NS) * PS_PER_NS
+        _, errors = _errors(curves, values)
+        if progress:
+            progress(number + 1, _rms(errors))
+        if np.abs(step).max() < SMALL_PS:
+            break
+    found = {path: int(value) for path, value in zip(PARAMETERS, values, strict=True)}
+    return Fit(CURVES, found, start, dict(zip(names, map(float, errors), strict=True)), before)
+
+
+def _start(platform: str) -> dict[str, int]:
+    known = {parameter.path: parameter.value for parameter in load_platform(platform).parameters()}
+    return {path: int(known[path]) for path in PARAMETERS}
+
+
+def _errors(curves: list[Curve], values: np.ndarray) -> tuple[list[str], np.ndarray]:
+    texts = tuple((path, f"{int(value)} ps") for path, value in zip(PARAMETERS, values, strict=True))
+    names, errors = [], []
+    for curve in curves:
+        for x, published in curve.points.items():
+            assert not isinstance(published, Bound)
+            names.append(f"{curve.id}[{x}]")
+            errors.append(simulate(Task(curve, x, texts)) / published - 1)
+    return names, np.array(errors)
+
+
+def _rms(errors: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.square(errors))))

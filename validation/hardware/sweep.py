@@ -1,0 +1,45 @@
+"""The scoreboard again and again, each time with one badly known parameter at an end of its range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...models.platform import load_platform
+from ..scoreboard import Summary
+from .board import Board, Result, Tell, perform, tasks
+from .curves import Curve
+from .vary import ends, uncertain
+
+
+@dataclass(frozen=True)
+class Variation:
+    """What the scoreboard says with one parameter set otherwise, on those platforms that have it so."""
+
+    path: str
+    text: str
+    platforms: tuple[str, ...]
+    summary: Summary
+
+
+def variations(curves: Sequence[Curve]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """(parameter, value) to set, and the platforms whose curves that concerns."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name in dict.fromkeys(curve.platform for curve in curves):
+        for end in ends(uncertain(load_platform(name))):
+            found.setdefault(end, []).append(name)
+    return {end: tuple(names) for end, names in found.items()}
+
+
+def sweep(curves: Sequence[Curve], board: Board, jobs: int = 1, tell: Tell | None = None) -> list[Variation]:
+    """A scoreboard for each; curves on other platforms are not run again."""
+    known = {result.curve.id: result for result in board.results}
+    answer = []
+    for (path, text), platforms in variations(curves).items():
+        again = [curve for curve in curves if curve.platform in platforms]
+        simulated = {curve.id: dict(known[curve.id].simulated) for curve in curves}
+        for task, value in perform(tasks(again, {path: text}), jobs, tell):
+            simulated[task.curve.id][task.x] = value
+        swept = Board([Result(curve, simulated[curve.id]) for curve in curves])
+        answer.append(Variation(path, text, platforms, swept.summary()))
+    return answer

@@ -1,0 +1,161 @@
+"""The scoreboard: what was published beside what comes out of the simulator, and which of it counts.
+
+A *claim* is one published number, with what the simulator says in its place. Its status says what it may show: ``fit``
+(a parameter was fitted to it), ``input`` (it is a model's input, or follows from one in closed form), ``predict`` (no
+parameter knows it) and ``shape`` (a direction or a bound, no number). Only predictions count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+from typing import Any
+
+NOT_ANALYSED = "not analysed"
+
+
+class Status(StrEnum):
+    """What a published number may show."""
+
+    FIT = "fit"
+    INPUT = "input"
+    PREDICT = "predict"
+    SHAPE = "shape"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a published direction says of a number: at least, at most, or both. None: no bound on that side."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def met_by(self, value: float) -> bool:
+        """Whether the number is within."""
+        return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
+
+    def __str__(self) -> str:
+        parts = [("at least", self.at_least), ("at most", self.at_most)]
+        return ", ".join(f"{words} {value:g}" for words, value in parts if value is not None)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One published number and the simulator's."""
+
+    id: str
+    paper: str
+    status: Status
+    published: float | Bound
+    simulated: float
+    unit: str
+    tolerance: float
+    """How far off a number may be, as a share of what is published."""
+    reason: str = ""
+    """Why it is missed, if somebody has found out."""
+
+    @property
+    def error(self) -> float | None:
+        """How far off the simulator is, as a share of what is published; None for a direction."""
+        if isinstance(self.published, Bound):
+            return None
+        return (self.simulated - self.published) / self.published
+
+    @property
+    def met(self) -> bool:
+        """Whether the simulator is near enough."""
+        if isinstance(self.published, Bound):
+            return self.published.met_by(self.simulated)
+        return abs(self.simulated - self.published) <= self.tolerance * abs(self.published)
+
+    def row(self) -> dict[str, Any]:
+        """As JSON has it."""
+        error = self.error
+        return {
+            "id": self.id,
+            "paper": self.paper,
+            "status": str(self.status),
+            "published": str(self.published) if isinstance(self.published, Bound) else self.published,
+            "simulated": float(f"{self.simulated:.4g}"),
+            "unit": self.unit,
+            "error": None if error is None else round(error, 4),
+            "tolerance": self.tolerance,
+            "met": self.met,
+            "reason": "" if self.met else self.reason or NOT_ANALYSED,
+        }
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What the predictions are held against: which share of them has to be met, and their median error at most."""
+
+    met_share: float = 0.9
+    median_error: float = 0.1
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A scoreboard in short."""
+
+    predicted: int
+    predicted_met: int
+    median_error: float
+    fitted: int
+    fitted_met: int
+    fitted_median_error: float
+    shapes: int
+    shapes_met: int
+    inputs: int
+    bar: Bar
+
+    @property
+    def met(self) -> bool:
+        """Whether the predictions reach the bar."""
+        return self.predicted_met >= self.bar.met_share * self.predicted and self.median_error <= self.bar.median_error
+
+    def row(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "predicted": self.predicted,
+            "predicted_met": self.predicted_met,
+            "median_error": round(self.median_error, 4),
+            "fitted": self.fitted,
+            "fitted_met": self.fitted_met,
+            "fitted_median_error": round(self.fitted_median_error, 4),
+            "shapes": self.shapes,
+            "shapes_met": self.shapes_met,
+            "inputs": self.inputs,
+            "bar": {"met_share": self.bar.met_share, "median_error": self.bar.median_error},
+            "met": self.met,
+        }
+
+
+def summarise(claims: Iterable[Claim], bar: Bar | None = None) -> Summary:
+    """The scoreboard of these claims in short."""
+    by_status: dict[Status, list[Claim]] = {status: [] for status in Status}
+    for claim in claims:
+        by_status[claim.status].append(claim)
+    predicted, fitted, shapes = by_status[Status.PREDICT], by_status[Status.FIT], by_status[Status.SHAPE]
+    return Summary(
+        predicted=len(predicted),
+        predicted_met=_met(predicted),
+        median_error=_median_error(predicted),
+        fitted=len(fitted),
+        fitted_met=_met(fitted),
+        fitted_median_error=_median_error(fitted),
+        shapes=len(shapes),
+        shapes_met=_met(shapes),
+        inputs=len(by_status[Status.INPUT]),
+        bar=bar or Bar(),
+    )
+
+
+def _met(claims: Sequence[Claim]) -> int:
+    return sum(claim.met for claim in claims)
+
+
+def _median_error(claims: Sequence[Claim]) -> float:
+    errors = [abs(claim.error) for claim in claims if claim.error is not None]
+    return median(errors) if errors else 0.0
