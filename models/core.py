@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import simpy
@@ -12,6 +13,9 @@ from ..sim.clock import Clock
 from ..sim.stations import Fifo
 from ..sim.trace import Flush
 from .ordering import Ordering
+
+if TYPE_CHECKING:
+    from .software import SoftwareThread as Thread
 
 
 class Pauses:
@@ -46,6 +50,9 @@ class Core:
     interrupt, system management mode or a hypervisor has it. What it has stored stays where it is meanwhile.
     """
 
+    fair = False
+    """Whether the operating system gives it to one thread for a slice at a time (``models.scheduler``)."""
+
     def __init__(self, ordering: Ordering, name: str, outages: Sequence[tuple[int, int]] = (), agent: int = 0) -> None:
         self.name = name
         self.agent = agent
@@ -54,6 +61,9 @@ class Core:
         """How many threads share it."""
         self.held = False
         """An instruction has been asked for whose cost shows when the core comes to it: what is asked for queues."""
+        self.kernel_ps = 0
+        """How long interrupts, and on a fair core context switches, had it."""
+        self.interrupts = 0
         self._queue: deque[tuple[simpy.Process, int | None]] = deque()
         """Who queues behind that, and for what cost if it is known."""
         self._station = Fifo()
@@ -97,7 +107,24 @@ class Core:
                 start_ps += for_ps
         return self._station.serve(now_ps, cost_ps + away_ps)
 
-    def enter(self, clock: Clock, process: simpy.Process) -> bool:
+    def interrupt(
+        self, clock: Clock, cost_ps: int, then: Callable[[Any], None] | None = None, argument: Any = None
+    ) -> None:
+        """A device interrupts it now for ``cost_ps``; when that is done, ``then(argument)`` is called.
+
+        Here what has been asked for comes first: an instruction is not cut in two.
+        """
+        self.interrupts += 1
+        self.kernel_ps += cost_ps
+        done_ps = self.work(clock.now_ps, cost_ps)
+        if then is not None:
+            clock.thread_call(done_ps, self.agent, then, argument)
+
+    def busy_ps(self, now_ps: int) -> int:
+        """How long it has worked until now, for threads and interrupts."""
+        return self._station.busy_ps - max(0, self._station.free_ps - now_ps)
+
+    def enter(self, clock: Clock, process: simpy.Process, thread: Thread) -> bool:
         """``process`` asks for an instruction whose cost shows when the core comes to it: whether that is now.
 
         Else it is resumed at that instant. Then it has to ask for its :meth:`work` at once.
@@ -105,6 +132,9 @@ class Core:
         if self.held:
             self._queue.append((process, None))
             return False
+        return self._at_once(clock, process)
+
+    def _at_once(self, clock: Clock, process: simpy.Process) -> bool:
         now_ps = clock.now_ps
         start_ps = self.start_ps(now_ps)
         if start_ps == now_ps:
@@ -113,7 +143,16 @@ class Core:
         clock.thread_call(start_ps, self.agent, self._come, (clock, process))
         return False
 
-    def queue(self, process: simpy.Process, cost_ps: int) -> None:
+    def admit(self, thread: Thread, pinned: bool) -> None:
+        """A new thread runs here; threads stay where they are unless the core has a scheduler."""
+
+    def spin(self, thread: Thread, process: simpy.Process) -> None:
+        """``process`` looks for something in a loop from now on, until it asks for work: that takes no turn here."""
+
+    def reap(self) -> None:
+        """Threads have ended: they need nothing any more."""
+
+    def queue(self, process: simpy.Process, cost_ps: int, thread: Thread) -> None:
         """While the core is held: ``process`` asks for work, and is resumed when it is done."""
         self._queue.append((process, cost_ps))
 
@@ -128,7 +167,7 @@ class Core:
                 continue
             if cost_ps is not None:
                 clock.resume(self.work(clock.now_ps, cost_ps), self.agent, process)
-            elif self.enter(clock, process):
+            elif self._at_once(clock, process):
                 clock.go_on(process)
 
     @property

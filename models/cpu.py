@@ -9,111 +9,74 @@ FAST'20).
 from __future__ import annotations
 
 import zlib
-from collections import deque
-from collections.abc import Generator, Sequence
-from typing import Any
-
-import simpy
+from collections.abc import Sequence
 
 from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.clock import HOLD, Clock
-from ..sim.trace import Chunk, Stage
-from ..sim.units import parse_duration_ps
+from ..sim.trace import Chunk, Flush, Stage
 from . import wqe
+from .channel import CompletionEvents, Waiting
 from .core import Core
 from .hostmemory import HostMemory
 from .opcodes import Opcode
 from .ordering import Event, Ordering
+from .parameters.cpu import Cpu
 from .platform import Platform
 from .rules import Target
+from .software import Code, Deadline, Signal
 from .verbs import CompletionQueue, QueuePair, SharedReceiveQueue
-from .work import INLINE, RecvWR, SendWR, Span, WorkCompletion
+from .work import INLINE, RecvWR, SendWR, WorkCompletion
 
-Code = Generator[Any, Any, Any]
+__all__ = ["Code", "Deadline", "Signal", "Thread"]
+
 _RECV, _RECV_IMM = Opcode.IBV_WC_RECV, Opcode.IBV_WC_RECV_RDMA_WITH_IMM
 
 
-class Signal:
-    """A word in a node's memory by which one thread tells others of work; who waits for it spins on it in its cache.
-
-    It stays raised until a waiter takes it; raising it twice is as good as once.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._raised = False
-        self._waiting: deque[simpy.Event] = deque()
-
-    def set(self) -> None:
-        """Raise it: the first who waits goes on."""
-        self._raised = True
-        if self._waiting:
-            self._waiting.popleft().succeed()
-
-    def take(self) -> bool:
-        """Whether it was raised; it is not any more."""
-        raised, self._raised = self._raised, False
-        return raised
-
-    def changed(self) -> simpy.Event:
-        """An event for the next :meth:`set`."""
-        event = simpy.Event(self._clock)
-        self._waiting.append(event)
-        return event
-
-
-class Deadline:
-    """An instant that code compares its clock with."""
-
-    def __init__(self, clock: Clock, at_ps: int) -> None:
-        self._clock = clock
-        self.at_ps = at_ps
-
-    @property
-    def passed(self) -> bool:
-        """Whether it lies behind."""
-        return self._clock.now_ps > self.at_ps
-
-
-class Thread:
+class Thread(CompletionEvents):
     """A software thread pinned to a core: the API that a scheme's code is written against."""
 
     def __init__(
-        self, clock: Clock, ordering: Ordering, platform: Platform, host: HostMemory, core: Core, name: str
+        self,
+        clock: Clock,
+        ordering: Ordering,
+        platform: Platform,
+        host: HostMemory,
+        core: Core,
+        name: str,
+        *,
+        hand_over: tuple[int, int],
+        cpu: Cpu | None = None,
+        pinned: bool = True,
+        waits: str = "poll",
     ) -> None:
-        self.clock = clock
-        self.name = name
-        self.core = core
+        """``hand_over`` is what posting and polling take, ``cpu`` the parameters of its kind of core."""
+        super().__init__(clock, platform, cpu or platform.cpu, core, name, pinned)
         self.host = host
-        self.span: Span | None = None
-        """What the thread is busy with; a request that it receives brings its own along."""
-        core.threads += 1
         self._ordering = ordering
-        self._cpu = platform.cpu
         self._nic = platform.nic
+        self._post_ps, self._poll_ps = hand_over
+        self._interrupt_way_ps = platform.pcie.posted_write_ps
+        self._waits = waits
 
-    @property
-    def now_ps(self) -> int:
-        """The present instant."""
-        return self.clock.now_ps
+    def leave(self, to: Core) -> int:
+        """The scheduler moves it to another core; returns when all that it has flushed here is queued.
 
-    def _work(self, cost_ps: int) -> Code:
-        """Hold the core for ``cost_ps``, after those who asked before."""
-        self._ask(cost_ps)
-        yield HOLD
+        A context switch has a full barrier (Linux, Documentation/memory-barriers.txt), and a locked instruction orders
+        flushes as a fence does (Intel SDM, CLWB): what it stored here others see before it runs there.
+        """
+        core, trace, now_ps = self.core, self._ordering.trace, self.now_ps
+        flushes, core.flushes = core.flushes, []
+        left = core.stores, trace.count(core.stores), core.ntstores, trace.count(core.ntstores), flushes
+        self.core = to
+        done_ps = max(now_ps, core.queued_ps)
+        self.clock.call_at(done_ps, self._left, left)
+        return done_ps
 
-    def _ask(self, cost_ps: int, process: simpy.Process | None = None) -> None:
-        """Let ``process`` (None: that which runs now), which is on HOLD, go on when this work is done."""
-        clock, core = self.clock, self.core
-        if core.held:
-            core.queue(process or clock.running, cost_ps)
-        else:
-            clock.resume(core.work(clock.now_ps, cost_ps), core.agent, process)
-
-    def _turn(self) -> Code:
-        """Until the core comes to an instruction that has to look at caches or queues to know its cost."""
-        if not self.core.undivided and not self.core.enter(self.clock, self.clock.running):
-            yield HOLD
+    def _left(self, left: tuple[int, int, int, int, list[Flush]]) -> None:
+        stores, stored, ntstores, written, flushes = left
+        self._ordering.happened(
+            Event.SFENCE, self.now_ps, core=((stores, stored),), core_nt=((ntstores, written),), flushes=flushes
+        )
 
     def _copy_ps(self, length: int) -> int:
         return length * 8 * 10**12 // self._cpu.memcpy_bits_per_s
@@ -127,7 +90,9 @@ class Thread:
         if not self.core.undivided:
             yield from self._turn()
         start_ps = self.clock.now_ps
-        self._ask(self.host.access_ps(address, length, dirty=False))
+        cost_ps = self.host.access_ps(address, length, dirty=False)
+        self.account.memory_ps += cost_ps
+        self._ask(cost_ps)
         yield HOLD
         return self._loaded(self.clock.now_ps, address, length, start_ps)
 
@@ -165,23 +130,31 @@ class Thread:
     def store(self, address: int, data: bytes) -> Code:
         """Store ``data``, in program order, word after word."""
         yield from self._turn()
-        yield from self._work(self.host.access_ps(address, len(data), dirty=True) + self._copy_ps(len(data)))
+        access_ps, copy_ps = self.host.access_ps(address, len(data), dirty=True), self._copy_ps(len(data))
+        self.account.memory_ps += access_ps
+        self.account.copy_ps += copy_ps
+        yield from self._work(access_ps + copy_ps)
         self.host.store(address, data, self.core.stores, self._writer("store"), self.now_ps)
         self.core.may_pause(self.now_ps)
 
     def ntstore(self, address: int, data: bytes) -> Code:
         """Non-temporal stores: past the caches, unordered until an ``sfence``."""
-        core, done = self.core, 0
+        done = 0
         while done < len(data):  # each line leaves when it is full
             take = min(LINE_BYTES - (address + done) % LINE_BYTES, len(data) - done)
             piece = data[done : done + take]
+            self.account.flush_ps += self._cpu.ntstore_ps
             yield from self._work(self._cpu.ntstore_ps)
+            core = self.core
             queued_ps = self.host.ntstore(address + done, piece, core.ntstores, self._writer("ntstore"), self.now_ps)
             core.queued_ps = max(core.queued_ps, queued_ps)
             done += take
 
     def memcpy(self, destination: int, source: int, length: int) -> Code:
-        """Copy by loads and stores."""
+        """Copy by loads and stores: what starting takes, then what its lines take where they are, then its bytes."""
+        if length >= self._cpu.memcpy_string_bytes:
+            self.account.copy_ps += self._cpu.memcpy_start_ps
+            yield from self._work(self._cpu.memcpy_start_ps)
         data = yield from self.load(source, length)
         yield from self.store(destination, data)
 
@@ -194,37 +167,24 @@ class Thread:
         """Whether a range has this CRC32; returns that. Who explores what may be there answers (``Core.deciding``)."""
         if self.core.deciding is not None:
             yield from self._turn()
-            yield from self._work(self.host.access_ps(address, length, dirty=False))
+            access_ps = self.host.access_ps(address, length, dirty=False)
+            self.account.memory_ps += access_ps
+            yield from self._work(access_ps)
             found = self.core.deciding(address, length, expected)
             if found is not None:
-                yield from self._work(self._cpu.crc32_ps_per_byte * length)
+                yield from self._checksum(length)
                 return found
         return (yield from self.crc32(address, length)) == expected
 
     def crc32_of(self, data: bytes) -> Code:
         """The CRC32 of bytes that the code has at hand already; returns it."""
-        yield from self._work(self._cpu.crc32_ps_per_byte * len(data))
+        yield from self._checksum(len(data))
         return zlib.crc32(data)
 
-    def compute(self) -> Code:
-        """What a server's software does for a request besides touching its data: parse, dispatch, look up."""
-        yield from self._work(self._cpu.request_ps)
-
-    # other threads, and time ------------------------------------------------------------------------------
-    def notify(self, signal: Signal) -> Code:
-        """Store to the word that another thread spins on."""
-        yield from self._work(self._cpu.store_ps)
-        signal.set()
-
-    def wait(self, signal: Signal) -> Code:
-        """Spin until the signal is raised, and take it: no event while it is not, one turn of the loop once it is."""
-        while not signal.take():
-            yield signal.changed()
-        yield from self._work(self._cpu.spin_loop_ps)
-
-    def deadline(self, duration: str) -> Deadline:
-        """The instant that lies ``duration`` (``"10 s"``) ahead: the time stamp counter read, and added to."""
-        return Deadline(self.clock, self.now_ps + parse_duration_ps(duration))
+    def _checksum(self, length: int) -> Code:
+        cost_ps = self._cpu.crc_ps_per_byte * length
+        self.account.crc_ps += cost_ps
+        yield from self._work(cost_ps)
 
     # persistence ------------------------------------------------------------------------------------------
     def clwb(self, address: int, length: int) -> Code:
@@ -237,11 +197,19 @@ class Thread:
 
     def _write_back(self, address: int, length: int, cost_ps: int, keep: bool) -> Code:
         device, offset = self.host.memory.locate(address)
-        core = self.core
+        account = self.account
         for line in lines(offset, length):
             yield from self._turn()
-            core.flushes.append(self._ordering.trace.flush(device.number, line, core.stores, self.now_ps))
+            core = self.core
+            flush = self._ordering.trace.flush(device.number, line, core.stores, self.now_ps)
+            if not core.fair:
+                core.flushes.append(flush)
+            account.flush_lines += 1
+            account.flush_ps += cost_ps
             yield from self._work(cost_ps)  # then the line is on its way, and the next one's turn has come
+            core = self.core
+            if core.fair:  # only now: its thread may have moved, and a fence of others in between does not cover it
+                core.flushes.append(flush)
             core.queued_ps = max(core.queued_ps, self.host.flush_line(device, line, self.now_ps, keep))
 
     def clflush(self, address: int, length: int) -> Code:
@@ -252,7 +220,10 @@ class Thread:
             issued_ps = self.now_ps
             flush = self._ordering.trace.flush(device.number, line, self.core.stores, issued_ps)
             queued_ps = self.host.flush_line(device, line, issued_ps, keep=False)
-            yield from self._work(max(self._cpu.clflush_ps, queued_ps - issued_ps))
+            cost_ps = max(self._cpu.clflush_ps, queued_ps - issued_ps)
+            self.account.flush_lines += 1
+            self.account.flush_ps += cost_ps
+            yield from self._work(cost_ps)
             self._ordering.happened(Event.CLFLUSH, self.now_ps, flushes=[flush])
 
     def sfence(self) -> Code:
@@ -260,11 +231,15 @@ class Thread:
 
         It knows nothing of DMA in flight.
         """
-        trace, core = self._ordering.trace, self.core
+        trace = self._ordering.trace
         yield from self._turn()
+        core = self.core
         stores, ntstores = trace.count(core.stores), trace.count(core.ntstores)
         flushes, core.flushes = core.flushes, []
-        yield from self._work(max(0, core.queued_ps - self.now_ps) + self._cpu.sfence_ps)
+        cost_ps = max(0, core.queued_ps - self.now_ps) + self._cpu.sfence_ps
+        self.account.fences += 1
+        self.account.flush_ps += cost_ps
+        yield from self._work(cost_ps)
         self._ordering.happened(
             Event.SFENCE,
             self.now_ps,
@@ -287,19 +262,23 @@ class Thread:
         Raises ValueError for an inline payload beyond ``max_inline_data``, and what :meth:`QueuePair.check` raises.
         """
         qp.check(work)
-        length, core, clock = work.length, self.core, self.clock
+        length, core, clock, account = work.length, self.core, self.clock, self.account
         inline = int.__and__(work.send_flags, INLINE)
         if inline and length > self._nic.inline_max_bytes:
             raise ValueError(f"inline data of {length} bytes, the adapter takes {self._nic.inline_max_bytes}")
         qp.posted += 1
         span = work.span = self.span
-        cost_ps = self._nic.post_wqe_ps
+        cost_ps = self._post_ps
         if inline or not qp.reliable:
             units = wqe.further_units(self._nic, qp.qp_type, length if inline else 0)
             cost_ps += units * self._nic.post_line_ps
+        account.posts += 1
+        account.under_way = 1
+        account.verbs_ps += cost_ps
         if inline and core.undivided:
             start_ps = clock.now_ps
             access_ps = self.host.access_ps(work.local_address, length, False)
+            account.memory_ps += access_ps
             clock.resume(core.work(start_ps, access_ps + cost_ps), core.agent)
             yield HOLD
             work.payload = self._loaded(start_ps + access_ps, work.local_address, length, start_ps)
@@ -308,6 +287,7 @@ class Thread:
                 work.payload = yield from self.load(work.local_address, length)
             self._ask(cost_ps)
             yield HOLD
+            core = self.core
         if span is not None:
             span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
         buffer = core.store_buffer
@@ -363,15 +343,30 @@ class Thread:
         """Poll until there is a completion; returns the :class:`WorkCompletion`."""
         completion, clock = queue.pop(), self.clock
         if completion is None:
-            waiting = _Waiting(self, clock.running)
+            if self._waits != "poll":
+                return (
+                    yield from self.next_completion(queue, self._cpu.os.spin_ps if self._waits == "adaptive" else 0)
+                )
+            waiting = Waiting(self, clock.running)
             queue.wait(waiting)
+            if self.core.fair:
+                self.core.spin(self, clock.running)
             yield HOLD
             assert waiting.completion is not None
             completion = waiting.completion
         else:
             self._takes(completion)
-            self._ask(self._nic.poll_ps)
+            self._ask(self._poll_ps)
             yield HOLD
+        self._seen(completion)
+        return completion
+
+    def _seen(self, completion: WorkCompletion) -> None:
+        """The code has it now."""
+        account, clock = self.account, self.clock
+        account.round_trips += account.under_way
+        account.under_way = 0
+        account.verbs_ps += self._poll_ps
         if completion.observe is not None:
             completion.observe(clock.now_ps)
         span = completion.span
@@ -379,31 +374,8 @@ class Thread:
             self.span = span
         if span is not None and span is self.span:
             span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
-        return completion
 
     def _takes(self, completion: WorkCompletion) -> None:
         """If it is of a receive, it has waited until now for somebody who takes it."""
         if completion.span is not None and (completion.opcode is _RECV or completion.opcode is _RECV_IMM):
             completion.span.mark(f"wait for {self.name.split('[')[0]}", self.clock.now_ps)
-
-
-class _Waiting:
-    """A thread whose poll has found nothing yet: it goes on a poll's time after the completion has shown."""
-
-    __slots__ = ("_process", "_thread", "completion")
-
-    def __init__(self, thread: Thread, process: simpy.Process) -> None:
-        self._thread = thread
-        self._process = process
-        self.completion: WorkCompletion | None = None
-
-    @property
-    def alive(self) -> bool:
-        """Whether it still waits: its process may have been stopped."""
-        return self._process.is_alive
-
-    def found(self, completion: WorkCompletion) -> None:
-        """Here it is."""
-        thread, self.completion = self._thread, completion
-        thread._takes(completion)
-        thread._ask(thread._nic.poll_ps, self._process)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal
 
 import simpy
 
 from ..sim.clock import Clock
 from ..sim.streams import Streams
 from ..sim.trace import Trace
+from .channel import CompletionChannel
 from .core import Core
 from .cpu import Thread
 from .fabric import Fabric
@@ -19,9 +20,11 @@ from .hostmemory import HostMemory
 from .kernel import Kernel
 from .memory import AddressSpace, MemoryDevice
 from .nic import Nic
+from .noise import Noise
 from .ordering import Ordering
 from .places import Domain
 from .platform import Platform
+from .scheduler import FairCore
 from .verbs import CompletionQueue, ProtectionDomain
 
 CORE_BITS = 16
@@ -30,10 +33,20 @@ CORE_BITS = 16
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """What a machine has: cores, and which of the platform's memory devices."""
+    """What a machine has: cores, and which of the platform's memory devices; and how its threads use the cores."""
 
     cores: int = 1
     memory: tuple[str, ...] = ("dram",)
+    fair: bool = False
+    """The operating system gives cores to threads by time slices, whatever the platform says."""
+    shared: bool = False
+    """There may be fewer cores than threads: thread n runs on core n modulo their number."""
+    pinned: bool = True
+    """Threads stay on their cores; else the scheduler moves them (with time slices only)."""
+    waits: Literal["poll", "sleep", "adaptive"] = "poll"
+    """How ``Thread.poll`` waits: in a loop, asleep until the adapter interrupts, or first one and then the other."""
+    core_type: str | None = None
+    """One of the platform's ``cpu.types``; None: its own cores."""
 
 
 class Node:
@@ -53,11 +66,33 @@ class Node:
             self.devices.append(MemoryDevice(number, index, device_name, kind, domain, profile.dimms, size))
         self.memory = AddressSpace(self.devices)
         self.host = HostMemory(system.clock, system.trace, platform, self.memory, system.streams)
-        self.cores = []
+        self.spec = spec
+        self.kind = platform.cpu.types[spec.core_type] if spec.core_type is not None else None
+        self.cpu = platform.cpu if self.kind is None else platform.cpu.of_type(self.kind)
+        hop_ps, speed = (0, 100) if self.kind is None else (self.kind.hop_ps, self.kind.speed_percent)
+        self._hand_over = (
+            platform.nic.post_wqe_ps * 100 // speed + hop_ps,
+            platform.nic.poll_ps * 100 // speed + hop_ps,
+        )
+        self.threads: list[Thread] = []
+        os = self.cpu.os
+        self.fair = spec.fair or not spec.pinned or os.scheduler == "fair" or os.smt > 1
+        self.cores: list[Core] = []
+        mates: list[FairCore] = []
         for index in range(spec.cores):
             core = f"{name} core {index}"
             agent = system.fabric.number(name) << CORE_BITS | index
-            self.cores.append(Core(system.ordering, core, system.outages.get(core, ()), agent))
+            away = system.outages.get(core, ())
+            if self.fair:
+                self.cores.append(FairCore(system.ordering, core, away, agent, system.clock, os, mates))
+            else:
+                self.cores.append(Core(system.ordering, core, away, agent))
+        if os.smt > 1:
+            for one, other in zip(mates[::2], mates[1::2], strict=False):
+                one.sibling, other.sibling = other, one
+        if os.noise == "on":
+            for made in self.cores:
+                Noise(system.clock, made, os, system.streams.stream(f"noise of {made.name}"))
         arbiter = partial(system.streams.stream, f"DMA read order of {name}")
         self.nic = Nic(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
 
@@ -81,17 +116,39 @@ class Node:
             process.stop()
 
     def thread(self, core: int, name: str) -> Thread:
-        """A new thread on one of the node's cores."""
-        system = self.system
-        return Thread(system.clock, system.ordering, system.platform, self.host, self.cores[core], name)
+        """A new thread on one of the node's cores; where they are shared, on that core modulo their number."""
+        system, spec = self.system, self.spec
+        place = self.cores[core % spec.cores if spec.shared else core]
+        thread = Thread(
+            system.clock,
+            system.ordering,
+            system.platform,
+            self.host,
+            place,
+            name,
+            hand_over=self._hand_over,
+            cpu=self.cpu,
+            pinned=spec.pinned,
+            waits=spec.waits,
+        )
+        self.threads.append(thread)
+        return thread
 
     def alloc_pd(self) -> ProtectionDomain:
         """``ibv_alloc_pd``."""
         return ProtectionDomain(self.nic)
 
-    def create_cq(self) -> CompletionQueue:
-        """``ibv_create_cq``."""
-        return CompletionQueue()
+    def create_comp_channel(self, vector: int = 0) -> CompletionChannel:
+        """``ibv_create_comp_channel``; core ``vector`` takes the interrupts (``comp_vector``)."""
+        platform = self.system.platform
+        return CompletionChannel(self.system.clock, self.cores[vector], self.cpu.os, platform.pcie.posted_write_ps)
+
+    def create_cq(self, channel: CompletionChannel | None = None) -> CompletionQueue:
+        """``ibv_create_cq``; with a channel it can be waited for without polling."""
+        queue = CompletionQueue()
+        if channel is not None:
+            channel.attach(queue)
+        return queue
 
 
 class Process:
@@ -120,6 +177,8 @@ class Process:
             if running.is_alive:
                 self.node.system.clock.end(running)
         self._code.clear()
+        for core in self.node.cores:
+            core.reap()
 
     def end(self) -> None:
         """It dies: the operating system destroys its queue pairs, and the connection manager tells their peers.

@@ -149,9 +149,13 @@ class CompletionQueue:
     def __init__(self) -> None:
         self._entries: deque[WorkCompletion] = deque()
         self._waiting: deque[Poller] = deque()
+        self.notify: Callable[[], None] | None = None
+        """Told of every completion that becomes visible (``models.channel``)."""
 
     def push(self, completion: WorkCompletion) -> None:
         """The adapter's CQE has become visible."""
+        if self.notify is not None:
+            self.notify()
         queue = self._waiting
         while queue:
             waiting = queue.popleft()

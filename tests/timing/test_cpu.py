@@ -6,6 +6,9 @@ import zlib
 
 import pytest
 
+from rpsim.models.platform import load_platform
+from rpsim.models.system import NodeSpec, System
+
 from ..rig import LINE, Rig, line
 
 PS = 10**12
@@ -259,6 +262,45 @@ def test_crc_and_copy(rig, cpu):
     rig.server.run(thread.memcpy(rig.address(9), rig.address(0), 64))
     assert rig.clock.now_ps - start == cpu.load_ps + cpu.store_ps + copy_ps(cpu, 64)
     assert rig.memory(9) == line(1)
+
+
+def test_a_large_copy_has_a_start(rig, cpu):
+    """String instructions from 2 KiB on: 35 cycles before the first byte."""
+    lines = cpu.memcpy_string_bytes // LINE
+    rig.server.store(line(1, lines))
+    rig.server.load(length=lines * LINE)
+    took = []
+    for length in (cpu.memcpy_string_bytes - LINE, cpu.memcpy_string_bytes):
+        rig.server.run(rig.thread(0).memcpy(rig.address(100), rig.address(0), length))
+        start = rig.clock.now_ps
+        rig.server.run(rig.thread(0).memcpy(rig.address(100), rig.address(0), length))
+        took.append(rig.clock.now_ps - start)
+    a_line = took[0] * LINE // (cpu.memcpy_string_bytes - LINE)
+    assert took[1] - took[0] == pytest.approx(a_line + cpu.memcpy_start_ps, abs=2)
+
+
+def test_a_checksum_by_the_instruction_is_six_times_as_fast():
+    took = {}
+    for how in ("table", "instruction"):
+        rig = Rig(load_platform("optane-adr", crc32=how))
+        rig.server.run(rig.server.threads[0].crc32_of(bytes(4096)))
+        took[how] = rig.clock.now_ps
+    assert took == {"table": 4096 * 1074, "instruction": 4096 * 170}
+
+
+def test_cores_of_another_type_take_longer_for_all_that_software_does(rig, cpu):
+    kind = cpu.types["arm-a72"]
+    spec = NodeSpec(1, core_type="arm-a72")
+    node = System(rig.platform, {"nic": [spec]}, 1).nodes["nic"][0]
+    thread = node.thread(0, "arm")
+    node.system.clock.start(thread.compute())
+    node.system.clock.run_until()
+    assert node.system.clock.now_ps == cpu.request_ps * 100 // kind.speed_percent
+    nic = rig.platform.nic
+    assert (thread._post_ps, thread._poll_ps) == (
+        nic.post_wqe_ps * 100 // kind.speed_percent + kind.hop_ps,
+        nic.poll_ps * 100 // kind.speed_percent + kind.hop_ps,
+    )
 
 
 def test_a_poll_that_waits_returns_when_the_completion_is_visible(rig):
