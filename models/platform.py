@@ -20,6 +20,7 @@ from .parameters.cpu import Cpu
 from .parameters.fabric import Fabric
 from .parameters.memory import Imc, Media, MemoryDevice
 from .parameters.pcie import Pcie, Peer
+from .parameters.transport import Transport
 from .profile_reader import Group, Leaf, Parameter, Reader
 from .profiles import Profile, Setting, profile_names, read_profile
 from .rules import Switches
@@ -46,6 +47,7 @@ class Platform:
     cpu: Cpu
     origins: tuple[Parameter, ...] = field(repr=False, compare=False)
     peers: Mapping[str, Peer] = field(default_factory=dict)
+    transport: Transport = field(default_factory=Transport)
     switches: Switches = field(default_factory=Switches)
     """How the ordering rules read what their sources leave open."""
 

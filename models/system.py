@@ -14,6 +14,7 @@ from ..sim.streams import Streams
 from ..sim.trace import Trace
 from .core import Core
 from .cpu import Thread
+from .disturbance import Disturbance, Weather
 from .fabric import Fabric
 from .hostmemory import HostMemory
 from .memory import AddressSpace, MemoryDevice
@@ -21,6 +22,7 @@ from .nic import Nic
 from .ordering import Ordering
 from .places import Domain
 from .platform import Platform
+from .transport import TransportNic
 from .verbs import CompletionQueue, ProtectionDomain
 
 CORE_BITS = 16
@@ -57,7 +59,8 @@ class Node:
             agent = system.fabric.number(name) << CORE_BITS | index
             self.cores.append(Core(system.ordering, core, system.outages.get(core, ()), agent))
         arbiter = partial(system.streams.stream, f"DMA read order of {name}")
-        self.nic = Nic(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
+        adapter = Nic if system.fabric.weather is None else TransportNic
+        self.nic: Nic = adapter(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
 
         self._processes: dict[str, Process] = {}
 
@@ -133,6 +136,8 @@ class System:
     """All machines of a run. ``nodes`` lists them by role: ``system.nodes["server"][0]``.
 
     ``outages`` says when which core (``server[0] core 0``) is away: (from, for how long) in picoseconds.
+    ``disturbance`` is what the fabric does to packets: with one (be it one that does nothing) adapters keep the
+    reliable transport packet by packet, without one they leave out what shows only where packets are lost or late.
     """
 
     def __init__(
@@ -141,6 +146,7 @@ class System:
         specs: Mapping[str, list[NodeSpec]],
         seed: int,
         outages: Mapping[str, Sequence[tuple[int, int]]] | None = None,
+        disturbance: Disturbance | None = None,
     ) -> None:
         self.platform = platform
         self.clock = Clock()
@@ -150,7 +156,13 @@ class System:
         self.outages = outages or {}
         self._devices = 0
         names = [f"{role}[{index}]" for role, machines in specs.items() for index in range(len(machines))]
-        self.fabric = Fabric(self.clock, platform.fabric, names)
+        fabric = platform.fabric
+        if disturbance is None and (
+            platform.transport.ack_interval > 1 or fabric.forwarding != "cut_through" or fabric.buffer_bytes
+        ):
+            disturbance = Disturbance()
+        weather = None if disturbance is None else Weather(disturbance, self.streams.stream)
+        self.fabric = Fabric(self.clock, fabric, names, weather)
         self.nodes = {
             role: [Node(self, f"{role}[{index}]", spec) for index, spec in enumerate(machines)]
             for role, machines in specs.items()
