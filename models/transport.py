@@ -110,12 +110,12 @@ class TransportNic(Crossing):
         """The timer: is the oldest outstanding request due?"""
         end, now_ps = self.end(qp), self.clock._now
         end.timing = False
-        if qp.error or not end.sent or end.sent[0].sent_ps is None:  # set again when it leaves
+        if qp.error or qp.stalled or not end.sent or end.sent[0].sent_ps is None:  # set again when it leaves
             return
         due_ps = max(end.sent[0].sent_ps, end.since_ps) + (ACK_TIMEOUT_PS << qp.timeout)
-        if due_ps > now_ps or qp.stalled:
+        if due_ps > now_ps:
             end.timing = True
-            self.clock.call_at(max(due_ps, now_ps + 1), self._expire, qp)
+            self.clock.call_at(due_ps, self._expire, qp)
             return
         end.counters.local_ack_timeout_err += 1
         self._retry(qp, end)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from rpsim.models.disturbance import Disturbance, PacketFault
+from rpsim.models.disturbance import Disturbance
 from rpsim.validation.naive.arithmetic import ArithmeticSystem, arithmetic
 from rpsim.validation.naive.workload import Outcome, Workload, difference
 
