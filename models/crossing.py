@@ -36,7 +36,7 @@ class CountedPort(Port):
     """A port that tells its adapter of every request that goes to the engine, before it goes."""
 
     def __init__(self, nic: Crossing, clock: Clock, fabric: Fabric, platform: Platform) -> None:
-        super().__init__(clock, fabric, nic.name, platform.nic.tx_processing_ps)
+        super().__init__(clock, fabric, nic.name, platform.nic)
         self._nic = nic
 
     def request(self, at_ps: int, work: SendWR, leave: Callable[[SendWR], None]) -> None:
@@ -165,8 +165,9 @@ class Crossing(Nic):
         packet: Any = tuple(rest)
         work, at = packet[0], packet[1]
         mark(work, "wire and switch", tail_ps)
-        remote = (work.qp.peer or work.destination).nic
-        done_ps = remote.receiver.serve(tail_ps, remote._receive_ps)
+        to = work.qp.peer or work.destination
+        remote = to.nic
+        done_ps = remote.request_received(tail_ps, to, work, at)
         handler = remote.take_in if work.opcode is _WRITE or work.opcode not in NON_POSTED else remote.serve
         heappush(self._queue, (done_ps, HARDWARE, work.key + (at >> PACKET_SHIFT), handler, packet))
 
@@ -193,7 +194,7 @@ class Crossing(Nic):
         qp = work.qp
         if work.opcode is _WRITE or work.opcode not in RECEIVING:
             mark(work, "ACK on the wire", tail_ps)
-        done_ps = qp.last_answer_ps = max(tail_ps + self._ack_ps, qp.last_answer_ps)
+        done_ps = qp.last_answer_ps = max(tail_ps + self._acked_ps, qp.last_answer_ps)
         self.clock.hardware(done_ps, work.key + RESPONSE, self._take_ack, work)
 
     def _return(self, packet: Packet) -> None:
@@ -213,7 +214,7 @@ class Crossing(Nic):
         work, at = packet[0], packet[1]
         qp, requester = work.qp, work.qp.nic
         mark(work, "wire and switch", tail_ps)
-        done_ps = requester.receiver.serve(tail_ps, requester._receive_ps)
+        done_ps = requester.response_received(tail_ps, qp)
         done_ps = qp.last_answer_ps = max(done_ps, qp.last_answer_ps)
         key = work.key + RESPONSE + (at >> PACKET_SHIFT)
         heappush(self._queue, (done_ps, HARDWARE, key, requester.take_response, packet))

@@ -95,13 +95,12 @@ class TransportNic(Crossing):
         if not qp.reliable:
             return
         end, sent = self.end(qp), work.sent
-        if sent is None or sent.latest is not work:
+        if sent is None or sent.latest is not work or not end.sent:
             return
         sent.sent_ps = work.sent_ps
         # The acknowledge request bit: somebody waits for it, nothing is behind it, or it has been sent before.
-        work.asks = bool(
-            int.__and__(work.send_flags, SIGNALED) or not end.sent or end.sent[-1] is sent or work is not sent.work
-        )
+        behind = bool(qp.send_queue) or end.sent[-1] is not sent
+        work.asks = not behind or work is not sent.work or bool(int.__and__(work.send_flags, SIGNALED))
         if qp.timeout and not end.timing:
             end.timing = True
             self.clock.call_at(work.sent_ps + (ACK_TIMEOUT_PS << qp.timeout), self._expire, qp)
