@@ -11,6 +11,7 @@ oversubscription), so they are latencies. None at all is a cable, which has two 
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable
 from functools import cached_property
 
@@ -19,6 +20,7 @@ import networkx as nx
 from ..sim.clock import Clock
 from ..sim.errors import InputError, Mistake
 from ..sim.stations import Pipe
+from .disturbance import Path, Weather
 from .parameters.fabric import Fabric as FabricParameters
 
 Deliver = Callable[[int], None]
@@ -39,7 +41,9 @@ class Fabric:
     Raises InputError for more than two ports on a cable.
     """
 
-    def __init__(self, clock: Clock, parameters: FabricParameters, ports: list[str]) -> None:
+    def __init__(
+        self, clock: Clock, parameters: FabricParameters, ports: list[str], weather: Weather | None = None
+    ) -> None:
         if not parameters.switches and len(ports) > 2:
             raise InputError([Mistake(f"{len(ports)} machines on a cable: {', '.join(ports)}", "two, or a switch")])
         self.clock = clock
@@ -50,6 +54,13 @@ class Fabric:
             link: Pipe(parameters.link_bits_per_s) for port in ports for link in ((port, "switch"), ("switch", port))
         }
         self._routes: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
+        self.weather = weather
+        """What disturbs packets; None: nothing does, and adapters take their short way."""
+        self.stores = parameters.forwarding == "store_and_forward" and parameters.switches > 0
+        self._between: dict[tuple[str, str], list[Pipe]] = {}
+        self._outputs: dict[str, deque[tuple[int, int]]] = {}
+        """By destination: (when it is out, bytes) of the packets in the queue of the last switch."""
+        self._filled: dict[str, int] = {}
         self.departures: list[tuple[int, str]] | None = None
         """If it is a list: when the last bit of each packet left which port, in the order of sending."""
 
@@ -79,6 +90,42 @@ class Fabric:
     def last_link(self, destination: str) -> Pipe | NoPipe:
         """The pipe from the last switch to ``destination``; of a cable that is the one out of the other port."""
         return self._pipes["switch", destination] if self.parameters.switches else NoPipe()
+
+    # on a disturbed fabric ----------------------------------------------------------------------------------
+    def path(self, source: str, destination: str) -> Path:
+        """What happens to the packets from one port to another."""
+        assert self.weather is not None
+        return self.weather.path(source, destination)
+
+    def stored_ps(self, source: str, destination: str, end_ps: int, n_bytes: int) -> int:
+        """When the last switch has all of a packet whose last bit leaves its port at ``end_ps``: each stores it first.
+
+        Asked in the order of the packets of the path.
+        """
+        link_ps, switch_ps = self.parameters.link_ps, self.parameters.switch_ps
+        ends = source, destination
+        if ends not in self._between:
+            self._between[ends] = [Pipe(self.parameters.link_bits_per_s) for _ in range(self.parameters.switches - 1)]
+        at_ps = end_ps + link_ps
+        for pipe in self._between[ends]:
+            at_ps = pipe.send(at_ps + switch_ps, n_bytes)[1] + link_ps
+        return at_ps
+
+    def fits(self, destination: str, now_ps: int, n_bytes: int) -> bool:
+        """Whether a packet that is at the last switch now finds room in the queue to ``destination``."""
+        most = self.parameters.buffer_bytes
+        if not most:
+            return True
+        queue = self._outputs.setdefault(destination, deque())
+        while queue and queue[0][0] <= now_ps:
+            self._filled[destination] -= queue.popleft()[1]
+        return self._filled.get(destination, 0) + n_bytes <= most
+
+    def queued(self, destination: str, out_ps: int, n_bytes: int) -> None:
+        """A packet is in that queue until its last bit is out."""
+        if self.parameters.buffer_bytes:
+            self._outputs[destination].append((out_ps, n_bytes))
+            self._filled[destination] = self._filled.get(destination, 0) + n_bytes
 
     def send(self, source: str, destination: str, start_ps: int, n_bytes: int, deliver: Deliver) -> int:
         """Send one packet that is ready at ``start_ps``; returns when its last bit has left the source's port.

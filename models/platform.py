@@ -21,6 +21,7 @@ from .parameters.fabric import Fabric
 from .parameters.memory import Imc, Media, MemoryDevice
 from .parameters.pcie import Pcie
 from .parameters.storage import Drive, Kernel, Peer
+from .parameters.transport import Transport
 from .profile_reader import Group, Leaf, Parameter, Reader
 from .profiles import Profile, Setting, profile_names, read_profile
 from .rules import Switches
@@ -49,6 +50,7 @@ class Platform:
     peers: Mapping[str, Peer] = field(default_factory=dict)
     drives: Mapping[str, Drive] = field(default_factory=dict)
     kernel: Kernel = field(default_factory=Kernel)
+    transport: Transport = field(default_factory=Transport)
     switches: Switches = field(default_factory=Switches)
     """How the ordering rules read what their sources leave open."""
 

@@ -15,6 +15,7 @@ from ..sim.trace import Trace
 from .channel import CompletionChannel
 from .core import Core
 from .cpu import Thread
+from .disturbance import Disturbance, Weather
 from .fabric import Fabric
 from .hostmemory import HostMemory
 from .kernel import Kernel
@@ -25,6 +26,7 @@ from .ordering import Ordering
 from .places import Domain
 from .platform import Platform
 from .scheduler import FairCore
+from .transport import TransportNic
 from .verbs import CompletionQueue, ProtectionDomain
 
 CORE_BITS = 16
@@ -94,7 +96,8 @@ class Node:
             for made in self.cores:
                 Noise(system.clock, made, os, system.streams.stream(f"noise of {made.name}"))
         arbiter = partial(system.streams.stream, f"DMA read order of {name}")
-        self.nic = Nic(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
+        adapter = Nic if system.fabric.weather is None else TransportNic
+        self.nic: Nic = adapter(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
 
         self._processes: dict[str, Process] = {}
 
@@ -199,6 +202,8 @@ class System:
     """All machines of a run. ``nodes`` lists them by role: ``system.nodes["server"][0]``.
 
     ``outages`` says when which core (``server[0] core 0``) is away: (from, for how long) in picoseconds.
+    ``disturbance`` is what the fabric does to packets: with one (be it one that does nothing) adapters keep the
+    reliable transport packet by packet, without one they leave out what shows only where packets are lost or late.
     """
 
     def __init__(
@@ -207,6 +212,7 @@ class System:
         specs: Mapping[str, list[NodeSpec]],
         seed: int,
         outages: Mapping[str, Sequence[tuple[int, int]]] | None = None,
+        disturbance: Disturbance | None = None,
     ) -> None:
         self.platform = platform
         self.clock = Clock()
@@ -216,7 +222,13 @@ class System:
         self.outages = outages or {}
         self._devices = 0
         names = [f"{role}[{index}]" for role, machines in specs.items() for index in range(len(machines))]
-        self.fabric = Fabric(self.clock, platform.fabric, names)
+        fabric = platform.fabric
+        if disturbance is None and (
+            platform.transport.ack_interval > 1 or fabric.forwarding != "cut_through" or fabric.buffer_bytes
+        ):
+            disturbance = Disturbance()
+        weather = None if disturbance is None else Weather(disturbance, self.streams.stream)
+        self.fabric = Fabric(self.clock, fabric, names, weather)
         self.nodes = {
             role: [Node(self, f"{role}[{index}]", spec) for index, spec in enumerate(machines)]
             for role, machines in specs.items()

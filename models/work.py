@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .opcodes import Access, FlushLevel, FlushType, Opcode, SendFlags, Status
 
 if TYPE_CHECKING:
+    from .psn import Sent
     from .verbs import QueuePair
 
 # A key, from its highest bits: adapter, queue pair, request; then phase and packet (models.port).
@@ -109,6 +110,13 @@ class SendWR:
     """What its response proves, or what its completion lets the poller know."""
     slots: int = field(init=False, repr=False, compare=False)
     """Of its completion, as there."""
+    # On a fabric that disturbs packets (``models.transport``):
+    psn: int = field(init=False, repr=False, compare=False)
+    """Of the packet that its payload begins with; of a NAK, what is expected."""
+    sent: Sent | None = field(init=False, repr=False, compare=False)
+    """The request that this is one sending of; None of a NAK for a sequence error."""
+    asks: bool = field(init=False, repr=False, compare=False)
+    """Whether it asks for an acknowledgement."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rpsim.models.cpu import Thread
+from rpsim.models.disturbance import Disturbance
 from rpsim.models.places import PLACES, Domain, Place
 from rpsim.models.platform import Platform, load_platform
 from rpsim.models.system import NodeSpec, System
@@ -299,6 +300,7 @@ class Rig:
         seed: int = 1,
         iio_wc_survives: bool | None = None,
         whole_lines: bool = False,
+        disturbance: Disturbance | None = None,
         **changes: dict[str, Any],
     ) -> None:
         profile = load_platform(platform) if isinstance(platform, str) else platform
@@ -315,7 +317,7 @@ class Rig:
             "client": [NodeSpec(cores=max(1, connections)) for _ in range(clients)],
             "server": [NodeSpec(cores=cores, memory=("pm", "dram"))],
         }
-        self.system = System(profile, specs, seed)
+        self.system = System(profile, specs, seed, disturbance=disturbance)
         self.clock, self.trace = self.system.clock, self.system.trace
         self.completions: list[Done] = []
         self._numbers = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from .counts import ONE, CountOrZero
 
@@ -20,6 +21,11 @@ class Fabric:
     """Between any two ports; 0 is a cable between two adapters."""
     phy_ps: int = 0
     """What the PHYs of both ends of a link (coding, error correction) add to its propagation."""
+
+    forwarding: Literal["cut_through", "store_and_forward"] = "cut_through"
+    """When a switch passes a packet on: once its head is there, or once all of it is."""
+    buffer_bytes: int = 0
+    """What the queue at a switch's output holds before it drops what comes; 0: all (links have flow control)."""
 
     @property
     def link_ps(self) -> int:

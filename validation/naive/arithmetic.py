@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from ...models.cpu import Thread
+from ...models.disturbance import Disturbance
 from ...models.memory import MemoryDevice
 from ...models.system import NodeSpec, System
 from ...models.verbs import CompletionQueue, Opcode, QueuePair, RecvWR, SendFlags, SendWR, Span
@@ -21,10 +22,10 @@ OPCODES = {"WRITE": Opcode.IBV_WR_RDMA_WRITE, "READ": Opcode.IBV_WR_RDMA_READ, "
 class ArithmeticSystem:
     """A system of ``models`` that is about to do what a workload says."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, disturbance: Disturbance | None = None) -> None:
         self.workload = workload
         specs = {"node": [NodeSpec(workload.cores + 1, DEVICES) for _ in range(workload.nodes)]}
-        self.system = System(workload.platform, specs, workload.seed)
+        self.system = System(workload.platform, specs, workload.seed, disturbance=disturbance)
         self.nodes, self.clock = self.system.nodes["node"], self.system.clock
         self.seen: list[Seen] = []
         self._ranges: list[tuple[str, int, int, int]] = []

@@ -1,0 +1,14 @@
+"""The reliable transport of an adapter, as a platform profile describes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """What a responder and a requester may choose."""
+
+    ack_interval: int = 1
+    """WRITEs and SENDs that a responder takes in before it acknowledges them, unless a requester asks for it: with a
+    signalled request, with one that is the last for now, and with one that it sends again."""
