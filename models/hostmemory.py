@@ -22,6 +22,7 @@ from .imc import MemoryController
 from .llc import IoWrite, LineKey, Llc
 from .memory import DEVICE_SPAN_BITS, DEVICE_SPAN_BYTES, AddressSpace, Destination, MemoryDevice
 from .pcie import Tlp
+from .pcie_credits import PostedCredits
 from .peers import PeerDevice, PeerMemory
 from .places import Domain, Path
 from .platform import Platform
@@ -66,6 +67,8 @@ class HostMemory:
         self._untraced = 0
         self._inbox: deque[IoWrite] = deque()
         """Inbound writes that caches and queues do not know yet, in order of time."""
+        self._owed: dict[int, tuple[PostedCredits, int]] = {}
+        """By the identity of an inbound write in the inbox: whom to tell when it is taken, and of how many bytes."""
         self._reads = itertools.count()
         trace.unsettled.append(self.catch_up)
         self.last_visible_ps = 0
@@ -91,19 +94,31 @@ class HostMemory:
         behind: tuple[tuple[int, int], ...] = (),
         late_ps: int = 0,
         not_before_ps: int = 0,
+        credits: PostedCredits | None = None,
+        chunk: Chunk | None = None,
     ) -> int:
         """An inbound write reaches the root complex at ``arrive_ps``; returns when it is visible.
 
         ``accepted_ps`` is now. ``behind`` are its release edges, ``not_before_ps`` is when those are visible;
         ``late_ps`` is how much later it shows than in order (:meth:`late_ps`), without holding up what comes after it.
+        ``credits`` are told when it is taken; ``chunk`` is what :meth:`accept` has recorded of it, if it has.
         """
         device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
         if self.peers and device.number in self.peers:
             visible_ps, kept_ps = self.peers[device.number].dma_write(arrive_ps, len(data), late_ps, not_before_ps)
+            if credits is not None:
+                credits.give(visible_ps, len(data))
             reached = [accepted_ps, transit_ps, visible_ps, kept_ps, kept_ps]
-            self._written(device, offset, data, channel, Path.PEER, writer, reached, behind)
+            if chunk is None:
+                self._written(device, offset, data, channel, Path.PEER, writer, reached, behind)
+            else:
+                chunk.reached_ps[:] = reached
+                device.space.write_at(visible_ps, channel, chunk.number, offset, data, None, accepted_ps)
             return visible_ps
         visible_ps = arrive_ps + self._posted_write_ps
+        if credits is not None and (self.ddio or late_ps):
+            credits.give(visible_ps, len(data))
+            credits = None
         last_ps = self.last_visible_ps
         self.last_visible_ps = visible_ps if visible_ps > last_ps else last_ps
         if late_ps or not_before_ps:
@@ -114,9 +129,14 @@ class HostMemory:
             inbox.append(entry)
         else:
             insort(inbox, entry, key=_instant)
+        if credits is not None:
+            self._owed[id(entry)] = credits, len(data)
         if len(inbox) > INBOX_TLPS:
             self.catch_up(accepted_ps)
-        if device.traced:
+        if chunk is not None:
+            number = chunk.number
+            chunk.reached_ps[Stage.TRANSIT : Stage.QUEUED] = transit_ps, visible_ps
+        elif device.traced:
             path = Path.DMA_DDIO if self.ddio else Path.DMA_NO_DDIO
             reached = [accepted_ps, transit_ps, visible_ps, NEVER, NEVER]
             number = self.trace.write(device.number, channel, offset, data, path, writer, reached, behind).number
@@ -125,8 +145,31 @@ class HostMemory:
         device.space.write_at(visible_ps, channel, number, offset, data, None, accepted_ps)
         return visible_ps
 
+    def accept(
+        self, address: int, data: bytes, channel: int, writer: str, at_ps: int, behind: tuple[tuple[int, int], ...]
+    ) -> Chunk | None:
+        """An adapter has accepted a write that has to wait there: record it, if it may outlive a power failure."""
+        device = self._devices[address >> DEVICE_SPAN_BITS]
+        if not device.traced:
+            return None
+        path = Path.PEER if device.number in self.peers else Path.DMA_DDIO if self.ddio else Path.DMA_NO_DDIO
+        reached = [at_ps, NEVER, NEVER, NEVER, NEVER]
+        return self.trace.write(device.number, channel, address & _OFFSET, data, path, writer, reached, behind)
+
+    @property
+    def next_taken_ps(self) -> int | None:
+        """When memory is asked next about a write whose credits it holds, if it holds any; after :meth:`catch_up`."""
+        return self._inbox[0][0] if self._owed else None
+
     def dma_writes(
-        self, address: int, data: bytes, channel: int, writer: str, accepted_ps: int, tlps: list[Tlp]
+        self,
+        address: int,
+        data: bytes,
+        channel: int,
+        writer: str,
+        accepted_ps: int,
+        tlps: list[Tlp],
+        credits: PostedCredits | None = None,
     ) -> int:
         """One write's TLPs, in order, as :meth:`dma_write` of each; returns when all are visible.
 
@@ -139,7 +182,9 @@ class HostMemory:
             at = 0
             for size, start_ps, arrive_ps in tlps:
                 piece = data[at : at + size]
-                visible_ps = self.dma_write(address + at, piece, channel, writer, accepted_ps, start_ps, arrive_ps)
+                visible_ps = self.dma_write(
+                    address + at, piece, channel, writer, accepted_ps, start_ps, arrive_ps, credits=credits
+                )
                 at += size
             return visible_ps
         number, at = device.number, offset
@@ -149,6 +194,11 @@ class HostMemory:
             inbox.append((visible_ps, number, at // LINE_BYTES, (at + size - 1) // LINE_BYTES))
             parts.append((size, visible_ps))
             at += size
+            if credits is not None:
+                if self.ddio:
+                    credits.give(visible_ps, size)
+                else:
+                    self._owed[id(inbox[-1])] = credits, size
         last_ps = self.last_visible_ps
         self.last_visible_ps = visible_ps if visible_ps > last_ps else last_ps
         if len(inbox) > INBOX_TLPS:
@@ -174,13 +224,20 @@ class HostMemory:
                 self._write_back(evicted, at_ps)
             return
         while inbox and inbox[0][0] <= now_ps:
-            visible_ps, number, first, last = inbox.popleft()
+            entry = inbox.popleft()
+            visible_ps, number, first, last = entry
+            taken_ps = visible_ps
             for line in range(first, last + 1):
                 self.llc.invalidate((number, line))
                 queued_ps, stored_ps = self._queue((number, line), visible_ps, self._platform.llc.iio_wc_drain_ps)
                 self._last_queued_ps = max(self._last_queued_ps, queued_ps)
+                taken_ps = max(taken_ps, queued_ps)
                 if self._by_number[number].traced:
                     self.trace.wrote_back(number, line, visible_ps, queued_ps, stored_ps)
+            if self._owed:
+                credits, size = self._owed.pop(id(entry), (None, 0))
+                if credits is not None:
+                    credits.give(taken_ps, size)
 
     def stream(self, name: str) -> Generator:
         """The stream of random choices of that name."""
@@ -192,7 +249,11 @@ class HostMemory:
         Which of the orders a run meets is the schedule's choice, and no promise of any hardware.
         """
         window_ps = LATE_FACTOR * self._platform.pcie.posted_write_ps
-        return int(self._streams.stream(f"placement of {name}").integers(window_ps))
+        return self.draw(f"placement of {name}", window_ps)
+
+    def draw(self, name: str, n: int) -> int:
+        """One of ``n``: a choice of the hardware that this run's schedule makes, from the stream of that name."""
+        return int(self._streams.stream(name).integers(n))
 
     def destination(self, address: int) -> Destination:
         """Where a request to ``address`` goes, as PCIe sees it."""

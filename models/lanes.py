@@ -8,10 +8,12 @@ everything that came before them. The result of an atomic is also behind what it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..sim.trace import Chunk
 from .hostmemory import HostMemory
+from .pcie_credits import PostedCredits
 from .rules import Placement, Request
 
 Counts = tuple[tuple[int, int], ...]
@@ -71,22 +73,10 @@ class Lanes:
         accepted_ps: int,
         transit_ps: int,
         arrive_ps: int,
+        credits: PostedCredits | None = None,
     ) -> None:
         """One TLP of ``request`` is on its way: it leaves the adapter at ``transit_ps``, is at the root at the last."""
-        behind: Counts = ()
-        late_ps = not_before_ps = 0
-        if request is Request.ATOMIC_WRITE:
-            if self._releases is None:
-                self._releases = self._trace.channel(f"atomic writes of {self._name}")
-            channel, behind, not_before_ps = self._releases, self.earlier(), self.placed_ps + 1
-        elif placement is not Placement.STRICT:
-            if self.loose is None:
-                self.loose = self._trace.channel(f"{self._name}, in any order", loose=True)
-            channel, late_ps = self.loose, self._host.late_ps(self._name)
-        else:
-            channel = self.in_order
-            if self.loose is not None:
-                behind, not_before_ps = ((self.loose, self._trace.count(self.loose)),), self.placed_ps + 1
+        channel, behind, late_ps = self._way(request, placement)
         visible_ps = self._host.dma_write(
             address,
             data,
@@ -97,9 +87,56 @@ class Lanes:
             arrive_ps,
             behind=behind,
             late_ps=late_ps,
-            not_before_ps=not_before_ps,
+            not_before_ps=self.placed_ps + 1 if behind else 0,
+            credits=credits,
         )
         self.placed_ps = max(self.placed_ps, visible_ps)
+
+    def accept(
+        self,
+        request: Request,
+        placement: Placement,
+        address: int,
+        data: bytes,
+        writer: str,
+        accepted_ps: int,
+        credits: PostedCredits | None,
+    ) -> Callable[[int, int], None]:
+        """One TLP of ``request`` waits in the adapter; returns what to call, in order, when it is on its way."""
+        channel, behind, late_ps = self._way(request, placement)
+        chunk = self._host.accept(address, data, channel, writer, accepted_ps, behind)
+
+        def leave(transit_ps: int, arrive_ps: int) -> None:
+            visible_ps = self._host.dma_write(
+                address,
+                data,
+                channel,
+                writer,
+                accepted_ps,
+                transit_ps,
+                arrive_ps,
+                behind=behind,
+                late_ps=late_ps,
+                not_before_ps=self.placed_ps + 1 if behind else 0,
+                credits=credits,
+                chunk=chunk,
+            )
+            self.placed_ps = max(self.placed_ps, visible_ps)
+
+        return leave
+
+    def _way(self, request: Request, placement: Placement) -> tuple[int, Counts, int]:
+        """For a TLP of ``request``: its channel, what it is behind, and how much later than in order it shows."""
+        if request is Request.ATOMIC_WRITE:
+            if self._releases is None:
+                self._releases = self._trace.channel(f"atomic writes of {self._name}")
+            return self._releases, self.earlier(), 0
+        if placement is not Placement.STRICT:
+            if self.loose is None:
+                self.loose = self._trace.channel(f"{self._name}, in any order", loose=True)
+            return self.loose, (), self._host.late_ps(self._name)
+        behind = () if self.loose is None else ((self.loose, self._trace.count(self.loose)),)
+        return self.in_order, behind, 0
 
     def write_result(
         self,

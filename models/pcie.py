@@ -77,6 +77,11 @@ class PcieLink:
         up.served += len(found)
         return found
 
+    @property
+    def free_ps(self) -> int:
+        """When the link has carried upstream what it was given so far."""
+        return self._up.free_ps
+
     def write_ps(self, n_bytes: int) -> int:
         """How long a posted write of one TLP takes at least until it is at the root port."""
         return self._up.transfer_ps(self._write_header_bytes + n_bytes)

@@ -161,6 +161,8 @@ def _check(values: Mapping[str, Any], profile: Profile, mistakes: list[Mistake])
     ):
         if found not in known:
             wrong(str(found), f"one of {', '.join(map(str, known))}", path)
+    if pcie.posted_data_bytes < pcie.mps_bytes:
+        wrong(f"{pcie.posted_data_bytes} B", f"at least the {pcie.mps_bytes} B of pcie.mps", "pcie.posted_data")
     for path, size in (
         ("llc.line", llc.line_bytes),
         ("pcie.mps", pcie.mps_bytes),

@@ -7,6 +7,7 @@ connection where a key, a range or a length is wrong. Unreliable ones drop it wi
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from .opcodes import IMMEDIATE, RECEIVING, SENDS, Opcode, QpType, Status
@@ -106,6 +107,11 @@ def received(nic: Responder, qp: QueuePair, work: SendWR) -> None:
     """A message that took a receive request has been accepted: its completion follows behind all of its bytes."""
     receive, qp.receiving = qp.receiving, None
     assert receive is not None
+    if not nic.drain.behind(qp, partial(_completes, nic, qp, work, receive)):
+        _completes(nic, qp, work, receive)
+
+
+def _completes(nic: Responder, qp: QueuePair, work: SendWR, receive: RecvWR) -> None:
     datagram = qp.qp_type is QpType.IBV_QPT_UD
     completion = WorkCompletion(
         receive.wr_id,

@@ -1,8 +1,8 @@
 """The responder: staging, placement, acknowledgements, and the requests that are answered once executed.
 
 It acknowledges a WRITE when its last packet is *accepted* into volatile staging, before it has crossed PCIe: an ACK
-proves arrival in the responder's adapter and nothing more (IBTA 9.7.5.1.6; Kalia et al., SoCC'20). Staging is one queue
-for each queue pair; all of them drain into the one PCIe FIFO in order of acceptance.
+proves arrival in the responder's adapter and nothing more (IBTA 9.7.5.1.6; Kalia et al., SoCC'20). How staging drains
+to PCIe is ``models.staging``'s business.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from .port import PACKET_SHIFT, Packet
 from .remote_flush import flush
 from .remote_read import read
 from .rules import Placement, Request
+from .staging import Staging
 from .verbs import QueuePair
 from .work import SendWR
 
@@ -58,6 +59,10 @@ class Responder(Answers):
         self._staging = Credits(platform.nic.staging_bytes)
         self._held: deque[tuple[Callable[[Any], bool], Any]] = deque()
         """Requests that wait for room in staging, in order of arrival; each returns False while it has to wait."""
+        self._blocked: tuple[Packet, int] | None = None
+        """The first of them, if nobody knows yet when there is room for it; and where it goes."""
+        self.drain = Staging(self, platform, partial(host.draw, f"staging of {name}"))
+        self._always_open, self._credits = self.drain.always_open, self.drain.credits
         self._atomic_unit = AtomicUnit(self)
         self.flush_issue_ps, self.flush_keeps_lines = platform.cpu.clwb_ps, not platform.cpu.clwb_invalidates
         """A FLUSH writes lines back as a core does."""
@@ -117,21 +122,29 @@ class Responder(Answers):
         if length:
             room_ps = self._staging.take(now_ps, length)
             if room_ps != now_ps:
-                assert room_ps is not None
                 self._wait(room_ps, packet, work.remote_address)
                 self._hold(packet)
                 return
+            if not self._always_open and not self.drain.open(now_ps, address, length):
+                self._accept(packet, qp, work.remote_address, may_go=False)
+                return
+            credits = self._credits
             if self._cqes:
                 self.settle(work.key + (packet[1] >> PACKET_SHIFT))
             writer = qp.writers[_WRITE] if span is None else f"{work.opcode}, {span.label}"
             if length <= self._mps_bytes - address % self._mps_bytes:
                 start_ps, at_root_ps = self.pcie.write(now_ps, length)
                 self._staging.give(at_root_ps, length)
-                placed_ps = self.host.dma_write(address, payload, channel, writer, now_ps, start_ps, at_root_ps)
+                if credits is None:
+                    placed_ps = self.host.dma_write(address, payload, channel, writer, now_ps, start_ps, at_root_ps)
+                else:
+                    placed_ps = self.host.dma_write(
+                        address, payload, channel, writer, now_ps, start_ps, at_root_ps, credits=credits
+                    )
             else:
                 tlps = self.pcie.writes(now_ps, address, length)
                 self._staging.give_all(tlps)
-                placed_ps = self.host.dma_writes(address, payload, channel, writer, now_ps, tlps)
+                placed_ps = self.host.dma_writes(address, payload, channel, writer, now_ps, tlps, credits)
             last_ps = lanes.placed_ps
             lanes.placed_ps = placed_ps if placed_ps > last_ps else last_ps
         if not last:
@@ -191,15 +204,28 @@ class Responder(Answers):
         if payload:
             now_ps = self.clock._now
             room_ps = self._staging.take(now_ps, len(payload))
-            assert room_ps is not None, "what was accepted gives its room back at known instants"
-            if room_ps > now_ps:
+            if room_ps != now_ps:
                 self._wait(room_ps, packet, address)
                 return False
         self._accept(packet, qp, address)
         return True
 
-    def _wait(self, room_ps: int, packet: Packet, address: int) -> None:
-        self.clock.hardware(room_ps, _key(packet), self._resume, (packet, address))
+    def _wait(self, room_ps: int | None, packet: Packet, address: int) -> None:
+        """There is room for a packet at an instant, or nobody knows when: credits have to come back first."""
+        if room_ps is None:
+            self._blocked = packet, address
+        else:
+            self.clock.hardware(room_ps, _key(packet), self._resume, (packet, address))
+
+    def leaves_staging(self, at_ps: int, n_bytes: int) -> None:
+        """A TLP that had to wait gives its room back at ``at_ps``."""
+        self._staging.give(at_ps, n_bytes)
+        if self._blocked is not None:
+            packet, address = self._blocked
+            room_ps = self._staging.take(self.clock.now_ps, len(packet[2]))
+            if room_ps is not None:
+                self._blocked = None
+                self._wait(room_ps, packet, address)
 
     def _resume(self, admitted: tuple[Packet, int]) -> None:
         """There is room for the first of those that wait; those behind it may follow."""
@@ -216,8 +242,8 @@ class Responder(Answers):
         while self._held and self._held[0][0](self._held[0][1]):
             self._held.popleft()
 
-    def _accept(self, packet: Packet, qp: QueuePair, address: int) -> None:
-        """A packet has its room in staging: pass it to PCIe, acknowledge the last."""
+    def _accept(self, packet: Packet, qp: QueuePair, address: int, may_go: bool = True) -> None:
+        """A packet has its room in staging: pass it to PCIe if it may go, acknowledge the last."""
         work, at, payload, last, _ = packet
         now_ps, opcode = self.clock._now, work.opcode
         kind, sends = KIND[opcode], opcode in SENDS
@@ -226,7 +252,11 @@ class Responder(Answers):
         if payload:
             relaxed = not sends and self.regions.relaxed(work.rkey)
             before = inbound.lanes(address).earlier() if sends else None
-            self.post_write(qp, work, kind, inbound.placement(relaxed), payload, address + at, _key(packet))
+            placement, key = inbound.placement(relaxed), _key(packet)
+            if may_go and (self._always_open or self.drain.open(now_ps, address + at, len(payload))):
+                self.post_write(qp, work, kind, placement, payload, address + at, key)
+            else:
+                self._stay(qp, work, kind, placement, payload, address + at, key)
             if before is not None:
                 inbound.note_send(address, before)
         if not last:
@@ -240,6 +270,18 @@ class Responder(Answers):
             self._acknowledge(qp, work, observe)
             if observe is None and opcode is _WRITE and payload and work.rkey not in qp.routes:
                 self._open(qp, work, address)
+
+    def _stay(
+        self, qp: QueuePair, work: SendWR, kind: Request, placement: Placement, data: bytes, address: int, key: int
+    ) -> None:
+        """A packet of ``work`` has to wait in staging."""
+        lanes, now_ps = qp.inbound.lanes(address), self.clock._now
+        writer = f"{work.opcode}, {work.span.label}" if work.span is not None else qp.writers[work.opcode]
+        tlps = [
+            (len(piece), lanes.accept(kind, placement, at, piece, writer, now_ps, self._credits))
+            for at, piece in self.pcie.tlps(address, data)
+        ]
+        self.drain.wait(qp, key, tlps)
 
     def _open(self, qp: QueuePair, work: SendWR, address: int) -> None:
         """Let later WRITEs with this key take the plain way, if it is one."""
@@ -259,7 +301,10 @@ class Responder(Answers):
         address: int | None = None,
         staged: int | None = None,
     ) -> None:
-        """Posted writes of ``work``'s data go to PCIe now; what was ``staged`` (by its key) gives its room back."""
+        """Posted writes of ``work``'s data go to PCIe now; what was ``staged`` (by its key) gives its room back.
+
+        What was staged has its credits; others need none.
+        """
         now_ps = self.clock._now
         self.settle(work.key if staged is None else staged)
         address = work.remote_address if address is None else address
@@ -269,7 +314,8 @@ class Responder(Answers):
             start_ps, at_root_ps = self.pcie.write(now_ps, len(piece))
             if staged is not None:
                 self._staging.give(at_root_ps, len(piece))
-            lanes.write(kind, placement, at, piece, writer, now_ps, start_ps, at_root_ps)
+            credits = self._credits if staged is not None else None
+            lanes.write(kind, placement, at, piece, writer, now_ps, start_ps, at_root_ps, credits)
 
     def post_result(self, qp: QueuePair, work: SendWR, data: bytes, operand: Operand) -> None:
         """The result of an atomic goes to PCIe now: one TLP, for it is aligned."""
@@ -308,7 +354,12 @@ class Responder(Answers):
             self._execute((qp, work, not_before, running))
 
     def _execute(self, turn: tuple[QueuePair, SendWR, Callable[[], int], Running]) -> bool:
-        """Start to execute a request, or refuse it; never waits for room."""
+        """Start to execute a request, or refuse it, behind what of its queue pair waits in staging; takes no room."""
+        if not self.drain.behind(turn[0], partial(self._execute_now, turn)):
+            self._execute_now(turn)
+        return True
+
+    def _execute_now(self, turn: tuple[QueuePair, SendWR, Callable[[], int], Running]) -> None:
         qp, work, not_before, running = turn
         now_ps = self.clock._now
         if qp.ignores(work):
@@ -316,12 +367,12 @@ class Responder(Answers):
             qp.order.end(running, now_ps)
             if qp.gone:
                 work.qp.nic.unanswered(work)
-            return True
+            return
         status = self.regions.refuses(work)
         if status is not None:
             self.refuse(qp, work, status)
             qp.order.end(running, now_ps)
-            return True
+            return
         mark(work, "responder NIC", now_ps)
         if work.opcode is _READ:
             read(self, qp, work, not_before, running)
@@ -332,7 +383,6 @@ class Responder(Answers):
         else:
             self._write_atomically(qp, work)
             qp.order.end(running, now_ps)
-        return True
 
     def _write_atomically(self, qp: QueuePair, work: SendWR) -> None:
         """An ATOMIC WRITE: posted behind all that came before it; its answer promises neither place nor persistence."""

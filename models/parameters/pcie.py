@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from . import pcie_rate
 
@@ -30,6 +31,12 @@ class Pcie:
     """After encoding and data-link packets, before TLP headers; 0: what generation, lanes and MPS say."""
     completion_bytes: int = 0
     """What the root complex puts into one completion at most, a multiple of RCB; 0: MPS."""
+    posted_headers: int = 192
+    """Header credits of the root port for posted writes."""
+    posted_data_bytes: int = 8192
+    """What its data credits for posted writes, of 16 B each, stand for together."""
+    staging_order: Literal["arrival", "round-robin", "random"] = "arrival"
+    """In which order the adapter's arbiter lets packets of several queue pairs go from staging to PCIe."""
 
     def __post_init__(self) -> None:
         known = self.generation in pcie_rate.GIGATRANSFERS and self.lanes in pcie_rate.LANES

@@ -12,7 +12,9 @@ from rpsim.models.adapter import Adapter
 from rpsim.models.dma import DmaReader
 from rpsim.models.hostmemory import HostMemory
 from rpsim.models.nic import Nic
+from rpsim.models.pcie_credits import PostedCredits
 from rpsim.models.platform import load_platform
+from rpsim.models.staging import Staging
 from rpsim.models.verbs import QueuePair, SendWR
 from rpsim.sim.stations import Credits, Pipe
 from rpsim.validation.naive.arithmetic import arithmetic
@@ -72,6 +74,7 @@ def crowd(*requests: Request, clients: int = 3, **changes) -> Workload:
 SMALL_WRITE = Request("WRITE", 64, 0, inline=True)
 LARGE_WRITE = Request("WRITE", 16384, 1024)
 LATE = {"posted_write_ps": 5_000_000}
+STAGED = {"nic": {"staging_bytes": 4096}}
 TIGHT = {"nic": {"staging_bytes": 4096, "mtu_bytes": 1024}, "pcie": {"tlp_bits_per_s": 9_999_999_999}}
 
 
@@ -149,12 +152,27 @@ def acknowledgements_overtake(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(QueuePair, "last_answer_ps", property(lambda pair: 0, lambda pair, value: None), raising=False)
 
 
+def credits_are_endless(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PostedCredits, "take", lambda credits, now_ps, headers, data: True)
+
+
+def reads_overtake_what_waits_in_staging(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Staging, "behind", lambda staging, qp, action: False)
+
+
+FEW = {"posted_data_bytes": 512, "posted_headers": 3}
 MUTANTS: list[tuple[Callable[[pytest.MonkeyPatch], None], Workload, str]] = [
     (one_picosecond_late, stage(SMALL_WRITE), r"wire and switch +\d+ +\d+  \+1\n"),
     (forgets_one_credit, crowd(LARGE_WRITE, **TIGHT), "WRITE of 16384 B"),
     (serves_ties_the_other_way_round, crowd(Request("READ", 64, 0)), "READ of 64 B"),
     (reads_overtake_posted_writes, stage(SMALL_WRITE, Request("READ", 64, 0), pcie=LATE), "READ of 64 B"),
     (reads_overtake_completions, fetch_behind_a_completion(), "WRITE of 300 B"),
+    (credits_are_endless, crowd(LARGE_WRITE, settings={"ddio": "off"}, pcie=FEW, **STAGED), "WRITE of 16384 B"),
+    (
+        reads_overtake_what_waits_in_staging,
+        stage(LARGE_WRITE, Request("READ", 64, 0), pcie=FEW | LATE),
+        "READ of 64 B",
+    ),
     (acknowledgements_overtake, stage(Request("READ", 8, 0), SMALL_WRITE), "order of its requests"),
 ]
 

@@ -10,6 +10,7 @@ import numpy as np
 import simpy
 from simpy.resources.resource import PriorityRequest
 
+from ...models.pcie_credits import UNIT_BYTES, matter
 from ...models.platform import Platform
 from ...models.verbs import Span
 from ...sim.bytespace import LINE_BYTES
@@ -54,6 +55,8 @@ class Pair:
     """Responses of this end leave in the order of its requests."""
     answers: Gate
     """Responses to this end are processed in order."""
+    gone: simpy.Event
+    """What this end has accepted has gone to PCIe."""
     peer: Pair = field(init=False)
     receives: list[int] = field(default_factory=list)
     """Where the next SENDs go."""
@@ -124,23 +127,57 @@ class Adapter:
         self._behind = sim.event()
         """The last posted write at the root port, completions included, is visible."""
         self._behind.succeed()
+        self._headers = simpy.Container(sim, platform.pcie.posted_headers, platform.pcie.posted_headers)
+        data = platform.pcie.posted_data_bytes // UNIT_BYTES
+        self._data = simpy.Container(sim, data, data)
+        """The root port's credits for posted writes: what is there."""
+        self._credits_matter = matter(platform)
+        self._accepted = simpy.Store(sim)
+        """Packets in staging that are to go to PCIe, in order."""
+        sim.process(self._drain())
+        self._sent: tuple[int, Key] = (-1, Key(0, 0, 0, 0, 0))
         self._let_in: tuple[int, Key] = (-1, Key(0, 0, 0, 0, 0))
         self.apart_ps = -(-LINE_BYTES * 8 * PS_PER_S // platform.pcie.tlp_bits_per_s)
 
     def pair(self, number: int, sent: simpy.Store, received: simpy.Store) -> Pair:
         """A new end of a connection here."""
+        gone = self.sim.event().succeed()
         reads = simpy.Resource(self.sim, self._nic.outstanding_reads)
         posts, executed, responses, answers = Gate(self.sim), Gate(self.sim), Gate(self.sim), Gate(self.sim)
-        return Pair(self, number, sent, received, reads, posts, executed, responses, answers)
+        return Pair(self, number, sent, received, reads, posts, executed, responses, answers, gone)
 
     # PCIe -----------------------------------------------------------------------------------------------------
-    def _write(self, address: int, data: bytes, key: Key, staged: bool) -> None:
+    def _write(self, address: int, data: bytes, key: Key) -> None:
         """Payload goes to the host as posted writes, none of which crosses a multiple of the largest TLP."""
-        part, most = key.part, self._pcie.mps_bytes
-        while data:
-            take = min(most - address % most, len(data))
-            self.sim.process(self._posted(address, data[:take], key._replace(part=part), staged))
-            address, data, part = address + take, data[take:], part + 1
+        for part, (at, length) in enumerate(aligned(address, len(data), self._pcie.mps_bytes)):
+            piece = data[at - address : at - address + length]
+            self.sim.process(self._posted(at, piece, key._replace(part=key.part + part), staged=False))
+
+    def _stage(self, address: int, data: bytes, key: Key) -> simpy.Event:
+        """A packet is in staging: it goes to PCIe when there are credits; the event is that it has gone."""
+        gone = self.sim.event()
+        self._accepted.put((address, data, key, gone))
+        return gone
+
+    def _drain(self) -> Process:
+        while True:
+            address, data, key, gone = yield self._accepted.get()
+            for part, (at, length) in enumerate(aligned(address, len(data), self._pcie.mps_bytes)):
+                if self._credits_matter:
+                    yield self._headers.get(1)
+                    yield self._data.get(-(-length // UNIT_BYTES))
+                own, (at_ps, before) = key._replace(part=key.part + part), self._sent
+                if at_ps == self.sim.now_ps and own <= before:  # in order, whatever the keys are
+                    own = before._replace(part=before.part + BEHIND)
+                self._sent = self.sim.now_ps, own
+                self.sim.process(self._posted(at, data[at - address : at - address + length], own, staged=True))
+            gone.succeed(self._sent[1])
+
+    def _taken(self, taken: list[simpy.Event], n_bytes: int) -> Process:
+        """The credits of a write come back."""
+        yield self.sim.all_of(taken)
+        yield self._headers.put(1)
+        yield self._data.put(-(-n_bytes // UNIT_BYTES))
 
     def _posted(self, address: int, data: bytes, key: Key, staged: bool) -> Process:
         yield from self._up.carry(self._pcie.tlp_header_write_bytes + len(data), key)
@@ -148,8 +185,10 @@ class Adapter:
         if staged:
             yield self._staging.put(len(data))
         yield self.sim.timeout(self._pcie.posted_write_ps)
-        self.host.inbound(address, data)
+        taken = self.host.inbound(address, data)
         visible.succeed()
+        if staged and self._credits_matter:
+            self.sim.process(self._taken(taken, len(data)))
 
     def _completion(self, queue: simpy.Store, entry: Any, span: Span | None, hop: str, key: Key) -> Process:
         """A completion entry goes to the host, behind all that went there before."""
@@ -303,12 +342,13 @@ class Adapter:
         key = yield from self._enter(own, len(payload))
         is_send = message.request.verb == "SEND"
         target = pair.receives[0] if is_send else message.remote
-        self._write(target + at, payload, key, staged=True)
+        if payload:
+            pair.gone = self._stage(target + at, payload, key)
         if not last:
             return
         turn = pair.responses.ticket()
         if is_send:
-            self.sim.process(self._match(pair, message, pair.receives.pop(0)))
+            self.sim.process(self._match(pair, message, pair.receives.pop(0), pair.gone))
         else:
             message.span.mark("responder NIC", self.sim.now_ps)
         yield self.sim.timeout(self._nic.ack_generation_ps)
@@ -316,7 +356,8 @@ class Adapter:
         turn.after.succeed()
         self._acknowledge(pair, message)
 
-    def _match(self, pair: Pair, message: Message, address: int) -> Process:
+    def _match(self, pair: Pair, message: Message, address: int, gone: simpy.Event) -> Process:
+        yield gone
         yield self.sim.timeout(self._nic.recv_processing_ps)
         key = pair.peer.key(message, 2)
         entry = (message, address)
@@ -341,9 +382,12 @@ class Adapter:
         """A READ request has been processed: answer it in the order of this connection's requests."""
         length = message.request.length
         key = yield from self._enter(pair.peer.key(message, 0), 0)
-        message.span.mark("responder NIC", self.sim.now_ps)
         turn = pair.responses.ticket()
         executed = pair.executed.ticket() if self._switches.reads_in_order else None
+        if not pair.gone.processed:  # right behind what it waits for, whatever comes next
+            before = yield pair.gone
+            key = before._replace(part=before.part + 1)
+        message.span.mark("responder NIC", self.sim.now_ps)
         count = len(by_line(message.remote, length))
         order = [int(index) for index in self._arbiter.permutation(count)] if count > 1 else list(range(count))
         data = yield from self._read(message.remote, length, key, order, executed=executed)
@@ -360,7 +404,7 @@ class Adapter:
     # responses, back at the requester ---------------------------------------------------------------------------
     def take_response(self, pair: Pair, message: Message, at: int, payload: bytes, last: bool) -> Process:
         """A packet of a READ's response has been processed."""
-        self._write(message.local + at, payload, pair.key(message, 1, at), staged=False)
+        self._write(message.local + at, payload, pair.key(message, 1, at))
         if last:
             self._answered(pair, message)
             yield pair.reads.release(pair.reads.users[0])

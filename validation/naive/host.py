@@ -135,8 +135,9 @@ class Host:
         return self.send(line, self.platform.media[self._devices[line[0]].kind].clwb_to_wpq_ps, flush)
 
     # the adapter's side ---------------------------------------------------------------------------------------
-    def inbound(self, address: int, data: bytes) -> None:
-        """A posted write becomes visible now."""
+    def inbound(self, address: int, data: bytes) -> list[simpy.Event]:
+        """A posted write becomes visible now; returns what has to happen before memory has taken it."""
+        taken = []
         for line in self.lines(address, len(data)):
             if self.platform.llc.ddio:
                 evicted = self.cache.written_by_io(line)
@@ -144,8 +145,10 @@ class Host:
                     self.write_back(evicted)
             else:
                 self.cache.drop(line)
-                self._draining.append(self.send(line, self.platform.llc.iio_wc_drain_ps))
+                taken.append(self.send(line, self.platform.llc.iio_wc_drain_ps))
+        self._draining += taken
         self.poke(address, data)
+        return taken
 
     def read_latency(self, address: int, length: int) -> tuple[int, list[simpy.Event]]:
         """A DMA read is looked up now: its round trip, and what has to happen before memory can serve it."""
