@@ -85,7 +85,7 @@ class Crossing(Nic):
         """It is known when its last bit has left the port."""
 
     @abstractmethod
-    def counters(self, qp: QueuePair) -> Counters:
+    def counted(self, qp: QueuePair) -> Counters:
         """What is counted of a queue pair of this adapter."""
 
     # across -------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class Crossing(Nic):
         qp = work.qp
         if end_ps > qp.off_ps:  # cut off in the port
             return
-        self.counters(qp).packets += 1
+        self.counted(qp).packets += 1
         n_bytes = request_bytes(self.parameters.headers, qp.qp_type, work, at, last) + len(payload)
         remote = (qp.peer or work.destination).nic  # type: ignore[union-attr]
         key = work.key + (at >> PACKET_SHIFT)
@@ -182,7 +182,7 @@ class Crossing(Nic):
         qp = work.qp.peer
         assert qp is not None
         if work.end_ps <= qp.off_ps:  # else cut off in the port
-            self.counters(qp).packets += 1
+            self.counted(qp).packets += 1
             self._cross(work.qp.nic, self._ack_bytes, work.end_ps, key, self._ack_came, work)
 
     def _ack_came(self, found: tuple[int, SendWR]) -> None:
@@ -203,7 +203,7 @@ class Crossing(Nic):
         assert qp is not None
         if end_ps > qp.off_ps:  # cut off in the port
             return
-        self.counters(qp).packets += 1
+        self.counted(qp).packets += 1
         n_bytes = len(payload) + (headers.read_response_bytes if at == 0 or last else headers.middle_bytes)
         key = work.key + RESPONSE + (at >> PACKET_SHIFT)
         self._cross(work.qp.nic, n_bytes, end_ps, key, self._returned, work, at, payload, last, end_ps)

@@ -67,7 +67,7 @@ class TransportNic(Crossing):
             found = self._ends[qp] = End(FIRST_PSN)
         return found
 
-    def counters(self, qp: QueuePair) -> Counters:
+    def counted(self, qp: QueuePair) -> Counters:
         """What is counted of a queue pair of this adapter."""
         return self.end(qp).counters
 
