@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rpsim.models.parameters.memory import Controller
 from rpsim.models.pcie import PcieLink
 from rpsim.models.pcie_credits import UNIT_BYTES, PostedCredits, matter, units
 from rpsim.models.platform import load_platform
@@ -103,7 +104,8 @@ def test_the_default_throttles_nothing_that_the_cache_takes():
 @pytest.mark.parametrize("per_dimm", [100_000_000, 300_000_000])
 def test_slow_memory_is_what_the_wire_gets_with_ddio_off(per_dimm):
     """As many bytes a second as six DIMMs write, once credits and staging are full."""
-    platform = changed(load_platform("optane-adr", ddio="off"), media={"write_bandwidth_bits_per_s": per_dimm * 8})
+    bare = {"write_bandwidth_bits_per_s": per_dimm * 8, "controller": Controller(buffer_bytes=0)}
+    platform = changed(load_platform("optane-adr", ddio="off"), media=bare)
     assert stream(platform)[2] == pytest.approx(6 * per_dimm / 1e9, rel=0.15)
 
 

@@ -85,7 +85,7 @@ def test_a_store_with_computed_contents_answers_like_one_with_stored_ones(number
         return {(o.process, o.number, o.result is None) for o in result.history.operations if o.f == "get"}
 
     assert {entry[2] for entry in reads(computed)} == {entry[2] for entry in reads(stored)} == {False}
-    assert computed.latency_ps["get"].mean() == pytest.approx(stored.latency_ps["get"].mean(), rel=0.05)
+    assert computed.latency_ps["get"].mean() == pytest.approx(stored.latency_ps["get"].mean(), rel=0.15)
 
 
 @pytest.mark.parametrize("number", [0, 1])
