@@ -20,13 +20,13 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
     "adapter": (
         "adapter", "answers", "atomics", "execution", "inbound", "lanes", "nic", "packets", "port", "protection",
         "receive", "remote_flush", "remote_read", "requester", "responder", "responses", "sendqueue", "verbs", "work",
-        "wqe", "opcodes", "contexts", "sram", "transport", "resources",
+        "wqe", "opcodes", "contexts", "sram", "transport", "resources", "psn",
     ),
-    "fabric": ("fabric",),
-    "PCIe": ("pcie", "dma", "staging", "credits", "peers"),
+    "fabric": ("fabric", "crossing"),
+    "PCIe": ("pcie", "pcie_credits", "dma", "staging", "credits", "peers"),
     "caches and root complex": ("hostmemory", "llc", "privatecaches", "tlb", "memory"),
-    "memory controllers and media": ("imc", "media", "optane", "xpbuffer", "dimm", "wpq"),
-    "cores": ("cpu", "core", "accounting", "channel", "scheduler"),
+    "memory controllers and media": ("imc", "xpbuffer", "dram"),
+    "cores": ("cpu", "core", "software", "accounting", "channel", "scheduler"),
     "ordering rules": ("ordering", "rules"),
 }  # fmt: skip
 """Component and the files of models/ that are it."""
