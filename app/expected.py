@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..protocols.guarantees import ALWAYS, Claims
+from ..protocols.guarantees import Claims, claimed, covers
 from ..validation.findings import CrashReport
 
 Expect = Mapping[str, Mapping[str, str | Mapping[str, str]]]
@@ -30,12 +29,6 @@ class Surprise:
         return f"{self.scheme} on {self.platform}: {self.condition} {self.found}, but {who} {self.expected}"
 
 
-def covers(selector: str, platform: str) -> bool:
-    """Whether ``optane-adr`` or ``ddio on`` or ``optane-adr, ddio on`` speaks of the platform with this label."""
-    parts = {part.strip() for part in platform.split(",")}
-    return all(part.strip() in parts for part in selector.split(","))
-
-
 def expected(expect: Expect, scheme: str, platform: str) -> dict[str, str]:
     """What the scenario expects of a scheme on a platform: the most exact entry counts where several speak of it."""
     answer: dict[str, str] = {}
@@ -49,20 +42,6 @@ def expected(expect: Expect, scheme: str, platform: str) -> dict[str, str]:
     return answer
 
 
-def claimed(claims: Claims, condition: str, platform: str) -> bool:
-    """Whether the claim covers this platform and fault (a part of ``platform``).
-
-    A claim is made always, or for one of several: ``optane-eadr; optane-adr, ddio off, server power``.
-    """
-    where = {str(name): text for name, text in claims.items()}.get(condition)
-    return where is not None and (where == ALWAYS or any(covers(part, platform) for part in where.split(";")))
-
-
-def _family(fault: str) -> str:
-    """``server power``: a fault without its index."""
-    return re.sub(r"\[\d+\]", "", fault)
-
-
 def surprises(report: CrashReport, expect: Expect, claims: Claims) -> list[Surprise]:
     """All verdicts of a report that are not as expected, in the order of the report's conditions."""
     by_scenario = expected(expect, report.scheme, report.platform)
@@ -74,6 +53,6 @@ def surprises(report: CrashReport, expect: Expect, claims: Claims) -> list[Surpr
             if verdict != by_scenario[condition]:
                 wanted = by_scenario[condition]
                 answer.append(Surprise(report.scheme, report.platform, condition, verdict, wanted, "scenario"))
-        elif verdict == "violated" and claimed(claims, condition, f"{report.platform}, {_family(report.fault)}"):
+        elif verdict == "violated" and claimed(claims, condition, report.platform, report.fault):
             answer.append(Surprise(report.scheme, report.platform, condition, verdict, "holds", "claim"))
     return answer

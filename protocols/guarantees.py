@@ -5,6 +5,7 @@ A name here says nothing about which scheme has it: verdicts come out of histori
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 
@@ -47,3 +48,21 @@ SERVER_CRASH = "server power; server process"
 Claims = Mapping[Condition, str]
 """What a scheme's paper claims: the condition, and where: ALWAYS, or one of several alternatives (``;``), each of parts
 (``,``) that must all apply: a platform, a switch, a fault without its index (``optane-adr, server power``)."""
+
+_INDEX = re.compile(r"\[\d+\]")
+
+
+def covers(selector: str, platform: str) -> bool:
+    """Whether ``optane-adr`` or ``ddio on`` or ``optane-adr, ddio on`` speaks of the platform with this label."""
+    parts = {part.strip() for part in platform.split(",")}
+    return all(part.strip() in parts for part in selector.split(","))
+
+
+def claimed(claims: Claims, condition: str, platform: str, fault: str) -> bool:
+    """Whether the claim covers this platform (by its label) and fault (``server[0] power``).
+
+    A claim is made always, or for one of several: ``optane-eadr; optane-adr, ddio off, server power``.
+    """
+    circumstances = f"{platform}, {re.sub(_INDEX, '', fault)}"
+    where = {str(name): text for name, text in claims.items()}.get(condition)
+    return where is not None and (where == ALWAYS or any(covers(part, circumstances) for part in where.split(";")))

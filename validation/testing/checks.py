@@ -1,0 +1,98 @@
+"""One scheme on one platform, crashed at every instant of a small run: a report, or a failure with its story."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...protocols.guarantees import Condition, Verdict, claimed
+from ...protocols.scheme import Scheme
+from ...scenarios.experiment import run_variant
+from ...scenarios.load import scenario_from_data
+from ...sim.errors import InputError, Mistake, nearest
+from ..crash import explore
+from ..findings import CrashReport
+from .telling import story
+
+DEFAULT_WORKLOAD: Mapping[str, Any] = {
+    "kind": "ycsb",
+    "mix": "update-only",
+    "keys": 2,
+    "value": "64 B",
+    "operations": 6,
+    "zipf": 0.0,
+}
+"""Small enough for a test of a second, large enough for two versions of an object and two clients at once."""
+
+
+class Refuted(AssertionError):
+    """A condition does not hold; the message tells the smallest counterexample. ``report`` is all that was found."""
+
+    def __init__(self, report: CrashReport, message: str) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+def crash_report(
+    scheme: type[Scheme],
+    platform: str = "optane-adr",
+    *,
+    conditions: Iterable[str | Condition] = (),
+    workload: Mapping[str, Any] | None = None,
+    clients: int = 2,
+    fault: str = "server[0] power",
+    schedules: int = 1,
+    seed: int = 1,
+    **settings: str,
+) -> CrashReport:
+    """Run ``scheme``, explore all its crash states, and say what was found.
+
+    ``platform`` is a name or the path of a profile, ``settings`` are its switches (``ddio="on"``). ``workload`` is the
+    map of a scenario (docs/scenarios.md), which states only what differs from :data:`DEFAULT_WORKLOAD`; ``conditions``
+    are those to judge beyond the usual ones and the claimed ones. Raises InputError for what a scenario may not say.
+    """
+    given = dict(workload or {})
+    load = given if given.get("kind", "ycsb") != "ycsb" else {**DEFAULT_WORKLOAD, **given}
+    asked = [condition_named(name) for name in conditions]
+    data: dict[str, Any] = {
+        "scenario": "test",
+        "seed": seed,
+        "vary": {"platform": [platform], **{name: [value] for name, value in settings.items()}},
+        "schemes": [scheme.name],
+        "roles": {role: {"machines": 1, "processes": clients} for role, played in scheme.roles.items() if played.many},
+        "workload": load,
+        "crash": {"fault": fault, "schedules": schedules},
+        "expect": {scheme.name: {str(condition): "holds" for condition in asked}},
+    }
+    scenario = scenario_from_data(data, f"the test of {scheme.name}")
+    (variant,) = scenario.variants()
+    return explore(run_variant(scenario, variant), scenario, variant)
+
+
+def assert_holds(
+    scheme: type[Scheme], platform: str = "optane-adr", *conditions: str | Condition, **how: Any
+) -> CrashReport:
+    """``scheme`` keeps ``conditions`` (by default those that it claims there) on ``platform``, in every crash state.
+
+    ``how`` is as for :func:`crash_report`. Raises :class:`Refuted`, an AssertionError whose message tells the smallest
+    counterexample; so does a condition that was not decided.
+    """
+    asked = [condition_named(name) for name in conditions]
+    report = crash_report(scheme, platform, conditions=asked, **how)
+    asked = asked or [c for c in report.verdicts if claimed(scheme.claims, str(c), report.platform, report.fault)]
+    if not asked:
+        expected = "a condition to hold it to, as in assert_holds(scheme, platform, 'no_lost_ack')"
+        raise InputError(Mistake(f"{scheme.name}, which claims nothing on {report.platform}", expected))
+    wrong = [condition for condition in asked if report.verdicts.get(condition) is not Verdict.HOLDS]
+    if wrong:
+        raise Refuted(report, "\n".join(story(report, wrong)))
+    return report
+
+
+def condition_named(name: str | Condition) -> Condition:
+    """The condition of that name; raises InputError for any other."""
+    known = [str(condition) for condition in Condition]
+    if str(name) not in known:
+        expected = f"a condition: {', '.join(known)}"
+        raise InputError(Mistake(f"'{name}'", expected, field="conditions", nearest=nearest(str(name), known)))
+    return Condition(str(name))

@@ -1,0 +1,84 @@
+"""A state machine for Hypothesis: it lets clients of a scheme work, cuts the power, and goes on, again and again.
+
+What a power failure leaves of each line is Hypothesis' choice like everything else, so what it finds it also shrinks.
+Needs the package ``hypothesis``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from ...protocols.guarantees import Verdict
+from ...protocols.scheme import Scheme
+from .checks import condition_named
+from .world import World
+
+LONGEST_NS = 8_000
+"""Of a stretch of time between two steps: about as long as an operation."""
+
+
+class CrashMachine(RuleBasedStateMachine):
+    """Steps of one :class:`World`; ``conditions`` have to hold of its history when the steps are done.
+
+    Made for a scheme by :func:`crash_machine`.
+    """
+
+    scheme: type[Scheme]
+    platform: str
+    conditions: tuple[str, ...]
+    options: dict[str, Any]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(self.scheme, self.platform, **self.options)
+
+    @precondition(lambda self: self.world.idle())
+    @rule(data=st.data())
+    def invoke(self, data: st.DataObject) -> None:
+        """An idle client begins an operation."""
+        client = data.draw(st.sampled_from(self.world.idle()), "client")
+        f = data.draw(st.sampled_from(self.scheme.operations), "operation")
+        self.world.invoke(client, f, data.draw(st.sampled_from(self.world.names), "object"))
+
+    @rule(ns=st.integers(1, LONGEST_NS))
+    def time_goes_on(self, ns: int) -> None:
+        """Everybody goes on for a while."""
+        self.world.run(ns * 1000)
+
+    @rule()
+    def all_return(self) -> None:
+        """Everybody goes on until nothing is under way."""
+        self.world.finish()
+
+    @rule(data=st.data())
+    def power_fails(self, data: st.DataObject) -> None:
+        """Power fails; what each line is left with is drawn."""
+        self.world.crash(lambda n: data.draw(st.integers(0, n - 1), "what a line is left with"))
+
+    def teardown(self) -> None:
+        """Everything is read once more, and the history judged."""
+        self.world.read_all()
+        report = self.world.judge(self.conditions)
+        for condition, judgement in report.verdicts.items():
+            if judgement.verdict is not Verdict.HOLDS:
+                why = judgement.witness.explanation if judgement.witness else judgement.undecided
+                history = "\n".join(self.world.history.lines(self.world.names))
+                raise AssertionError(
+                    f"{self.scheme.name} on {self.platform}: {condition} {judgement.verdict}: {why}\n{history}"
+                )
+
+
+def crash_machine(
+    scheme: type[Scheme], platform: str = "optane-adr", *conditions: str, **options: Any
+) -> type[CrashMachine]:
+    """A state machine for ``scheme``; ``TestMine = crash_machine(Mine, "optane-adr", "durable").TestCase`` is a test.
+
+    ``options`` are those of :class:`World` (``keys``, ``clients``, switches of the platform). Without ``conditions``
+    all that apply have to hold. Raises InputError for a condition that there is not.
+    """
+    names = tuple(str(condition_named(condition)) for condition in conditions)
+    members = {"scheme": scheme, "platform": platform, "conditions": names, "options": options}
+    return type(f"{scheme.__name__}Crashes", (CrashMachine,), members)

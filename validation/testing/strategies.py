@@ -1,0 +1,78 @@
+"""Hypothesis strategies: workloads, platforms with their switches, faults, whole scenarios. Needs ``hypothesis``."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ...models.platform import platform_names, platform_settings
+from ...protocols.scheme import Scheme
+from ...scenarios.load import scenario_from_data
+from ...scenarios.schema import Scenario
+
+LONGEST_NS = 20_000
+"""Between the earliest instants of two operations of a process: some operations' time."""
+
+
+@st.composite
+def workloads(
+    draw: st.DrawFn,
+    scheme: type[Scheme],
+    *,
+    keys: int = 2,
+    clients: int = 2,
+    most: int = 8,
+    value: str = "64 B",
+) -> dict[str, Any]:
+    """The ``workload`` map of a scenario: up to ``most`` operations of ``clients`` processes on ``keys`` objects."""
+    operations = []
+    for _ in range(draw(st.integers(1, most))):
+        at_ns = draw(st.integers(0, LONGEST_NS))
+        operation: dict[str, Any] = {
+            "process": draw(st.integers(0, clients - 1)),
+            "f": draw(st.sampled_from(scheme.operations)),
+            "object": f"k{draw(st.integers(0, keys - 1))}",
+        }
+        operations.append(operation | ({"at": f"{at_ns} ns"} if at_ns else {}))
+    return {"kind": "schedule", "keys": keys, "value": value, "operations": operations}
+
+
+@st.composite
+def platforms(draw: st.DrawFn, names: tuple[str, ...] = ()) -> tuple[str, dict[str, str]]:
+    """A platform and a position for each of its switches; ``names`` are those to choose from (default: all)."""
+    name = draw(st.sampled_from(names or tuple(platform_names())))
+    return name, {switch: draw(st.sampled_from(values)) for switch, values in _switches(name).items()}
+
+
+@functools.cache
+def _switches(platform: str) -> dict[str, tuple[str, ...]]:
+    return {switch: setting.values for switch, setting in platform_settings(platform).items()}
+
+
+def faults(scheme: type[Scheme], clients: int = 2) -> st.SearchStrategy[str]:
+    """A fault that the scheme can be explored with."""
+    found = [f"{scheme.recovery_role}[0] power", f"{scheme.recovery_role}[0] power in recovery"]
+    if scheme.restarts():
+        found.append(f"{scheme.recovery_role}[0] process")
+    many = [role for role, played in scheme.roles.items() if played.many]
+    found += [f"{role}[0] power" for role in many]
+    found += [f"{role}[{number}] process" for role in many for number in range(clients)]
+    return st.sampled_from(found)
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, /, scheme: type[Scheme], *, clients: int = 2, **how: Any) -> Scenario:
+    """A scenario of one variant: workload, platform, fault and seed drawn; ``how`` is as for :func:`workloads`."""
+    platform, settings = draw(platforms())
+    data = {
+        "scenario": "drawn",
+        "seed": draw(st.integers(0, 2**32)),
+        "vary": {"platform": [platform], **{switch: [position] for switch, position in settings.items()}},
+        "schemes": [scheme.name],
+        "roles": {role: {"machines": 1, "processes": clients} for role, played in scheme.roles.items() if played.many},
+        "workload": draw(workloads(scheme, clients=clients, **how)),
+        "crash": {"fault": draw(faults(scheme, clients))},
+    }
+    return scenario_from_data(data, "a drawn scenario")

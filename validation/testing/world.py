@@ -1,0 +1,175 @@
+"""One system that lives on through crashes: operations, a power failure with a chosen image, recovery, and so on.
+
+Where an exploration looks at all that one failure may leave, a world goes one way, but as often and far as it is told:
+every era starts from the image that the failure before it left, and what recovery wrote can be lost by the next. All
+eras together are one history, which the oracle judges in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from itertools import islice
+from typing import Any
+
+from ...models.platform import load_platform
+from ...models.system import NodeSpec, System
+from ...models.views import Cut, LineKey, Views
+from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Scheme, Sizes
+from ...scenarios.history import Crash, History, Operation
+from ...scenarios.keyspace import KeySpace, Same
+from ...scenarios.values import decode_value, encode_value
+from ..checking import Report, check_history
+from ..histories import parse_history
+
+Pick = Callable[[int], int]
+"""Chooses one of n: gets n, returns a number below it."""
+
+MOST_CONTENTS = 32
+"""Of what a line may hold at a failure, so many are chosen from, those in which little moved first."""
+
+
+class World:
+    """``clients`` client processes of ``scheme`` on one machine, its servers, and all that has happened to them.
+
+    ``settings`` are switches of the platform. Objects are ``k0``, ``k1``, ..., loaded before the first era.
+    """
+
+    def __init__(
+        self,
+        scheme: type[Scheme],
+        platform: str = "optane-adr",
+        *,
+        keys: int = 2,
+        clients: int = 2,
+        value_bytes: int = 64,
+        updates: int = 256,
+        seed: int = 1,
+        **settings: str,
+    ) -> None:
+        self.scheme = scheme
+        self.clients = clients
+        self.history = History(scheme.updates)
+        self.eras = 0
+        self.names = KeySpace(keys)
+        self._platform = load_platform(platform, **settings)
+        self._sizes = Sizes(value_bytes, self.names, updates, clients)
+        self._loaded = Same(self.names, encode_value(0, value_bytes))
+        self._seed = seed
+        self._base_ps = 0
+        """When this era began, all in all."""
+        self._build()
+        self._at_work.load(self._loaded)
+        devices = self._system.devices()
+        snapshots = {number: device.space.snapshot() for number, (_, device) in devices.items() if device.traced}
+        self._initial: Callable[[LineKey], bytes] = lambda key: snapshots[key[0]].line(key[1])
+        self._serve()
+
+    @property
+    def now_ps(self) -> int:
+        """The present instant, counted from the beginning of the first era."""
+        return self._base_ps + self._system.clock.now_ps
+
+    def idle(self) -> list[int]:
+        """The client processes of this era that have nothing under way, by number."""
+        return [number for number, process in enumerate(self._running) if process is None or not process.is_alive]
+
+    def invoke(self, client: int, f: str, name: str) -> Operation:
+        """Let an idle client begin an operation; time goes on with :meth:`run` and :meth:`finish` only.
+
+        ValueError for a client that is busy.
+        """
+        if client not in self.idle():
+            raise ValueError(f"client {client} has an operation under way")
+        operation = self.history.invoke(self.eras * self.clients + client, f, name, None, self.now_ps)
+        if f in self.scheme.updates:
+            operation.argument = operation.number
+        self._running[client] = self._system.clock.start(self._perform(client, operation))
+        return operation
+
+    def run(self, duration_ps: int) -> None:
+        """Let time go on."""
+        self._system.clock.run_until(self._system.clock.now_ps + duration_ps)
+
+    def finish(self) -> None:
+        """Let time go on until every operation that is under way has returned."""
+        running = [process for process in self._running if process is not None]
+        self._system.clock.run_until(self._system.clock.all_of(running))
+
+    def crash(self, pick: Pick) -> None:
+        """Power fails everywhere, now; ``pick`` chooses what each line holds after it. Then recovery, and a new era."""
+        at_ps = self._system.clock.now_ps
+        domains = {number: device.domain for number, (_, device) in self._system.devices().items() if device.traced}
+        views = Views(
+            self._system.trace,
+            domains,
+            self._initial,
+            whole_lines=self._platform.line_atomicity == "whole",
+            iio_wc_survives=self._platform.iio_wc_survives,
+        )
+        image: dict[LineKey, bytes] = {}
+        cut: Cut = {}
+        for key in sorted(views.pieces):
+            options = list(islice(views.contents(key, at_ps, cut), MOST_CONTENTS))
+            chosen = options[pick(len(options))] if len(options) > 1 else options[0]
+            image[key], cut = chosen.data, chosen.cut
+        before = self._initial
+        self._initial = lambda key: image[key] if key in image else before(key)
+        self.history.crashes.append(Crash("system", self.now_ps))
+        self._base_ps = self.now_ps + 1
+        self.eras += 1
+        self._build()
+        for number, (_, device) in self._system.devices().items():
+            if device.traced:
+                device.space.restore(lambda line, number=number: self._initial((number, line)))  # type: ignore[misc]
+        self._recover()
+        self._serve()
+
+    def read_all(self) -> None:
+        """Every operation returns; then one client reads every object."""
+        self.finish()
+        for name in self.names:
+            probe = self._at_work.probe(name)
+            self.invoke(0, probe.f, str(probe.object))
+            self.finish()
+
+    def judge(self, conditions: Iterable[str] = ()) -> Report:
+        """What the oracle says of the whole history (default: of all conditions that apply)."""
+        lines = "\n".join(self.history.lines(self.names))
+        return check_history(parse_history(lines, "the history"), None, list(conditions))
+
+    # an era ---------------------------------------------------------------------------------------------------
+    def _build(self) -> None:
+        specs = {
+            name: [NodeSpec(self.clients if role.many else role.cores, role.memory)]
+            for name, role in self.scheme.roles.items()
+        }
+        self._system = System(self._platform, specs, self._seed)
+        self._at_work = self.scheme(self._system, self._sizes)
+        self._running: list[Any] = [None] * self.clients
+
+    def _serve(self) -> None:
+        self._at_work.start()
+        machine = self._system.nodes["client"][0]
+        era = self.eras * self.clients
+        threads = [machine.thread(core, f"client {era + core}") for core in range(self.clients)]
+        self._sessions = [(thread, self._at_work.connect(thread)) for thread in threads]
+
+    def _recover(self) -> None:
+        thread = self._system.nodes[self.scheme.recovery_role][0].thread(0, "recovery")
+        self._system.clock.run_until(self._system.clock.start(self._at_work.recover(thread)))
+
+    def _perform(self, client: int, operation: Operation) -> Generator[Any, Any, None]:
+        _, session = self._sessions[client]
+        value_bytes, value = self._sizes.value_bytes, None
+        if operation.f in self.scheme.updates:
+            value = encode_value(operation.number, value_bytes)
+        try:
+            found = yield from self._at_work.perform(session, Request(operation.f, operation.object, value))
+        except OperationFailed:
+            self.history.complete(operation, "fail", self.now_ps)
+            return
+        except OutcomeUnknown:
+            self.history.complete(operation, "info", self.now_ps)
+            return
+        result = None if value is not None or found is None else decode_value(found, value_bytes)
+        self.history.complete(operation, "ok", self.now_ps, result)
