@@ -21,8 +21,8 @@ class Checker:
     def assert_holds(
         self, scheme: type[Scheme], platform: str = "optane-adr", *conditions: str | Condition, **how: Any
     ) -> CrashReport:
-        """As :func:`.testing.checks.assert_holds`, with the seed of ``--rpsim-seed``; fails the test without a traceback."""
-        from .testing.checks import Refuted, assert_holds  # noqa: PLC0415  # plugins are loaded by runs that do not use them
+        """As :func:`.testing.checks.assert_holds`, with the seed of ``--rpsim-seed``; fails without a traceback."""
+        from .testing.checks import Refuted, assert_holds  # noqa: PLC0415  # many runs never use it
 
         try:
             return assert_holds(scheme, platform, *conditions, **{"seed": self.seed, **how})
