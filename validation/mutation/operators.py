@@ -1,0 +1,149 @@
+"""The seeded faults, as changes of a scheme's source: which there are, and where they apply.
+
+- *drop*: a step of a protocol is left out (a flush, a fence, a READ behind a WRITE, a reply's precondition, a mark);
+- *swap*: two steps, one behind the other, change places (publish and persist);
+- *trust*: a checksum or a comparison of checksums is taken to match;
+- *stand still*: something that should advance does not (a log's tail, a version number, a bit of a bitmap);
+- *believe*: an ``if`` is taken whatever it asks.
+
+They are found in the text, so they exist for every scheme, also for one that is written tomorrow.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+CHECKSUMS = frozenset({"crc32", "crc32_of", "crc32_matches"})
+
+
+@dataclass(frozen=True)
+class Change:
+    """One seeded fault: what it does, where, and the module's tree with it."""
+
+    operator: str
+    function: str
+    line: int
+    text: str
+    """The statement or expression that it changes."""
+    tree: ast.Module
+
+    @property
+    def name(self) -> str:
+        """What to call it: stable as long as the text of the statement is."""
+        return f"{self.operator} {self.function}: {self.text}"
+
+
+def changes(source: str) -> Iterator[Change]:
+    """All seeded faults of a module's classes, in the order of their lines."""
+    tree = ast.parse(source)
+    for cls in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+        for function in (node for node in cls.body if isinstance(node, ast.FunctionDef)):
+            if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function)) or _advances(function):
+                yield from _of_function(tree, cls.name, function)
+
+
+def _of_function(tree: ast.Module, cls: str, function: ast.FunctionDef) -> Iterator[Change]:
+    for block in _blocks(function):
+        for index, statement in enumerate(block):
+            where = f"{cls}.{function.name}"
+            text = ast.unparse(statement).splitlines()[0]
+            if _is_step(statement):
+                yield Change("drop", where, statement.lineno, text, _with(tree, statement, [ast.Pass()]))
+            if isinstance(statement, ast.AugAssign):
+                yield Change("stand still", where, statement.lineno, text, _with(tree, statement, [ast.Pass()]))
+            if isinstance(statement, ast.If):
+                test = ast.unparse(statement.test)
+                believed = copy.deepcopy(statement)
+                believed.test = ast.Constant(True)
+                yield Change("believe", where, statement.lineno, f"if {test}", _with(tree, statement, [believed]))
+            if index + 1 < len(block) and _may_swap(statement, block[index + 1]):
+                behind = block[index + 1]
+                both = f"{text} <-> {ast.unparse(behind).splitlines()[0]}"
+                swapped = _with(tree, statement, [copy.deepcopy(behind), copy.deepcopy(statement)], behind)
+                yield Change("swap", where, statement.lineno, both, swapped)
+    for node in ast.walk(function):
+        if isinstance(node, ast.YieldFrom) and _called(node.value) == "crc32_matches":
+            text = ast.unparse(node)
+            yield Change("trust", f"{cls}.{function.name}", node.lineno, text, _replaced(tree, node))
+
+
+def _blocks(function: ast.FunctionDef) -> Iterator[list[ast.stmt]]:
+    for node in ast.walk(function):
+        for field in ("body", "orelse", "finalbody"):
+            block = getattr(node, field, None)
+            if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
+                yield block
+
+
+def _is_step(statement: ast.stmt) -> bool:
+    """A step that is taken for what it does: whatever it returns is not used."""
+    if not isinstance(statement, ast.Expr):
+        return False
+    value = statement.value
+    if isinstance(value, ast.YieldFrom):
+        return not (isinstance(value.value, ast.Tuple) and not value.value.elts)  # ``yield from ()`` does nothing
+    return isinstance(value, ast.Call) and _called(value) not in ("append", "__init__", "begin", "start")
+
+
+def _advances(function: ast.FunctionDef) -> bool:
+    return any(isinstance(node, ast.AugAssign) for node in ast.walk(function))
+
+
+def _may_swap(first: ast.stmt, second: ast.stmt) -> bool:
+    """Both do something to the world, and the second one uses nothing that the first one makes."""
+    if not (_acts(first) and _acts(second)):
+        return False
+    made = {node.id for node in ast.walk(first) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    used = {node.id for node in ast.walk(second) if isinstance(node, ast.Name)}
+    return not made & used
+
+
+def _acts(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Expr | ast.Assign):
+        return any(isinstance(node, ast.YieldFrom) for node in ast.walk(statement)) and not (
+            isinstance(statement, ast.Expr) and not _is_step(statement)
+        )
+    return False
+
+
+def _called(node: ast.AST) -> str:
+    if isinstance(node, ast.Call):
+        function = node.func
+        return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return ""
+
+
+class _Replace(ast.NodeTransformer):
+    """Puts statements in the place of one (and of the one behind it), or True in that of an expression."""
+
+    def __init__(self, place: tuple[int, int, type[ast.AST]], by: list[ast.stmt], gone: tuple[int, int] | None) -> None:
+        self.place, self.by, self.gone = place, by, gone
+
+    def visit(self, node: ast.AST) -> ast.AST | list[ast.stmt] | None:
+        at = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+        if (*at, type(node)) == self.place:
+            return self.by if isinstance(node, ast.stmt) else ast.copy_location(ast.Constant(True), node)
+        if isinstance(node, ast.stmt) and at == self.gone:
+            return None
+        found: ast.AST = self.generic_visit(node)
+        return found
+
+
+def _with(tree: ast.Module, statement: ast.stmt, by: list[ast.stmt], behind: ast.stmt | None = None) -> ast.Module:
+    gone = None if behind is None else (behind.lineno, behind.col_offset)
+    for new in by:
+        ast.copy_location(new, statement)
+    return _transformed(tree, _Replace((statement.lineno, statement.col_offset, type(statement)), by, gone))
+
+
+def _replaced(tree: ast.Module, expression: ast.expr) -> ast.Module:
+    return _transformed(tree, _Replace((expression.lineno, expression.col_offset, type(expression)), [], None))
+
+
+def _transformed(tree: ast.Module, replace: _Replace) -> ast.Module:
+    found = replace.visit(copy.deepcopy(tree))
+    assert isinstance(found, ast.Module)
+    return ast.fix_missing_locations(found)
