@@ -30,6 +30,7 @@ COMMANDS = {
     "check": ("HISTORY", "judge a history file of your own system: the oracle alone"),
     "replay": ("CASE", "run a saved counterexample again, step by step"),
     "reproduce": ("SUBJECT", "published curves of hardware beside simulated ones: the scoreboard"),
+    "mutate": ("SCHEME", "faults planted in a scheme's code: how many the judge finds"),
     "bench": ("", "how fast the simulator and the checker are on this machine"),
     "list": ("KIND", "what there is: schemes, platforms, scenarios"),
 }
@@ -41,6 +42,7 @@ ARGUMENTS = {
     "HISTORY": "a file of JSON Lines, one event a line, or Jepsen's EDN or log (docs/check.md)",
     "CASE": "a case-N.json from a results folder",
     "SUBJECT": "hardware",
+    "SCHEME": "the name of a scheme (rpsim list schemes)",
     "KIND": "schemes, platforms or scenarios",
 }
 
@@ -80,6 +82,8 @@ def parser() -> Parser:
         elif name == "bench":
             command.add_argument("--quick", action="store_true", help="a tenth of the work: rough figures in seconds")
             command.add_argument("--components", action="store_true", help="instead: what each component costs")
+        elif name == "mutate":
+            command.add_argument("--shared", action="store_true", help="also in the modules that it shares with others")
         elif name == "reproduce":
             _add_curve_options(command)
     return top
@@ -161,6 +165,8 @@ def _unknown(word: str, command: str | None) -> Mistake:
         known += ["--budget"]
     elif command == "bench":
         known += ["--quick", "--components"]
+    elif command == "mutate":
+        known += ["--shared"]
     elif command == "reproduce":
         known += ["--component", "--quick", "--sweep", "--pages", "--fit", "--out", "--jobs", "--no-report"]
     name = f"rpsim {command}" if command else "rpsim"

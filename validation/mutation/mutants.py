@@ -26,10 +26,9 @@ def modules_of(scheme: type[Scheme]) -> list[ModuleType]:
         package = name.rpartition(".")[0]
         for value in vars(module).values():
             other = getattr(value, "__module__", None)
-            if isinstance(other, str) and other != name and other.rpartition(".")[0] == package and package:
-                if other not in seen:
-                    seen.add(other)
-                    visit(other)
+            if isinstance(other, str) and other not in seen and package and other.rpartition(".")[0] == package:
+                seen.add(other)
+                visit(other)
         if name.rpartition(".")[2] not in _NOT_MUTATED:
             found.append(name)
 

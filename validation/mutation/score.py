@@ -1,7 +1,7 @@
-"""The mutation score: each seeded fault is given to the judge, who finds it (it is *killed*) or does not (it *survives*).
+"""The mutation score: each seeded fault is given to the judge, who finds it (*killed*) or does not (*survives*).
 
-A fault is found when a condition that the scheme keeps without it is violated with it, when the code fails, or when it does not
-come to an end. What survives needs a reason: ``reasons.yaml`` has those that somebody has looked into.
+A fault is found when a condition that the scheme keeps without it is violated with it, when the code fails, or when it
+does not come to an end. What survives needs a reason: ``reasons.yaml`` has those that somebody has looked into.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ..testing.world import World
 from .mutants import planted, seeded
 
 REASONS = Path(__file__).parent / "reasons.yaml"
-SECONDS = 20
-"""A trial that takes longer does not come to an end."""
+SECONDS = 10
+"""Of the processor; a trial that takes longer does not come to an end."""
 LIVES = 30
 """So many random lives with crashes make one trial."""
 _STEPS = 16
@@ -42,6 +42,7 @@ class Fate:
     scheme: str
     module: str
     line: int
+    operator: str
     fault: str
     killed_by: str
     """The trial and the condition, or what the code did; empty if it survives."""
@@ -62,7 +63,7 @@ def score(
             killed_by = _killed_by(mutant, sound)
         short = module.__name__.rpartition(".")[2]
         reason = "" if killed_by else _reasons().get(f"{short} {change.name}", "")
-        yield Fate(scheme.name, short, change.line, change.name, killed_by, reason)
+        yield Fate(scheme.name, short, change.line, change.operator, change.name, killed_by, reason)
 
 
 def trials() -> dict[str, Trial]:
@@ -140,13 +141,13 @@ def _alarm() -> Iterator[None]:
     def late(*_: object) -> None:
         raise _TooLong
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @cache
