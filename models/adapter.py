@@ -92,6 +92,7 @@ class Adapter:
         self._doorbell_ps = platform.nic.doorbell_ps
         self._blueflame = platform.nic.blueflame
         self._mtu_bytes = platform.nic.mtu_bytes
+        self._gather_bytes = platform.nic.part_bytes
         self._write_bytes = platform.nic.headers.write_bytes
         self._ack_bytes = platform.nic.headers.ack_bytes
         self._cqes: list[tuple[int, int, SendWR]] = []

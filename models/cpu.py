@@ -309,7 +309,7 @@ class Thread(CompletionEvents):
         if len(works) == 1:
             yield from self.post_send(qp, works[0])
             return
-        nic, core, clock, before = self._nic, self.core, self.clock, qp.posted
+        nic, clock, account, before = self._nic, self.clock, self.account, qp.posted
         inline = [bool(int.__and__(work.send_flags, INLINE)) for work in works]
         try:
             for work, copied in zip(works, inline, strict=True):
@@ -328,7 +328,12 @@ class Thread(CompletionEvents):
             wqe.further_units(nic, qp.qp_type, work.length if copied else 0)
             for work, copied in zip(works, inline, strict=True)
         )
-        yield from self._work(nic.post_wqe_ps + (len(works) - 1) * nic.post_next_wqe_ps + units * nic.post_line_ps)
+        cost_ps = self._post_ps + (len(works) - 1) * nic.post_next_wqe_ps + units * nic.post_line_ps
+        account.posts += len(works)
+        account.under_way = 1
+        account.verbs_ps += cost_ps
+        yield from self._work(cost_ps)
+        core = self.core
         if self.span is not None:
             self.span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
         self._ordering.happened(Event.DOORBELL, clock.now_ps, core=((core.stores, len(core.store_buffer.chunks)),))

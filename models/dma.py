@@ -87,12 +87,15 @@ class DmaReader:
         after: Callable[[], int] | None = None,
         n_bytes: int | None = None,
         sampled: Callable[[int], None] | None = None,
+        part_bytes: int = 0,
+        parts: list[int] | None = None,
     ) -> None:
         """Read a range; ``done`` is called when the data is in the adapter. The rest is as in :meth:`ask`.
 
         In one piece, or ``by_line`` in any order: what comes back may then mix old and new against a concurrent
         writer. ``after`` is asked at the look: nothing is fetched before that instant. ``sampled`` is told at the look
-        when the last piece is fetched.
+        when the last piece is fetched. With ``parts``, ``done`` is called when the first ``part_bytes`` are in the
+        adapter, and the list gets the instants at which each of these parts is.
         """
         pieces = _by_line(address, length) if by_line else [(address, length)] if length else []
         order = self._arbiter().permutation(len(pieces)) if len(pieces) > 1 else range(len(pieces))
@@ -104,7 +107,13 @@ class DmaReader:
             self._sample(found, pieces, order, at_ps)
             if len(pieces) > 1:
                 last_ps += (len(pieces) - 1) * self._pcie.line_ps
-            fetched_ps = self._pcie.read_completion(last_ps + back_ps, size, address)
+            if parts is None:
+                fetched_ps = self._pcie.read_completion(last_ps + back_ps, size, address)
+            else:
+                for start in range(0, size, part_bytes):
+                    part = min(part_bytes, size - start)
+                    parts.append(self._pcie.read_completion(last_ps + back_ps, part, address + start))
+                fetched_ps = parts[0]
             self._clock.hardware(fetched_ps, key, self._fetched, found)
             if sampled is not None:
                 sampled(last_ps)

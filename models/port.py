@@ -49,7 +49,10 @@ class Port:
         """The units of the transmit engine: when each has done all that has come so far."""
         self._processing_ps = nic.tx_processing_ps
         self._occupancy_ps = nic.tx_occupancy_ps
+        self._mtu_bytes, self._part_bytes = nic.mtu_bytes, nic.part_bytes
         self._lead_ps = nic.tx_processing_ps + self.propagation_ps
+        self._asked_ps = 0
+        """When the last packet of a message of several has come to the port: until then it is that message's."""
         self._to_engine: list[tuple[int, int, SendWR]] = []
         """Requests by (instant, key)."""
         self._to_port: list[tuple[int, int, SendWR]] = []
@@ -97,7 +100,8 @@ class Port:
                 heappush(self._to_port, (depart_ps, key, found))
             known = depart_ps + self.propagation_ps <= now_ps
             if known and not self._to_port and work.more is None:  # straight on
-                start_ps, work.end_ps = self.pipe.send(depart_ps, work.n_bytes)
+                asked_ps = self._asked_ps
+                start_ps, work.end_ps = self.pipe.send(depart_ps if depart_ps > asked_ps else asked_ps, work.n_bytes)
                 work.start_ps = start_ps
                 if self._fabric.departures is not None:
                     self._fabric.departures.append((work.end_ps, self.name))
@@ -118,7 +122,8 @@ class Port:
         to_port = self._to_port
         if to_port[0][2] is work and work.more is None:  # nobody before it
             heappop(to_port)
-            work.start_ps, work.end_ps = self.pipe.send(ready_ps, work.n_bytes)
+            asked_ps = self._asked_ps
+            work.start_ps, work.end_ps = self.pipe.send(ready_ps if ready_ps > asked_ps else asked_ps, work.n_bytes)
             if self._fabric.departures is not None:
                 self._fabric.departures.append((work.end_ps, self.name))
         else:
@@ -142,12 +147,28 @@ class Port:
         inbox, send, departures = self._to_port, self.pipe.send, self._fabric.departures
         while inbox and (inbox[0][0] < at_ps or (inbox[0][0] == at_ps and inbox[0][1] <= key)):
             ready_ps, _, found = heappop(inbox)
+            ready_ps = max(ready_ps, self._asked_ps)
             found.start_ps, found.end_ps = send(ready_ps, found.n_bytes)
             if found.more is not None:
-                found.more = [send(ready_ps, n_bytes) for n_bytes in found.more]
+                found.more = self._further(found, ready_ps)
             if departures is not None:
                 for _, end_ps in ((0, found.end_ps), *(found.more or ())):
                     departures.append((end_ps, self.name))
+
+    def _further(self, work: SendWR, ready_ps: int) -> list[tuple[int, int]]:
+        """Send the packets behind the first, each once its part of the payload has come and passed the engine.
+
+        The port is the message's until all have left: others wait.
+        """
+        sent, at = [], work.sent_bytes
+        assert work.more is not None
+        for n_bytes in work.more:
+            at += self._mtu_bytes
+            if work.parts is not None:
+                ready_ps = max(ready_ps, work.parts[at // self._part_bytes] + self._processing_ps)
+            sent.append(self.pipe.send(ready_ps, n_bytes))
+        self._asked_ps = ready_ps
+        return sent
 
     def withdraw(self, qp: QueuePair, from_ps: int) -> None:
         """Requests of ``qp`` that would come to the engine from ``from_ps`` on never do."""

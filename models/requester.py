@@ -123,7 +123,11 @@ class Requester(Adapter):
             work.payload = data
             self._ready(work)
 
-        self.dma.read(work.key, work.local_address, work.length, fetched)
+        if work.length <= self._gather_bytes:
+            self.dma.read(work.key, work.local_address, work.length, fetched)
+            return
+        work.parts, gather_bytes = [], self._gather_bytes
+        self.dma.read(work.key, work.local_address, work.length, fetched, part_bytes=gather_bytes, parts=work.parts)
 
     def _ready(self, work: SendWR) -> None:
         mark(work, "WQE and payload fetch", self.clock.now_ps)

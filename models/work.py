@@ -91,6 +91,8 @@ class SendWR:
     """How often its queue pair had gone back to repeat something when this was sent; VOID: it is sent again."""
     sent_bytes: int = 0
     """What the responder has taken of it before it asked for a repetition."""
+    parts: list[int] | None = field(default=None, repr=False, compare=False)
+    """When the pieces of a payload that is fetched piece by piece are in the adapter."""
     # Where the adapters are with it; what is on the way is either its request or its response.
     qp: QueuePair = field(init=False, repr=False, compare=False)
     """The requester's."""

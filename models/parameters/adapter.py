@@ -64,12 +64,14 @@ class Nic:
     """How long the first packet of a WRITE or SEND holds its unit of the receive engine."""
     rx_read_occupancy_ps: int = 140_000
     """The same of a request that the responder has to execute and answer: READ, atomics, FLUSH."""
-    rx_packet_occupancy_ps: int = 40_000
+    rx_packet_occupancy_ps: int = 20_000
     """The same of a further packet of a message, and of each packet of a response."""
     atomic_units: int = 1
     """Locks of the atomic unit, by the operand's address: atomics that meet at one lock wait for each other."""
     atomic_occupancy_ps: int = 20_000
     """How long an atomic holds the adapter's arithmetic, whatever its address: the most atomics a second."""
+    gather_bytes: int = 4096
+    """A payload is fetched in pieces of so much (at least an MTU): a packet leaves once its piece is in the adapter."""
     # work requests in memory
     post_next_wqe_ps: int = 50_000
     """CPU time for each further work request of a posted list: it is written to memory, without a doorbell."""
@@ -87,3 +89,8 @@ class Nic:
     """An entry of the memory protection table: one for each region."""
     mtt_bytes: int = 8
     """An entry of the memory translation table: one for each page of a region."""
+
+    @property
+    def part_bytes(self) -> int:
+        """``gather_bytes`` in whole packets."""
+        return max(1, self.gather_bytes // self.mtu_bytes) * self.mtu_bytes

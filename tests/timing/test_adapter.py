@@ -207,3 +207,44 @@ def test_a_shared_receive_queue_strides_too():
     rig.run(rig.clock.now_ps + 50_000_000)
     offsets = {rig.server.received.pop().byte_offset for _ in range(2)}
     assert offsets == {0, 64}
+
+
+# payloads fetched piece by piece ---------------------------------------------------------------------------
+
+
+def fetch_of_first(rig, length, part):
+    hops, link = Hops(rig.platform), rig.platform.pcie
+    whole = hops.dma_fetch(length, hops.cached_read())
+    return (
+        whole
+        - hops.pcie(length + length // link.mps_bytes * link.tlp_header_completion_bytes)
+        + hops.pcie(part + part // link.mps_bytes * link.tlp_header_completion_bytes)
+    )
+
+
+def test_a_packet_leaves_when_its_part_of_the_payload_is_in():
+    """PCIe is faster than the link: after the first part the link is busy to the end."""
+    rig = Rig()
+    hops, length = Hops(rig.platform), 1 << 16
+    rig.client.post_write(data=bytes(length))
+    rig.run()
+    start = hops.post() + fetch_of_first(rig, length, 4096) + rig.platform.nic.tx_processing_ps
+    last = max(chunk.reached_ps[0] for chunk in rig.trace.chunks)
+    assert last == start + hops.received(hops.packets(length, hops.headers.write_bytes))[-1]
+
+
+def test_a_slow_slot_holds_the_packets_back():
+    rig = Rig(pcie={"tlp_bits_per_s": 20 * 10**9})
+    hops, length = Hops(rig.platform), 1 << 16
+    rig.client.post_write(data=bytes(length))
+    rig.run()
+    last_part = hops.post() + hops.dma_fetch(length, hops.cached_read()) + rig.platform.nic.tx_processing_ps
+    last = max(chunk.reached_ps[0] for chunk in rig.trace.chunks)
+    assert last == last_part + hops.received([hops.headers.middle_bytes + 4096])[-1]
+
+
+@pytest.mark.parametrize("mtu", [256, 1024, 4096])
+def test_the_mtu_hardly_matters_to_a_long_message(mtu):
+    """Packets of the smallest MTU at line rate: only their headers count (as perftest shows on ConnectX-4)."""
+    rig, base = Rig(nic={"mtu_bytes": mtu}), Rig()
+    assert rig.client.write(bytes(1 << 15)).ps == pytest.approx(base.client.write(bytes(1 << 15)).ps, rel=0.12)

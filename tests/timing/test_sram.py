@@ -6,16 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rpsim.models.platform import load_platform
 from rpsim.models.sram import Entry, Sram
 from rpsim.models.system import NodeSpec, System
 from rpsim.models.verbs import Opcode, SendFlags, SendWR
+from rpsim.validation.naive.arithmetic import arithmetic
 
 from ..rig import Rig, line
 from .hops import Hops
+from .workloads import changed, workloads
 
 
 def sram(capacity_bytes, seed=1):
@@ -115,6 +117,23 @@ def test_misses_of_a_write_are_one_read_at_each_adapter_and_step(rig):
     assert client.counters()["sram_hits queue pair context"] == 3
     assert server.counters()["sram_misses page"] == server.counters()["sram_hits page"] == 1
     assert small.memory(0) == line(2)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(workloads(), st.sampled_from([400, 900, 2000]))
+def test_an_adapter_that_misses_loses_nothing(workload, sram_bytes):
+    """Every request of every queue pair completes, in order, on an adapter that hardly holds anything."""
+    small = replace(workload, platform=changed(workload.platform, nic={"sram_bytes": sram_bytes, "page_bytes": 4096}))
+    roomy, tight = arithmetic(workload), arithmetic(small)
+    assert sorted(seen.who for seen in tight.seen) == sorted(seen.who for seen in roomy.seen)
+    for number in range(len(workload.connections)):
+        mine = [
+            seen.who
+            for seen in tight.seen
+            if seen.who.startswith(f"connection {number} ") and "received" not in seen.who
+        ]
+        numbers = [int(who.split()[3].rstrip(":")) for who in mine]
+        assert numbers == sorted(numbers)
 
 
 # throughput -------------------------------------------------------------------------------------------------

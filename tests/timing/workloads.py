@@ -57,6 +57,7 @@ def platforms(draw: st.DrawFn, nodes: int) -> Platform:
             "staging_bytes": draw(one([262_144, 8192, 4096])),
             "outstanding_reads": draw(one([16, 2, 1])),
             "tx_processing_ps": base.nic.tx_processing_ps + draw(one([0, 1, 40_009])),
+            "gather_bytes": draw(one([4096, 1024, 256])),
             "processing_units": draw(one([8, 1, 2])),
             "tx_occupancy_ps": draw(one([base.nic.tx_occupancy_ps, 0, 700_003])),
             "rx_occupancy_ps": draw(one([base.nic.rx_occupancy_ps, 1, 400_001])),

@@ -35,6 +35,18 @@ class Message:
     remote: int
     span: Span
     payload: bytes = b""
+    parts: list[simpy.Event] = field(default_factory=list)
+    """When the parts of its payload have passed the engine."""
+
+
+@dataclass
+class Packet:
+    """One of a message's packets; ``ready`` (None: now) is when its payload is there."""
+
+    n_bytes: int
+    key: Key
+    arrived: Callable[[], Process]
+    ready: simpy.Event | None = None
 
 
 @dataclass
@@ -72,21 +84,39 @@ class Network:
     def __init__(self, sim: Simulation, platform: Platform, nodes: int) -> None:
         self._sim = sim
         self._fabric = platform.fabric
-        self._out = [Wire(sim, platform.fabric.link_bits_per_s) for _ in range(nodes)]
+        self._ports = [Station(sim) for _ in range(nodes)]
+        """A port is a message's until its last packet has come to it."""
+        self._sent = 0
+        self._out = [Wire(sim, platform.fabric.link_bits_per_s, level=PCIE) for _ in range(nodes)]
         self._in = [Wire(sim, platform.fabric.link_bits_per_s) for _ in range(nodes)]
 
-    def send(self, source: int, destination: int, n_bytes: int, key: Key, arrived: Callable[[], Process]) -> None:
+    def send(self, source: int, destination: int, packets: list[Packet]) -> None:
+        """The packets of a message come to the port now, or when they are ready."""
+
+        def code() -> Process:
+            with self._ports[source].join(packets[0].key) as turn:
+                yield turn
+                for packet in packets:
+                    if packet.ready is not None:
+                        yield packet.ready
+                    self._packet(source, destination, packet.n_bytes, packet.key, packet.arrived)
+
+        self._sim.process(code())
+
+    def _packet(self, source: int, destination: int, n_bytes: int, key: Key, arrived: Callable[[], Process]) -> None:
         """Send a packet now; ``arrived`` goes on when its last bit is there."""
         fabric = self._fabric
+        self._sent += 1
+        turn = (self._sent,)
         link_ps = fabric.propagation_ps + fabric.phy_ps
 
         def out() -> Process:
             if fabric.switches:
                 yield from self._out[source].carry(
-                    n_bytes, key, starts=lambda out_ps: void(self._sim.process(switched(out_ps)))
+                    n_bytes, turn, starts=lambda out_ps: void(self._sim.process(switched(out_ps)))
                 )
             else:
-                yield from self._out[source].carry(n_bytes, key)
+                yield from self._out[source].carry(n_bytes, turn)
                 yield self._sim.timeout(link_ps)
                 yield from arrived()
 
@@ -206,12 +236,11 @@ class Adapter:
         yield from self._up.carry(requests * self._pcie.tlp_header_read_bytes, key)
         return self._reads.ticket()
 
-    def _bring(self, n_bytes: int, address: int, ticket: Ticket) -> Process:
-        """The completions of a DMA read, until the data is in the adapter."""
-        yield ticket.before
+    def _bring(self, n_bytes: int, address: int, key: tuple[int, ...], joined: simpy.Event) -> Process:
+        """The completions of a DMA read (or a part of it), until the data is in the adapter."""
         completions = max(1, len(aligned(address, n_bytes, self._pcie.most_completion_bytes)))
         n_bytes += completions * self._pcie.tlp_header_completion_bytes
-        yield from self._down.carry(n_bytes, (ticket.number,), joined=ticket.after)
+        yield from self._down.carry(n_bytes, key, joined=joined)
 
     def _fetch_wqe(self, request: Request, key: Key) -> Process:
         further = (
@@ -227,6 +256,7 @@ class Adapter:
         order: list[int] | None,
         n_bytes: int | None = None,
         executed: Ticket | None = None,
+        parts: list[simpy.Event] | None = None,
     ) -> Code:
         """A DMA read: behind all posted writes; in one piece, or line by line in ``order``, behind the READ before it.
 
@@ -251,7 +281,17 @@ class Adapter:
         if executed is not None:
             executed.after.succeed()
         yield self.sim.timeout(latency_ps - latency_ps // 2)
-        yield from self._bring(n_bytes, address, ticket)
+        yield ticket.before
+        if parts is None:
+            yield from self._bring(n_bytes, address, (ticket.number,), ticket.after)
+            return b"".join(found)
+        for at in range(0, length, self._nic.part_bytes):
+            part = min(self._nic.part_bytes, length - at)
+            joined = self.sim.event()
+            parts.append(self.sim.process(self._bring(part, address + at, (ticket.number, at), joined)))
+            yield joined
+        ticket.after.succeed()
+        yield parts[0]
         return b"".join(found)
 
     # requester ------------------------------------------------------------------------------------------------
@@ -266,7 +306,11 @@ class Adapter:
         if not self._nic.blueflame:
             yield from self._fetch_wqe(request, pair.key(message, 0))
         if request.verb != "READ" and request.length and not request.inline:
-            message.payload = yield from self._read(message.local, request.length, pair.key(message, 0), None)
+            parts: list[simpy.Event] | None = [] if request.length > self._nic.part_bytes else None
+            message.payload = yield from self._read(
+                message.local, request.length, pair.key(message, 0), None, parts=parts
+            )
+            message.parts = [self.sim.process(self._later(part)) for part in parts or ()]
         mark("WQE and payload fetch", self.sim.now_ps)
         yield turn.before
         if request.verb == "READ":
@@ -282,14 +326,27 @@ class Adapter:
         if request.verb == "READ":
             code = remote.serve(pair.peer, message)
             held_ps = self._nic.rx_read_occupancy_ps
-            self._packet(pair.peer, headers.read_request_bytes, pair.key(message, 0), message, None, code, held_ps)
+            packet = self._packet(
+                pair.peer, headers.read_request_bytes, pair.key(message, 0), message, None, code, held_ps
+            )
+            self._network.send(self.node, remote.node, [packet])
             return
         first_bytes = headers.send_bytes if request.verb == "SEND" else headers.write_bytes
+        out = []
         for at, payload, last in packets(message.payload, self._nic.mtu_bytes):
             n_bytes = (headers.middle_bytes if at else first_bytes) + len(payload)
             code = remote.take_in(pair.peer, message, at, payload, last)
             held_ps = self._nic.rx_packet_occupancy_ps if at else self._nic.rx_occupancy_ps
-            self._packet(pair.peer, n_bytes, pair.key(message, 0, at), message, None, code, held_ps)
+            packet = self._packet(pair.peer, n_bytes, pair.key(message, 0, at), message, None, code, held_ps)
+            if message.parts:
+                packet.ready = message.parts[at // self._nic.part_bytes]
+            out.append(packet)
+        self._network.send(self.node, remote.node, out)
+
+    def _later(self, part: simpy.Event) -> Process:
+        """A part of a payload passes the engine."""
+        yield part
+        yield self.sim.timeout(self._nic.tx_processing_ps)
 
     def _hold(self, unit: Station, turn: PriorityRequest, for_ps: int) -> Process:
         """A unit is busy for as long as it takes until it can take the next message, whenever this one is through."""
@@ -298,8 +355,8 @@ class Adapter:
 
     def _packet(
         self, to: Pair, n_bytes: int, key: Key, message: Message, answers: Gate | None, code: Process, held_ps: int
-    ) -> None:
-        """A packet for ``to`` goes out now; ``code`` runs when it has been processed there (answers: in order).
+    ) -> Packet:
+        """A packet for ``to``; ``code`` runs when it has been processed there (answers: in order).
 
         It holds its unit there for ``held_ps``.
         """
@@ -318,7 +375,7 @@ class Adapter:
                 ticket.after.succeed()
             yield from code
 
-        self._network.send(self.node, remote.node, n_bytes, key, arrived)
+        return Packet(n_bytes, key, arrived)
 
     # responder ------------------------------------------------------------------------------------------------
     def _enter(self, key: Key, n_bytes: int) -> Generator[simpy.Event, Any, Key]:
@@ -376,7 +433,8 @@ class Adapter:
             requester.adapter._answered(requester, message)
 
         key = requester.key(message, 1)
-        self._network.send(self.node, requester.adapter.node, self._nic.headers.ack_bytes, key, arrived)
+        packet = Packet(self._nic.headers.ack_bytes, key, arrived)
+        self._network.send(self.node, requester.adapter.node, [packet])
 
     def serve(self, pair: Pair, message: Message) -> Process:
         """A READ request has been processed: answer it in the order of this connection's requests."""
@@ -395,11 +453,14 @@ class Adapter:
         turn.after.succeed()
         message.span.mark("responder PCIe read", self.sim.now_ps)
         headers, requester = self._nic.headers, pair.peer
+        out = []
         for at, payload, last in packets(data, self._nic.mtu_bytes):
             n_bytes = (headers.read_response_bytes if last or not at else headers.middle_bytes) + len(payload)
             code = requester.adapter.take_response(requester, message, at, payload, last)
             key = requester.key(message, 1, at)
-            self._packet(requester, n_bytes, key, message, requester.answers, code, self._nic.rx_packet_occupancy_ps)
+            held_ps = self._nic.rx_packet_occupancy_ps
+            out.append(self._packet(requester, n_bytes, key, message, requester.answers, code, held_ps))
+        self._network.send(self.node, requester.adapter.node, out)
 
     # responses, back at the requester ---------------------------------------------------------------------------
     def take_response(self, pair: Pair, message: Message, at: int, payload: bytes, last: bool) -> Process:
