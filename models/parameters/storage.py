@@ -115,18 +115,22 @@ class Kernel:
     """Handing a commit to the journal's thread and back, its writes apart."""
     timestamp_ps: int = 4_000_000_000
     """The tick of file times: a write in the same tick as the one before leaves the inode as it is."""
-    socket_send_ps: int = 1_050_000
+    send_ps: int = 1_050_000
     """Network stack for one message that is sent, the copy apart."""
-    socket_receive_ps: int = 1_260_000
+    receive_ps: int = 1_260_000
     """Network stack (softirq) for one message that has come in, the copy apart."""
-    socket_copy_ps_per_byte: int = 100
+    copy_ps_per_byte: int = 100
     """Copying between a socket and its program, each side."""
-    segment_ps: int = 150_000
+    segment_work_ps: int = 150_000
     """What each segment beyond a message's first costs either side."""
     segment_bytes: int = 1448
     """Payload of one TCP segment."""
     frame_bytes: int = 90
     """Ethernet, IP and TCP headers of a segment, preamble and gap."""
+    moderation_ps: int = 4_000_000
+    """What the adapter waits with an interrupt for received packets, for more to come."""
+    window_bytes: int = 4_194_304
+    """What a socket holds that its program has not read; a sender waits for room."""
     adapter_ps: int = 1_000_000
     """Doorbell, descriptor and DMA at the sender's adapter, and DMA at the receiver's, each side."""
     epoll_ps: int = 200_000

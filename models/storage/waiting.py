@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 import simpy
 
 from ...sim.clock import Clock
+from ..core import Core
 from ..cpu import Code, Thread
 from ..parameters.storage import Kernel
 
@@ -21,6 +24,11 @@ def sleep(thread: Thread, event: simpy.Event, kernel: Kernel) -> Code:
     if not event.triggered:
         yield event
         yield from in_kernel(thread, kernel.interrupt_ps + kernel.wake_up_ps)
+
+
+def interrupted(clock: Clock, core: Core, cost_ps: int, then: Callable[[Any], None], argument: Any) -> None:
+    """A device interrupts a core now; ``then(argument)`` is called when the handler is done."""
+    clock.call_at(core.work(clock.now_ps, cost_ps), then, argument)
 
 
 class Lock:
