@@ -9,7 +9,6 @@ were sent. There is a receiver's window, and no congestion control, no loss, no 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, cast
 
 import simpy
@@ -18,7 +17,7 @@ from .core import Core
 from .cpu import Code, Thread
 from .parameters.storage import Kernel
 from .port import RESPONSE
-from .storage.waiting import in_kernel, interrupted
+from .storage.waiting import enter, sleep
 from .work import NODE_SHIFT, QP_SHIFT, REQUEST_SHIFT
 
 if TYPE_CHECKING:
@@ -75,18 +74,17 @@ class Socket:
     def send(self, thread: Thread, data: bytes) -> Code:
         """send(2): returns once the kernel has all of it; sleeps while the receiver has no room."""
         kernel, done = self._kernel, 0
-        yield from in_kernel(thread, kernel.syscall_ps)
+        yield from enter(thread)
         while done < len(data):
             while not self.peer._room:
                 event = simpy.Event(self._clock)
                 self._senders.append(event)
-                yield event
-                yield from in_kernel(thread, kernel.wake_up_ps)
+                yield from sleep(thread, event)
             piece = data[done : done + min(BURST_BYTES, self.peer._room)]
             self.peer._room -= len(piece)
             segments = -(-len(piece) // kernel.segment_bytes)
             stack_ps = kernel.send_ps + (segments - 1) * kernel.segment_work_ps
-            yield from in_kernel(thread, stack_ps + kernel.copy_ps_per_byte * len(piece))
+            yield from thread.kernel(stack_ps + kernel.copy_ps_per_byte * len(piece))
             self._post(piece)
             done += len(piece)
 
@@ -139,7 +137,7 @@ class Socket:
     def _softirq(self, burst: Any) -> None:
         kernel = self._kernel
         stack_ps = kernel.receive_ps + (len(burst.sizes) - 1) * kernel.segment_work_ps
-        interrupted(self._clock, self.core, kernel.interrupt_ps + stack_ps, self._take_in, burst.data)
+        self.core.interrupt(self._clock, self.node.cpu.os.interrupt_ps + stack_ps, self._take_in, burst.data)
 
     def _take_in(self, data: bytes) -> None:
         self._received.append(data)
@@ -150,11 +148,11 @@ class Socket:
     def recv(self, thread: Thread, most: int) -> Code:
         """recv(2): at least a byte and at most so many, in order; sleeps until there is something."""
         kernel = self._kernel
-        yield from in_kernel(thread, kernel.syscall_ps)
+        yield from enter(thread)
         while not self._waiting_bytes:
             yield from self.until_readable(thread)
         data = self._take(most)
-        yield from in_kernel(thread, kernel.copy_ps_per_byte * len(data))
+        yield from thread.kernel(kernel.copy_ps_per_byte * len(data))
         return data
 
     def _take(self, most: int) -> bytes:
@@ -177,8 +175,7 @@ class Socket:
         """Sleep until something has come."""
         event = simpy.Event(self._clock)
         self._readers.append(event)
-        yield event
-        yield from in_kernel(thread, self._kernel.wake_up_ps)
+        yield from sleep(thread, event)
 
     def told(self, event: simpy.Event) -> None:
         """``event`` happens with the next bytes, unless it has already."""
@@ -198,18 +195,17 @@ class Epoll:
 
     def wait(self, thread: Thread) -> Code:
         """epoll_wait(2): sleeps until there is one; returns all that can be read, in the order of being added."""
-        yield from in_kernel(thread, self._kernel.syscall_ps)
+        yield from enter(thread)
         while not (ready := [socket for socket in self._sockets if socket.readable_bytes]):
             yield from self._sleep(thread)
-        yield from in_kernel(thread, self._kernel.epoll_ps * len(ready))
+        yield from thread.kernel(self._kernel.epoll_ps * len(ready))
         return ready
 
-    def _sleep(self, thread: Thread) -> Generator[Any, Any, None]:
+    def _sleep(self, thread: Thread) -> Code:
         event = _Once(thread.clock)
         for socket in self._sockets:
             socket.told(event)
-        yield event
-        yield from in_kernel(thread, self._kernel.wake_up_ps)
+        yield from sleep(thread, event)
 
 
 class _Once(simpy.Event):

@@ -87,21 +87,15 @@ class Drive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """What the operating system costs a core, and how its file system behaves. The defaults are those of the base
-    profile, which has their sources."""
+    """How the kernel treats files and sockets, and what that costs beside ``cpu.os``. The defaults are those of the
+    base profile, which has their sources."""
 
-    syscall_ps: int = 550_000
-    """Into the kernel and back, with the file or socket layer's entry."""
     file_ps: int = 2_006_000
     """The file system for one request of up to a page that goes to the drive."""
     page_cache_ps: int = 300_000
     """Looking up and locking one page of the page cache, the copy apart."""
     block_ps: int = 492_000
     """Block layer and NVMe driver for one command."""
-    interrupt_ps: int = 1_000_000
-    """From the completion entry until the handler has run."""
-    wake_up_ps: int = 2_000_000
-    """From there until a thread that slept goes on."""
     transfer_bytes: int = 131_072
     """The largest command that the block layer builds."""
     page_bytes: int = 4096

@@ -23,7 +23,12 @@ class Net:
 
     def __init__(self, connections: int = 1, platform=None, **kernel):
         platform = platform or load_platform("optane-adr")
-        platform = replace(platform, kernel=replace(platform.kernel, **kernel))
+        os = {
+            name: kernel.pop(name) for name in ("syscall_ps", "interrupt_ps", "wake_ps", "switch_ps") if name in kernel
+        }
+        cpu = replace(platform.cpu, os=replace(platform.cpu.os, **os))
+        platform = replace(platform, kernel=replace(platform.kernel, **kernel), cpu=cpu)
+        self.os = platform.cpu.os
         specs = {role: [NodeSpec(connections, ("dram",))] for role in ("client", "server")}
         self.system = System(platform, specs, 1)
         self.kernel, self.clock = platform.kernel, self.system.clock
@@ -53,9 +58,10 @@ def wire_ps(net, n_bytes):
 def one_way_ps(net, n_bytes=64):
     """From send(2) until a receiver that sleeps in recv(2) has the bytes."""
     k, fabric = net.kernel, net.system.fabric
-    out = k.syscall_ps + k.send_ps + k.copy_ps_per_byte * n_bytes + k.adapter_ps
+    out = net.os.syscall_ps + k.send_ps + k.copy_ps_per_byte * n_bytes + k.adapter_ps
     link = fabric.lead_ps + fabric.crossing_ps + wire_ps(net, n_bytes) + fabric.last_ps
-    into = k.adapter_ps + k.moderation_ps + k.interrupt_ps + k.receive_ps + k.wake_up_ps + k.copy_ps_per_byte * n_bytes
+    woken = net.os.interrupt_ps + k.receive_ps + net.os.wake_ps + net.os.switch_ps
+    into = k.adapter_ps + k.moderation_ps + woken + k.copy_ps_per_byte * n_bytes
     return out + link + into
 
 
@@ -107,7 +113,7 @@ def stream(net, number, n_bytes, chunk):
 
 def test_many_streams_share_the_link():
     """Cores that cost nothing: then frames on the wire are the ceiling."""
-    names = ("send", "receive", "segment_work", "syscall", "interrupt", "wake_up", "moderation")
+    names = ("send", "receive", "segment_work", "syscall", "interrupt", "wake", "switch", "moderation")
     net, size = Net(4, copy_ps_per_byte=0, **{f"{name}_ps": 0 for name in names}), 1 << 20
     processes = [net.clock.start(code) for number in range(4) for code in stream(net, number, size, BURST_BYTES)]
     for process in processes:
@@ -130,8 +136,8 @@ def test_the_receiving_core_is_a_ceiling():
     net.clock.start(client())
     net.clock.run_until()
     k = net.kernel
-    each = k.syscall_ps + k.send_ps + 64 * k.copy_ps_per_byte
-    softirq = k.interrupt_ps + k.receive_ps
+    each = net.os.syscall_ps + k.send_ps + 64 * k.copy_ps_per_byte
+    softirq = net.os.interrupt_ps + k.receive_ps
     assert b.readable_bytes == 300 * 64
     assert net.clock.now_ps == pytest.approx(300 * max(each, softirq), rel=0.05)
 
@@ -196,7 +202,7 @@ def test_epoll_tells_who_can_be_read_and_sleeps_until_somebody_can():
     net.run(net.ends[2][0].send(net.clients[2], b"b"))
     net.clock.run_until()
     assert sum(end.readable_bytes > 0 for _, end in net.ends) == 2
-    assert net.run(epoll.wait(server)) == net.kernel.syscall_ps + 2 * net.kernel.epoll_ps
+    assert net.run(epoll.wait(server)) == net.os.syscall_ps + 2 * net.kernel.epoll_ps
 
 
 @settings(max_examples=30, deadline=None)

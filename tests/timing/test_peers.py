@@ -282,7 +282,7 @@ def test_a_chunk_of_the_region_goes_to_flash_inside_the_drive():
         chunk = disk.buffer(bytes(range(256)) * 256, device)
         file = disk.files.create("log", 1 << 20, DIRECT)
         took[device] = disk.run(file.pwrite(disk.thread, chunk, 0, 1 << 16))
-        assert disk.run(disk.files.open("log").fdatasync(disk.thread)) == disk.kernel.parameters.syscall_ps
+        assert disk.run(disk.files.open("log").fdatasync(disk.thread)) == disk.os.syscall_ps
         assert disk.images(first_line(file)) == {(bytes(range(64)),)}
     p = disk.drive.parameters
     apart = took["dram"] - took["pmr"]
