@@ -342,9 +342,10 @@ class HostMemory:
             self.catch_up(start_ps)
         device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
         if self.peers and device.number in self.peers:
-            # A store to it is posted: the core pays for issuing it, line by line.
-            stores_ps = len(lines(offset, length)) * self._platform.cpu.store_ps
-            return stores_ps if dirty else self.peers[device.number].load_ps(length, start_ps)
+            peer = self.peers[device.number]
+            if not dirty:
+                return peer.load_ps(length, start_ps)
+            return peer.stores_ps(len(lines(offset, length)), self._platform.cpu.store_ps, start_ps)
         first = offset // LINE_BYTES
         if not dirty and length and (offset + length - 1) // LINE_BYTES == first:
             # One line to load, most often one that is there.

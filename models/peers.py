@@ -1,19 +1,24 @@
-"""A device beside the adapter on PCIe whose memory can be addressed: the persistent memory region of an NVMe drive.
+"""A device beside the adapter on PCIe whose memory can be addressed: the persistent memory region of an NVMe drive, or
+its controller memory buffer.
 
 Writes come peer to peer from the adapter, or as posted stores from cores, into the device's buffer, where reads of the
 region see them. They are in the region once they have passed on; nobody knows when, unless a write barrier has
 completed (NVMe 1.4, PMRCAP.PMRWBM: a read of the region, or a read of the register PMRSTS). The host's caches and
 memory controllers have no part in it, and PCIe keeps no order between this device and host memory.
+
+An elasticity buffer (PMREBS) takes writes in faster than the region behind it does (PMRSWTP), until it is full.
 """
 
 from __future__ import annotations
 
+from ..sim.bytespace import LINE_BYTES
 from ..sim.stations import Pipe
 from ..sim.trace import Trace
 from .memory import AddressSpace, Destination
 from .parameters.storage import Peer
 from .platform import Platform
 from .rules import Target
+from .storage.buffer import Buffer
 
 READ_IS_BARRIER = 1
 STATUS_IS_BARRIER = 2
@@ -25,6 +30,8 @@ class PeerDevice:
     def __init__(self, parameters: Peer) -> None:
         self.parameters = parameters
         self._ingress = Pipe(parameters.ingress_bits_per_s)
+        sustained = parameters.sustained_bits_per_s
+        self._elastic = Buffer(parameters.buffer_bytes, sustained) if sustained else None
         self._last_arrival_ps = 0
         self.last_visible_ps = 0
         """When everything that came so far is in the buffer."""
@@ -43,16 +50,34 @@ class PeerDevice:
         """The adapter's writes and those of cores meet here; they keep the order in which they were sent."""
         arrive_ps = self._last_arrival_ps = max(arrive_ps, self._last_arrival_ps)
         _, taken_ps = self._ingress.send(arrive_ps, n_bytes)
+        out_ps = taken_ps
+        if self._elastic is not None:
+            taken_ps, _, out_ps = self._elastic.put(taken_ps, n_bytes)
         self.last_visible_ps = max(self.last_visible_ps, taken_ps)
         visible_ps = max(taken_ps + late_ps, not_before_ps)
-        kept_ps = visible_ps + self.parameters.settle_ps
+        kept_ps = max(visible_ps, out_ps) + self.parameters.settle_ps
         self.last_kept_ps = max(self.last_kept_ps, kept_ps)
         return visible_ps, kept_ps
 
     def read_ready_ps(self, arrive_ps: int) -> int:
-        """When a read of the region that arrives now is served: behind all writes, and their barrier if it is one."""
-        barrier = self.parameters.pmrwbm & READ_IS_BARRIER
-        return max(arrive_ps, self.last_visible_ps, self.last_kept_ps if barrier else 0)
+        """When a read of the region that arrives now is served: behind all writes, and their barrier if it is one.
+
+        Without read bypass (PMREBS.RBB) it also waits until the elasticity buffer has handed on what it holds.
+        """
+        ordered = self._elastic is not None and not self.parameters.read_bypass
+        waits = ordered or self.parameters.pmrwbm & READ_IS_BARRIER
+        return max(arrive_ps, self.last_visible_ps, self.last_kept_ps if waits else 0)
+
+    def stores_ps(self, lines: int, issue_ps: int, start_ps: int) -> int:
+        """How long a core is held by posted stores to so many lines, ``issue_ps`` each.
+
+        It has a few write-combining buffers; beyond those it goes as fast as the device takes lines in.
+        """
+        p = self.parameters
+        first_ps = max(start_ps + p.mmio_write_ps, self._ingress.free_ps, self.last_visible_ps)
+        behind = lines - p.wc_buffers
+        room_ps = first_ps + behind * self._ingress.transfer_ps(LINE_BYTES) - p.mmio_write_ps
+        return max(lines * issue_ps, room_ps - start_ps)
 
     def load_ps(self, length: int, start_ps: int) -> int:
         """How long a core's uncached loads of ``length`` bytes take, one after the other."""

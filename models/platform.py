@@ -193,6 +193,8 @@ def _check_memory(
     elif memory.device in peers and memory.domain not in ("pmr", "none", "wsp"):
         expected = f"pmr, wsp or none: {memory.device} is behind PCIe"
         wrong(f"'{memory.domain}'", expected, f"memory.{name}.domain")
+    elif memory.device in peers and memory.domain == "pmr" and not peers[memory.device].pmrwbm:
+        wrong("'pmr'", f"none or wsp: {memory.device} has no write barrier (pmrwbm)", f"memory.{name}.domain")
     elif memory.device in peers and memory.dimms != 1:
         wrong(str(memory.dimms), f"1: {memory.device} is one device", f"memory.{name}.dimms")
 
@@ -223,6 +225,8 @@ def _check_storage(values: Mapping[str, Any], wrong: Callable[..., None]) -> Non
         if not drive.volatile_cache:
             _check_hold_up(drive.cache_bytes, drive.drain_bits_per_s, drive.hold_up_ps, f"{at}.hold_up", wrong)
     for name, peer in values.get("peers", {}).items():
+        if peer.buffer_bytes and not peer.sustained_bits_per_s:
+            wrong(f"{peer.buffer_bytes} B", "a buffer with what it hands on (sustained)", f"peers.{name}.buffer")
         if peer.save_bits_per_s:
             hold_up = f"peers.{name}.hold_up"
             _check_hold_up(peer.capacity_bytes, peer.save_bits_per_s, peer.hold_up_ps, hold_up, wrong)

@@ -35,6 +35,7 @@ class Disk:
         self.system = System(platform, {"server": [NodeSpec(cores, ("dram", "pmr", "ssd"))]}, 1)
         self.node = self.system.nodes["server"][0]
         self.kernel = self.node.kernel
+        self.os = platform.cpu.os
         self.files = self.kernel.file_system("ssd")
         self.drive = self.kernel.drive("ssd")
         self.clock, self.trace = self.system.clock, self.system.trace

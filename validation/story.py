@@ -81,6 +81,8 @@ def _place(piece: Piece, at_ps: int) -> Place:
 def why_not_forced(piece: Piece, at_ps: int) -> str:
     """Which events would have forced a piece further than it was, in words."""
     place = _place(piece, at_ps)
+    if piece.chunk.path in (Path.BUFFERED, Path.BLOCK):
+        return _why_not_on_flash(place)
     if piece.chunk.path in _BESIDE:
         return _why_not_kept(piece.chunk.path, place)
     flush = "no flush of the line had completed"
@@ -92,6 +94,13 @@ def why_not_forced(piece: Piece, at_ps: int) -> str:
     if place is Place.WC_BUFFER:
         return f"no {events_that_force(Scope.CORE_NT_EARLIER)} of its core had drained it"
     return flush
+
+
+def _why_not_on_flash(place: Place) -> str:
+    """The same of a write to a file or a drive."""
+    if place is Place.PAGE_CACHE:
+        return "no fsync, fdatasync or O_DSYNC had written it back"
+    return "it had not completed" if place is Place.PCIE else "no FLUSH of the drive had completed behind it, nor FUA"
 
 
 def _why_not_kept(path: str, place: Place) -> str:
@@ -216,7 +225,12 @@ def _chunk_events(chunk: Chunk, name: str) -> list[tuple[int, str]]:
         if forced_ps < NEVER:
             events.append((forced_ps, f"{name} is visible: {chunk.forced_by}"))
     else:
-        verb = "posted store (MMIO)" if chunk.path == Path.MMIO else "store"
+        verbs = {
+            Path.MMIO: "posted store (MMIO)",
+            Path.BUFFERED: "write into the page cache",
+            Path.BLOCK: "block write",
+        }
+        verb = verbs.get(Path(chunk.path), "store")
         events.append((chunk.reached_ps[Stage.ACCEPTED], f"{verb} to {name}"))
     if chunk.flushed_ps:
         events.append((max(chunk.flushed_ps.values()), f"{name} flushed"))

@@ -87,21 +87,15 @@ class Drive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """What the operating system costs a core, and how its file system behaves. The defaults are those of the base
-    profile, which has their sources."""
+    """How the kernel treats files and sockets, and what that costs beside ``cpu.os``. The defaults are those of the
+    base profile, which has their sources."""
 
-    syscall_ps: int = 550_000
-    """Into the kernel and back, with the file or socket layer's entry."""
     file_ps: int = 2_006_000
     """The file system for one request of up to a page that goes to the drive."""
     page_cache_ps: int = 300_000
     """Looking up and locking one page of the page cache, the copy apart."""
     block_ps: int = 492_000
     """Block layer and NVMe driver for one command."""
-    interrupt_ps: int = 1_000_000
-    """From the completion entry until the handler has run."""
-    wake_up_ps: int = 2_000_000
-    """From there until a thread that slept goes on."""
     transfer_bytes: int = 131_072
     """The largest command that the block layer builds."""
     page_bytes: int = 4096
@@ -115,18 +109,22 @@ class Kernel:
     """Handing a commit to the journal's thread and back, its writes apart."""
     timestamp_ps: int = 4_000_000_000
     """The tick of file times: a write in the same tick as the one before leaves the inode as it is."""
-    socket_send_ps: int = 1_050_000
+    send_ps: int = 1_050_000
     """Network stack for one message that is sent, the copy apart."""
-    socket_receive_ps: int = 1_260_000
+    receive_ps: int = 1_260_000
     """Network stack (softirq) for one message that has come in, the copy apart."""
-    socket_copy_ps_per_byte: int = 100
+    copy_ps_per_byte: int = 100
     """Copying between a socket and its program, each side."""
-    segment_ps: int = 150_000
+    segment_work_ps: int = 150_000
     """What each segment beyond a message's first costs either side."""
     segment_bytes: int = 1448
     """Payload of one TCP segment."""
     frame_bytes: int = 90
     """Ethernet, IP and TCP headers of a segment, preamble and gap."""
+    moderation_ps: int = 4_000_000
+    """What the adapter waits with an interrupt for received packets, for more to come."""
+    window_bytes: int = 4_194_304
+    """What a socket holds that its program has not read; a sender waits for room."""
     adapter_ps: int = 1_000_000
     """Doorbell, descriptor and DMA at the sender's adapter, and DMA at the receiver's, each side."""
     epoll_ps: int = 200_000

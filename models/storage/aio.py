@@ -12,7 +12,7 @@ from ..cpu import Code, Thread
 from ..parameters.storage import Kernel
 from .files import File, Open
 from .nvme import Command, Opcode
-from .waiting import in_kernel, sleep
+from .waiting import enter, interrupt, sleep
 
 
 @dataclass(slots=True, eq=False)
@@ -46,10 +46,10 @@ class AioContext:
             self._check(request)
         taken = requests[: self.depth - self.held]
         self.held += len(taken)
-        yield from in_kernel(thread, self._kernel.syscall_ps)
+        yield from enter(thread)
         for request in taken:
             file = request.file
-            yield from in_kernel(thread, self._kernel.file_ps)
+            yield from thread.kernel(self._kernel.file_ps)
             command = Command(
                 request.opcode,
                 file.inode.base + request.offset,
@@ -57,26 +57,28 @@ class AioContext:
                 source=request.source,
                 writer=thread._writer("asynchronous write"),
             )
-            yield from file.system.queue.submit(thread, command, self._teller(request))
+            yield from file.system.queue.submit(thread, command, self._teller(thread, request))
         return len(taken)
 
-    def _teller(self, request: Iocb) -> Callable[[Command], None]:
-        def told(command: Command) -> None:
+    def _teller(self, thread: Thread, request: Iocb) -> Callable[[Command], None]:
+        core = thread.core
+
+        def handled(command: Command) -> None:
             request.data = command.data
             self._done.append(request)
             if self._wanted is not None and len(self._done) >= self._wanted[0]:
                 event, self._wanted = self._wanted[1], None
                 event.succeed()
 
-        return told
+        return lambda command: interrupt(thread, core, handled, command)
 
     def io_getevents(self, thread: Thread, least: int, most: int) -> Code:
         """Sleep until ``least`` requests are done; returns up to ``most`` of them, in the order in which they were."""
-        yield from in_kernel(thread, self._kernel.syscall_ps)
+        yield from enter(thread)
         least = min(least, self.held)
         if len(self._done) < least:
             self._wanted = least, simpy.Event(thread.clock)
-            yield from sleep(thread, self._wanted[1], self._kernel)
+            yield from sleep(thread, self._wanted[1])
         found = [self._done.popleft() for _ in range(min(most, len(self._done)))]
         self.held -= len(found)
         return found

@@ -14,6 +14,7 @@ class Buffer:
     def __init__(self, capacity_bytes: int, drain_bits_per_s: int) -> None:
         self.capacity_bytes = capacity_bytes
         self._drain = Pipe(drain_bits_per_s)
+        self._in_ps = 0
         self._taken_bytes = 0
         self._given_bytes = 0
         self._leaving: deque[tuple[int, int]] = deque()
@@ -21,12 +22,13 @@ class Buffer:
 
     def put(self, arrive_ps: int, n_bytes: int) -> tuple[int, int, int]:
         """When ``n_bytes`` are in, when they begin to leave, and when they are out."""
-        in_ps, leaving = arrive_ps, self._leaving
+        in_ps, leaving = max(arrive_ps, self._in_ps), self._leaving  # nobody overtakes who waits for room
         self._taken_bytes += n_bytes
         while leaving and self._taken_bytes - self._given_bytes > self.capacity_bytes:
             out_ps, gone_bytes = leaving.popleft()
             self._given_bytes += gone_bytes
             in_ps = out_ps if out_ps > in_ps else in_ps
+        self._in_ps = in_ps
         begin_ps, out_ps = self._drain.send(in_ps, n_bytes)
         leaving.append((out_ps, n_bytes))
         return in_ps, begin_ps, out_ps

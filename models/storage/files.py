@@ -23,7 +23,7 @@ from .blocks import Versions
 from .journal import Journal
 from .nvme import Command, Opcode
 from .queues import Queue
-from .waiting import Lock, in_kernel, sleep
+from .waiting import Lock, enter, interrupt, sleep
 
 SIZE_BYTES = 8
 
@@ -96,7 +96,7 @@ class FileSystem:
             raise FileExistsError(name)
         base = self.allocate(length, name)
         size_at = self.allocate(SIZE_BYTES, f"inode of {name}") if grows else None
-        self._inodes[name] = Inode(name, base, length, size_at, Lock(self.clock, self.kernel))
+        self._inodes[name] = Inode(name, base, length, size_at, Lock(self.clock))
         return self.open(name, flags)
 
     def open(self, name: str, flags: Open = Open.NONE) -> File:
@@ -141,7 +141,7 @@ class File:
         ValueError (EINVAL, EFBIG).
         """
         n_bytes = self._checked(source, offset, length)
-        yield from in_kernel(thread, self._kernel.syscall_ps)
+        yield from enter(thread)
         if self.flags & Open.O_DIRECT:
             assert isinstance(source, int)
             yield from self._direct(thread, source, offset, n_bytes)
@@ -177,8 +177,8 @@ class File:
             if page is None:
                 page = yield from self._fill(thread, number, whole=len(piece) == self._page_bytes)
             while self._kernel.stable_pages and page.writing is not None:
-                yield from sleep(thread, page.writing, self._kernel)
-            yield from in_kernel(thread, self._kernel.page_cache_ps + thread._copy_ps(len(piece)))
+                yield from sleep(thread, page.writing)
+            yield from thread.kernel(self._kernel.page_cache_ps + thread._copy_ps(len(piece)))
             page.data[start : start + len(piece)] = piece
             inode.dirty[number] = None
             self._enters(thread, inode.base + offset + done, piece)
@@ -219,7 +219,7 @@ class File:
             yield from self._write_back(thread, cached)
             for number in cached:
                 inode.pages.pop(number, None)
-        yield from in_kernel(thread, kernel.file_ps)
+        yield from thread.kernel(kernel.file_ps)
         fua = bool(self.flags & Open.O_DSYNC) and self.system.drive.parameters.volatile_cache
         commands = [
             Command(
@@ -241,19 +241,19 @@ class File:
     # syncing ----------------------------------------------------------------------------------------------
     def fsync(self, thread: Thread) -> Code:
         """fsync(2): all that was written is durable, and so is its inode."""
-        yield from in_kernel(thread, self._kernel.syscall_ps)
+        yield from enter(thread)
         yield from self._sync(thread, data_only=False)
 
     def fdatasync(self, thread: Thread) -> Code:
         """fdatasync(2): as fsync, but for changes of the inode that no reader needs."""
-        yield from in_kernel(thread, self._kernel.syscall_ps)
+        yield from enter(thread)
         yield from self._sync(thread, data_only=True)
 
     def _sync(self, thread: Thread, data_only: bool) -> Code:
         inode, system = self.inode, self.system
         yield from self._write_back(thread, list(inode.dirty))
         for writing in [page.writing for page in inode.pages.values() if page.writing is not None]:
-            yield from sleep(thread, writing, self._kernel)
+            yield from sleep(thread, writing)
         if inode.size_changed or (inode.time_changed and not data_only):
             versions: Versions = ()
             content: dict[int, bytes] = {}
@@ -272,12 +272,12 @@ class File:
         for first, count in _runs(sorted(number for number in numbers if number in inode.dirty), self._most()):
             for number in range(first, first + count):
                 while (before := inode.pages[number].writing) is not None:
-                    yield from sleep(thread, before, self._kernel)
+                    yield from sleep(thread, before)
             run = [number for number in range(first, first + count) if number in inode.dirty]
             for start, some in _runs(run, self._most()):  # what has been written back meanwhile is not again
                 commands.append(self._command(start, some, over))
         if commands:
-            yield from in_kernel(thread, self._kernel.file_ps)
+            yield from thread.kernel(self._kernel.file_ps)
             yield from self._all(thread, commands)
             over.succeed()
             for page in inode.pages.values():
@@ -300,21 +300,21 @@ class File:
 
     def _all(self, thread: Thread, commands: list[Command]) -> Code:
         """Submit commands, and sleep until all are done."""
-        event, left = simpy.Event(self.system.clock), itertools.count(len(commands) - 1, -1)
+        event, left, core = simpy.Event(self.system.clock), itertools.count(len(commands) - 1, -1), thread.core
 
-        def told(_: Command) -> None:
+        def handled(_: Command) -> None:
             if next(left) == 0:
                 event.succeed()
 
         for command in commands:
-            yield from self.system.queue.submit(thread, command, told)
-        yield from sleep(thread, event, self._kernel)
+            yield from self.system.queue.submit(thread, command, lambda done: interrupt(thread, core, handled, done))
+        yield from sleep(thread, event)
 
     # reading ----------------------------------------------------------------------------------------------
     def pread(self, thread: Thread, offset: int, length: int) -> Code:
         """pread(2); returns the bytes, fewer at the end of the file. With O_DIRECT always from the drive."""
         inode, kernel = self.inode, self._kernel
-        yield from in_kernel(thread, kernel.syscall_ps)
+        yield from enter(thread)
         end = min(offset + length, self.size_bytes)
         if offset >= end:
             return b""
@@ -324,10 +324,10 @@ class File:
             page = None if direct and number not in inode.dirty else inode.pages.get(number)
             if page is None:
                 page = yield from self._fill(thread, number, whole=False, cache=not direct)
-            yield from in_kernel(thread, kernel.page_cache_ps)
+            yield from thread.kernel(kernel.page_cache_ps)
             start = number * self._page_bytes
             parts.append(bytes(page.data[max(0, offset - start) : end - start]))
-        yield from in_kernel(thread, thread._copy_ps(end - offset))
+        yield from thread.kernel(thread._copy_ps(end - offset))
         return b"".join(parts)
 
     def _fill(self, thread: Thread, number: int, whole: bool, cache: bool = True) -> Code:
@@ -340,7 +340,7 @@ class File:
             data = system.blocks.read(system.clock.now_ps, offset, size)
         else:
             command = Command(Opcode.READ, offset, size)
-            yield from in_kernel(thread, self._kernel.file_ps)
+            yield from thread.kernel(self._kernel.file_ps)
             yield from self._all(thread, [command])
             data = command.data
         page = Page(bytearray(data))

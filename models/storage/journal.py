@@ -55,7 +55,7 @@ class Journal:
         if not self._busy:
             self._busy = True
             self._clock.start(self._run())
-        yield from sleep(thread, transaction.done, self._kernel)
+        yield from sleep(thread, transaction.done)
 
     def _run(self) -> Code:
         """The journal's thread: commits until nobody waits."""

@@ -12,7 +12,6 @@ import simpy
 
 from ..cpu import Code, Thread
 from .nvme import Command, Drive
-from .waiting import in_kernel
 
 
 class Queue:
@@ -33,7 +32,7 @@ class Queue:
     def submit(self, thread: Thread, command: Command, told: Callable[[Command], None] | None = None) -> Code:
         """Put a command into the queue and ring the doorbell; waits for a place.
 
-        Who is ``told`` is called when it is done; else somebody polls.
+        Who is ``told`` (the kernel) is called when it is done; else a program polls.
         """
         while self.outstanding == self.depth:
             room = simpy.Event(thread.clock)
@@ -41,7 +40,7 @@ class Queue:
             yield room
         self.outstanding += 1
         command.done = lambda done: self._done(done, told)
-        yield from in_kernel(thread, self._submit_ps)
+        yield from (thread.work if told is None else thread.kernel)(self._submit_ps)
         self.drive.ring(command)
 
     def _done(self, command: Command, told: Callable[[Command], None] | None) -> None:
@@ -62,5 +61,5 @@ class Queue:
             self._polls.append(event)
             yield event
         command = self.completed.popleft()
-        yield from in_kernel(thread, self._submit_ps)
+        yield from thread.work(self._submit_ps)
         return command

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 import simpy
 
 from ...sim.clock import Clock
+from ..core import Core
 from ..cpu import Code, Thread
-from ..parameters.storage import Kernel
 
 
-def in_kernel(thread: Thread, cost_ps: int) -> Code:
-    """The kernel works for a thread, on its core."""
-    yield from thread._work(cost_ps)
+def enter(thread: Thread) -> Code:
+    """A system call's way into the kernel and back."""
+    yield from thread.kernel(thread._cpu.os.syscall_ps)
 
 
-def sleep(thread: Thread, event: simpy.Event, kernel: Kernel) -> Code:
-    """Sleep until ``event`` has happened: its interrupt and the way back cost the core; nothing if it has already."""
+def sleep(thread: Thread, event: simpy.Event) -> Code:
+    """Sleep until ``event`` has happened: the core is free, and the way back costs it; nothing if it has already."""
     if not event.triggered:
+        since_ps = thread.now_ps
         yield event
-        yield from in_kernel(thread, kernel.interrupt_ps + kernel.wake_up_ps)
+        yield from thread._woken(since_ps)
+
+
+def interrupt(thread: Thread, core: Core, then: Callable[[Any], None], argument: Any = None) -> None:
+    """A drive interrupts the core that had submitted for ``thread``; ``then(argument)`` is called from the handler."""
+    core.interrupt(thread.clock, thread._cpu.os.interrupt_ps, then, argument)
 
 
 class Lock:
     """An inode's lock: many readers or one writer, first come first served; who waits sleeps."""
 
-    def __init__(self, clock: Clock, kernel: Kernel) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._kernel = kernel
         self._shared = 0
         self._exclusive = False
         self._waiting: deque[tuple[bool, simpy.Event]] = deque()
@@ -40,8 +47,7 @@ class Lock:
             return
         event = simpy.Event(self._clock)
         self._waiting.append((exclusive, event))
-        yield event
-        yield from in_kernel(thread, self._kernel.wake_up_ps)
+        yield from sleep(thread, event)
 
     def release(self) -> None:
         """Whoever has it gives it back; the next ones have it from now on."""

@@ -12,6 +12,7 @@ from rpsim.models.rules import Event, Scope
 from rpsim.models.storage.files import File, Open
 from rpsim.models.storage.nvme import Command, Opcode
 from rpsim.models.storage.rules import BLOCK_RULES
+from rpsim.validation.story import why_not_forced
 
 from ..disk import BLOCK, DIRECT, LINE, US, Disk, first_line
 
@@ -264,3 +265,20 @@ def test_no_write_is_lost_after_a_sync_and_none_is_certain_before(steps, volatil
             versions = {block: [found[-1]] for block, found in versions.items()}
         for at, found in versions.items():
             assert disk.images(first_line(file, at * BLOCK)) == {(data,) for data in found}
+
+
+@pytest.mark.parametrize(
+    ("volatile", "step", "words"),
+    [
+        (False, "write", "no fsync, fdatasync or O_DSYNC had written it back"),
+        (True, "raw", "no FLUSH of the drive had completed behind it, nor FUA"),
+    ],
+)
+def test_a_counterexample_says_why_bytes_were_lost(volatile, step, words):
+    disk = Disk(volatile)
+    if step == "raw":
+        raw_write(disk, ONE * 64)
+    else:
+        disk.run(disk.files.create("wal", BLOCK).pwrite(disk.thread, ONE, 0))
+    [piece] = next(iter(disk.views().pieces.values()))
+    assert why_not_forced(piece, disk.clock.now_ps) == words

@@ -6,10 +6,15 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from rpsim.models.peers import PeerDevice
 from rpsim.models.platform import load_platform
 from rpsim.models.verbs import Opcode
+from rpsim.sim.errors import InputError
 
+from ..disk import DIRECT, Disk, first_line
 from ..rig import LINE, Rig, line
 from ..verbs import post
 from .hops import PS, Hops, ceil_div
@@ -156,3 +161,129 @@ def test_writes_of_adapter_and_core_arrive_one_after_the_other():
     rig.run()
     shown = sorted(chunk.reached_ps[2] for chunk in rig.trace.chunks)
     assert all(second - first >= ingress(rig, LINE) - 1 for first, second in pairwise(shown))
+
+
+# elasticity buffer, controller memory buffer, write combining --------------------------------------------------------
+
+
+def elastic(buffer_bytes, **how):
+    drive = load_platform("pmr").peers["haishen5"]
+    slow = drive.ingress_bits_per_s // 4
+    return PeerDevice(replace(drive, buffer_bytes=buffer_bytes, sustained_bits_per_s=slow, **how))
+
+
+def test_a_burst_goes_into_the_elasticity_buffer_and_then_the_region_is_the_ceiling():
+    device = elastic(64 * 256)
+    p = device.parameters
+    shown = [device.dma_write(0, 256)[0] for _ in range(400)]
+    fast, slow = 256 * 8 * PS / p.ingress_bits_per_s, 256 * 8 * PS / p.sustained_bits_per_s
+    assert (shown[40] - shown[0]) / 40 == pytest.approx(fast, rel=0.01)
+    assert (shown[-1] - shown[200]) / 199 == pytest.approx(slow, rel=0.01)
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 256)), min_size=1, max_size=60), st.integers(0, 2000))
+def test_an_elasticity_buffer_never_holds_more_than_its_size(writes, size):
+    device, now, held = elastic(size), 0, []
+    for wait, n_bytes in writes:
+        now += wait
+        shown, kept = device.dma_write(now, n_bytes)
+        held.append((shown, kept - device.parameters.settle_ps, n_bytes))
+        assert sum(n for into, out, n in held if into <= shown < out) <= max(size, 256)
+    assert [kept for _, kept, _ in held] == sorted(kept for _, kept, _ in held)
+
+
+@pytest.mark.parametrize("bypass", [True, False])
+def test_reads_pass_the_elasticity_buffer_only_where_rbb_says_so(bypass):
+    device = elastic(1 << 20, read_bypass=bypass, pmrwbm=2)
+    for _ in range(100):
+        shown, kept = device.dma_write(0, 256)
+    assert device.read_ready_ps(shown) == (shown if bypass else kept)
+    assert device.status_read_ps(shown) > kept - shown  # the barrier waits in any case
+
+
+def test_long_posted_stores_go_as_fast_as_the_device_takes_them_in():
+    device = PeerDevice(load_platform("pmr").peers["haishen5"])
+    p = device.parameters
+    line_ps = LINE * 8 * PS / p.ingress_bits_per_s
+    assert device.stores_ps(p.wc_buffers, 1000, 0) == p.wc_buffers * 1000
+    assert device.stores_ps(64, 1000, 0) == pytest.approx((64 - p.wc_buffers) * line_ps, rel=0.01)
+    for _ in range(64):
+        device.store(0, LINE)
+    assert device.stores_ps(1, 1000, 0) == pytest.approx((64 + 1 - p.wc_buffers) * line_ps, rel=0.01)
+
+
+CMB = """
+platform: mine
+title: a drive with a controller memory buffer
+extends: pmr
+peers:
+  cmb:
+    capacity: {{value: 2 MiB, source: "a test"}}
+    ingress: {{value: 20 Gb/s, source: "a test"}}
+    peer_write: {{value: 250 ns, source: "a test"}}
+    peer_read: {{value: 750 ns, source: "a test"}}
+    settle: {{value: 100 ns, source: "a test"}}
+    mmio_read: {{value: 700 ns, source: "a test"}}
+    mmio_width: {{value: 8 B, source: "a test"}}
+    mmio_write: {{value: 150 ns, source: "a test"}}
+    {more}
+memory:
+  cmb:
+    device: {{value: cmb, source: "a test"}}
+    domain: {{value: {domain}, source: "a test"}}
+    dimms: {{value: 1, source: "a test"}}
+"""
+
+
+def test_a_controller_memory_buffer_is_a_peer_that_survives_nothing(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(CMB.format(domain="none", more=""))
+    profile = load_platform(str(path))
+    rig = Rig(replace(profile, memory={**profile.memory, "pm": profile.memory["cmb"]}))
+    rig.client.write(line(1))
+    rig.run()
+    assert rig.server.load() == line(1)
+    assert rig.trace.chunks == []
+
+
+@pytest.mark.parametrize(
+    ("domain", "more", "field"),
+    [
+        ("pmr", "", "memory.cmb.domain"),
+        ("none", "buffer: {value: 4 KiB, source: a test}", "peers.cmb.buffer"),
+    ],
+)
+def test_a_memory_that_cannot_be_is_refused(tmp_path, domain, more, field):
+    path = tmp_path / "mine.yaml"
+    path.write_text(CMB.format(domain=domain, more=more))
+    with pytest.raises(InputError) as refused:
+        load_platform(str(path))
+    assert [mistake.field for mistake in refused.value.mistakes] == [field]
+
+
+def test_a_region_that_capacitors_cannot_save_is_refused(tmp_path):
+    text = "platform: mine\ntitle: a drive\nextends: pmr\npeers:\n  haishen5:\n"
+    for hold_up in ("1 ms", "10 ms"):
+        save = f'    save: {{value: 1 GB/s, source: a test}}\n    hold_up: {{value: {hold_up}, source: "a test"}}\n'
+        (tmp_path / "mine.yaml").write_text(text + save)
+        if hold_up == "10 ms":
+            assert load_platform(str(tmp_path / "mine.yaml")).peers["haishen5"].hold_up_ps == 10**10
+            continue
+        with pytest.raises(InputError) as refused:
+            load_platform(str(tmp_path / "mine.yaml"))
+        assert [mistake.field for mistake in refused.value.mistakes] == ["peers.haishen5.hold_up"]
+
+
+def test_a_chunk_of_the_region_goes_to_flash_inside_the_drive():
+    """What PMRAccess does with a full chunk: nothing crosses PCIe but the command."""
+    took = {}
+    for device in ("pmr", "dram"):
+        disk = Disk()
+        chunk = disk.buffer(bytes(range(256)) * 256, device)
+        file = disk.files.create("log", 1 << 20, DIRECT)
+        took[device] = disk.run(file.pwrite(disk.thread, chunk, 0, 1 << 16))
+        assert disk.run(disk.files.open("log").fdatasync(disk.thread)) == disk.os.syscall_ps
+        assert disk.images(first_line(file)) == {(bytes(range(64)),)}
+    p = disk.drive.parameters
+    apart = took["dram"] - took["pmr"]
+    assert apart == pytest.approx((1 << 16) * 8 * PS / p.link_bits_per_s + p.dma_read_ps, rel=0.01)
