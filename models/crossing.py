@@ -169,6 +169,8 @@ class Crossing(Nic):
         remote = to.nic
         done_ps = remote.request_received(tail_ps, to, work, at)
         handler = remote.take_in if work.opcode is _WRITE or work.opcode not in NON_POSTED else remote.serve
+        if remote.sram.crowded:
+            handler = remote.translate
         heappush(self._queue, (done_ps, HARDWARE, work.key + (at >> PACKET_SHIFT), handler, packet))
 
     # answers ------------------------------------------------------------------------------------------------

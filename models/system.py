@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from .noise import Noise
 from .ordering import Ordering
 from .places import Domain
 from .platform import Platform
+from .psn import Counters
 from .scheduler import FairCore
 from .transport import TransportNic
 from .verbs import CompletionQueue, ProtectionDomain
@@ -238,6 +239,19 @@ class System:
         """A device number that is free in this system."""
         self._devices += 1
         return self._devices - 1
+
+    def network_counters(self) -> dict[str, int] | None:
+        """What adapters counted of packets so far, all together; None where they do not keep track of packets."""
+        if self.fabric.weather is None:
+            return None
+        total = Counters()
+        for machines in self.nodes.values():
+            for node in machines:
+                if isinstance(node.nic, TransportNic):
+                    total.add(node.nic.total())
+        return {"packets": total.packets, "lost": self.fabric.weather.lost} | {
+            one.name: getattr(total, one.name) for one in fields(total) if one.name != "packets"
+        }
 
     def devices(self) -> dict[int, tuple[Node, MemoryDevice]]:
         """Every memory device by its number, with the node that it is in."""

@@ -18,7 +18,8 @@ A READ is repeated as a whole, where the specification lets it go on from the mi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import partial
 
 import numpy as np
 
@@ -66,6 +67,11 @@ class TransportNic(Crossing):
         if found is None:
             found = self._ends[qp] = End(FIRST_PSN)
         return found
+
+    def counters(self) -> dict[str, int]:
+        """What has happened at this adapter so far: packets as well."""
+        total = self.total()
+        return super().counters() | {one.name: getattr(total, one.name) for one in fields(total)}
 
     def counted(self, qp: QueuePair) -> Counters:
         """What is counted of a queue pair of this adapter."""
@@ -150,6 +156,12 @@ class TransportNic(Crossing):
 
     # requester: what comes back -----------------------------------------------------------------------------
     def _take_ack(self, work: SendWR) -> None:
+        if self.sram.crowded:
+            self.contexts.answered(work, 0, 0, True, partial(self._acked, work))
+        else:
+            self._acked(work)
+
+    def _acked(self, work: SendWR) -> None:
         """An acknowledgement, or a NAK, has been processed."""
         qp = work.qp
         if qp.error:
@@ -207,7 +219,7 @@ class TransportNic(Crossing):
     def _progress(self, end: End) -> None:
         end.retries, end.since_ps = 0, self.clock._now
 
-    def take_response(self, packet: Packet) -> None:
+    def _take_response(self, packet: Packet) -> None:
         """A packet of a response with data has been processed, if it is the one that is missed."""
         work, at, payload, _, end_ps = packet
         qp = work.qp
@@ -230,7 +242,7 @@ class TransportNic(Crossing):
             return
         sent.got += len(payload)
         self._progress(end)
-        super().take_response(packet)
+        super()._take_response(packet)
 
     def _answered(self, qp: QueuePair, work: SendWR, status: Status, observe: Observe | None) -> None:
         if qp.reliable and qp.outstanding:

@@ -107,7 +107,8 @@ def build_system(kind: type[Scheme], platform: Platform, scenario: Scenario, obs
     outages: dict[str, list[tuple[int, int]]] = {}
     for outage in sorted(scenario.outages, key=lambda outage: outage.at_ps):
         outages.setdefault(outage.core, []).append((outage.at_ps, outage.for_ps))
-    return System(platform, specs, scenario.seed, outages)
+    disturbance = scenario.network.disturbance() if scenario.network is not None else None
+    return System(platform, specs, scenario.seed, outages, disturbance)
 
 
 def server_cores(system: System, kind: type[Scheme]) -> list[Core]:

@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 from ..sim.errors import Mistake, nearest
 from ..sim.yaml_source import Path, Source, describe, dotted
 from .known import Complaint
+from .network import ChosenPacket, Network
 from .schema import Crash, RoleCount, Scenario, Schedule, ScheduledOperation, Ycsb
 
 WORKLOADS: dict[str, type[BaseModel]] = {"ycsb": Ycsb, "schedule": Schedule}
@@ -132,6 +133,10 @@ def _model(path: Path, data: Any) -> type[BaseModel] | None:
             return Crash
         case ("roles", _):
             return RoleCount
+        case ("network",):
+            return Network
+        case ("network", "packets", _):
+            return ChosenPacket
         case ("workload", "operations", _):
             return ScheduledOperation
         case ("workload",):

@@ -68,12 +68,14 @@ class RunResult:
 
     def summary(self) -> dict[str, object]:
         """The fields of ``rpsim run --json`` for this run."""
+        network = self.system.network_counters()
         return {
             "scheme": self.scheme_name,
             "platform": self.platform_label,
             "operations": self.operations,
             "throughput_ops_per_s": round(self.throughput_ops_per_s, 1),
             "latency_ns": {f: _latency_ns(values) for f, values in sorted(self.latency_ps.items()) if len(values)},
+            **({} if network is None else {"network": network}),
         }
 
 

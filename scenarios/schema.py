@@ -37,6 +37,7 @@ from .fields import (
     conditions_after,
 )
 from .known import Complaint, collect, complaint, context_of, name_of
+from .network import Network
 from .ycsb import MIXES, READ, UPDATE
 
 
@@ -229,6 +230,7 @@ class Scenario(_Map):
     workload: Annotated[Ycsb | Schedule, Field(discriminator="kind", description="a map with the workload")]
     crash: Crash = Field(default=Crash(), description="which crash is explored")
     outages: tuple[Outage, ...] = Field(default=(), description="a list of outages of cores")
+    network: Network | None = Field(default=None, description="what happens to packets, e.g. {loss: 0.001}")
     expect: dict[SchemeName, dict[ConditionName, Expected]] = Field(
         default={}, description="scheme -> condition -> verdict"
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -9,7 +11,7 @@ from rpsim.models.disturbance import Disturbance
 from rpsim.validation.naive.arithmetic import ArithmeticSystem, arithmetic
 from rpsim.validation.naive.workload import Outcome, Workload, difference
 
-from .workloads import workloads
+from .workloads import changed, workloads
 
 SLOW_TO_DRAW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
@@ -23,6 +25,14 @@ def packet_by_packet(workload: Workload) -> Outcome:
 @settings(max_examples=100, suppress_health_check=SLOW_TO_DRAW)
 def test_where_nothing_is_lost_every_time_is_the_same(workload):
     found = difference(workload, arithmetic, packet_by_packet)
+    assert found is None, f"\n{found}"
+
+
+@given(workloads())
+@settings(max_examples=25, suppress_health_check=SLOW_TO_DRAW)
+def test_so_it_is_where_the_adapters_tables_do_not_fit_into_its_memory(workload):
+    crowded = replace(workload, platform=changed(workload.platform, nic={"sram_bytes": 900}))
+    found = difference(crowded, arithmetic, packet_by_packet)
     assert found is None, f"\n{found}"
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...models.cpu import Thread
+from ...models.disturbance import Disturbance
 from ...models.memory import MemoryDevice
 from ...models.places import Domain
 from ...models.platform import Platform, load_platform, platform_names
@@ -30,6 +31,8 @@ OPCODES = {
     "AW": "IBV_WR_ATOMIC_WRITE",
     "FLUSH": "IBV_WR_FLUSH",
 }
+IMPATIENT = 1
+"""The local ACK timeout (8.192 us) of connections on a network that loses packets."""
 SLOWEST = 4.0
 """Every delay of the platform is scaled by a factor between 1 / SLOWEST and SLOWEST."""
 _T = TypeVar("_T")
@@ -104,13 +107,13 @@ def _perturbed(part: _T, random: np.random.Generator) -> _T:
 class Setting:
     """One run's system, made for a test on a profile."""
 
-    def __init__(self, test: Test, profile: Profile, seed: int) -> None:
+    def __init__(self, test: Test, profile: Profile, seed: int, disturbance: Disturbance | None = None) -> None:
         self.test = test
         self.profile = profile
         self.random = np.random.default_rng(seed)
         memory = ("pm", "dram", "pmr") if profile.domain == "pmr" else ("pm", "dram")
         specs = {"client": [NodeSpec(1, ("dram",))], "server": [NodeSpec(1, memory)]}
-        self.system = System(platform_of(profile, self.random), specs, seed)
+        self.system = System(platform_of(profile, self.random), specs, seed, disturbance=disturbance)
         self.client, self.server = self.system.nodes["client"][0], self.system.nodes["server"][0]
         self.a: Thread = self.client.thread(0, "A")
         self.b: Thread = self.server.thread(0, "B")
@@ -163,6 +166,9 @@ class Setting:
         near = self.client.alloc_pd().create_qp(self.client.create_cq(), self.client.create_cq())
         far = self.server.alloc_pd().create_qp(self.server.create_cq(), self.server.create_cq(), **more)
         near.connect(far)
+        if self.system.fabric.weather is not None:  # what is lost comes again while others are still at it
+            for end in near, far:
+                end.timeout, end.retry_cnt = IMPATIENT, 1000
         return near, far
 
     def _post_receive(self, operation: Operation) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...models.cpu import Code
+from ...models.disturbance import Disturbance
 from ...models.places import Domain
 from ...models.verbs import Opcode, SendFlags, SendWR, Status
 from ...models.views import Views
@@ -55,8 +56,12 @@ class Run:
         return {name: value for name, (known_ps, value) in self.known.items() if known_ps <= at_ps}
 
 
-def clashes(test: Test, seeds: Sequence[int], budget: int = BUDGET) -> list[Clash]:
+def clashes(
+    test: Test, seeds: Sequence[int], budget: int = BUDGET, disturbance: Disturbance | None = None
+) -> list[Clash]:
     """Run a test on all its profiles, once for each seed, and report what the explorer forbids.
+
+    With a ``disturbance`` the network loses packets, holds them up, or whatever it says.
 
     Raises :class:`~.setting.CannotRun` for what the simulator lacks.
     """
@@ -67,7 +72,7 @@ def clashes(test: Test, seeds: Sequence[int], budget: int = BUDGET) -> list[Clas
         persistent = sorted({name for case in test.cases for name in case.outcome.of("pm")})
         allowed = {crash: all_looks(test, profile, crash, persistent, budget) for crash in sorted(crashes)}
         for seed in seeds:
-            run = play(test, profile, seed)
+            run = play(test, profile, seed, disturbance)
             for crash, looks in allowed.items():
                 for shown in _shown(run, crash, persistent):
                     if not any(shown.items() <= look.items() for look in looks):
@@ -76,9 +81,9 @@ def clashes(test: Test, seeds: Sequence[int], budget: int = BUDGET) -> list[Clas
     return found
 
 
-def play(test: Test, profile: Profile, seed: int) -> Run:
+def play(test: Test, profile: Profile, seed: int, disturbance: Disturbance | None = None) -> Run:
     """One run of a test in the simulator, to its end."""
-    setting = Setting(test, profile, seed)
+    setting = Setting(test, profile, seed, disturbance)
     run = Run(setting)
     clock = setting.system.clock
     clock.start(_Requester(run).program())
