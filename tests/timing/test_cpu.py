@@ -10,6 +10,7 @@ from rpsim.models.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 
 from ..rig import LINE, Rig, line
+from .workloads import changed
 
 PS = 10**12
 
@@ -201,6 +202,34 @@ def test_what_queues_behind_a_load_starts_when_that_is_done(rig, cpu):
     load_ps = rig.platform.media["optane"].load_ps
     codes = threads[0].compute(), threads[1].load(rig.address(0), LINE), threads[2].compute()
     assert sorted(both(rig, *codes)) == [cpu.request_ps, cpu.request_ps + load_ps, 2 * cpu.request_ps + load_ps]
+
+
+@pytest.mark.parametrize("way", ["ntstore", "clwb"])
+def test_a_core_has_so_many_lines_on_their_way_and_then_waits(way):
+    """With k buffers, and queues that take a line every m ns, the n-th line is issued about n - k times m from now."""
+    ends = {}
+    for buffers in (2, 12):
+        rig = Rig(
+            changed(
+                load_platform("optane-adr"),
+                imc={"interleave_bytes": 1 << 30, "wpq_bytes": 64},
+                cpu={"write_buffers": buffers},
+                media={"write_bandwidth_bits_per_s": 400_000_000},
+            )
+        )
+        if way == "clwb":
+            rig.server.store(line(1, 64))
+            start = rig.clock.now_ps
+            rig.server.run(rig.server.threads[0].clwb(rig.address(0), 64 * LINE))
+        else:
+            start = rig.clock.now_ps
+            rig.server.ntstore(line(1, 64))
+        issued = rig.clock.now_ps - start
+        ends[buffers] = issued, rig.server.sfence() - start
+    medium = LINE * 8 * PS / 400_000_000
+    assert ends[2][1] == pytest.approx(ends[12][1], rel=0.01)  # the queue is what takes the time
+    for buffers, (issued, fenced) in ends.items():
+        assert fenced - issued == pytest.approx(buffers * medium, abs=0.1 * medium)
 
 
 def test_two_cores_that_flush_one_line_both_wait_for_it(rig):
