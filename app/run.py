@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..sim.errors import InputError, Mistake
 from .output import as_json, folder, manifest, replacing, write_json, write_operations
-from .summary import performance
+from .summary import costs, performance
 from .work import Job, Outcome, perform_all
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json({**summary, "results": target.as_posix()}), end="")
     else:
-        print("\n".join([*title(scenario), *performance(outcomes), "", *footer(options, target)]))
+        print("\n".join([*title(scenario), *performance(outcomes), "", *costs(outcomes), "", *footer(options, target)]))
     return 0
 
 

@@ -32,6 +32,23 @@ def performance(outcomes: Sequence[Outcome]) -> list[str]:
     return lines
 
 
+def costs(outcomes: Sequence[Outcome]) -> list[str]:
+    """What an operation costs the CPUs of each role, and how many round trips and flushes it takes."""
+    lines = ["CPU time and counts of an operation, by role"]
+    for scheme in dict.fromkeys(outcome.scheme for outcome in outcomes):
+        rows = []
+        for outcome in (o for o in outcomes if o.scheme == scheme):
+            name = outcome.platform
+            for role, spent in outcome.summary["per_operation"].items():
+                times = [microseconds(spent[key] * 1000) for key in ("cpu_ns", "polling_ns", "asleep_ns")]
+                counted = [f"{spent[key]:.2f}" for key in ("verbs", "round_trips", "flushes")]
+                rows.append([name, role, *times, *counted])
+                name = ""
+        head = [scheme, "role", "CPU us", "polling us", "asleep us", "verbs", "round trips", "flushes"]
+        lines += ["", *table(head, rows, left=2)]
+    return lines
+
+
 def verdicts(outcomes: Sequence[Outcome], surprises: Sequence[Surprise]) -> list[str]:
     """The guarantee vector of every scheme and platform; ``!`` marks what is not as expected."""
     reports = [outcome.crash for outcome in outcomes if outcome.crash is not None]

@@ -76,6 +76,8 @@ class Core:
         self.ntstores = ordering.trace.channel(f"non-temporal stores of {name}", ordered=False)
         self.flushes: list[Flush] = []
         """Issued and not fenced yet."""
+        self.leaving: deque[int] = deque()
+        """When each of the last lines that it sent to memory is queued there: so many buffers it has."""
         self.queued_ps = 0
         """When all that was flushed or stored past the caches is in the write pending queues."""
 

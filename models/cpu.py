@@ -143,12 +143,27 @@ class Thread(CompletionEvents):
         while done < len(data):  # each line leaves when it is full
             take = min(LINE_BYTES - (address + done) % LINE_BYTES, len(data) - done)
             piece = data[done : done + take]
-            self.account.flush_ps += self._cpu.ntstore_ps
-            yield from self._work(self._cpu.ntstore_ps)
+            yield from self._turn()
+            cost_ps = self._buffer_ps() + self._cpu.ntstore_ps
+            self.account.flush_ps += cost_ps
+            yield from self._work(cost_ps)
             core = self.core
             queued_ps = self.host.ntstore(address + done, piece, core.ntstores, self._writer("ntstore"), self.now_ps)
-            core.queued_ps = max(core.queued_ps, queued_ps)
+            self._leaves(queued_ps)
             done += take
+
+    def _buffer_ps(self) -> int:
+        """How long from now until the core has a buffer for one more line on its way to memory."""
+        leaving = self.core.leaving
+        return max(0, leaving[0] - self.now_ps) if len(leaving) == self._cpu.write_buffers else 0
+
+    def _leaves(self, queued_ps: int) -> None:
+        """A line has taken a buffer, until it is queued."""
+        core = self.core
+        core.queued_ps = max(core.queued_ps, queued_ps)
+        if len(core.leaving) == self._cpu.write_buffers:
+            core.leaving.popleft()
+        core.leaving.append(queued_ps)
 
     def memcpy(self, destination: int, source: int, length: int) -> Code:
         """Copy by loads and stores: what starting takes, then what its lines take where they are, then its bytes."""
@@ -204,13 +219,14 @@ class Thread(CompletionEvents):
             flush = self._ordering.trace.flush(device.number, line, core.stores, self.now_ps)
             if not core.fair:
                 core.flushes.append(flush)
+            wait_ps = self._buffer_ps()
             account.flush_lines += 1
-            account.flush_ps += cost_ps
-            yield from self._work(cost_ps)  # then the line is on its way, and the next one's turn has come
+            account.flush_ps += wait_ps + cost_ps
+            yield from self._work(wait_ps + cost_ps)  # then the line is on its way, and the next one's turn has come
             core = self.core
             if core.fair:  # only now: its thread may have moved, and a fence of others in between does not cover it
                 core.flushes.append(flush)
-            core.queued_ps = max(core.queued_ps, self.host.flush_line(device, line, self.now_ps, keep))
+            self._leaves(self.host.flush_line(device, line, self.now_ps, keep))
 
     def clflush(self, address: int, length: int) -> Code:
         """Write the lines of a range back and drop them, one after the other, each before any later store."""

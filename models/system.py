@@ -12,6 +12,7 @@ import simpy
 from ..sim.clock import Clock
 from ..sim.streams import Streams
 from ..sim.trace import Trace
+from .bandwidth import without
 from .channel import CompletionChannel
 from .core import Core
 from .cpu import Thread
@@ -50,13 +51,17 @@ class NodeSpec:
     """How ``Thread.poll`` waits: in a loop, asleep until the adapter interrupts, or first one and then the other."""
     core_type: str | None = None
     """One of the platform's ``cpu.types``; None: its own cores."""
+    others: int = 0
+    """Cores of other programs, beyond these: they have no time slices."""
+    stolen: tuple[tuple[str, int], ...] = ()
+    """Memory bandwidth that other processes take: (device, bits per second)."""
 
 
 class Node:
     """One machine; ``name`` is its role and index (``server[0]``)."""
 
     def __init__(self, system: System, name: str, spec: NodeSpec) -> None:
-        platform = system.platform
+        platform = without(system.platform, spec.stolen) if spec.stolen else system.platform
         self.system = system
         self.name = name
         self.devices = []
@@ -81,12 +86,13 @@ class Node:
         os = self.cpu.os
         self.fair = spec.fair or not spec.pinned or os.scheduler == "fair" or os.smt > 1
         self.cores: list[Core] = []
+        """Those of the role's code; behind them those of other programs."""
         mates: list[FairCore] = []
-        for index in range(spec.cores):
+        for index in range(spec.cores + spec.others):
             core = f"{name} core {index}"
             agent = system.fabric.number(name) << CORE_BITS | index
             away = system.outages.get(core, ())
-            if self.fair:
+            if self.fair and index < spec.cores:
                 self.cores.append(FairCore(system.ordering, core, away, agent, system.clock, os, mates))
             else:
                 self.cores.append(Core(system.ordering, core, away, agent))
@@ -121,22 +127,29 @@ class Node:
 
     def thread(self, core: int, name: str) -> Thread:
         """A new thread on one of the node's cores; where they are shared, on that core modulo their number."""
-        system, spec = self.system, self.spec
-        place = self.cores[core % spec.cores if spec.shared else core]
-        thread = Thread(
+        spec = self.spec
+        thread = self._thread(core % spec.cores if spec.shared else core, name, spec.pinned, spec.waits)
+        self.threads.append(thread)
+        return thread
+
+    def other_thread(self, core: int, name: str) -> Thread:
+        """A thread of another program, which polls: it does not count among the node's."""
+        return self._thread(core, name, True, "poll")
+
+    def _thread(self, core: int, name: str, pinned: bool, waits: str) -> Thread:
+        system = self.system
+        return Thread(
             system.clock,
             system.ordering,
             system.platform,
             self.host,
-            place,
+            self.cores[core],
             name,
             hand_over=self._hand_over,
             cpu=self.cpu,
-            pinned=spec.pinned,
-            waits=spec.waits,
+            pinned=pinned,
+            waits=waits,
         )
-        self.threads.append(thread)
-        return thread
 
     def alloc_pd(self) -> ProtectionDomain:
         """``ibv_alloc_pd``."""

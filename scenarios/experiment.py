@@ -14,6 +14,8 @@ from ..models.system import NodeSpec, Process, System
 from ..models.verbs import Span
 from ..protocols.scheme import OperationFailed, OutcomeUnknown, Request, Scheme, Sizes, scheme
 from ..sim.streams import Streams
+from .background import start_background
+from .cputime import spent
 from .history import History, Operation
 from .results import Hop, RunResult
 from .schema import Scenario, Variant
@@ -63,6 +65,7 @@ class Experiment:
         devices = self.system.devices()
         self.loaded = {n: device.space.snapshot() for n, (_, device) in devices.items() if device.traced}
         self.at_work.start()
+        start_background(self.system, scenario)
         self.history = History(kind.updates)
         self.spans: dict[int, Span] = {}
         running = []
@@ -101,9 +104,20 @@ def build_system(kind: type[Scheme], platform: Platform, scenario: Scenario, obs
     specs: dict[str, list[NodeSpec]] = {}
     for name, role in kind.roles.items():
         count = scenario.role(name)
-        cores = max(role.cores, count.processes) if role.many else role.cores
+        threads = max(role.cores, count.processes) if role.many else role.cores
         machines = count.machines + (observer and name == "client")
-        specs[name] = [NodeSpec(cores, role.memory) for _ in range(machines)]
+        spec = NodeSpec(
+            count.cores or threads,
+            role.memory,
+            fair=any(load.kind == "compute" for load in count.background) or (count.cores or threads) < threads,
+            shared=count.cores is not None,
+            pinned=count.pinned,
+            waits=count.waits,
+            core_type=count.core_type,
+            others=sum(load.kind == "network" for load in count.background),
+            stolen=tuple((load.device, load.bandwidth) for load in count.background if load.bandwidth is not None),
+        )
+        specs[name] = [spec] * machines
     outages: dict[str, list[tuple[int, int]]] = {}
     for outage in sorted(scenario.outages, key=lambda outage: outage.at_ps):
         outages.setdefault(outage.core, []).append((outage.at_ps, outage.for_ps))
@@ -172,6 +186,7 @@ def _result(experiment: Experiment) -> RunResult:
         completed_ps[f] = np.array([o.return_ps for o in own], dtype=np.int64)
         if own:
             hops[f] = _typical_hops(own, experiment.spans)
+    completed = sum(o.outcome is not None for o in history.operations)
     return RunResult(
         scheme_name=experiment.variant.scheme,
         platform_label=experiment.variant.label,
@@ -187,6 +202,7 @@ def _result(experiment: Experiment) -> RunResult:
         completed_ps=completed_ps,
         hops={f: found for f, found in hops.items() if found},
         fault=scenario.crash.fault,
+        spent=spent(experiment.system, completed),
     )
 
 

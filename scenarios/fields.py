@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from ..protocols.guarantees import EXPLORED, Condition, Verdict
 from ..sim.errors import nearest
-from ..sim.units import PS_PER_NS, PS_PER_US, format_bytes, parse_bytes, parse_duration_ps
+from ..sim.units import PS_PER_NS, PS_PER_US, format_bytes, parse_bytes, parse_duration_ps, parse_rate
 from ..sim.yaml_source import describe
 from .known import Complaint, Context, Known, collect, complaint, context_of, name_of
 from .values import MIN_LENGTH
@@ -156,6 +156,37 @@ def exact_duration(duration_ps: int) -> str:
     return f"{duration_ps} ps"
 
 
+def _parse_rate(value: Any) -> int:
+    try:
+        return parse_rate(value)
+    except (ValueError, TypeError, AttributeError):
+        raise complaint(describe(value), "a rate with its unit, e.g. '10 GB/s' or '40 Gb/s'") from None
+
+
+_MACHINE = re.compile(r"\s*([A-Za-z_][\w-]*)\s*\[\s*(\d{1,6})\s*\]\s*")
+
+
+def _parse_machine(value: Any, context: Context) -> tuple[str, int]:
+    match = _MACHINE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise complaint(describe(value), "a role with its index, e.g. 'client[0]'")
+    role, index = match[1], int(match[2])
+    if context.chosen:
+        name_of("a role of these schemes", role, context.roles())
+    machines, _ = context.counts.get(role, (1, 1))
+    if index >= machines:
+        raise complaint(f"'{value}'", f"an index below {machines}: so many {role} machines there are, counted from 0")
+    return role, index
+
+
+MachineText = Annotated[
+    tuple[str, int],
+    _from_context(_parse_machine),
+    PlainSerializer(lambda place: f"{place[0]}[{place[1]}]", return_type=str),
+]
+RateBitsPerS = Annotated[
+    int, BeforeValidator(_parse_rate), PlainSerializer(lambda rate: f"{rate} b/s", return_type=str)
+]
 ValueBytes = Annotated[int, BeforeValidator(_parse_size), PlainSerializer(format_bytes, return_type=str)]
 InstantPs = Annotated[int, BeforeValidator(_parse_instant), PlainSerializer(exact_duration, return_type=str)]
 Machines = Annotated[int, Field(strict=True, ge=1, le=10_000)]

@@ -50,6 +50,8 @@ class RunResult:
     """When each of ``latency_ps`` completed."""
     hops: dict[str, list[Hop]]
     """By operation name: the hops of one typical operation (the one whose latency is the median)."""
+    spent: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By role: CPU time and counts for each operation (``scenarios.cputime``)."""
     fault: Fault = field(default_factory=lambda: Fault("server", 0, "power"))
     """What the scenario lets fail: it says which machine loses power."""
     outages: list[tuple[str, int, int]] = field(default_factory=list)
@@ -73,6 +75,7 @@ class RunResult:
             "scheme": self.scheme_name,
             "platform": self.platform_label,
             "operations": self.operations,
+            "per_operation": self.spent,
             "throughput_ops_per_s": round(self.throughput_ops_per_s, 1),
             "latency_ns": {f: _latency_ns(values) for f, values in sorted(self.latency_ps.items()) if len(values)},
             **({} if network is None else {"network": network}),

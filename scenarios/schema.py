@@ -11,10 +11,21 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+)
 
 from ..sim.errors import nearest
 from ..sim.yaml_source import describe
+from .equipment import KEYS, NEEDED, machine_complaints
 from .fields import (
     MAX_COUNT,
     PROCESS,
@@ -26,7 +37,9 @@ from .fields import (
     FaultText,
     InstantPs,
     Machines,
+    MachineText,
     PlatformName,
+    RateBitsPerS,
     RoleName,
     SchemeName,
     SchemeNames,
@@ -45,11 +58,50 @@ class _Map(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+class Background(_Map):
+    """Other programs on a role's machines: they compute on its cores, take bandwidth of its memory, or send packets."""
+
+    kind: Literal["compute", "memory", "network"] = Field(description="what they do: compute, memory or network")
+    threads: Machines = Field(default=1, description="how many threads compute")
+    device: str = Field(default="dram", description="the memory device whose bandwidth they take")
+    bandwidth: RateBitsPerS | None = Field(default=None, description="how much of it, e.g. '10 GB/s'")
+    to: MachineText | None = Field(default=None, description="the machine that they send to, e.g. 'server[0]'")
+    size_bytes: ValueBytes | None = Field(default=None, alias="size", description="a message's size, e.g. '64 B'")
+    rate: Count | None = Field(default=None, description="how many messages a machine wants to send in a second")
+
+    @field_validator("kind", mode="before")
+    @classmethod
+    def _known_kind(cls, value: Any) -> str:
+        return name_of("a kind of background load", value, list(NEEDED))
+
+    @model_serializer(mode="wrap")
+    def _as_needed(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        needed = [KEYS.get(name, name) for name in NEEDED[self.kind]]
+        return {key: value for key, value in handler(self).items() if key == "kind" or key in needed}
+
+
 class RoleCount(_Map):
-    """How often there is a role."""
+    """How often there is a role, and how its threads use the cores of its machines."""
 
     machines: Machines = Field(default=1, description="how many machines play the role")
     processes: Machines = Field(default=1, description="how many processes of it run on each machine")
+    cores: Machines | None = Field(default=None, description="how many cores its threads share; else each has its own")
+    pinned: bool = Field(default=True, strict=True, description="whether threads stay on their cores: true or false")
+    waits: Literal["poll", "sleep", "adaptive"] = Field(default="poll", description="poll, sleep or adaptive")
+    core_type: str | None = Field(default=None, description="a kind of cores that the platforms have, e.g. arm-a72")
+    background: tuple[Background, ...] = Field(default=(), description="a list of what runs on its machines beside")
+
+    @field_validator("waits", mode="before")
+    @classmethod
+    def _known_way(cls, value: Any) -> str:
+        return name_of("a way to wait for completions", value, ["poll", "sleep", "adaptive"])
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what is as always, so that a file that says nothing of cores reads as it did."""
+        data: dict[str, Any] = handler(self)
+        usual: dict[str, object] = {"cores": None, "pinned": True, "waits": "poll", "core_type": None, "background": []}
+        return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 
 class Ycsb(_Map):
@@ -239,6 +291,15 @@ class Scenario(_Map):
     @classmethod
     def _known_axes(cls, value: Any, info: ValidationInfo) -> dict[str, tuple[str, ...]]:
         return check_vary(value, info)
+
+    @field_validator("roles", mode="after")
+    @classmethod
+    def _platforms_have_it(cls, value: dict[str, RoleCount], info: ValidationInfo) -> dict[str, RoleCount]:
+        given = [name for name in (info.data.get("platform"), *info.data.get("vary", {}).get("platform", ())) if name]
+        wrong = machine_complaints(value, given)
+        if wrong:
+            raise collect(wrong)
+        return value
 
     @field_validator("expect", mode="after")
     @classmethod

@@ -26,7 +26,7 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
     "PCIe": ("pcie", "pcie_credits", "dma", "staging", "credits", "peers"),
     "caches and root complex": ("hostmemory", "llc", "privatecaches", "tlb", "memory"),
     "memory controllers and media": ("imc", "xpbuffer", "dram"),
-    "cores": ("cpu", "core", "software", "accounting", "channel", "scheduler"),
+    "cores": ("cpu", "core", "software", "accounting", "channel", "scheduler", "bandwidth"),
     "ordering rules": ("ordering", "rules"),
 }  # fmt: skip
 """Component and the files of models/ that are it."""

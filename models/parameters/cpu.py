@@ -93,6 +93,8 @@ class Cpu:
     """One round of a loop that looks at a cached word."""
     request_ps: int
     """Server software per request: parse, dispatch, look up, build the reply; without flushes, copies and CRCs."""
+    write_buffers: int = 12
+    """Lines that a core has on their way to memory at most, by non-temporal stores or by write-backs."""
     crc32: Literal["table", "instruction"] = "table"
     """How checksums are computed."""
     crc32_instruction_ps_per_byte: int = 170

@@ -123,6 +123,7 @@ def test_json_is_one_document_and_nothing_else(quickstart, capsys):
     scheme = document["schemes"][0]
     assert {"scheme", "platform", "operations", "throughput_ops_per_s", "latency_ns"} <= scheme.keys()
     assert scheme["latency_ns"]["put"].keys() == {"p50", "p99", "p999", "mean"}
+    assert {"cpu_ns", "polling_ns", "asleep_ns", "verbs"} <= scheme["per_operation"]["server"].keys()
     assert not (Path(document["results"]) / "report.html").exists()
 
 

@@ -203,6 +203,25 @@ def test_what_queues_behind_a_load_starts_when_that_is_done(rig, cpu):
     assert sorted(both(rig, *codes)) == [cpu.request_ps, cpu.request_ps + load_ps, 2 * cpu.request_ps + load_ps]
 
 
+@pytest.mark.parametrize("way", ["ntstore", "clwb"])
+@pytest.mark.parametrize("buffers", [1, 2, 12])
+def test_a_core_has_so_many_lines_on_their_way_and_then_waits(way, buffers):
+    """Closed form: a buffer is taken until its line is queued; with enough of them only the issue counts."""
+    rig = Rig(cpu={"write_buffers": buffers})
+    cpu, optane = rig.platform.cpu, rig.platform.media["optane"]
+    rig.server.store(line(1, 64))
+    start = rig.clock.now_ps
+    if way == "clwb":
+        rig.server.flush(lines=64)
+        issue, on_its_way = cpu.clwb_ps, optane.clwb_to_wpq_ps
+    else:
+        rig.server.ntstore(line(2, 64))
+        rig.server.sfence()
+        issue, on_its_way = cpu.ntstore_ps, optane.ntstore_to_wpq_ps
+    rounds = 64 * issue + on_its_way if buffers == 12 else 64 // buffers * (issue + on_its_way) + (buffers - 1) * issue
+    assert rig.clock.now_ps - start == rounds + cpu.sfence_ps
+
+
 def test_two_cores_that_flush_one_line_both_wait_for_it(rig):
     rig.server.store(line(1))
     ends = both(rig, *(thread.flush(rig.address(0), LINE) for thread in rig.server.threads))

@@ -51,6 +51,7 @@ def platforms(draw: st.DrawFn, nodes: int) -> Platform:
     one = st.sampled_from
     return changed(
         base,
+        cpu={"write_buffers": draw(one([base.cpu.write_buffers, 1, 2]))},
         nic={
             "blueflame": draw(st.booleans()),
             "mtu_bytes": draw(one([4096, 1024, 256])),

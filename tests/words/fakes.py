@@ -11,6 +11,7 @@ from rpsim.scenarios.history import Torn
 from rpsim.validation.findings import Counterexample, CrashReport, LineFate, TimelineRow
 
 PLATFORMS = ("optane-adr, ddio on", "optane-adr, ddio off", "optane-eadr, ddio on", "optane-eadr, ddio off")
+COUNTED = {"verbs": 2.0, "round_trips": 2.0, "flushes": 0.0}
 REASON = "no READ, receive, FLUSH or atomic of this QP had forced it on"
 
 LINE = LineFate("server[0]", "pm", 0x4C0, "line 0x4c0", "WRITE of operation 1 (put k17 = v2)", "nic", REASON)
@@ -118,6 +119,10 @@ def outcome(
             "operations": 1850,
             "throughput_ops_per_s": 4_512_345.6 if scheme == "client-active" else 2_712_003.1,
             "latency_ns": {"get": g, "put": p},
+            "per_operation": {
+                "server": {"cpu_ns": 800.0, "polling_ns": 20.0, "asleep_ns": 0.0} | COUNTED,
+                "client": {"cpu_ns": 500.0, "polling_ns": 6000.0, "asleep_ns": 0.0} | COUNTED,
+            },
         },
         operations=[(1, 3, "put", "17", 0, 2_010_000, "2010.000", "ok", "")],
         latency_ps={"get": gets, "put": puts},

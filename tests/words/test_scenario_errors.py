@@ -120,7 +120,7 @@ def test_an_empty_file(tmp_path, monkeypatch):
 
 def test_a_list_where_a_map_is_due():
     assert changed(("{machines: 2, processes: 8}", "[2, 8]")) == [
-        "mine.yaml:4: roles.client: found a list of 2, expected a map with machines, processes"
+        "mine.yaml:4: roles.client: found a list of 2, expected a map with machines, processes, cores, pinned, waits, core_type, background"
     ]
     assert changed(("{client: {machines: 2, processes: 8}}", "[client]")) == [
         "mine.yaml:4: roles: found a list of 1, expected a map"
@@ -399,3 +399,46 @@ def test_the_process_of_a_scheme_that_cannot_start_again_may_not_die():
         "mine.yaml:7: crash.fault: found 'server[0] process', expected another fault: mine has no begin(), to start its process again"
     )
     assert validate(parse_yaml(text.replace("mine, saw", "saw"), "mine.yaml"), known=known).crash.fault.executed
+
+
+# machines ---------------------------------------------------------------------------------------------------------
+
+ROLES = "roles: {client: {machines: 2, processes: 8}}"
+
+
+@pytest.mark.parametrize(
+    ("role", "told"),
+    [
+        ("{waits: slep}", "roles.client.waits: found 'slep', expected a way to wait for completions: poll, sleep, adaptive; did you mean 'sleep'?"),
+        ("{core_type: arm-a27}", "roles.client.core_type: found 'arm-a27', expected a kind of cores of optane-adr: arm-a72; did you mean 'arm-a72'?"),
+        ("{background: [{kind: compte}]}", "roles.client.background[0].kind: found 'compte', expected a kind of background load: compute, memory, network; did you mean 'compute'?"),
+        ("{background: [{kind: memory}]}", "roles.client.background[0]: found a load of kind memory without bandwidth, expected device, bandwidth"),
+        ("{background: [{kind: memory, bandwidth: 10}]}", "roles.client.background[0].bandwidth: found 10, expected a rate with its unit, e.g. '10 GB/s' or '40 Gb/s'"),
+        ("{background: [{kind: memory, device: drum, bandwidth: 1 GB/s}]}", "roles.client.background[0].device: found 'drum', expected a memory device of optane-adr: pm, dram; did you mean 'dram'?"),
+        ("{background: [{kind: memory, bandwidth: 100 GB/s}]}", "roles.client.background[0].bandwidth: found 100 GB/s of dram: its DIMMs have 76.8 GB/s, expected less"),
+        ("{background: [{kind: compute, bandwidth: 1 GB/s}]}", "roles.client.background[0].bandwidth: found 'bandwidth' of a load of kind compute, expected threads"),
+    ],
+)  # fmt: skip
+def test_what_a_machine_has_not(role, told):
+    found = changed(
+        (ROLES, f"roles: {{client: {role}}}"),
+        ("vary: {platform: [optane-adr, optane-eadr], ddio", "platform: optane-adr\nvary: {ddio"),
+    )
+    assert [message.split(": ", 1)[1] for message in found] == [told]
+
+
+@pytest.mark.parametrize(
+    ("load", "told"),
+    [
+        ("{to: 'server[1]', size: 64 B, rate: 1}", ".to: found 'server[1]', expected an index below 1: so many server machines there are, counted from 0"),
+        ("{to: 'sevrer[0]', size: 64 B, rate: 1}", ".to: found 'sevrer', expected a role of these schemes: server, client; did you mean 'server'?"),
+        ("{to: server, size: 64 B, rate: 1}", ".to: found 'server', expected a role with its index, e.g. 'client[0]'"),
+        ("{to: 'client[1]', size: 64 B, rate: 1}", ".to: found 'client[1]', expected a machine of another role than client"),
+        ("{to: 'server[0]', size: 64 B, rate: 0}", ".rate: found 0, expected at least 1"),
+        ("{to: 'server[0]', size: 64 B}", ": found a load of kind network without rate, expected to, size, rate"),
+        ("{to: 'server[0]', size: 64 B, rate: 1, threads: 2}", ".threads: found 'threads' of a load of kind network, expected to, size, rate"),
+    ],
+)  # fmt: skip
+def test_packets_to_machines_that_are_not_there(load, told):
+    found = changed((ROLES, f"roles: {{client: {{machines: 2, background: [{{kind: network, {load[1:]}]}}}}"))
+    assert [message.split(": ", 1)[1] for message in found] == [f"roles.client.background[0]{told}"]

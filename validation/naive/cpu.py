@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator
 from typing import Any
 
@@ -21,11 +22,18 @@ Load = Generator[simpy.Event, Any, bytes]
 class Core:
     """A server that threads queue for, and what its flushes wait for."""
 
-    def __init__(self, sim: Simulation, number: int) -> None:
+    def __init__(self, sim: Simulation, number: int, write_buffers: int) -> None:
         self.number = number
         self.station = Station(sim, level=THREAD)
         self.pending: list[simpy.Event] = []
         """What a fence waits for: lines that are on their way to write pending queues."""
+        self.leaving: deque[simpy.Event] = deque(maxlen=write_buffers)
+        """The last of those, one for each buffer that the core has for them."""
+
+    def buffer(self) -> Process:
+        """Until there is a buffer for one more."""
+        if len(self.leaving) == self.leaving.maxlen:
+            yield self.leaving[0]
 
 
 class Thread:
@@ -80,12 +88,14 @@ class Thread:
             take = min(LINE_BYTES - address % LINE_BYTES, len(data))
             with self.core.station.join((self._number,)) as turn:
                 yield turn
+                yield from self.core.buffer()
                 yield from self._wait(self.sim.timeout(self._cpu.ntstore_ps))
                 line = self.host.lines(address, take)[0]
                 self.host.cache.clean(line, keep=False)
                 device, _ = self.host.memory.locate(address)
                 queued = self.host.send(line, self.host.platform.media[device.kind].ntstore_to_wpq_ps, flush=True)
                 self.core.pending.append(queued)
+                self.core.leaving.append(queued)
                 self.sim.process(self._appear(queued, address, data[:take]))
             address, data = address + take, data[take:]
 
@@ -105,8 +115,11 @@ class Thread:
         for line in self.host.lines(address, length):
             with self.core.station.join((self._number,)) as turn:
                 yield turn
+                yield from self.core.buffer()
                 yield from self._wait(self.sim.timeout(cost_ps))
-                self.core.pending += self.host.flush(line, keep)
+                waits = self.host.flush(line, keep)
+                self.core.pending += waits
+                self.core.leaving.append(self.sim.all_of(waits))
 
     def clflush(self, address: int, length: int) -> Process:
         """Line after line leaves for memory, the next when this one is in a write pending queue."""
