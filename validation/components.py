@@ -28,6 +28,7 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
     "memory controllers and media": ("imc", "media", "optane", "xpbuffer", "dimm", "wpq"),
     "cores": ("cpu", "core", "accounting", "channel", "scheduler"),
     "ordering rules": ("ordering", "rules"),
+    "profile": ("platform", "parameters", "system"),
 }  # fmt: skip
 """Component and the files of models/ that are it."""
 
