@@ -28,6 +28,7 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
     "memory controllers and media": ("imc", "xpbuffer", "dram"),
     "cores": ("cpu", "core", "software", "accounting", "channel", "scheduler", "bandwidth"),
     "ordering rules": ("ordering", "rules"),
+    "profile": ("platform", "parameters", "system"),
 }  # fmt: skip
 """Component and the files of models/ that are it."""
 
