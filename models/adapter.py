@@ -24,11 +24,11 @@ from .hostmemory import HostMemory
 from .inbound import Inbound
 from .opcodes import NON_POSTED, RECEIVING, Opcode, Status
 from .ordering import Ordering
-from .pcie import PcieLink
 from .platform import Platform
 from .port import COMPLETION, Port
 from .protection import Regions
 from .responses import Responses
+from .rootport import root_link
 from .sram import Entry, Sram
 from .verbs import CompletionQueue, QueuePair
 from .work import MemoryRegion, SendWR, WorkCompletion
@@ -60,8 +60,8 @@ class Adapter:
         self.port = self._make_port(clock, fabric, platform)
         self.link_in = fabric.last_link(name)
         """From the last switch."""
-        self.pcie = PcieLink(platform.pcie)
-        self.dma = DmaReader(clock, host, self.pcie, arbiter)
+        self.pcie = root_link(platform.pcie)
+        self.dma = DmaReader(clock, host, self.pcie, arbiter, self.settle)
         self.receivers = [0] * platform.nic.processing_units
         """The units of the receive engine: when each has done all that has come so far."""
         self.regions = Regions(host)
@@ -85,7 +85,7 @@ class Adapter:
         self._first_ps = platform.nic.rx_occupancy_ps
         self._ack_ps = platform.nic.ack_generation_ps
         self._acked_ps = platform.nic.ack_processing_ps
-        self._posted_write_ps = platform.pcie.posted_write_ps
+        self._posted_write_ps = platform.pcie.visible_ps
         self._cqe_bytes = platform.nic.cqe_bytes
         self._cqe_ps = self.pcie.write_ps(self._cqe_bytes) + self._posted_write_ps
         """From the entrance of the slot to a visible completion, undisturbed."""

@@ -3,13 +3,15 @@
 A read request goes through PCIe behind the adapter's posted writes, completions of its own included, and is looked at
 once all of them are visible (PCIe base specification, table 2-40). What it finds then, a hit or a miss, says how long
 it takes; each of its lines is as old as the instant at which it is fetched. Requests are looked at in their order, and
-their completions come back in that order.
+their completions come back in that order. A request holds a tag until its data is back; without one it waits.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from heapq import heappop, heappush
 
 import numpy as np
@@ -30,13 +32,24 @@ class DmaReader:
     """Asked at the instant at which a request enters PCIe, in time order; ``arbiter`` draws the order of lines."""
 
     def __init__(
-        self, clock: Clock, host: HostMemory, pcie: PcieLink, arbiter: Callable[[], np.random.Generator]
+        self,
+        clock: Clock,
+        host: HostMemory,
+        pcie: PcieLink,
+        arbiter: Callable[[], np.random.Generator],
+        settle: Callable[[int], None] = lambda key: None,
     ) -> None:
         self._clock = clock
         self._host = host
         self._pcie = pcie
         self._arbiter = arbiter
         self._numbers = itertools.count()
+        self._settle = settle
+        """What :meth:`models.adapter.Adapter.settle` does before a request that had to wait enters PCIe."""
+        self._tags = pcie.parameters.read_tags
+        """Free ones."""
+        self._waiting: deque[tuple[int, int, Callable[[], None]]] = deque()
+        """Reads that wait for tags, in order: how many, key, start."""
         self._asked: list[tuple[int, int, _Request]] = []
         """Requests by (when they are looked at, number)."""
 
@@ -99,8 +112,9 @@ class DmaReader:
         """
         pieces = _by_line(address, length) if by_line else [(address, length)] if length else []
         order = self._arbiter().permutation(len(pieces)) if len(pieces) > 1 else range(len(pieces))
-        found = _Found(address, len(pieces), done)
         size = length if n_bytes is None else n_bytes
+        tags = min(self._pcie.requests(size, address), self._pcie.parameters.read_tags)
+        found = _Found(address, len(pieces), done, tags)
 
         def look(ready_ps: int, back_ps: int) -> None:
             at_ps = last_ps = ready_ps if after is None else max(ready_ps, after())
@@ -118,7 +132,12 @@ class DmaReader:
             if sampled is not None:
                 sampled(last_ps)
 
-        self.ask(key, address, length, look, not_before_ps=not_before_ps, n_bytes=n_bytes)
+        if tags <= self._tags and not self._waiting:
+            self._tags -= tags
+            self.ask(key, address, length, look, not_before_ps=not_before_ps, n_bytes=n_bytes)
+        else:
+            start = partial(self.ask, key, address, length, look, not_before_ps=not_before_ps, n_bytes=n_bytes)
+            self._waiting.append((tags, key, start))
 
     def _sample(self, found: _Found, pieces: list[tuple[int, int]], order: Iterable[int], at_ps: int) -> None:
         for index in order:
@@ -126,6 +145,12 @@ class DmaReader:
             at_ps += self._pcie.line_ps
 
     def _fetched(self, found: _Found) -> None:
+        self._tags += found.tags  # of a read in parts with the first of them: the others are on their way, in order
+        while self._waiting and self._waiting[0][0] <= self._tags:
+            tags, key, start = self._waiting.popleft()
+            self._tags -= tags
+            self._settle(key)
+            start()
         if found.pieces:
             self._host.catch_up_bytes(found.address)
         found.done(b"".join(found.pieces), found.chunks)
@@ -147,11 +172,12 @@ class _Request:
 class _Found:
     """What a read has found so far."""
 
-    __slots__ = ("address", "chunks", "done", "pieces")
+    __slots__ = ("address", "chunks", "done", "pieces", "tags")
 
-    def __init__(self, address: int, pieces: int, done: Done) -> None:
+    def __init__(self, address: int, pieces: int, done: Done, tags: int) -> None:
         self.address = address
         self.done = done
+        self.tags = tags
         self.pieces = [b""] * pieces
         self.chunks: list[Chunk] = []
 

@@ -49,7 +49,7 @@ class HostMemory:
         self.memory = memory
         self._devices = memory.by_index
         self.ddio = platform.llc.ddio
-        self._posted_write_ps = platform.pcie.posted_write_ps
+        self._posted_write_ps = platform.pcie.visible_ps
         self._load_ps = platform.cpu.load_ps
         self._platform = platform
         self.llc = Llc(platform.llc)
@@ -248,7 +248,7 @@ class HostMemory:
 
         Which of the orders a run meets is the schedule's choice, and no promise of any hardware.
         """
-        window_ps = LATE_FACTOR * self._platform.pcie.posted_write_ps
+        window_ps = LATE_FACTOR * self._platform.pcie.visible_ps
         return self.draw(f"placement of {name}", window_ps)
 
     def draw(self, name: str, n: int) -> int:
@@ -285,12 +285,12 @@ class HostMemory:
         pcie, asked = self._platform.pcie, lines(offset, length)
         self._memory_ready_ps = 0
         if all((device.number, line) in self.llc for line in asked):
-            return pcie.dma_read_ps - self._platform.llc.dma_read_hit_saving_ps
+            return pcie.read_ps - self._platform.llc.dma_read_hit_saving_ps
         media = self._platform.media[device.kind]
         took_ps, self._memory_ready_ps = self._controllers[device.number].read_lines(
             asked[0], asked[-1], self.clock.now_ps, self._line_ps
         )
-        return pcie.dma_read_ps + max(0, took_ps - media.load_ps + media.dma_read_extra_ps)
+        return pcie.read_ps + max(0, took_ps - media.load_ps + media.dma_read_extra_ps)
 
     def read_ready_ps(self, at_root_ps: int, latency_ps: int) -> int:
         """When a read that is looked at now is served.

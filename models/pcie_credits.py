@@ -76,7 +76,7 @@ def matter(platform: Platform) -> bool:
         """At most so many TLPs of one size enter the link until the first of them is taken."""
         byte_ps = 8 * 10**12 / pcie.tlp_bits_per_s
         tlp_ps = (pcie.tlp_header_write_bytes + payload) * byte_ps
-        return int((pcie.posted_write_ps + (pcie.tlp_header_write_bytes + pcie.mps_bytes) * byte_ps) / tlp_ps) + 2
+        return int((pcie.visible_ps + (pcie.tlp_header_write_bytes + pcie.mps_bytes) * byte_ps) / tlp_ps) + 2
 
     # The last byte of a data credit's unit costs the link nothing: the worst payload leaves the others of it out.
     data = pcie.mps_bytes // UNIT_BYTES * sent_within(pcie.mps_bytes - UNIT_BYTES + 1)

@@ -107,11 +107,11 @@ def received(nic: Responder, qp: QueuePair, work: SendWR) -> None:
     """A message that took a receive request has been accepted: its completion follows behind all of its bytes."""
     receive, qp.receiving = qp.receiving, None
     assert receive is not None
-    if not nic.drain.behind(qp, partial(_completes, nic, qp, work, receive)):
-        _completes(nic, qp, work, receive)
+    if not nic.drain.behind(qp, partial(_completes, nic, qp, work, receive, qp.receive_offset)):
+        _completes(nic, qp, work, receive, qp.receive_offset)
 
 
-def _completes(nic: Responder, qp: QueuePair, work: SendWR, receive: RecvWR) -> None:
+def _completes(nic: Responder, qp: QueuePair, work: SendWR, receive: RecvWR, byte_offset: int) -> None:
     datagram = qp.qp_type is QpType.IBV_QPT_UD
     completion = WorkCompletion(
         receive.wr_id,
@@ -123,7 +123,7 @@ def _completes(nic: Responder, qp: QueuePair, work: SendWR, receive: RecvWR) -> 
         qp.inbound.everywhere(Event.RECV_COMPLETION),
         work.imm_data if work.opcode in IMMEDIATE else None,
         work.qp.number if datagram else 0,
-        byte_offset=qp.receive_offset,
+        byte_offset=byte_offset,
     )
     key, placed_ps = work.key + RECEIVED, qp.inbound.placed_ps
 

@@ -23,8 +23,8 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
         "wqe", "opcodes", "contexts", "sram", "transport", "resources", "psn",
     ),
     "fabric": ("fabric", "crossing"),
-    "PCIe": ("pcie", "pcie_credits", "dma", "staging", "credits", "peers"),
-    "caches and root complex": ("hostmemory", "llc", "privatecaches", "tlb", "memory"),
+    "PCIe": ("pcie", "pcie_credits", "rootport", "dma", "staging", "peers"),
+    "caches and root complex": ("hostmemory", "rootcomplex", "llc", "privatecaches", "tlb", "memory"),
     "memory controllers and media": ("imc", "xpbuffer", "dram"),
     "cores": ("cpu", "core", "software", "accounting", "channel", "scheduler", "bandwidth"),
     "ordering rules": ("ordering", "rules"),
@@ -60,7 +60,8 @@ def component(file: str) -> str:
         return "clock, stations, bytes, trace" if "clock" not in file else "clock and SimPy"
     if file in ("simpy", "built in") or not file.startswith("models/"):
         return "clock and SimPy" if file == "simpy" else "Python and the program"
-    stem = file.removeprefix("models/").removesuffix(".py").split("/")[0]
+    parts = file.removeprefix("models/").removesuffix(".py").split("/")
+    stem = parts[-1] if parts[0] == "parameters" else parts[0]
     return next((name for name, stems in COMPONENTS.items() if stem in stems), "other models")
 
 

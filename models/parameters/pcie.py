@@ -35,6 +35,12 @@ class Pcie:
     """Header credits of the root port for posted writes."""
     posted_data_bytes: int = 8192
     """What its data credits for posted writes, of 16 B each, stand for together."""
+    read_tags: int = 256
+    """Read requests that the adapter may have under way."""
+    numa_ps: int = 0
+    """What a round trip to memory takes longer because the adapter is on another socket."""
+    switch_ps: int = 0
+    """What a PCIe switch between adapter and root port takes to forward a TLP; 0: there is none."""
     staging_order: Literal["arrival", "round-robin", "random"] = "arrival"
     """In which order the adapter's arbiter lets packets of several queue pairs go from staging to PCIe."""
 
@@ -43,6 +49,16 @@ class Pcie:
         if not self.tlp_bits_per_s and known:
             rate = pcie_rate.tlp_bits_per_s(self.generation, self.lanes, self.mps_bytes)
             object.__setattr__(self, "tlp_bits_per_s", rate)
+
+    @property
+    def read_ps(self) -> int:
+        """The round trip of ``dma_read_ps``, from the socket that the adapter is on."""
+        return self.dma_read_ps + self.numa_ps
+
+    @property
+    def visible_ps(self) -> int:
+        """What ``posted_write_ps`` is from there: half of the round trip longer."""
+        return self.posted_write_ps + self.numa_ps // 2
 
     @property
     def most_completion_bytes(self) -> int:

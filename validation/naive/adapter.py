@@ -166,6 +166,8 @@ class Adapter:
         """Packets in staging that are to go to PCIe, in order."""
         sim.process(self._drain())
         self._sent: tuple[int, Key] = (-1, Key(0, 0, 0, 0, 0))
+        self._tags = simpy.Container(sim, platform.pcie.read_tags, platform.pcie.read_tags)
+        self._asked: tuple[int, Key] = (-1, Key(0, 0, 0, 0, 0))
         self._let_in: tuple[int, Key] = (-1, Key(0, 0, 0, 0, 0))
         self.apart_ps = -(-LINE_BYTES * 8 * PS_PER_S // platform.pcie.tlp_bits_per_s)
 
@@ -214,7 +216,7 @@ class Adapter:
         visible = self._behind = self.sim.event()
         if staged:
             yield self._staging.put(len(data))
-        yield self.sim.timeout(self._pcie.posted_write_ps)
+        yield self.sim.timeout(self._pcie.visible_ps)
         taken = self.host.inbound(address, data)
         visible.succeed()
         if staged and self._credits_matter:
@@ -224,7 +226,7 @@ class Adapter:
         """A completion entry goes to the host, behind all that went there before."""
         yield from self._up.carry(self._pcie.tlp_header_write_bytes + self._nic.cqe_bytes, key)
         visible = self._behind = self.sim.event()
-        yield self.sim.timeout(self._pcie.posted_write_ps)
+        yield self.sim.timeout(self._pcie.visible_ps)
         visible.succeed()
         if span is not None:
             span.mark(hop, self.sim.now_ps)
@@ -263,6 +265,13 @@ class Adapter:
         ``n_bytes`` is for what is no range of memory here: a work request, which the core has just written.
         """
         n_bytes = length if n_bytes is None else n_bytes
+        tags = min(max(1, len(aligned(address, n_bytes, self._pcie.mrrs_bytes))), self._pcie.read_tags)
+        waits = bool(self._tags.get_queue) or self._tags.level < tags
+        yield self._tags.get(tags)
+        if waits:  # in order, whatever the keys are
+            at_ps, before = self._asked
+            key = before._replace(part=before.part + BEHIND) if at_ps == self.sim.now_ps and key <= before else key
+            self._asked = self.sim.now_ps, key
         ticket = yield from self._ask(n_bytes, address, key)
         at_root_ps = self.sim.now_ps
         yield self._behind
@@ -284,6 +293,7 @@ class Adapter:
         yield ticket.before
         if parts is None:
             yield from self._bring(n_bytes, address, (ticket.number,), ticket.after)
+            self._tags.put(tags)
             return b"".join(found)
         for at in range(0, length, self._nic.part_bytes):
             part = min(self._nic.part_bytes, length - at)
@@ -292,6 +302,7 @@ class Adapter:
             yield joined
         ticket.after.succeed()
         yield parts[0]
+        self._tags.put(tags)  # with the first part: the others are on their way, in order
         return b"".join(found)
 
     # requester ------------------------------------------------------------------------------------------------

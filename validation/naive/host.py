@@ -154,12 +154,12 @@ class Host:
         """A DMA read is looked up now: its round trip, and what has to happen before memory can serve it."""
         pcie, asked = self.platform.pcie, self.lines(address, length)
         if all(self.cache.holds(line) for line in asked):
-            return pcie.dma_read_ps - self.platform.llc.dma_read_hit_saving_ps, []
+            return pcie.read_ps - self.platform.llc.dma_read_hit_saving_ps, []
         device, _ = self.memory.locate(address)
         media = self.platform.media[device.kind]
         line_ps = -(-LINE_BYTES * 8 * PS_PER_S // pcie.tlp_bits_per_s)
         took_ps, behind = self._from_memory(asked, device.dimms, line_ps)
-        return pcie.dma_read_ps + max(0, took_ps - media.load_ps + media.dma_read_extra_ps), behind
+        return pcie.read_ps + max(0, took_ps - media.load_ps + media.dma_read_extra_ps), behind
 
     def _from_memory(self, asked: list[Line], dimms: int, line_ps: int) -> tuple[int, list[simpy.Event]]:
         """Lines that memory is asked for now; whoever reads takes them one by one, ``line_ps`` apart."""
