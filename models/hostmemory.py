@@ -10,6 +10,7 @@ import itertools
 from bisect import insort
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from operator import itemgetter
 
 from numpy.random import Generator
@@ -18,14 +19,17 @@ from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.clock import Clock
 from ..sim.streams import Streams
 from ..sim.trace import NEVER, Chunk, Stage, Trace
+from .access import Access
+from .cacheset import LINE_BITS, LINE_MASK, Key, line_key
 from .imc import MemoryController
-from .llc import IoWrite, LineKey, Llc
+from .llc import Counters, IoWrite
 from .memory import DEVICE_SPAN_BITS, DEVICE_SPAN_BYTES, AddressSpace, Destination, MemoryDevice
 from .pcie import Tlp
 from .pcie_credits import PostedCredits
 from .peers import PeerDevice, PeerMemory
 from .places import Domain, Path
 from .platform import Platform
+from .privatecaches import Caches
 from .rules import Circumstances, Placement
 from .xpbuffer import service_ps
 
@@ -40,6 +44,12 @@ LATE_FACTOR = 4
 """WRITEs in any order are late by less than so many times ``pcie.posted_write``: enough for neighbours to overtake."""
 
 
+def _seed(streams: Streams, memory: AddressSpace) -> int:
+    """What the choice of lines to evict starts from, at the first of these choices."""
+    stream = streams.stream(f"cache victims of the host of device {memory.by_index[0].number}")
+    return int(stream.integers(1 << 62))
+
+
 class HostMemory:
     """What lies behind the root port and below the cores of one node."""
 
@@ -52,7 +62,8 @@ class HostMemory:
         self._posted_write_ps = platform.pcie.posted_write_ps
         self._load_ps = platform.cpu.load_ps
         self._platform = platform
-        self.llc = Llc(platform.llc)
+        self.caches = Caches(platform.llc, platform.private, partial(_seed, streams, memory))
+        self._access = Access(platform, self.caches, self)
         self._controllers = {
             device.number: MemoryController(platform.imc, platform.media[device.kind], device.dimms)
             for device in memory.devices.values()
@@ -62,7 +73,7 @@ class HostMemory:
         self._streams = streams
         self._circumstances: dict[tuple[int, Placement], Circumstances] = {}
         self._by_number = {device.number: device for device in memory.devices.values()}
-        self._under_way: dict[LineKey, int] = {}
+        self._under_way: dict[Key, int] = {}
         """Lines that left for memory, and when a write pending queue has them (forgotten some time after that)."""
         self._untraced = 0
         self._inbox: deque[IoWrite] = deque()
@@ -79,6 +90,11 @@ class HostMemory:
         self._line_ps = service_ps(LINE_BYTES, platform.pcie.tlp_bits_per_s)
         self._memory_ready_ps = 0
         """When memory can serve the DMA read that was looked at last."""
+
+    @property
+    def counters(self) -> Counters:
+        """What the caches have done so far."""
+        return self.caches.counters
 
     # from the root port, in order of arrival ------------------------------------------------------------------
     def dma_write(
@@ -124,7 +140,7 @@ class HostMemory:
         if late_ps or not_before_ps:
             visible_ps = max(visible_ps + late_ps, not_before_ps)
         inbox = self._inbox
-        entry = (visible_ps, device.number, offset // LINE_BYTES, (offset + len(data) - 1) // LINE_BYTES)
+        entry = (visible_ps, device.number, offset, offset + len(data))
         if not inbox or visible_ps >= inbox[-1][0]:
             inbox.append(entry)
         else:
@@ -191,7 +207,7 @@ class HostMemory:
         parts = []
         for size, _, arrive_ps in tlps:
             visible_ps = arrive_ps + way_ps
-            inbox.append((visible_ps, number, at // LINE_BYTES, (at + size - 1) // LINE_BYTES))
+            inbox.append((visible_ps, number, at, at + size))
             parts.append((size, visible_ps))
             at += size
             if credits is not None:
@@ -220,16 +236,26 @@ class HostMemory:
         """
         inbox = self._inbox
         if self.ddio:
-            for evicted, at_ps in self.llc.io_writes(inbox, now_ps):
-                self._write_back(evicted, at_ps)
+            for at_ps, key, reads in self.caches.io_writes(inbox, now_ps):
+                if reads:
+                    self.read_line(key, at_ps)
+                else:
+                    self.write_back(key, at_ps)
             return
+        keep, drain_ps = self._platform.llc.non_allocating_hit == "update", self._platform.llc.iio_wc_drain_ps
         while inbox and inbox[0][0] <= now_ps:
             entry = inbox.popleft()
-            visible_ps, number, first, last = entry
+            visible_ps, number, start, end = entry
             taken_ps = visible_ps
-            for line in range(first, last + 1):
-                self.llc.invalidate((number, line))
-                queued_ps, stored_ps = self._queue((number, line), visible_ps, self._platform.llc.iio_wc_drain_ps)
+            for line in lines(start, end - start):
+                # The dirty bytes of a copy, if there is one, go along: then the line is whole.
+                key, way_ps = line_key(number, line), drain_ps
+                merged = self.caches.flush(key, keep)
+                self.counters.io_passed += 1
+                if not merged and (start > line * LINE_BYTES or end < (line + 1) * LINE_BYTES):
+                    self.counters.io_fills += 1  # memory writes whole lines: it reads this one before
+                    way_ps += self.read_line(key, visible_ps)[0]
+                queued_ps, stored_ps = self._queue(key, visible_ps, way_ps)
                 self._last_queued_ps = max(self._last_queued_ps, queued_ps)
                 taken_ps = max(taken_ps, queued_ps)
                 if self._by_number[number].traced:
@@ -284,7 +310,12 @@ class HostMemory:
         device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
         pcie, asked = self._platform.pcie, lines(offset, length)
         self._memory_ready_ps = 0
-        if all((device.number, line) in self.llc for line in asked):
+        first, last = line_key(device.number, offset // LINE_BYTES), 0
+        last = first - offset // LINE_BYTES + (offset + length - 1) // LINE_BYTES
+        missing = self.caches.missing(first, last) if length else []
+        self.counters.dma_read_hits += len(asked) - len(missing)
+        self.counters.dma_read_misses += len(missing)
+        if not missing:
             return pcie.dma_read_ps - self._platform.llc.dma_read_hit_saving_ps
         media = self._platform.media[device.kind]
         took_ps, self._memory_ready_ps = self._controllers[device.number].read_lines(
@@ -331,8 +362,11 @@ class HostMemory:
         # Somebody may have read at a later instant before: then these bytes are as new as that.
         return data, self.trace.observed(device.number, offset, length, max(now_ps, device.space.caught_up_ps))
 
-    def access_ps(self, address: int, length: int, dirty: bool) -> int:
-        """How long a core that starts now takes to touch these lines.
+    def access_ps(self, address: int, length: int, dirty: bool, core: int = 0) -> int:
+        """How long core ``core`` takes from now to touch these lines (``models.access``).
+
+        A line that has left the caches and is not in a write pending queue yet is waited for: the home agent orders
+        the access behind it.
 
         One after the other in the cache, and all that memory has to bring at once. A line that has left the caches and
         is not in a write pending queue yet is waited for: the home agent orders the access behind it.
@@ -345,34 +379,14 @@ class HostMemory:
             # A store to it is posted: the core pays for issuing it, line by line.
             stores_ps = len(lines(offset, length)) * self._platform.cpu.store_ps
             return stores_ps if dirty else self.peers[device.number].load_ps(length, start_ps)
-        first = offset // LINE_BYTES
-        if not dirty and length and (offset + length - 1) // LINE_BYTES == first:
-            # One line to load, most often one that is there.
-            hit, evicted = self.llc.core_access((device.number, first), False)
-            if hit:
-                return self._load_ps
-            ready_ps = self._read_line(device.number, first, start_ps)
-            if evicted is not None:
-                self._write_back(evicted, start_ps)
-            return ready_ps - start_ps
-        cpu = self._platform.cpu
-        total_ps, ready_ps = 0, start_ps
-        for line in lines(offset, length):
-            hit, evicted = self.llc.core_access((device.number, line), dirty)
-            if hit:
-                total_ps += cpu.store_ps if dirty else cpu.load_ps
-            elif dirty:
-                total_ps = max(total_ps, self._under_way.get((device.number, line), 0) - start_ps) + cpu.store_ps
-            else:
-                ready_ps = max(ready_ps, self._read_line(device.number, line, start_ps))
-            if evicted is not None:
-                self._write_back(evicted, start_ps)
-        return total_ps + ready_ps - start_ps
-
-    def _read_line(self, number: int, line: int, at_ps: int) -> int:
-        """When a line that a core asks memory for is there."""
-        took_ps, not_before_ps = self._controllers[number].read_lines(line, line, at_ps)
-        return max(at_ps, not_before_ps) + took_ps
+        line = offset // LINE_BYTES
+        if (
+            not dirty
+            and (offset + length - 1) // LINE_BYTES == line
+            and self._access.at_hand(core, device.number, line)
+        ):
+            return self._load_ps
+        return self._access.cost_ps(core, device.number, offset, length, dirty, start_ps)
 
     def store(self, address: int, data: bytes, channel: int, writer: str, at_ps: int) -> None:
         """A core's store retires into its store buffer at ``at_ps``, and shows in this timing at once."""
@@ -399,8 +413,8 @@ class HostMemory:
         while done < len(data):
             take = min(LINE_BYTES - (offset + done) % LINE_BYTES, len(data) - done)
             piece, line = data[done : done + take], (offset + done) // LINE_BYTES
-            key = (device.number, line)
-            dirty = self.llc.write_back(key, keep=False)
+            key = line_key(device.number, line)
+            dirty = self.caches.flush(key, keep=False)
             queued_ps, stored_ps = self._queue(key, at_ps, self._platform.media[device.kind].ntstore_to_wpq_ps, True)
             if dirty and device.traced:  # what the cache had goes along
                 self.trace.wrote_back(device.number, line, at_ps, queued_ps, stored_ps)
@@ -441,11 +455,11 @@ class HostMemory:
         for: the home agent orders the flush behind it.
         """
         self.catch_up(self.clock.now_ps)
-        key = (device.number, line)
+        key = line_key(device.number, line)
         drained_ps = max(issued_ps, self._under_way.get(key, 0))
-        if not self.llc.write_back(key, keep):
+        if not self.caches.flush(key, keep):
             return drained_ps
-        return max(drained_ps, self._write_back(key, issued_ps, flush=True))
+        return max(drained_ps, self.write_back(key, issued_ps, flush=True))
 
     def persist_line(self, device: MemoryDevice, line: int, issued_ps: int, keep: bool) -> int:
         """The root complex writes a line back for a FLUSH; returns when it is in the persistence domain."""
@@ -472,18 +486,31 @@ class HostMemory:
             number = self._untraced = self._untraced + 1
         device.space.write_at(reached[Stage.VISIBLE], channel, number, offset, data, None, reached[Stage.ACCEPTED])
 
-    def _write_back(self, key: LineKey, at_ps: int, flush: bool = False) -> int:
-        number, line = key
-        queued_ps, stored_ps = self._queue(
-            key, at_ps, self._platform.media[self._by_number[number].kind].clwb_to_wpq_ps, flush
-        )
-        if self._by_number[number].traced:
+    # the memory behind the caches (``models.access.Memory``) -------------------------------------------------
+    def left_ps(self, key: Key) -> int:
+        """When a line that has left the caches is in a write pending queue; an instant of the past if none has."""
+        return self._under_way.get(key, 0)
+
+    def read_line(self, key: Key, at_ps: int) -> tuple[int, int]:
+        """A line is asked for: (how long that takes, an instant before which it waits)."""
+        line = key & LINE_MASK
+        return self._controllers[key >> LINE_BITS].read_lines(line, line, at_ps)
+
+    def write_back(self, key: Key, at_ps: int, flush: bool = False) -> int:
+        """A dirty line leaves the caches at ``at_ps``; returns when a write pending queue has it.
+
+        ``flush`` says that an instruction or a verb has asked for it.
+        """
+        number, line = key >> LINE_BITS, key & LINE_MASK
+        device = self._by_number[number]
+        queued_ps, stored_ps = self._queue(key, at_ps, self._platform.media[device.kind].clwb_to_wpq_ps, flush)
+        if device.traced:
             self.trace.wrote_back(number, line, at_ps, queued_ps, stored_ps)
         return queued_ps
 
-    def _queue(self, key: LineKey, at_ps: int, way_ps: int, flush: bool = False) -> tuple[int, int]:
+    def _queue(self, key: Key, at_ps: int, way_ps: int, flush: bool = False) -> tuple[int, int]:
         """A line leaves for memory at ``at_ps``: undisturbed it is queued ``way_ps`` later, the acceptance included."""
-        number, line = key
+        number, line = key >> LINE_BITS, key & LINE_MASK
         arrive_ps = at_ps + max(0, way_ps - self._platform.imc.wpq_accept_ps)
         queued_ps, stored_ps = self._controllers[number].write_line(line, arrive_ps, flush)
         if len(self._under_way) >= UNDER_WAY_LINES:

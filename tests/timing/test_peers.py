@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from rpsim.models.cacheset import line_key
 from rpsim.models.platform import load_platform
 from rpsim.models.verbs import Opcode
 
@@ -131,7 +132,7 @@ def test_neither_cache_nor_controllers_have_a_part_in_it():
     rig.server.load()
     rig.server.store(line(2), line=1)
     host = rig.server.node.host
-    assert all(rig.key(number) not in host.llc for number in range(2))
+    assert all(line_key(*rig.key(number)) not in host.caches for number in range(2))
     assert rig.trace.write_backs == {}
     start = rig.clock.now_ps
     rig.server.flush(lines=2)
