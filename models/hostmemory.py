@@ -20,8 +20,8 @@ from ..sim.clock import Clock
 from ..sim.streams import Streams
 from ..sim.trace import NEVER, Chunk, Stage, Trace
 from .access import Access
-from .cacheset import LINE_BITS, LINE_MASK, Key, line_key
-from .imc import MemoryController
+from .cacheset import line_key
+from .homeagent import HomeAgent
 from .llc import Counters, IoWrite
 from .memory import DEVICE_SPAN_BITS, DEVICE_SPAN_BYTES, AddressSpace, Destination, MemoryDevice
 from .pcie import Tlp
@@ -36,8 +36,6 @@ from .xpbuffer import service_ps
 _OFFSET = DEVICE_SPAN_BYTES - 1
 _instant = itemgetter(0)
 
-UNDER_WAY_LINES = 4096
-"""Above so many, lines that have arrived are forgotten."""
 INBOX_TLPS = 4096
 """So many inbound writes wait for somebody who asks the caches; then those are told that are visible."""
 LATE_FACTOR = 4
@@ -63,18 +61,12 @@ class HostMemory:
         self._load_ps = platform.cpu.load_ps
         self._platform = platform
         self.caches = Caches(platform.llc, platform.private, partial(_seed, streams, memory))
-        self._access = Access(platform, self.caches, self)
-        self._controllers = {
-            device.number: MemoryController(platform.imc, platform.media[device.kind], device.dimms)
-            for device in memory.devices.values()
-            if device.kind in platform.media
-        }
+        self.home = HomeAgent(clock, trace, platform, memory)
+        self._access = Access(platform, self.caches, self.home)
         self.peers = PeerMemory(trace, platform, memory)
         self._streams = streams
         self._circumstances: dict[tuple[int, Placement], Circumstances] = {}
         self._by_number = {device.number: device for device in memory.devices.values()}
-        self._under_way: dict[Key, int] = {}
-        """Lines that left for memory, and when a write pending queue has them (forgotten some time after that)."""
         self._untraced = 0
         self._inbox: deque[IoWrite] = deque()
         """Inbound writes that caches and queues do not know yet, in order of time."""
@@ -238,9 +230,9 @@ class HostMemory:
         if self.ddio:
             for at_ps, key, reads in self.caches.io_writes(inbox, now_ps):
                 if reads:
-                    self.read_line(key, at_ps)
+                    self.home.read_line(key, at_ps)
                 else:
-                    self.write_back(key, at_ps)
+                    self.home.write_back(key, at_ps)
             return
         keep, drain_ps = self._platform.llc.non_allocating_hit == "update", self._platform.llc.iio_wc_drain_ps
         while inbox and inbox[0][0] <= now_ps:
@@ -254,8 +246,8 @@ class HostMemory:
                 self.counters.io_passed += 1
                 if not merged and (start > line * LINE_BYTES or end < (line + 1) * LINE_BYTES):
                     self.counters.io_fills += 1  # memory writes whole lines: it reads this one before
-                    way_ps += self.read_line(key, visible_ps)[0]
-                queued_ps, stored_ps = self._queue(key, visible_ps, way_ps)
+                    way_ps += self.home.read_line(key, visible_ps)[0]
+                queued_ps, stored_ps = self.home.queue(key, visible_ps, way_ps)
                 self._last_queued_ps = max(self._last_queued_ps, queued_ps)
                 taken_ps = max(taken_ps, queued_ps)
                 if self._by_number[number].traced:
@@ -318,8 +310,8 @@ class HostMemory:
         if not missing:
             return pcie.dma_read_ps - self._platform.llc.dma_read_hit_saving_ps
         media = self._platform.media[device.kind]
-        took_ps, self._memory_ready_ps = self._controllers[device.number].read_lines(
-            asked[0], asked[-1], self.clock.now_ps, self._line_ps
+        took_ps, self._memory_ready_ps = self.home.read_lines(
+            device.number, asked[0], asked[-1], self.clock.now_ps, self._line_ps
         )
         return pcie.dma_read_ps + max(0, took_ps - media.load_ps + media.dma_read_extra_ps)
 
@@ -415,7 +407,9 @@ class HostMemory:
             piece, line = data[done : done + take], (offset + done) // LINE_BYTES
             key = line_key(device.number, line)
             dirty = self.caches.flush(key, keep=False)
-            queued_ps, stored_ps = self._queue(key, at_ps, self._platform.media[device.kind].ntstore_to_wpq_ps, True)
+            queued_ps, stored_ps = self.home.queue(
+                key, at_ps, self._platform.media[device.kind].ntstore_to_wpq_ps, True
+            )
             if dirty and device.traced:  # what the cache had goes along
                 self.trace.wrote_back(device.number, line, at_ps, queued_ps, stored_ps)
             last_ps = max(last_ps, queued_ps)
@@ -456,17 +450,17 @@ class HostMemory:
         """
         self.catch_up(self.clock.now_ps)
         key = line_key(device.number, line)
-        drained_ps = max(issued_ps, self._under_way.get(key, 0))
+        drained_ps = max(issued_ps, self.home.left_ps(key))
         if not self.caches.flush(key, keep):
             return drained_ps
-        return max(drained_ps, self.write_back(key, issued_ps, flush=True))
+        return max(drained_ps, self.home.write_back(key, issued_ps, flush=True))
 
     def persist_line(self, device: MemoryDevice, line: int, issued_ps: int, keep: bool) -> int:
         """The root complex writes a line back for a FLUSH; returns when it is in the persistence domain."""
         queued_ps = self.flush_line(device, line, issued_ps, keep)
         if device.domain is not Domain.MEDIA:
             return queued_ps
-        return max(queued_ps, self._controllers[device.number].stored_ps(line))
+        return max(queued_ps, self.home.stored_ps(device.number, line))
 
     def _written(
         self,
@@ -485,36 +479,3 @@ class HostMemory:
         else:
             number = self._untraced = self._untraced + 1
         device.space.write_at(reached[Stage.VISIBLE], channel, number, offset, data, None, reached[Stage.ACCEPTED])
-
-    # the memory behind the caches (``models.access.Memory``) -------------------------------------------------
-    def left_ps(self, key: Key) -> int:
-        """When a line that has left the caches is in a write pending queue; an instant of the past if none has."""
-        return self._under_way.get(key, 0)
-
-    def read_line(self, key: Key, at_ps: int) -> tuple[int, int]:
-        """A line is asked for: (how long that takes, an instant before which it waits)."""
-        line = key & LINE_MASK
-        return self._controllers[key >> LINE_BITS].read_lines(line, line, at_ps)
-
-    def write_back(self, key: Key, at_ps: int, flush: bool = False) -> int:
-        """A dirty line leaves the caches at ``at_ps``; returns when a write pending queue has it.
-
-        ``flush`` says that an instruction or a verb has asked for it.
-        """
-        number, line = key >> LINE_BITS, key & LINE_MASK
-        device = self._by_number[number]
-        queued_ps, stored_ps = self._queue(key, at_ps, self._platform.media[device.kind].clwb_to_wpq_ps, flush)
-        if device.traced:
-            self.trace.wrote_back(number, line, at_ps, queued_ps, stored_ps)
-        return queued_ps
-
-    def _queue(self, key: Key, at_ps: int, way_ps: int, flush: bool = False) -> tuple[int, int]:
-        """A line leaves for memory at ``at_ps``: undisturbed it is queued ``way_ps`` later, the acceptance included."""
-        number, line = key >> LINE_BITS, key & LINE_MASK
-        arrive_ps = at_ps + max(0, way_ps - self._platform.imc.wpq_accept_ps)
-        queued_ps, stored_ps = self._controllers[number].write_line(line, arrive_ps, flush)
-        if len(self._under_way) >= UNDER_WAY_LINES:
-            now_ps = self.clock.now_ps
-            self._under_way = {other: ps for other, ps in self._under_way.items() if ps > now_ps}
-        self._under_way[key] = queued_ps
-        return queued_ps, stored_ps
