@@ -24,7 +24,9 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
     ),
     "fabric": ("fabric", "crossing"),
     "PCIe": ("pcie", "pcie_credits", "dma", "staging", "credits", "peers"),
-    "caches and root complex": ("hostmemory", "llc", "privatecaches", "tlb", "memory"),
+    "caches and root complex": (
+        "hostmemory", "homeagent", "access", "cacheset", "llc", "privatecaches", "tlb", "memory",
+    ),
     "memory controllers and media": ("imc", "xpbuffer", "dram"),
     "cores": ("cpu", "core", "software", "accounting", "channel", "scheduler"),
     "ordering rules": ("ordering", "rules"),
