@@ -90,7 +90,7 @@ class Thread(CompletionEvents):
         if not self.core.undivided:
             yield from self._turn()
         start_ps = self.clock.now_ps
-        cost_ps = self.host.access_ps(address, length, dirty=False)
+        cost_ps = self.host.access_ps(address, length, False, self.core.agent)
         self.account.memory_ps += cost_ps
         self._ask(cost_ps)
         yield HOLD
@@ -130,7 +130,8 @@ class Thread(CompletionEvents):
     def store(self, address: int, data: bytes) -> Code:
         """Store ``data``, in program order, word after word."""
         yield from self._turn()
-        access_ps, copy_ps = self.host.access_ps(address, len(data), dirty=True), self._copy_ps(len(data))
+        access_ps = self.host.access_ps(address, len(data), True, self.core.agent)
+        copy_ps = self._copy_ps(len(data))
         self.account.memory_ps += access_ps
         self.account.copy_ps += copy_ps
         yield from self._work(access_ps + copy_ps)
@@ -182,7 +183,7 @@ class Thread(CompletionEvents):
         """Whether a range has this CRC32; returns that. Who explores what may be there answers (``Core.deciding``)."""
         if self.core.deciding is not None:
             yield from self._turn()
-            access_ps = self.host.access_ps(address, length, dirty=False)
+            access_ps = self.host.access_ps(address, length, False, self.core.agent)
             self.account.memory_ps += access_ps
             yield from self._work(access_ps)
             found = self.core.deciding(address, length, expected)
@@ -293,7 +294,7 @@ class Thread(CompletionEvents):
         account.verbs_ps += cost_ps
         if inline and core.undivided:
             start_ps = clock.now_ps
-            access_ps = self.host.access_ps(work.local_address, length, False)
+            access_ps = self.host.access_ps(work.local_address, length, False, core.agent)
             account.memory_ps += access_ps
             clock.resume(core.work(start_ps, access_ps + cost_ps), core.agent)
             yield HOLD

@@ -10,6 +10,7 @@ import itertools
 from bisect import insort
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from operator import itemgetter
 
 from numpy.random import Generator
@@ -18,26 +19,33 @@ from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.clock import Clock
 from ..sim.streams import Streams
 from ..sim.trace import NEVER, Chunk, Stage, Trace
-from .imc import MemoryController
-from .llc import IoWrite, LineKey, Llc
+from .access import Access
+from .cacheset import line_key
+from .homeagent import HomeAgent
+from .llc import Counters, IoWrite
 from .memory import DEVICE_SPAN_BITS, DEVICE_SPAN_BYTES, AddressSpace, Destination, MemoryDevice
 from .pcie import Tlp
 from .pcie_credits import PostedCredits
 from .peers import PeerDevice, PeerMemory
 from .places import Domain, Path
 from .platform import Platform
+from .privatecaches import Caches
 from .rules import Circumstances, Placement
 from .xpbuffer import service_ps
 
 _OFFSET = DEVICE_SPAN_BYTES - 1
 _instant = itemgetter(0)
 
-UNDER_WAY_LINES = 4096
-"""Above so many, lines that have arrived are forgotten."""
 INBOX_TLPS = 4096
 """So many inbound writes wait for somebody who asks the caches; then those are told that are visible."""
 LATE_FACTOR = 4
 """WRITEs in any order are late by less than so many times ``pcie.posted_write``: enough for neighbours to overtake."""
+
+
+def _seed(streams: Streams, memory: AddressSpace) -> int:
+    """What the choice of lines to evict starts from, at the first of these choices."""
+    stream = streams.stream(f"cache victims of the host of device {memory.by_index[0].number}")
+    return int(stream.integers(1 << 62))
 
 
 class HostMemory:
@@ -52,18 +60,13 @@ class HostMemory:
         self._posted_write_ps = platform.pcie.visible_ps
         self._load_ps = platform.cpu.load_ps
         self._platform = platform
-        self.llc = Llc(platform.llc)
-        self._controllers = {
-            device.number: MemoryController(platform.imc, platform.media[device.kind], device.dimms)
-            for device in memory.devices.values()
-            if device.kind in platform.media
-        }
+        self.caches = Caches(platform.llc, platform.private, partial(_seed, streams, memory))
+        self.home = HomeAgent(clock, trace, platform, memory)
+        self._access = Access(platform, self.caches, self.home)
         self.peers = PeerMemory(trace, platform, memory)
         self._streams = streams
         self._circumstances: dict[tuple[int, Placement], Circumstances] = {}
         self._by_number = {device.number: device for device in memory.devices.values()}
-        self._under_way: dict[LineKey, int] = {}
-        """Lines that left for memory, and when a write pending queue has them (forgotten some time after that)."""
         self._untraced = 0
         self._inbox: deque[IoWrite] = deque()
         """Inbound writes that caches and queues do not know yet, in order of time."""
@@ -79,6 +82,11 @@ class HostMemory:
         self._line_ps = service_ps(LINE_BYTES, platform.pcie.tlp_bits_per_s)
         self._memory_ready_ps = 0
         """When memory can serve the DMA read that was looked at last."""
+
+    @property
+    def counters(self) -> Counters:
+        """What the caches have done so far."""
+        return self.caches.counters
 
     # from the root port, in order of arrival ------------------------------------------------------------------
     def dma_write(
@@ -124,7 +132,7 @@ class HostMemory:
         if late_ps or not_before_ps:
             visible_ps = max(visible_ps + late_ps, not_before_ps)
         inbox = self._inbox
-        entry = (visible_ps, device.number, offset // LINE_BYTES, (offset + len(data) - 1) // LINE_BYTES)
+        entry = (visible_ps, device.number, offset, offset + len(data))
         if not inbox or visible_ps >= inbox[-1][0]:
             inbox.append(entry)
         else:
@@ -191,7 +199,7 @@ class HostMemory:
         parts = []
         for size, _, arrive_ps in tlps:
             visible_ps = arrive_ps + way_ps
-            inbox.append((visible_ps, number, at // LINE_BYTES, (at + size - 1) // LINE_BYTES))
+            inbox.append((visible_ps, number, at, at + size))
             parts.append((size, visible_ps))
             at += size
             if credits is not None:
@@ -220,16 +228,26 @@ class HostMemory:
         """
         inbox = self._inbox
         if self.ddio:
-            for evicted, at_ps in self.llc.io_writes(inbox, now_ps):
-                self._write_back(evicted, at_ps)
+            for at_ps, key, reads in self.caches.io_writes(inbox, now_ps):
+                if reads:
+                    self.home.read_line(key, at_ps)
+                else:
+                    self.home.write_back(key, at_ps)
             return
+        keep, drain_ps = self._platform.llc.non_allocating_hit == "update", self._platform.llc.iio_wc_drain_ps
         while inbox and inbox[0][0] <= now_ps:
             entry = inbox.popleft()
-            visible_ps, number, first, last = entry
+            visible_ps, number, start, end = entry
             taken_ps = visible_ps
-            for line in range(first, last + 1):
-                self.llc.invalidate((number, line))
-                queued_ps, stored_ps = self._queue((number, line), visible_ps, self._platform.llc.iio_wc_drain_ps)
+            for line in lines(start, end - start):
+                # The dirty bytes of a copy, if there is one, go along: then the line is whole.
+                key, way_ps = line_key(number, line), drain_ps
+                merged = self.caches.flush(key, keep)
+                self.counters.io_passed += 1
+                if not merged and (start > line * LINE_BYTES or end < (line + 1) * LINE_BYTES):
+                    self.counters.io_fills += 1  # memory writes whole lines: it reads this one before
+                    way_ps += self.home.read_line(key, visible_ps)[0]
+                queued_ps, stored_ps = self.home.queue(key, visible_ps, way_ps)
                 self._last_queued_ps = max(self._last_queued_ps, queued_ps)
                 taken_ps = max(taken_ps, queued_ps)
                 if self._by_number[number].traced:
@@ -284,11 +302,16 @@ class HostMemory:
         device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
         pcie, asked = self._platform.pcie, lines(offset, length)
         self._memory_ready_ps = 0
-        if all((device.number, line) in self.llc for line in asked):
+        first, last = line_key(device.number, offset // LINE_BYTES), 0
+        last = first - offset // LINE_BYTES + (offset + length - 1) // LINE_BYTES
+        missing = self.caches.missing(first, last) if length else []
+        self.counters.dma_read_hits += len(asked) - len(missing)
+        self.counters.dma_read_misses += len(missing)
+        if not missing:
             return pcie.read_ps - self._platform.llc.dma_read_hit_saving_ps
         media = self._platform.media[device.kind]
-        took_ps, self._memory_ready_ps = self._controllers[device.number].read_lines(
-            asked[0], asked[-1], self.clock.now_ps, self._line_ps
+        took_ps, self._memory_ready_ps = self.home.read_lines(
+            device.number, asked[0], asked[-1], self.clock.now_ps, self._line_ps
         )
         return pcie.read_ps + max(0, took_ps - media.load_ps + media.dma_read_extra_ps)
 
@@ -331,8 +354,11 @@ class HostMemory:
         # Somebody may have read at a later instant before: then these bytes are as new as that.
         return data, self.trace.observed(device.number, offset, length, max(now_ps, device.space.caught_up_ps))
 
-    def access_ps(self, address: int, length: int, dirty: bool) -> int:
-        """How long a core that starts now takes to touch these lines.
+    def access_ps(self, address: int, length: int, dirty: bool, core: int = 0) -> int:
+        """How long core ``core`` takes from now to touch these lines (``models.access``).
+
+        A line that has left the caches and is not in a write pending queue yet is waited for: the home agent orders
+        the access behind it.
 
         One after the other in the cache, and all that memory has to bring at once. A line that has left the caches and
         is not in a write pending queue yet is waited for: the home agent orders the access behind it.
@@ -346,34 +372,14 @@ class HostMemory:
             if not dirty:
                 return peer.load_ps(length, start_ps)
             return peer.stores_ps(len(lines(offset, length)), self._platform.cpu.store_ps, start_ps)
-        first = offset // LINE_BYTES
-        if not dirty and length and (offset + length - 1) // LINE_BYTES == first:
-            # One line to load, most often one that is there.
-            hit, evicted = self.llc.core_access((device.number, first), False)
-            if hit:
-                return self._load_ps
-            ready_ps = self._read_line(device.number, first, start_ps)
-            if evicted is not None:
-                self._write_back(evicted, start_ps)
-            return ready_ps - start_ps
-        cpu = self._platform.cpu
-        total_ps, ready_ps = 0, start_ps
-        for line in lines(offset, length):
-            hit, evicted = self.llc.core_access((device.number, line), dirty)
-            if hit:
-                total_ps += cpu.store_ps if dirty else cpu.load_ps
-            elif dirty:
-                total_ps = max(total_ps, self._under_way.get((device.number, line), 0) - start_ps) + cpu.store_ps
-            else:
-                ready_ps = max(ready_ps, self._read_line(device.number, line, start_ps))
-            if evicted is not None:
-                self._write_back(evicted, start_ps)
-        return total_ps + ready_ps - start_ps
-
-    def _read_line(self, number: int, line: int, at_ps: int) -> int:
-        """When a line that a core asks memory for is there."""
-        took_ps, not_before_ps = self._controllers[number].read_lines(line, line, at_ps)
-        return max(at_ps, not_before_ps) + took_ps
+        line = offset // LINE_BYTES
+        if (
+            not dirty
+            and (offset + length - 1) // LINE_BYTES == line
+            and self._access.at_hand(core, device.number, line)
+        ):
+            return self._load_ps
+        return self._access.cost_ps(core, device.number, offset, length, dirty, start_ps)
 
     def store(self, address: int, data: bytes, channel: int, writer: str, at_ps: int) -> None:
         """A core's store retires into its store buffer at ``at_ps``, and shows in this timing at once."""
@@ -400,9 +406,11 @@ class HostMemory:
         while done < len(data):
             take = min(LINE_BYTES - (offset + done) % LINE_BYTES, len(data) - done)
             piece, line = data[done : done + take], (offset + done) // LINE_BYTES
-            key = (device.number, line)
-            dirty = self.llc.write_back(key, keep=False)
-            queued_ps, stored_ps = self._queue(key, at_ps, self._platform.media[device.kind].ntstore_to_wpq_ps, True)
+            key = line_key(device.number, line)
+            dirty = self.caches.flush(key, keep=False)
+            queued_ps, stored_ps = self.home.queue(
+                key, at_ps, self._platform.media[device.kind].ntstore_to_wpq_ps, True
+            )
             if dirty and device.traced:  # what the cache had goes along
                 self.trace.wrote_back(device.number, line, at_ps, queued_ps, stored_ps)
             last_ps = max(last_ps, queued_ps)
@@ -442,18 +450,18 @@ class HostMemory:
         for: the home agent orders the flush behind it.
         """
         self.catch_up(self.clock.now_ps)
-        key = (device.number, line)
-        drained_ps = max(issued_ps, self._under_way.get(key, 0))
-        if not self.llc.write_back(key, keep):
+        key = line_key(device.number, line)
+        drained_ps = max(issued_ps, self.home.left_ps(key))
+        if not self.caches.flush(key, keep):
             return drained_ps
-        return max(drained_ps, self._write_back(key, issued_ps, flush=True))
+        return max(drained_ps, self.home.write_back(key, issued_ps, flush=True))
 
     def persist_line(self, device: MemoryDevice, line: int, issued_ps: int, keep: bool) -> int:
         """The root complex writes a line back for a FLUSH; returns when it is in the persistence domain."""
         queued_ps = self.flush_line(device, line, issued_ps, keep)
         if device.domain is not Domain.MEDIA:
             return queued_ps
-        return max(queued_ps, self._controllers[device.number].stored_ps(line))
+        return max(queued_ps, self.home.stored_ps(device.number, line))
 
     def _written(
         self,
@@ -472,23 +480,3 @@ class HostMemory:
         else:
             number = self._untraced = self._untraced + 1
         device.space.write_at(reached[Stage.VISIBLE], channel, number, offset, data, None, reached[Stage.ACCEPTED])
-
-    def _write_back(self, key: LineKey, at_ps: int, flush: bool = False) -> int:
-        number, line = key
-        queued_ps, stored_ps = self._queue(
-            key, at_ps, self._platform.media[self._by_number[number].kind].clwb_to_wpq_ps, flush
-        )
-        if self._by_number[number].traced:
-            self.trace.wrote_back(number, line, at_ps, queued_ps, stored_ps)
-        return queued_ps
-
-    def _queue(self, key: LineKey, at_ps: int, way_ps: int, flush: bool = False) -> tuple[int, int]:
-        """A line leaves for memory at ``at_ps``: undisturbed it is queued ``way_ps`` later, the acceptance included."""
-        number, line = key
-        arrive_ps = at_ps + max(0, way_ps - self._platform.imc.wpq_accept_ps)
-        queued_ps, stored_ps = self._controllers[number].write_line(line, arrive_ps, flush)
-        if len(self._under_way) >= UNDER_WAY_LINES:
-            now_ps = self.clock.now_ps
-            self._under_way = {other: ps for other, ps in self._under_way.items() if ps > now_ps}
-        self._under_way[key] = queued_ps
-        return queued_ps, stored_ps

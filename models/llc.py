@@ -1,89 +1,131 @@
 """The last-level cache: which lines it holds, which of them are dirty, and what DDIO may do to it.
 
 An inbound write updates a line that is there, in whatever way it is; one that is not is allocated in the I/O ways only
-(Farshin et al., ATC'20; ways from MSR IIO_LLC_WAYS). When those are full, the least recently used I/O line is evicted:
-"leaky DMA". Sets are not modelled: the two partitions are fully associative.
+(Farshin et al., ATC'20; Song et al., OSDI'26). When those are full one of their lines goes, whoever has read it or not:
+"leaky DMA". The I/O ways are not reserved: cores allocate in all ways. The cache is a victim cache of the cores' second
+levels: a line is here or in private caches, never in both (``models.privatecaches``).
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Container
+from dataclasses import dataclass
 
 from ..sim.bytespace import LINE_BYTES
+from ..sim.trace import NEVER
+from .cacheset import LINE_BITS, Key, Tags
 from .parameters import caches
 
-LineKey = tuple[int, int]
-"""(device number, line number within the device)."""
 IoWrite = tuple[int, int, int, int]
-"""An inbound write: when it is visible, its device's number, its first line and its last."""
+"""An inbound write: when it is visible, its device's number, and from which byte of it to before which."""
+Traffic = tuple[int, Key, bool]
+"""What memory sees of it: when, which line, and whether it is read (else it is written, whole)."""
+
+_WITHIN = LINE_BYTES - 1
+_SHIFT = LINE_BYTES.bit_length() - 1
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a host's caches have done so far, in lines."""
+
+    io_hits: int = 0
+    """Inbound writes to a line that was in the shared cache."""
+    io_misses: int = 0
+    """Those that allocated a line."""
+    io_passed: int = 0
+    """Those that went past the caches: DDIO off."""
+    io_fills: int = 0
+    """Lines read from memory because an inbound write brought only a part of them."""
+    leaked: int = 0
+    """Dirty lines that had to go because an inbound write allocated."""
+    dma_read_hits: int = 0
+    dma_read_misses: int = 0
+    l1_hits: int = 0
+    l2_hits: int = 0
+    llc_hits: int = 0
+    """A core's hits, those in another core's private caches too."""
+    core_misses: int = 0
+    evicted: int = 0
+    """Dirty lines that had to go because a core's line came in."""
+    flushed: int = 0
+    """Dirty lines that a flush has written back."""
+    walks: int = 0
+    """Page walks."""
 
 
 class Llc:
     """Presence and dirtiness of lines; the bytes are in the byte spaces, which show what is coherent."""
 
-    def __init__(self, parameters: caches.Llc) -> None:
+    def __init__(self, parameters: caches.Llc, counters: Counters, seed: Callable[[], int] = lambda: 1) -> None:
         lines = parameters.size_bytes // LINE_BYTES
-        self._io_capacity = max(1, lines * parameters.io_ways // parameters.ways)
-        self._core_capacity = max(1, lines - self._io_capacity)
-        self._io: OrderedDict[LineKey, bool] = OrderedDict()
-        self._core: OrderedDict[LineKey, bool] = OrderedDict()
+        ways = min(parameters.ways, lines)
+        self._first_io_way = ways - min(parameters.io_ways, ways)
+        scattered = parameters.scattered_page_bytes // LINE_BYTES
+        self.tags = Tags(lines, ways, parameters.slices, parameters.policy, scattered, seed, self._first_io_way)
+        self._counters = counters
 
-    def __contains__(self, key: LineKey) -> bool:
-        return key in self._core or key in self._io
+    def __contains__(self, key: Key) -> bool:
+        return key in self.tags.state
 
-    def io_writes(self, inbox: deque[IoWrite], until_ps: int) -> list[tuple[LineKey, int]]:
-        """Inbound writes with DDIO on, all until an instant; returns the dirty lines that they evict, and when.
+    def io_writes(
+        self,
+        inbox: deque[IoWrite],
+        until_ps: int,
+        held: Container[Key] = (),
+        snoop: Callable[[Key], object] | None = None,
+    ) -> list[Traffic]:
+        """Inbound writes with DDIO on, all until an instant; returns what they cause at memory, in order of time.
 
-        They are in order of time, and are taken out of ``inbox``.
+        They are in order of time, and are taken out of ``inbox``. Private caches have the lines that are ``held``;
+        ``snoop`` takes one of them out of there.
         """
-        core, io, capacity, evicted = self._core, self._io, self._io_capacity, []
-        while inbox and inbox[0][0] <= until_ps:
-            at_ps, device, line, last = inbox.popleft()
-            while line <= last:
-                key = (device, line)
-                line += 1
-                if core and key in core:
-                    core[key] = True
-                    core.move_to_end(key)
-                    continue
-                io[key] = True
-                io.move_to_end(key)
-                if len(io) > capacity:
-                    gone = self._evict(io, capacity)
-                    if gone is not None:
-                        evicted.append((gone, at_ps))
-        return evicted
+        tags, counters, way, traffic = self.tags, self._counters, self._first_io_way, list[Traffic]()
+        touched = missing = 0
+        parts: list[tuple[Key, int]] = []
+        whole = (0, 0)
 
-    def core_access(self, key: LineKey, dirty: bool) -> tuple[bool, LineKey | None]:
-        """A core loads or stores; returns (hit, the dirty line that it evicts, if any)."""
-        core = self._core
-        if key in core:  # then it is in no I/O way
+        def missed(key: Key) -> None:
+            """A line that is not here: allocated, and read from memory before if nobody has what the write lacks."""
+            if key in held:
+                assert snoop is not None
+                snoop(key)
+            elif not whole[0] <= key < whole[1]:
+                counters.io_fills += 1
+                traffic.append((_instant(parts, key), key, True))
+            gone, dirty = tags.put(key, 1, way)
             if dirty:
-                core[key] = True
-            core.move_to_end(key)
-            return True, None
-        was_dirty = self._io.pop(key, None)
-        core[key] = dirty or bool(was_dirty)
-        return was_dirty is not None, self._evict(core, self._core_capacity)
+                counters.leaked += 1
+                traffic.append((_instant(parts, key), gone, False))
 
-    def write_back(self, key: LineKey, keep: bool) -> bool:
-        """A flush of the line: clean afterwards, and gone unless ``keep``; returns whether it was dirty."""
-        for part in (self._io, self._core):
-            if key in part:
-                dirty = part.pop(key)
-                if keep:
-                    part[key] = False
-                return dirty
-        return False
+        while inbox and inbox[0][0] <= until_ps:
+            at_ps, device, start, end = inbox.popleft()
+            base = device << LINE_BITS
+            parts = [(base | start >> _SHIFT, at_ps)]
+            while inbox and inbox[0][2] == end and not end & _WITHIN and inbox[0][1] == device:
+                if inbox[0][0] > until_ps:  # the packets of one WRITE follow each other: asked for once for all of them
+                    break
+                parts.append((base | end >> _SHIFT, inbox[0][0]))
+                end = inbox.popleft()[3]
+            first, last = parts[0][0], base | (end - 1) >> _SHIFT
+            whole = first + (start & _WITHIN > 0), last + (end & _WITHIN == 0)
+            touched += last + 1 - first
+            missing += tags.write_all(first, last, whole, held, missed)
+        counters.io_hits += touched - missing
+        counters.io_misses += missing
+        return traffic
 
-    def invalidate(self, key: LineKey) -> None:
-        """A non-allocating inbound write: the cached copy goes."""
-        self._io.pop(key, None)
-        self._core.pop(key, None)
-
-    @staticmethod
-    def _evict(part: OrderedDict[LineKey, bool], capacity: int) -> LineKey | None:
-        if len(part) <= capacity:
+    def put(self, key: Key, dirty: int) -> Key | None:
+        """A line comes from a core, into any way; returns the dirty one that had to go, if any."""
+        gone, was_dirty = self.tags.put(key, dirty)
+        if not was_dirty:
             return None
-        key, dirty = part.popitem(last=False)
-        return key if dirty else None
+        self._counters.evicted += 1
+        return gone
+
+
+def _instant(parts: list[tuple[Key, int]], key: Key) -> int:
+    """When the write came that the line is of: the parts of a row of writes by their first lines."""
+    return parts[bisect_right(parts, (key, NEVER)) - 1][1]

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from ..sim.errors import InputError, Mistake, nearest
 from .parameters import pcie_rate
 from .parameters.adapter import Nic
-from .parameters.caches import Llc
+from .parameters.caches import Llc, Private, Tlb
 from .parameters.cpu import Cpu
 from .parameters.fabric import Fabric
 from .parameters.memory import Imc, Media, MemoryDevice
@@ -48,6 +48,9 @@ class Platform:
     cpu: Cpu
     origins: tuple[Parameter, ...] = field(repr=False, compare=False)
     peers: Mapping[str, Peer] = field(default_factory=dict)
+    private: Private = field(default_factory=Private)
+    """The caches that each core has to itself."""
+    tlb: Tlb = field(default_factory=Tlb)
     drives: Mapping[str, Drive] = field(default_factory=dict)
     kernel: Kernel = field(default_factory=Kernel)
     transport: Transport = field(default_factory=Transport)
@@ -64,6 +67,8 @@ class Platform:
         return list(self.origins)
 
 
+PAGES = (4 << 10, 2 << 20, 1 << 30)
+"""Sizes of pages of x86."""
 _NOT_READ = ("name", "title", "description", "settings", "origins")
 
 
@@ -148,6 +153,12 @@ def _check(values: Mapping[str, Any], profile: Profile, mistakes: list[Mistake])
         _check_memory(name, memory, media, values.get("peers", {}), values.get("drives", {}), wrong)
     if llc.io_ways > llc.ways:
         wrong(str(llc.io_ways), f"at most the {llc.ways} ways of the cache", "llc.io_ways")
+    private, tlb = values.get("private", Private()), values.get("tlb", Tlb())
+    if private.l2_bytes and not llc.line_bytes * private.l1_ways <= private.l1_bytes <= private.l2_bytes:
+        expected = "a first level of a set of lines at least, and no larger than the second"
+        wrong(f"a first level of {private.l1_bytes} B", expected, "private.l2")
+    if tlb.page_bytes not in PAGES:
+        wrong(f"{tlb.page_bytes} B", "4 KiB, 2 MiB or 1 GiB", "tlb.page")
     if nic.mtu_bytes not in (256, 512, 1024, 2048, 4096):
         wrong(f"{nic.mtu_bytes} B", "256 B, 512 B, 1 KiB, 2 KiB or 4 KiB", "nic.mtu")
     for name, peer in values.get("peers", {}).items():

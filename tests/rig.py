@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rpsim.models.cacheset import line_key
 from rpsim.models.cpu import Thread
 from rpsim.models.disturbance import Disturbance
 from rpsim.models.places import PLACES, Domain, Place
@@ -90,7 +91,7 @@ class Client:
         address = device.allocate(max(LINE, len(data)), "buffer", align=4096)
         device.space.poke(address - device.base, data)
         for number in range(address // LINE, (address + len(data) - 1) // LINE + 1):
-            self.node.host.llc.core_access((device.number, number), dirty=True)
+            self.node.host.caches.access(self.thread.core.agent, line_key(device.number, number), True)
         return address
 
     def work(

@@ -24,7 +24,9 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
     ),
     "fabric": ("fabric", "crossing"),
     "PCIe": ("pcie", "pcie_credits", "rootport", "dma", "staging", "peers"),
-    "caches and root complex": ("hostmemory", "rootcomplex", "llc", "privatecaches", "tlb", "memory"),
+    "caches and root complex": (
+        "hostmemory", "homeagent", "rootcomplex", "access", "cacheset", "llc", "privatecaches", "tlb", "memory",
+    ),
     "memory controllers and media": ("imc", "xpbuffer", "dram"),
     "cores": ("cpu", "core", "software", "accounting", "channel", "scheduler", "bandwidth"),
     "ordering rules": ("ordering", "rules"),

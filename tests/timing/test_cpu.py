@@ -38,8 +38,8 @@ def test_a_load_comes_from_the_device_and_then_from_the_cache(rig, cpu):
     assert rig.clock.now_ps == optane.load_ps
     rig.server.load()
     assert rig.clock.now_ps == optane.load_ps + cpu.load_ps
-    rig.server.load(length=256)  # the DIMM has the rest of the XPLine
-    assert rig.clock.now_ps == optane.load_ps + optane.near_load_ps + 2 * cpu.load_ps
+    rig.server.load(length=256)  # the DIMM has the rest of the XPLine, and brings it at once
+    assert rig.clock.now_ps == optane.load_ps + optane.near_load_ps + 4 * cpu.load_ps
 
 
 def test_the_line_of_a_dma_write_is_loaded_from_the_cache_with_ddio_only():
@@ -48,7 +48,7 @@ def test_the_line_of_a_dma_write_is_loaded_from_the_cache_with_ddio_only():
         rig.client.write(line(1))
         start = rig.clock.now_ps
         assert rig.server.load() == line(1)
-        expected = rig.platform.cpu.load_ps if ddio == "on" else rig.platform.media["optane"].near_load_ps
+        expected = rig.platform.llc.load_ps if ddio == "on" else rig.platform.media["optane"].near_load_ps
         assert rig.clock.now_ps - start == expected
 
 
@@ -190,9 +190,9 @@ def test_a_load_behind_another_threads_work_looks_at_the_caches_when_the_core_is
     assert sorted(ends) == sorted(
         [
             cpu.request_ps,
-            cpu.request_ps + cpu.load_ps,
+            cpu.request_ps + rig.platform.llc.load_ps,
             rig.platform.media["optane"].load_ps,
-        ]  # it has been loaded by then
+        ]  # the other core has it by then
     )
 
 

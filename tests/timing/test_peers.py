@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rpsim.models.cacheset import line_key
 from rpsim.models.peers import PeerDevice
 from rpsim.models.platform import load_platform
 from rpsim.models.verbs import Opcode
@@ -136,7 +137,7 @@ def test_neither_cache_nor_controllers_have_a_part_in_it():
     rig.server.load()
     rig.server.store(line(2), line=1)
     host = rig.server.node.host
-    assert all(rig.key(number) not in host.llc for number in range(2))
+    assert all(line_key(*rig.key(number)) not in host.caches for number in range(2))
     assert rig.trace.write_backs == {}
     start = rig.clock.now_ps
     rig.server.flush(lines=2)

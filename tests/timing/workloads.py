@@ -24,6 +24,10 @@ def changed(platform: Platform, **changes: dict[str, Any]) -> Platform:
     return replace(platform, media=kinds, **parts)
 
 
+TINY = {"l1_bytes": 64 * 8, "l1_ways": 2, "l2_bytes": 64 * 16, "l2_ways": 4, "fill_buffers": 2}
+"""Private caches out of which lines fall."""
+
+
 def controllers() -> st.SearchStrategy[Controller]:
     """On-DIMM controllers whose buffers are small enough to be always full."""
     return st.builds(
@@ -78,7 +82,14 @@ def platforms(draw: st.DrawFn, nodes: int) -> Platform:
             "switches": draw(one([1, 1, 2, 3] if nodes > 2 else [1, 0, 2])),
             "phy_ps": draw(one([0, 7])),
         },
-        llc={"size_bytes": draw(one([base.llc.size_bytes, 64 * 200, 64 * 33]))},
+        llc={
+            "size_bytes": draw(one([base.llc.size_bytes, 64 * 200, 64 * 33])),
+            "policy": draw(one(["lru", "random", "unpredictable"])),
+            "non_allocating_hit": draw(one(["invalidate", "update"])),
+            "scattered_page_bytes": draw(one([0, 4096])),
+        },
+        private=draw(one([{}, TINY, {"l1_bytes": 0, "l2_bytes": 0}])),
+        tlb={"entries": draw(one([1536, 2, 0])), "page_bytes": 4096},
         imc={
             "wpq_bytes": draw(one([base.imc.wpq_bytes, 128, 64])),
             "interleave_bytes": draw(one([base.imc.interleave_bytes, 64])),

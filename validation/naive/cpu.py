@@ -8,6 +8,7 @@ from typing import Any
 
 import simpy
 
+from ...models.cacheset import line_key
 from ...models.platform import Platform
 from ...models.verbs import Span
 from ...sim.bytespace import LINE_BYTES
@@ -46,6 +47,7 @@ class Thread:
         self.name = name
         self.span: Span | None = None
         self._cpu, self._nic = platform.cpu, platform.nic
+        self._fill_buffers = platform.private.fill_buffers
         self._number = number
 
     def _wait(self, event: simpy.Event) -> Process:
@@ -60,17 +62,31 @@ class Thread:
             yield from self._wait(self.sim.timeout(cost_ps))
 
     def _touch(self, touched: list[Touch]) -> Process:
-        for cost_ps, behind in touched:
-            if behind is not None:
-                yield behind
-            yield self.sim.timeout(cost_ps)
+        buffers, coming = simpy.Resource(self.sim, self._fill_buffers), []
+        for touch in touched:
+            if touch.fetched:
+                request = buffers.request()
+                yield request
+                coming.append(self.sim.process(self._fetch(touch, buffers, request)))
+                yield self.sim.timeout(self._cpu.load_ps)
+                continue
+            if touch.behind is not None:
+                yield touch.behind
+            yield self.sim.timeout(touch.cost_ps)
+        yield self.sim.all_of(coming)
+
+    def _fetch(self, touch: Touch, buffers: simpy.Resource, buffer: Any) -> Process:
+        if touch.behind is not None:
+            yield touch.behind
+        yield self.sim.timeout(touch.cost_ps)
+        buffers.release(buffer)
 
     # memory ---------------------------------------------------------------------------------------------------
     def load(self, address: int, length: int) -> Load:
         """Load a range; returns its bytes as they are at the end."""
         with self.core.station.join((self._number,)) as turn:
             yield from self._wait(turn)
-            yield from self._touch(self.host.touch(address, length, dirty=False))
+            yield from self._touch(self.host.touch(self.core.number, address, length, dirty=False))
             yield from self._wait(self.sim.timeout(0))
             return self.host.peek(address, length)
 
@@ -78,7 +94,7 @@ class Thread:
         """Store; the bytes appear at the end."""
         with self.core.station.join((self._number,)) as turn:
             yield from self._wait(turn)
-            yield from self._touch(self.host.touch(address, len(data), dirty=True))
+            yield from self._touch(self.host.touch(self.core.number, address, len(data), dirty=True))
             yield from self._wait(self.sim.timeout(len(data) * 8 * PS_PER_S // self._cpu.memcpy_bits_per_s))
             self.host.poke(address, data)
 
@@ -91,7 +107,7 @@ class Thread:
                 yield from self.core.buffer()
                 yield from self._wait(self.sim.timeout(self._cpu.ntstore_ps))
                 line = self.host.lines(address, take)[0]
-                self.host.cache.clean(line, keep=False)
+                self.host.caches.flush(line_key(*line), keep=False)
                 device, _ = self.host.memory.locate(address)
                 queued = self.host.send(line, self.host.platform.media[device.kind].ntstore_to_wpq_ps, flush=True)
                 self.core.pending.append(queued)

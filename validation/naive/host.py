@@ -1,15 +1,19 @@
-"""A host of the naive model: bytes, cache tags, and its DIMMs."""
+"""A host of the naive model: bytes, and its DIMMs. Tags of caches know no time: both models share them."""
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
 import simpy
 
+from ...models.cacheset import LINE_BITS, LINE_MASK, line_key
 from ...models.memory import AddressSpace
-from ...models.parameters.caches import Llc
 from ...models.platform import Platform
+from ...models.privatecaches import Caches, Level
+from ...models.tlb import Tlb
 from ...sim.bytespace import LINE_BYTES, lines
+from ...sim.streams import Streams
 from ...sim.units import PS_PER_S
 from .dimm import Dimm
 from .engine import SAMPLE, Process, Simulation
@@ -19,69 +23,25 @@ Line = tuple[int, int]
 
 
 class Touch(NamedTuple):
-    """What touching one line means to a core: how long, and what it has to wait for before."""
+    """What touching one line, or a page walk, means to a core: how long, and what it has to wait for before."""
 
     cost_ps: int
-    behind: simpy.Event | None
-
-
-class Cache:
-    """Tags only: two pools of lines, least recently used first, with whether they are dirty."""
-
-    def __init__(self, parameters: Llc) -> None:
-        total = parameters.size_bytes // LINE_BYTES
-        self._io_lines = max(1, total * parameters.io_ways // parameters.ways)
-        self._core_lines = max(1, total - self._io_lines)
-        self._io: dict[Line, bool] = {}
-        self._core: dict[Line, bool] = {}
-
-    def holds(self, line: Line) -> bool:
-        """Whether the line is there."""
-        return line in self._io or line in self._core
-
-    def written_by_io(self, line: Line) -> Line | None:
-        """An inbound write; returns the dirty line that had to go, if any."""
-        pool, most = (self._core, self._core_lines) if line in self._core else (self._io, self._io_lines)
-        return self._put(pool, most, line, dirty=True)
-
-    def touched_by_core(self, line: Line, dirty: bool) -> Line | None:
-        """A load or store; returns the dirty line that had to go, if any."""
-        dirty = self._io.pop(line, False) or self._core.get(line, False) or dirty
-        return self._put(self._core, self._core_lines, line, dirty)
-
-    def clean(self, line: Line, keep: bool) -> bool:
-        """A flush; returns whether there was something to write back."""
-        pool = self._io if line in self._io else self._core
-        dirty = pool.get(line, False)
-        if not keep:
-            self.drop(line)
-        elif line in pool:
-            self._put(pool, len(pool), line, dirty=False)
-        return dirty
-
-    def drop(self, line: Line) -> None:
-        """The line is not there any more."""
-        self._io.pop(line, None)
-        self._core.pop(line, None)
-
-    @staticmethod
-    def _put(pool: dict[Line, bool], most: int, line: Line, dirty: bool) -> Line | None:
-        pool.pop(line, None)
-        pool[line] = dirty
-        if len(pool) <= most:
-            return None
-        oldest = next(iter(pool))
-        return oldest if pool.pop(oldest) else None
+    behind: simpy.Event | None = None
+    fetched: bool = False
+    """It occupies a fill buffer, and the core goes on meanwhile."""
 
 
 class Host:
     """Coherent memory of one node, behind the root port and below the cores."""
 
-    def __init__(self, sim: Simulation, platform: Platform, memory: AddressSpace) -> None:
+    def __init__(self, sim: Simulation, platform: Platform, memory: AddressSpace, streams: Streams) -> None:
         self.sim = sim
         self.memory = memory
         self.platform = platform
-        self.cache = Cache(platform.llc)
+        number = memory.by_index[0].number
+        victims = f"cache victims of the host of device {number}"
+        self.caches = Caches(platform.llc, platform.private, lambda: int(streams.stream(victims).integers(1 << 62)))
+        self._tlbs: dict[int, Tlb] = {}
         self._devices = {device.number: device for device in memory.devices.values()}
         self._dimms = {
             device.number: [Dimm(sim, platform, device.kind, number) for number in range(device.dimms)]
@@ -137,15 +97,24 @@ class Host:
     # the adapter's side ---------------------------------------------------------------------------------------
     def inbound(self, address: int, data: bytes) -> list[simpy.Event]:
         """A posted write becomes visible now; returns what has to happen before memory has taken it."""
+        device, offset = self.memory.locate(address)
         taken = []
-        for line in self.lines(address, len(data)):
-            if self.platform.llc.ddio:
-                evicted = self.cache.written_by_io(line)
-                if evicted is not None:
-                    self.write_back(evicted)
-            else:
-                self.cache.drop(line)
-                taken.append(self.send(line, self.platform.llc.iio_wc_drain_ps))
+        if self.platform.llc.ddio:
+            write = (self.sim.now_ps, device.number, offset, offset + len(data))
+            for _, key, reads in self.caches.io_writes(deque([write]), self.sim.now_ps):
+                line = (key >> LINE_BITS, key & LINE_MASK)
+                if reads:
+                    self._from_memory([line], 1, 0)
+                else:
+                    self.write_back(line)
+        else:
+            keep = self.platform.llc.non_allocating_hit == "update"
+            for line in self.lines(address, len(data)):
+                way_ps = self.platform.llc.iio_wc_drain_ps
+                start, end = line[1] * LINE_BYTES, (line[1] + 1) * LINE_BYTES
+                if not self.caches.flush(line_key(*line), keep) and (offset > start or offset + len(data) < end):
+                    way_ps += self._from_memory([line], 1, 0)[0]
+                taken.append(self.send(line, way_ps))
         self._draining += taken
         self.poke(address, data)
         return taken
@@ -153,7 +122,7 @@ class Host:
     def read_latency(self, address: int, length: int) -> tuple[int, list[simpy.Event]]:
         """A DMA read is looked up now: its round trip, and what has to happen before memory can serve it."""
         pcie, asked = self.platform.pcie, self.lines(address, length)
-        if all(self.cache.holds(line) for line in asked):
+        if all(line_key(*line) in self.caches for line in asked):
             return pcie.read_ps - self.platform.llc.dma_read_hit_saving_ps, []
         device, _ = self.memory.locate(address)
         media = self.platform.media[device.kind]
@@ -194,30 +163,42 @@ class Host:
         return self.peek(address, length)
 
     # the cores' side ------------------------------------------------------------------------------------------
-    def touch(self, address: int, length: int, dirty: bool) -> list[Touch]:
-        """A core is about to load or store a range: the caches are asked once, for all of its lines."""
+    def touch(self, core: int, address: int, length: int, dirty: bool) -> list[Touch]:
+        """A core is about to load or store a range: the caches are asked once, for all of its pages and lines."""
+        device, offset = self.memory.locate(address)
+        cpu, private, llc = self.platform.cpu, self.platform.private, self.platform.llc
+        level_ps = {Level.L2: private.l2_load_ps or cpu.load_ps, Level.LLC: llc.load_ps or cpu.load_ps}
         found = []
+        if self.platform.tlb.entries:
+            tlb = self._tlbs.setdefault(core, Tlb(self.platform.tlb))
+            dram = self.platform.media[self.platform.memory["dram"].device].load_ps
+            for key in tlb.misses(device.number, offset, length):
+                level = self.caches.access(core, key, False)
+                found.append(Touch(dram if level is Level.MEMORY else level_ps.get(level, cpu.load_ps)))
+            self._evict()
         for line in self.lines(address, length):
-            hit = self.cache.holds(line)
-            if hit or dirty:
-                cost_ps = self.platform.cpu.store_ps if dirty else self.platform.cpu.load_ps
-                found.append(Touch(cost_ps, None if hit else self._under_way.get(line)))
+            level = self.caches.access(core, line_key(*line), dirty)
+            self._evict()
+            if dirty:
+                found.append(Touch(cpu.store_ps, self._under_way.get(line) if level is Level.MEMORY else None))
+            elif level is Level.L1:
+                found.append(Touch(cpu.load_ps))
+            elif level is not Level.MEMORY:
+                found.append(Touch(level_ps[level], fetched=True))
             else:
-                found.append(Touch(0, self.sim.process(self._loads(*self._from_memory([line], 1, 0)))))
-            evicted = self.cache.touched_by_core(line, dirty)
-            if evicted is not None:
-                self.write_back(evicted)
-        return [touch for touch in found if touch.cost_ps == 0] + [touch for touch in found if touch.cost_ps]
+                took_ps, behind = self._from_memory([line], 1, 0)
+                found.append(Touch(took_ps, self.sim.all_of(behind), fetched=True))
+        return found
 
-    def _loads(self, took_ps: int, behind: list[simpy.Event]) -> Process:
-        """A line comes from memory."""
-        yield self.sim.all_of(behind)
-        yield self.sim.timeout(took_ps)
+    def _evict(self) -> None:
+        for key in self.caches.evicted:
+            self.write_back((key >> LINE_BITS, key & LINE_MASK))
+        self.caches.evicted.clear()
 
     def flush(self, line: Line, keep: bool) -> list[simpy.Event]:
         """A core writes a line back now; what has to happen before the line is certainly queued."""
         before = self._under_way.get(line)
         waits = [] if before is None else [before]
-        if self.cache.clean(line, keep):
+        if self.caches.flush(line_key(*line), keep):
             waits.append(self.write_back(line, flush=True))
         return waits

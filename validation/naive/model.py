@@ -30,9 +30,10 @@ class Machine:
             profile = platform.memory[name]
             size_bytes = platform.media[profile.device].capacity_bytes * profile.dimms
             domain = Domain(profile.domain)
-            devices.append(MemoryDevice(index, index, name, profile.device, domain, profile.dimms, size_bytes))
+            number = node * len(DEVICES) + index
+            devices.append(MemoryDevice(number, index, name, profile.device, domain, profile.dimms, size_bytes))
         self.memory = AddressSpace(devices)
-        self.host = Host(sim, platform, self.memory)
+        self.host = Host(sim, platform, self.memory, streams)
         arbiter = streams.stream(f"DMA read order of node[{node}]")
         self.adapter = Adapter(sim, platform, node, self.host, network, arbiter)
         self.cores = [Core(sim, core, workload.platform.cpu.write_buffers) for core in range(workload.cores + 1)]

@@ -114,7 +114,7 @@ class Workload:
         shipped = load_platform(platform.name, **platform.settings)
         changed = [
             f"{part}.{name}={value!r}"
-            for part in ("nic", "fabric", "pcie", "llc", "imc", "media", "cpu")
+            for part in ("nic", "fabric", "pcie", "llc", "private", "tlb", "imc", "media", "cpu")
             for name, value in _values(getattr(platform, part))
             if value != dict(_values(getattr(shipped, part))).get(name)
         ]

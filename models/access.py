@@ -1,0 +1,113 @@
+"""What it costs a core to touch a range of memory: translation, then each line from where it is.
+
+Loads of one instruction overlap: the core issues the next line a first-level load's time after the last one, and as
+many lines as it has fill buffers may be on their way from further out (Intel 64 and IA-32 Architectures Optimization
+Reference Manual, "line fill buffers"). Stores retire into the store buffer and do not wait for their lines.
+"""
+
+from __future__ import annotations
+
+from heapq import heappush, heapreplace
+from typing import Protocol
+
+from ..sim.bytespace import LINE_BYTES
+from .cacheset import LINE_BITS, Key, line_key
+from .platform import Platform
+from .privatecaches import Caches, Level
+from .tlb import Tlb
+
+
+class Memory(Protocol):
+    """What is behind the caches."""
+
+    def left_ps(self, key: Key) -> int:
+        """When a line that has left the caches is in a write pending queue; an instant of the past if none has."""
+
+    def read_line(self, key: Key, at_ps: int) -> tuple[int, int]:
+        """A line is asked for: (how long that takes, an instant before which it waits)."""
+
+    def write_back(self, key: Key, at_ps: int) -> int:
+        """A dirty line leaves the caches; returns when a write pending queue has it."""
+
+
+class Access:
+    """The cores' side of a host's caches."""
+
+    def __init__(self, platform: Platform, caches: Caches, memory: Memory) -> None:
+        cpu, private, llc = platform.cpu, platform.private, platform.llc
+        self._caches = caches
+        self._memory = memory
+        self._parameters = platform.tlb
+        self._tlbs: dict[int, Tlb] = {}
+        self._load_ps = cpu.load_ps
+        self._store_ps = cpu.store_ps
+        self._level_ps = (cpu.load_ps, private.l2_load_ps or cpu.load_ps, llc.load_ps or cpu.load_ps, 0)
+        self._buffers = private.fill_buffers
+        dram = platform.memory.get("dram")
+        self._walk_ps = platform.media[dram.device].load_ps if dram is not None and dram.device in platform.media else 0
+
+    def at_hand(self, core: int, device: int, line: int) -> bool:
+        """A core loads from one line; whether it is in its first level, in the page that it has used last.
+
+        Then that is all that :meth:`cost_ps` would find.
+        """
+        if self._parameters.entries:
+            tlb = self._tlbs.get(core)
+            if tlb is None or not tlb.was_last(device, line):
+                return False
+        return self._caches.in_l1(core, device << LINE_BITS | line)
+
+    def cost_ps(self, core: int, device: int, offset: int, length: int, dirty: bool, start_ps: int) -> int:
+        """From ``start_ps``, which is now, until the range is loaded, or stored into the store buffer."""
+        caches, at_ps = self._caches, start_ps
+        if self._parameters.entries:
+            at_ps += self._walks_ps(core, device, offset, length, start_ps)
+        last = line_key(device, (offset + length - 1) // LINE_BYTES)
+        done_ps = 0
+        fetching: list[int] = []
+        for key in range(line_key(device, offset // LINE_BYTES), last + 1 if length else 0):
+            level = caches.access(core, key, dirty)
+            if caches.evicted:
+                self._evict(start_ps)
+            if dirty:
+                if level is Level.MEMORY:
+                    at_ps = max(at_ps, self._memory.left_ps(key))
+                at_ps += self._store_ps
+                continue
+            if level is not Level.L1:
+                took_ps, not_before_ps = self._level_ps[level], 0
+                if level is Level.MEMORY:
+                    took_ps, not_before_ps = self._memory.read_line(key, start_ps)
+                if len(fetching) >= self._buffers and fetching[0] > at_ps:
+                    at_ps = fetching[0]
+                ready_ps = (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps
+                if len(fetching) < self._buffers:
+                    heappush(fetching, ready_ps)
+                else:
+                    heapreplace(fetching, ready_ps)
+                done_ps = ready_ps if ready_ps > done_ps else done_ps
+            at_ps += self._load_ps
+        return (at_ps if at_ps > done_ps else done_ps) - start_ps
+
+    def walks(self, core: int, device: int, offset: int, length: int) -> list[int]:
+        """How long each page walk takes that has to come first."""
+        tlb = self._tlbs.get(core)
+        if tlb is None:
+            tlb = self._tlbs[core] = Tlb(self._parameters)
+        found = []
+        for key in tlb.misses(device, offset, length):
+            level = self._caches.access(core, key, False)
+            found.append(self._walk_ps if level is Level.MEMORY else self._level_ps[level])
+        self._caches.counters.walks += len(found)
+        return found
+
+    def _walks_ps(self, core: int, device: int, offset: int, length: int, start_ps: int) -> int:
+        total_ps = sum(self.walks(core, device, offset, length))
+        if self._caches.evicted:
+            self._evict(start_ps)
+        return total_ps
+
+    def _evict(self, at_ps: int) -> None:
+        evicted, self._caches.evicted = self._caches.evicted, []
+        for key in evicted:
+            self._memory.write_back(key, at_ps)
