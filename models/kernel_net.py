@@ -30,7 +30,7 @@ BURST_BYTES = 65_536
 class Burst:
     """Segments that the adapter makes of one piece: what the port needs to know of them, as of a response."""
 
-    __slots__ = ("data", "end_ps", "key", "more", "n_bytes", "sizes", "span", "start_ps")
+    __slots__ = ("data", "end_ps", "key", "more", "n_bytes", "parts", "sent_bytes", "sizes", "span", "start_ps")
 
     def __init__(self, key: int, data: bytes, sizes: list[int]) -> None:
         self.key = key
@@ -40,7 +40,8 @@ class Burst:
         self.n_bytes = sizes[0]
         self.more: list[Any] | None = sizes[1:] or None
         self.start_ps = self.end_ps = 0
-        self.span = None
+        self.sent_bytes = 0
+        self.span = self.parts = None
 
 
 class Socket:

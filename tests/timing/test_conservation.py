@@ -114,7 +114,7 @@ def staged(run: Watched) -> dict[str, list[tuple[int, int, int]]]:
     for chunk in run.system.system.trace.chunks:
         if chunk.writer.startswith(("WRITE, ", "SEND, ")):
             node, _ = devices[chunk.device]
-            at_root_ps = chunk.reached_ps[Stage.VISIBLE] - platform.pcie.posted_write_ps
+            at_root_ps = chunk.reached_ps[Stage.VISIBLE] - platform.pcie.visible_ps
             found[node.name].append((chunk.reached_ps[Stage.ACCEPTED], at_root_ps, len(chunk.data)))
     return found
 

@@ -11,10 +11,11 @@ from ...models.memory import AddressSpace, MemoryDevice
 from ...models.places import Domain
 from ...models.verbs import Span
 from ...sim.streams import Streams
-from .adapter import Adapter, Message, Network
+from .adapter import Adapter, Message
 from .cpu import Core, Thread
 from .engine import Process, Simulation
 from .host import Host
+from .network import Network
 from .workload import Connection, Outcome, Program, Seen, Workload, execute
 
 DEVICES = ("dram", "pm")
