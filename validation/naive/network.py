@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import simpy
+
 from ...models.platform import Platform
 from .engine import PCIE, Key, Process, Simulation, Station, Wire
 
