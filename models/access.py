@@ -26,7 +26,7 @@ class Memory(Protocol):
     def read_line(self, key: Key, at_ps: int) -> tuple[int, int]:
         """A line is asked for: (how long that takes, an instant before which it waits)."""
 
-    def write_back(self, key: Key, at_ps: int) -> int:
+    def write_back(self, key: Key, at_ps: int, flush: bool = False) -> int:
         """A dirty line leaves the caches; returns when a write pending queue has it."""
 
 
@@ -44,6 +44,7 @@ class Access:
         self._level_ps = (cpu.load_ps, private.l2_load_ps or cpu.load_ps, llc.load_ps or cpu.load_ps, 0)
         self._buffers = private.fill_buffers
         dram = platform.memory.get("dram")
+        self._flush_all_ps = llc.size_bytes * llc.flush_all_ps_per_byte
         self._walk_ps = platform.media[dram.device].load_ps if dram is not None and dram.device in platform.media else 0
 
     def at_hand(self, core: int, device: int, line: int) -> bool:
@@ -100,6 +101,16 @@ class Access:
             found.append(self._walk_ps if level is Level.MEMORY else self._level_ps[level])
         self._caches.counters.walks += len(found)
         return found
+
+    def flush_all(self, at_ps: int) -> int:
+        """All dirty lines leave and nothing is cached any more; returns when write pending queues have them.
+
+        Walking through the whole cache takes its time, however little is dirty.
+        """
+        done_ps = at_ps + self._flush_all_ps
+        for key in self._caches.flush_all():
+            done_ps = max(done_ps, self._memory.write_back(key, at_ps, flush=True))
+        return done_ps
 
     def _walks_ps(self, core: int, device: int, offset: int, length: int, start_ps: int) -> int:
         total_ps = sum(self.walks(core, device, offset, length))

@@ -243,6 +243,20 @@ class Thread(CompletionEvents):
             yield from self._work(cost_ps)
             self._ordering.happened(Event.CLFLUSH, self.now_ps, flushes=[flush])
 
+    def wbinvd(self) -> Code:
+        """Write all lines of the host's caches back and drop them: what a machine does that flushes when power fails.
+
+        It completes, as ``clflush`` does for one line, when memory has them (Intel SDM, volume 2: a serializing
+        instruction).
+        """
+        yield from self._turn()
+        devices = {device.number for device in self.host.memory.by_index}
+        flushes = self._ordering.trace.flush_all(devices, self.core.stores, self.now_ps)
+        cost_ps = self.host.flush_all() - self.now_ps
+        self.account.flush_ps += cost_ps
+        yield from self._work(cost_ps)
+        self._ordering.happened(Event.CLFLUSH, self.now_ps, flushes=flushes)
+
     def sfence(self) -> Code:
         """Wait until this core's stores are visible and its flushes and non-temporal stores are queued.
 

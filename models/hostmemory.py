@@ -29,7 +29,7 @@ from .pcie_credits import PostedCredits
 from .peers import PeerDevice, PeerMemory
 from .places import Domain, Path
 from .platform import Platform
-from .privatecaches import Caches
+from .privatecaches import Caches, victims_from
 from .rules import Circumstances, Placement
 from .xpbuffer import service_ps
 
@@ -40,12 +40,6 @@ INBOX_TLPS = 4096
 """So many inbound writes wait for somebody who asks the caches; then those are told that are visible."""
 LATE_FACTOR = 4
 """WRITEs in any order are late by less than so many times ``pcie.posted_write``: enough for neighbours to overtake."""
-
-
-def _seed(streams: Streams, memory: AddressSpace) -> int:
-    """What the choice of lines to evict starts from, at the first of these choices."""
-    stream = streams.stream(f"cache victims of the host of device {memory.by_index[0].number}")
-    return int(stream.integers(1 << 62))
 
 
 class HostMemory:
@@ -60,7 +54,7 @@ class HostMemory:
         self._posted_write_ps = platform.pcie.visible_ps
         self._load_ps = platform.cpu.load_ps
         self._platform = platform
-        self.caches = Caches(platform.llc, platform.private, partial(_seed, streams, memory))
+        self.caches = Caches(platform.llc, platform.private, partial(victims_from, streams, memory.by_index[0].number))
         self.home = HomeAgent(clock, trace, platform, memory)
         self._access = Access(platform, self.caches, self.home)
         self.peers = PeerMemory(trace, platform, memory)
@@ -302,12 +296,7 @@ class HostMemory:
         device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
         pcie, asked = self._platform.pcie, lines(offset, length)
         self._memory_ready_ps = 0
-        first, last = line_key(device.number, offset // LINE_BYTES), 0
-        last = first - offset // LINE_BYTES + (offset + length - 1) // LINE_BYTES
-        missing = self.caches.missing(first, last) if length else []
-        self.counters.dma_read_hits += len(asked) - len(missing)
-        self.counters.dma_read_misses += len(missing)
-        if not missing:
+        if self.caches.dma_reads(device.number, asked):
             return pcie.read_ps - self._platform.llc.dma_read_hit_saving_ps
         media = self._platform.media[device.kind]
         took_ps, self._memory_ready_ps = self.home.read_lines(
@@ -455,6 +444,11 @@ class HostMemory:
         if not self.caches.flush(key, keep):
             return drained_ps
         return max(drained_ps, self.home.write_back(key, issued_ps, flush=True))
+
+    def flush_all(self) -> int:
+        """All lines of all caches are written back and dropped from now on; returns when memory has them."""
+        self.catch_up(self.clock.now_ps)
+        return self._access.flush_all(self.clock.now_ps)
 
     def persist_line(self, device: MemoryDevice, line: int, issued_ps: int, keep: bool) -> int:
         """The root complex writes a line back for a FLUSH; returns when it is in the persistence domain."""

@@ -13,9 +13,15 @@ from collections.abc import Callable
 from enum import IntEnum
 
 from ..sim.bytespace import LINE_BYTES
-from .cacheset import Key, Tags
+from ..sim.streams import Streams
+from .cacheset import LINE_BITS, Key, Tags
 from .llc import Counters, IoWrite, Llc, Traffic
 from .parameters import caches
+
+
+def victims_from(streams: Streams, device: int) -> int:
+    """What the choice of lines to evict starts from in the host whose first memory device has this number."""
+    return int(streams.stream(f"cache victims of the host of device {device}").integers(1 << 62))
 
 
 class Level(IntEnum):
@@ -64,10 +70,14 @@ class Caches:
         """Inbound writes with DDIO on (:meth:`models.llc.Llc.io_writes`)."""
         return self.llc.io_writes(inbox, until_ps, self._holders, self._snoop)
 
-    def missing(self, first: Key, last: Key) -> list[Key]:
-        """The lines of a range that are in no cache."""
-        state, holders = self.llc.tags.state, self._holders
-        return [key for key in range(first, last + 1) if key not in state and key not in holders]
+    def dma_reads(self, device: int, lines: range) -> bool:
+        """A device reads a range of a memory's lines; whether caches have all of it. It allocates nothing."""
+        state, holders, base = self.llc.tags.state, self._holders, device << LINE_BITS
+        keys = range(base | lines.start, base | lines.stop) if lines else ()
+        found = sum([key in state or key in holders for key in keys])
+        self.counters.dma_read_hits += found
+        self.counters.dma_read_misses += len(keys) - found
+        return found == len(keys)
 
     def in_l1(self, core: int, key: Key) -> bool:
         """A core loads; whether its first level has the line. What :meth:`access` does then, no more."""

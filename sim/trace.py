@@ -12,7 +12,7 @@ is unordered. A chunk may also be *behind* the first chunks of other channels: i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -325,6 +325,11 @@ class Trace:
         if device in self.uncached:
             return Flush(device, line, channel, own=0, issued_ps=-1)
         return Flush(device, line, channel, self.count(channel), issued_ps)
+
+    def flush_all(self, devices: Container[int], channel: int, issued_ps: int) -> list[Flush]:
+        """A core issues the write-back of all lines of these devices; each takes effect as one of :meth:`flush`."""
+        self._index()
+        return [self.flush(device, line, channel, issued_ps) for device, line in self._unflushed if device in devices]
 
     def retire(self, flushes: Iterable[Flush], at_ps: int) -> None:
         """The flushes have completed: what each of them certainly covered is in the memory's queue."""

@@ -309,6 +309,22 @@ def test_rule_clflush_completes(rig):
     assert rig.adversarial.places(line=9, crash_ps=end) == ANYWHERE
 
 
+def test_rule_clflush_completes__for_all_lines_with_wbinvd(rig):
+    rig.server.store(line(1, 2))
+    rig.server.store(line(2), line=5, core=1)
+    rig.client.write(data=line(3), line=9)
+    rig.run()
+    thread = rig.server.threads[0]
+    rig.server.run(thread.wbinvd())
+    end = rig.clock.now_ps
+    for own in (0, 1):
+        assert rig.adversarial.places(line=own, crash_ps=end - 1) == {Place.STORE_BUFFER, LLC, WPQ, MEDIA}
+        assert rig.adversarial.places(line=own, crash_ps=end) == {WPQ, MEDIA}
+    assert Place.STORE_BUFFER in rig.adversarial.places(line=5, crash_ps=end)  # of another core, and not fenced
+    assert rig.adversarial.places(line=9, crash_ps=end) == ANYWHERE  # nobody has seen it
+    assert rig.timed.survives(line=5, crash_ps=end) and rig.timed.survives(line=9, crash_ps=end)
+
+
 def test_rule_doorbell_drains_stores(rig):
     rig.server.store(line(1))
     rig.server.store(line(2), line=1, core=1)

@@ -96,7 +96,7 @@ def test_a_ring_leaks_from_the_size_of_the_io_ways_on(policy):
         return caches.counters.leaked / (6 * ring_bytes / 64 - io_bytes / 64)
 
     assert leaked(io_bytes // 2) == leaked(io_bytes) == 0
-    assert (leaked(2 * io_bytes) == 1) if policy == "lru" else (0.3 < leaked(2 * io_bytes) < 1)
+    assert (leaked(2 * io_bytes) == 1) if policy == "lru" else (0.8 < leaked(2 * io_bytes) <= 1)
 
 
 @pytest.mark.parametrize(("policy", "in_order"), [("lru", True), ("random", False), ("unpredictable", False)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import NamedTuple
 
 import simpy
@@ -10,7 +11,7 @@ import simpy
 from ...models.cacheset import LINE_BITS, LINE_MASK, line_key
 from ...models.memory import AddressSpace
 from ...models.platform import Platform
-from ...models.privatecaches import Caches, Level
+from ...models.privatecaches import Caches, Level, victims_from
 from ...models.tlb import Tlb
 from ...sim.bytespace import LINE_BYTES, lines
 from ...sim.streams import Streams
@@ -39,8 +40,7 @@ class Host:
         self.memory = memory
         self.platform = platform
         number = memory.by_index[0].number
-        victims = f"cache victims of the host of device {number}"
-        self.caches = Caches(platform.llc, platform.private, lambda: int(streams.stream(victims).integers(1 << 62)))
+        self.caches = Caches(platform.llc, platform.private, partial(victims_from, streams, number))
         self._tlbs: dict[int, Tlb] = {}
         self._devices = {device.number: device for device in memory.devices.values()}
         self._dimms = {
