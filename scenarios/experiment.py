@@ -10,6 +10,7 @@ import numpy as np
 from ..models.core import Core, Pauses
 from ..models.cpu import Thread
 from ..models.platform import Platform, load_platform
+from ..models.scaling import scaled
 from ..models.system import NodeSpec, Process, System
 from ..models.verbs import Span
 from ..protocols.scheme import OperationFailed, OutcomeUnknown, Request, Scheme, Sizes, scheme
@@ -52,7 +53,8 @@ class Experiment:
         sizes = Sizes(
             scenario.workload.value_bytes, objects(scenario.workload), planned_updates(planned), self.processes
         )
-        self.system = build_system(kind, load_platform(variant.platform, **variant.settings), scenario, observer)
+        platform = scaled(load_platform(variant.platform, **variant.settings), scenario.scale)
+        self.system = build_system(kind, platform, scenario, observer)
         self.at_work = kind(self.system, sizes)
         self.at_work.load(self.initial)
         random, every = streams.stream(f"pauses[{schedule}]"), PAUSE_EVERY if schedule else 0

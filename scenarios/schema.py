@@ -280,6 +280,7 @@ class Scenario(_Map):
     roles: dict[RoleName, RoleCount] = Field(default={}, description="how often there is each role")
     schemes: SchemeNames = Field(description="a list of schemes, e.g. [saw]")
     workload: Annotated[Ycsb | Schedule, Field(discriminator="kind", description="a map with the workload")]
+    scale: Count = Field(default=1, description="how many times as many keys this stands for")
     crash: Crash = Field(default=Crash(), description="which crash is explored")
     outages: tuple[Outage, ...] = Field(default=(), description="a list of outages of cores")
     network: Network | None = Field(default=None, description="what happens to packets, e.g. {loss: 0.001}")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rpsim.models.platform import load_platform
+from rpsim.models.privatecaches import Caches
+from rpsim.models.scaling import scaled
 from rpsim.protocols import kv, placement
+from rpsim.scenarios import experiment as experiment_module
 from rpsim.scenarios.experiment import Experiment, run_variant
 from rpsim.scenarios.keyspace import KeySpace, Same
 from rpsim.scenarios.load import scenario_from_data
@@ -97,3 +102,43 @@ def test_a_hundred_million_keys_are_run_on(number):
     assert {o.outcome for o in operations} == {"ok"}
     assert all(o.result is not None for o in operations if o.f == "get")
     assert sum(len(device.space.snapshot()) for _, device in experiment.system.devices().values()) < 6000
+
+
+# scaling an experiment down --------------------------------------------------------------------------------------
+
+
+def hits(keys, scale, monkeypatch):
+    """Of what the server's core loads and stores, the share that its caches have; mean latency of a put in us."""
+    platform = load_platform("optane-adr", ddio="on")
+    small = replace(
+        platform,
+        llc=replace(platform.llc, size_bytes=352 << 10),
+        private=replace(platform.private, l2_bytes=128 << 10),
+        tlb=replace(platform.tlb, entries=64),
+    )
+    monkeypatch.setattr(experiment_module, "load_platform", lambda name, **settings: small)
+    scenario = ycsb(keys, operations=3 * keys, scale=scale, schemes=["saw"])
+    scenario = scenario.model_copy(update={"workload": scenario.workload.model_copy(update={"zipf": 0.0})})
+    result = run_variant(scenario, scenario.variants()[0])
+    counters = result.system.nodes["server"][0].host.counters
+    served = counters.l1_hits + counters.l2_hits + counters.llc_hits
+    return served / (served + counters.core_misses), result.latency_ps["put"].mean() / 1e6
+
+
+def test_a_scaled_experiment_meets_the_same_caches(monkeypatch):
+    whole, half = hits(8000, 1, monkeypatch), hits(2000, 4, monkeypatch)
+    assert half[0] == pytest.approx(whole[0], abs=0.04)
+    assert half[1] == pytest.approx(whole[1], rel=0.03)
+
+
+def test_fewer_keys_alone_are_another_experiment(monkeypatch):
+    assert hits(2000, 1, monkeypatch)[0] > hits(8000, 1, monkeypatch)[0] + 0.06
+
+
+@pytest.mark.parametrize("factor", [1, 2, 7, 1000, 10**9])
+def test_a_scaled_platform_has_caches_that_can_be_built(factor):
+    platform = load_platform("optane-adr", ddio="on")
+    small = scaled(platform, factor)
+    Caches(small.llc, small.private, lambda: 0)
+    assert small.llc.size_bytes == max(platform.llc.size_bytes // factor, 64 * platform.llc.ways)
+    assert (small.pcie, small.fabric, small.cpu) == (platform.pcie, platform.fabric, platform.cpu)
