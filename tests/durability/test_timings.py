@@ -30,10 +30,9 @@ def short(name, operations):
 
 def corner(number):
     """Which end of its range a parameter goes to: 0 all to the lower, 1 all to the upper, others at random."""
-    draws = random.Random(number)
 
     def values(platform):
-        ends = {}
+        draws, ends = random.Random(number), {}
         for parameter in timings(platform):
             low, high = parameter.range
             ends[parameter.path] = (low, high)[number] if number < 2 else draws.choice((low, high))
