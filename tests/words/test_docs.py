@@ -19,6 +19,7 @@ import yaml
 from rpsim.app.list import KINDS
 from rpsim.app.main import COMMANDS, main, parse, parser
 from rpsim.app.reproduce import SUBJECTS
+from rpsim.protocols.scheme import schemes
 from rpsim.scenarios import experiment, schema
 from rpsim.scenarios.load import load_scenario
 from rpsim.validation.litmus.format import LIBRARY, read_tests
@@ -134,7 +135,9 @@ def check_rpsim(words: list[str], copied: frozenset[str]) -> None:
         assert options.subject in SUBJECTS, words
     elif options.command in ("replay", "check"):
         assert (ROOT / options.subject).is_file(), words
-    else:
+    elif options.command == "mutate":
+        assert options.subject in schemes(), words
+    elif options.command != "bench":
         assert options.subject in KINDS, words
 
 
