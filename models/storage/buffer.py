@@ -37,7 +37,3 @@ class Buffer:
     def empty_ps(self) -> int:
         """When all that came so far is out."""
         return self._drain.free_ps
-
-    def held_bytes(self, at_ps: int) -> int:
-        """How much is in at an instant, not before the last arrival."""
-        return sum(n_bytes for out_ps, n_bytes in self._leaving if out_ps > at_ps)

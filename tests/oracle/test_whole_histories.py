@@ -225,3 +225,15 @@ def test_the_two_ways_to_judge_buffered_agree_on_longer_histories() -> None:
         assert (judge._search(eras, judge.acts, None).verdict is Verdict.HOLDS) == zones
         seen[zones, bool(eras.crashes_ps)] += 1
     assert seen[False, True] > 100
+
+
+def test_what_was_written_before_time_zero_may_be_lost_in_either_buffered_form():
+    lines = [
+        '{"process": "loader", "type": "invoke", "f": "put", "key": "k0", "value": 0, "time": -1}',
+        '{"process": "loader", "type": "ok", "f": "put", "key": "k0", "value": 0, "time": -1}',
+        '{"type": "crash", "node": "system", "time": 0}',
+        '{"process": 2, "type": "invoke", "f": "get", "key": "k0", "time": 1}',
+        '{"process": 2, "type": "ok", "f": "get", "key": "k0", "value": null, "time": 2}',
+    ]
+    report = check_history(parse_history("\n".join(lines), "h"), None, ["buffered", "buffered_cut"])
+    assert {str(judgement.verdict) for judgement in report.verdicts.values()} == {"holds"}

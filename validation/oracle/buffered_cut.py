@@ -24,8 +24,8 @@ from .known import BEFORE_PS, NEVER_PS
 from .model import READS, UNKNOWN, WRITES, Call, State
 from .search import Answer, Budget, Search, Span
 
-_BEGIN = -1
-"""When the first era begins."""
+_BEGIN = BEFORE_PS
+"""When the first era begins: a history's times may be negative."""
 
 
 @dataclass(frozen=True)

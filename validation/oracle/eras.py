@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from .known import BEFORE_PS
 from .model import Call, Model
 
 Tag = tuple[int, Hashable, Hashable]
@@ -57,11 +58,11 @@ class Eras:
         """The era that an instant belongs to, from 0."""
         return bisect_left(self.crashes_ps, at_ps)
 
-    def began_ps(self, era: int, before_ps: int = -1) -> int:
+    def began_ps(self, era: int, before_ps: int = BEFORE_PS) -> int:
         """When ``era`` began; of the first, ``before_ps``."""
         return self.crashes_ps[era - 1] if era else before_ps
 
-    def last_sync_ps(self, era: int, before_ps: int = -1) -> int:
+    def last_sync_ps(self, era: int, before_ps: int = BEFORE_PS) -> int:
         """The invocation of the last sync of everything that ``era`` saw complete, or when it began."""
         return max(self._syncs_ps.get(era, before_ps), self.began_ps(era, before_ps))
 
