@@ -49,9 +49,12 @@ def execute(nic: Responder, qp: QueuePair, work: SendWR, not_before_ps: int, run
 
 def arrived(nic: Responder, qp: QueuePair, work: SendWR) -> None:
     """The last packet of an update has been accepted on whose arrival the adapter acts."""
-    if qp.reliable:
+    run = Run(nic, qp, work, qp.order.begin(Request.FLUSH))
+    if qp.reliable and run.order.program.answers:
         qp.responses.expect(work)
-    Run(nic, qp, work, qp.order.begin(Request.FLUSH)).start(None)
+    elif qp.reliable:
+        nic._acknowledge(qp, work, qp.inbound.acknowledged(work.remote_address))
+    run.start(None)
 
 
 class Run:
@@ -192,12 +195,21 @@ class Run:
     def _interrupt(self, step: Step) -> None:
         """The thread's chain is part of this step: what it proves it tells itself."""
         self._tell(step)
-        order, nic, qp = self.order, self.nic, self.qp
+        self.nic.complete(self.qp.recv_cq, self._wakes(step, partial(self._rung, step)), self._key(step))
+
+    def _wakes(self, step: Step, back: Callable[[], None]) -> WorkCompletion:
+        """What the thread finds that has to do a chain, and calls ``back`` at its end."""
+        order = self.order
         assert order.interrupt is not None
-        back = partial(self._rung, step)
         number = order.interrupt(order.program.chains[step.id], order, back)
-        completion = WorkCompletion(number, Status.IBV_WC_SUCCESS, Opcode.IBV_WC_DRIVER1, 0, qp, self.work.span)
-        nic.complete(qp.recv_cq, completion, self._key(step))
+        return WorkCompletion(number, Status.IBV_WC_SUCCESS, Opcode.IBV_WC_DRIVER1, 0, self.qp, self.work.span)
+
+    def _watch(self, step: Step) -> None:
+        """The thread spins, and finds the last byte once it is visible: it looks at it itself (``Service``)."""
+        nic, queue = self.nic, self.qp.recv_cq
+        visible_ps = self.qp.inbound.lanes(self.order.span[0]).placed_ps
+        found = self._wakes(step, partial(self._end, step))
+        self._later(step, max(nic.clock.now_ps, visible_ps), lambda _: queue.push(found))
 
     def _rung(self, step: Step) -> None:
         """The thread has done its part and rings the doorbell."""
@@ -208,7 +220,7 @@ class Run:
         proof = Proof(partial(_all, self._proofs[step.id])) if self._proofs[step.id] else None
         if self.work.opcode is Opcode.PRIMITIVE:
             nic.answer(self.qp, self.work, now_ps, b"", proof)
-        else:
+        elif self.qp.reliable:
             nic._acknowledge(self.qp, self.work, proof)
         self._end(step)
 
@@ -376,6 +388,7 @@ _DO: dict[tuple[Place, str], Callable[[Run, Step], Any]] = {
     (Place.RESPONDER_NIC, "copy"): Run._copy,
     (Place.RESPONDER_NIC, "write flag"): Run._write_flag,
     (Place.RESPONDER_NIC, "interrupt"): Run._interrupt,
+    (Place.RESPONDER_CPU, "watch"): Run._watch,
     (Place.WIRE, "acknowledge"): Run._acknowledge,
     (Place.WIRE, "notify"): Run._notify,
     (Place.PCIE, "read"): Run._read,
