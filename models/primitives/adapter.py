@@ -80,7 +80,7 @@ class Run:
         self._back_ps: dict[str, int] = {}
         """By step of the root complex: how long its answer takes to the link."""
         self._lines: dict[str, tuple[list[tuple[MemoryDevice, int, int]], list[Covered]]] = {}
-        """By step: (device, line, when queued) of what has been written back, and what of the updates that was."""
+        """By step: (device, when queued, when stored) of lines written back, and what of the updates that was."""
 
     # the order of steps ---------------------------------------------------------------------------------------
     def start(self, _: object) -> None:
@@ -340,29 +340,29 @@ class Run:
         written, _ = self._lines[step.id]
         if not host.peer_of(self.order.span[0]):
             for line in sorted({line for piece in every for line in piece.lines}):
-                written.append((device, line, host.flush_line(device, line, issued_ps, keep)))
+                queued_ps = host.flush_line(device, line, issued_ps, keep)
+                written.append((device, queued_ps, host.home.stored_ps(device.number, line)))
                 done_ps = issued_ps
                 issued_ps += nic.flush_issue_ps
         self._lines[step.id][1].extend(certain)
         self._later(step, done_ps, self._end)
 
     def _wait(self, step: Step) -> None:
-        nic = self.nic
-        host, now_ps = nic.host, nic.clock.now_ps
+        now_ps = self.nic.clock.now_ps
         written, certain = self._lines[step.id]
         address = self.order.span[0]
-        done_ps = max((queued_ps for _, _, queued_ps in written), default=now_ps)
+        done_ps = max((queued_ps for _, queued_ps, _ in written), default=now_ps)
         event = Event.LINES_QUEUED
         if step.place is Place.MEDIUM:
             event = Event.LINES_STORED
         elif step["until"] == "persistent":
             event = Event.FLUSH_PERSISTENT
-        for device, line, _ in written:
+        for device, _, stored_ps in written:
             on_medium = event is Event.LINES_STORED or (
                 event is Event.FLUSH_PERSISTENT and device.domain is Domain.MEDIA
             )
             if on_medium:
-                done_ps = max(done_ps, host.home.stored_ps(device.number, line))
+                done_ps = max(done_ps, stored_ps)
         observe = self.qp.inbound.observer(event, address, covered=certain)
         self._later(step, max(now_ps, done_ps), lambda step: self._end(step, observe))
 
