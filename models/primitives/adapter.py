@@ -85,9 +85,8 @@ class Run:
     # the order of steps ---------------------------------------------------------------------------------------
     def start(self, _: object) -> None:
         """Begin with the steps that wait for nothing."""
-        for step in self.order.program.steps:
-            if not self._waits[step.id]:
-                self._begin(step, ())
+        for step in [step for step in self.order.program.steps if not self._waits[step.id]]:
+            self._begin(step, ())
 
     def _begin(self, step: Step, before: tuple[str, ...]) -> None:
         self._proofs[step.id] = list(dict.fromkeys(proof for name in before for proof in self._proofs[name]))
