@@ -72,6 +72,10 @@ class HomeAgent:
         self._under_way[key] = queued_ps
         return queued_ps, stored_ps
 
+    def drained_ps(self, number: int, line: int) -> int:
+        """When a fence goes on behind the last write of a device's line, as far as its DIMM is concerned."""
+        return self._controllers[number].drained_ps(line)
+
     def stored_ps(self, number: int, line: int) -> int:
         """When the medium has what arrived so far at the DIMM of a device's line."""
         return self._controllers[number].stored_ps(line)

@@ -71,6 +71,7 @@ class Dimm:
         self._unit_read_ps = service_ps(unit, media.read_bandwidth_bits_per_s)
         self._unit_lines = max(1, unit // LINE_BYTES)
         self._at_once = controller.full_lines == "at_once"
+        self._fence_drains = controller.fence_drains
         self._lsq = [0] * max(1, controller.lsq_bytes // LINE_BYTES)
         self._ingest_ps = controller.ingest_ps
         self._outs = [0] * max(1, controller.buffer_bytes // unit)
@@ -88,6 +89,8 @@ class Dimm:
         self._stored_ps = 0
         self._queued: dict[int, tuple[int, int]] = {}
         """Lines that came: when the write pending queue had them, and when they left it."""
+        self._fetched: dict[int, int] = {}
+        """XPLines that are read from the medium, and when the DIMM has them."""
         self._in_flight: dict[int, int] = {}
         """XPLines that the medium was given to write, and when it has them."""
         self._recent = RECENT
@@ -198,20 +201,30 @@ class Dimm:
             media_ps, gone_ps, late_ps = lines * self._unit_read_ps, 0, 0
             total_ps = self._near_ps if self._rows.near(line) else self._load_ps
         else:
-            free_ps = max(free_ps, self._in_flight.get(line // self._unit_lines, 0))
+            xpline = line // self._unit_lines
+            free_ps = max(free_ps, self._in_flight.get(xpline, 0))
             media_ps, gone_ps, late_ps = buffer.read(line, lines)
             if not media_ps:
-                return self._near_ps, free_ps
+                return self._near_ps, max(free_ps, self._fetched.get(xpline, 0))
             total_ps = self._load_ps
         start_ps = self._read_free_ps if self._read_free_ps > at_ps else at_ps
         self._read_free_ps = start_ps + media_ps
         asked_ps = self._stage_ps if self._stage_ps > at_ps else at_ps
         self._media_free_ps = max(self._media_free_ps, asked_ps) + media_ps + gone_ps
-        return start_ps - at_ps + total_ps + late_ps, free_ps
+        took_ps = start_ps - at_ps + total_ps + late_ps
+        if buffer is not None:  # the rest of the XPLine is not there before its first line is
+            if len(self._fetched) >= RECENT:
+                self._fetched = {other: ps for other, ps in self._fetched.items() if ps > at_ps}
+            self._fetched[xpline] = max(at_ps, free_ps) + max(0, took_ps - self._near_ps)
+        return took_ps, free_ps
 
     def left_ps(self, line: int) -> int:
         """When a line that came last left the write pending queue; 0 for one that was never there, or long ago."""
         return self._queued.get(line, (0, 0))[1]
+
+    def drained_ps(self, line: int) -> int:
+        """When a fence behind a line's last write goes on; 0 if it waits for the queue only."""
+        return self.left_ps(line) if self._fence_drains else 0
 
     @property
     def stored_ps(self) -> int:
@@ -278,6 +291,11 @@ class MemoryController:
             free_ps = max(free_ps, not_before_ps)
             line += lines
         return total_ps, free_ps
+
+    def drained_ps(self, line: int) -> int:
+        """When a fence behind the last write of a line goes on, as far as its DIMM is concerned."""
+        dimm, local = self._find(line)
+        return dimm.drained_ps(local)
 
     def stored_ps(self, line: int) -> int:
         """When the medium has what arrived so far at the DIMM of this line."""

@@ -53,6 +53,10 @@ class Dimm:
         self._read_free_ps = 0
         self._waiting: dict[int, simpy.Event] = {}
         """Lines that have not left the write pending queue, and their acceptance by it."""
+        self._left: dict[int, simpy.Event] = {}
+        """Lines, and when the last write of each has left the write pending queue."""
+        self._fetched: dict[int, simpy.Event] = {}
+        """XPLines that are read, and when the DIMM has them."""
         self._in_flight: dict[int, simpy.Event] = {}
         """XPLines, and the end of the last writing of each."""
         self.most_queued = 0
@@ -63,13 +67,21 @@ class Dimm:
     def send(self, line: int, way_ps: int, flush: bool) -> simpy.Event:
         """A line leaves for this DIMM now; the event is its acceptance by the queue, undisturbed after ``way_ps``."""
         queued = self._waiting[line] = self._sim.event()
+        left = self._left[line] = self._sim.event()
         way_ps = max(0, way_ps - self._imc.wpq_accept_ps)
         tickets = self._order.ticket(), self._turns.ticket()
-        self._sim.process(self._line(line, way_ps, flush, tickets, self._planned(line, way_ps), queued))
+        self._sim.process(self._line(line, way_ps, flush, tickets, self._planned(line, way_ps), queued, left))
         return queued
 
     def _line(
-        self, line: int, way_ps: int, flush: bool, tickets: tuple[Ticket, Ticket], steps: Steps, queued: simpy.Event
+        self,
+        line: int,
+        way_ps: int,
+        flush: bool,
+        tickets: tuple[Ticket, Ticket],
+        steps: Steps,
+        queued: simpy.Event,
+        left: simpy.Event,
     ) -> Process:
         ticket, turns = tickets
         yield self._sim.timeout(way_ps)
@@ -94,6 +106,7 @@ class Dimm:
                     room = self._lsq.join(key)
                     yield room
                     yield self._sim.timeout(self._media.controller.ingest_ps)
+        left.succeed()
         if self._waiting.get(line) is queued:
             del self._waiting[line]
         if self._buffer is not None:
@@ -172,16 +185,31 @@ class Dimm:
             reads_ps, writes_ps, late_ps = lines * self._busy_ps(LINE_BYTES, media.read_bandwidth_bits_per_s), 0, 0
             took_ps = media.near_load_ps if media.near_load_ps and self._rows.near(line) else media.load_ps
         else:
-            flying = self._in_flight.get(line * LINE_BYTES // media.line_bytes)
+            xpline = line * LINE_BYTES // media.line_bytes
+            flying = self._in_flight.get(xpline)
             behind += [flying] if flying is not None and not flying.processed else []
             reads_ps, writes_ps, late_ps = self._buffer.read(line, lines)
-            took_ps = media.load_ps
+            took_ps, near_ps = media.load_ps, media.near_load_ps or media.load_ps
+            fetched = self._fetched.get(xpline)
             if not reads_ps:
-                return media.near_load_ps or media.load_ps, behind
+                return near_ps, behind if fetched is None or fetched.processed else [*behind, fetched]
         self._sim.process(self._steals(self._turns.ticket(), reads_ps + writes_ps))
         start_ps = max(self._sim.now_ps, self._read_free_ps)
         self._read_free_ps = start_ps + reads_ps
-        return start_ps - self._sim.now_ps + took_ps + late_ps, behind
+        took_ps += start_ps - self._sim.now_ps + late_ps
+        if self._buffer is not None:
+            fetched = self._fetched[xpline] = self._sim.event()
+            self._sim.process(self._comes(behind, max(0, took_ps - near_ps), fetched))
+        return took_ps, behind
+
+    def before_fence(self, line: int) -> simpy.Event | None:
+        """What a fence behind the last write of a line waits for besides the queue."""
+        return self._left.get(line) if self._media.controller.fence_drains else None
+
+    def _comes(self, behind: list[simpy.Event], way_ps: int, fetched: simpy.Event) -> Process:
+        yield self._sim.all_of(behind)
+        yield self._sim.timeout(way_ps)
+        fetched.succeed()
 
     def _steals(self, turns: Ticket, took_ps: int) -> Process:
         yield turns.before
