@@ -54,8 +54,7 @@ def load_latency(platform: Platform, pattern: str, *, memory: str = "pm", loads:
 
 
 def _store_flush(thread: Thread, address: int, data: bytes) -> Code:
-    yield from thread.store(address, data)
-    yield from thread.clwb(address, len(data))
+    yield from _clwb(thread, address, len(data))
     yield from thread.sfence()
 
 
@@ -106,7 +105,8 @@ def persist_latency(
 
 
 def _read(thread: Thread, address: int, size: int) -> Code:
-    yield from thread.load(address, size)
+    """Loads that do not depend on each other: nobody waits for their values."""
+    yield from thread.prefetch(address, size)
 
 
 def _nt(thread: Thread, address: int, size: int) -> Code:
@@ -114,13 +114,25 @@ def _nt(thread: Thread, address: int, size: int) -> Code:
 
 
 def _clwb(thread: Thread, address: int, size: int) -> Code:
-    yield from thread.store(address, bytes(size))
+    """Each line is flushed right behind its store."""
+    for at in range(address, address + size, LINE):
+        yield from thread.store(at, bytes(LINE))
+        yield from thread.clwb(at, LINE)
+
+
+def _clwb_after(thread: Thread, address: int, size: int) -> Code:
+    """All lines are stored, then all are flushed."""
+    for at in range(address, address + size, LINE):
+        yield from thread.store(at, bytes(LINE))
     yield from thread.clwb(address, size)
 
 
-ACCESSES: dict[str, Callable[[Thread, int, int], Code]] = {"read": _read, "ntstore": _nt, "clwb": _clwb}
-STREAM_BYTES = 4096
-"""What a sequential reader has in one call: its loads do not depend on each other, however long an access is."""
+ACCESSES: dict[str, Callable[[Thread, int, int], Code]] = {
+    "read": _read,
+    "ntstore": _nt,
+    "clwb": _clwb,
+    "clwb-after": _clwb_after,
+}
 
 
 @experiment("bandwidth-over-threads", "bytes_per_s")
@@ -139,8 +151,6 @@ def bandwidth_over_threads(
 
     ``fence``: after so many bytes of each thread, 0 for none.
     """
-    if access == "read" and pattern == "sequential":
-        size = max(size, STREAM_BYTES)
     machine = Machine(platform, memory, threads)
     each = max(16, total // size // threads)
     places = (APART_BYTES + each * size) // size
