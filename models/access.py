@@ -94,7 +94,7 @@ class Access:
                 if level is Level.MEMORY:
                     took_ps, not_before_ps = self._memory.read_line(key, start_ps)
                 if dirty:
-                    at_ps = (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps // self._buffers
+                    at_ps += took_ps // self._buffers  # the store buffer hides the rest, and what the line waits for
                 else:
                     at_ps = fills.free_ps(at_ps)
                     ready_ps = (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -83,9 +84,18 @@ def persist_idle(platform: Platform, instruction: str, *, memory: str = "pm") ->
 
 @experiment("persist-latency", "time")
 def persist_latency(
-    platform: Platform, size: int, *, instruction: str = "ntstore", memory: str = "pm", rounds: int = 48
+    platform: Platform,
+    size: int,
+    *,
+    instruction: str = "ntstore",
+    memory: str = "pm",
+    cached: bool = True,
+    rounds: int = 48,
 ) -> float:
-    """Mean time to persist so many bytes, one piece behind the other (OptaneStudy, flush instructions)."""
+    """Mean time to persist so many bytes, one piece behind the other (OptaneStudy, flush instructions).
+
+    That study loads a piece before it flushes it (``cached``); who appends to a log does not.
+    """
     machine = Machine(platform, memory)
     thread, base = machine.threads[0], machine.allocate(1 << 24)
     data = bytes(size)
@@ -94,7 +104,7 @@ def persist_latency(
         took_ps = 0
         for number in range(rounds):
             address = base + number * size
-            if instruction == "clwb":
+            if cached and instruction == "clwb":
                 yield from thread.load(address, size)
             start_ps = thread.now_ps
             yield from PERSISTS[instruction](thread, address, data)
@@ -145,22 +155,24 @@ def bandwidth_over_threads(
     memory: str = "pm",
     pattern: str = "sequential",
     fence: int = 0,
-    total: int = 1 << 19,
+    total: int = 1 << 20,
 ) -> float:
     """Bytes a second of so many threads, each on its own region (OptaneStudy, bandwidth over threads).
 
-    ``fence``: after so many bytes of each thread, 0 for none.
+    Threads do not start together: each begins somewhere else in its region. ``fence``: after so many bytes of each
+    thread, 0 for none.
     """
     machine = Machine(platform, memory, threads)
     each = max(16, total // size // threads)
     places = (APART_BYTES + each * size) // size
+    start = random.Random(threads)
     bases = [machine.device.allocate(places * size, "region", align=APART_BYTES) for _ in range(threads)]
     progress: list[int] = []
 
     def code(thread: Thread, base: int, seed: int) -> Code:
-        unfenced = 0
+        unfenced, first = 0, start.randrange(APART_BYTES // size)
         for number in range(each):
-            at = number if pattern == "sequential" else (number * 7919 + seed * 104729) % places
+            at = first + number if pattern == "sequential" else (number * 7919 + seed * 104729) % places
             yield from ACCESSES[access](thread, base + at * size, size)
             unfenced += size
             if fence and unfenced >= fence:
@@ -194,7 +206,7 @@ def bandwidth_over_size(
     pattern: str = "random",
 ) -> float:
     """Bytes a second over the size of an access, random places (OptaneStudy, bandwidth over access size)."""
-    total = max(1 << 18, size * threads * 16)
+    total = max(1 << 19, size * threads * 24)
     return bandwidth_over_threads(
         platform, threads, access=access, size=size, memory=memory, pattern=pattern, total=total
     )

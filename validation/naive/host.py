@@ -189,7 +189,7 @@ class Host:
                 took_ps, before = self._from_memory([line], 1, 0)
                 behind = self.sim.all_of(before)
             if dirty:  # what its line takes is shared by all fill buffers
-                found.append(Touch(took_ps // private.fill_buffers + cpu.store_ps, behind))
+                found.append(Touch(took_ps // private.fill_buffers + cpu.store_ps))
             elif level is Level.L1:
                 found.append(Touch(cpu.load_ps, coming=self.coming.get(key), key=key))
             else:
