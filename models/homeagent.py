@@ -65,7 +65,7 @@ class HomeAgent:
         """
         number, line = key >> LINE_BITS, key & LINE_MASK
         arrive_ps = at_ps + max(0, way_ps - self._platform.imc.wpq_accept_ps)
-        queued_ps, stored_ps = self._controllers[number].write_line(line, arrive_ps, flush)
+        queued_ps, stored_ps = self._controllers[number].write_line(line, arrive_ps, flush, at_ps)
         if len(self._under_way) >= UNDER_WAY_LINES:
             now_ps = self._clock.now_ps
             self._under_way = {other: ps for other, ps in self._under_way.items() if ps > now_ps}

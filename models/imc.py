@@ -12,13 +12,17 @@ before writes, and what they take of the medium's time is missing to the writes 
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import deque
 from dataclasses import dataclass
+from operator import itemgetter
 
 from ..sim.bytespace import LINE_BYTES
 from .dram import Rows
 from .parameters.memory import Imc, Media
 from .xpbuffer import XpBuffer, service_ps
 
+_came = itemgetter(0)
 RECENT = 512
 """So many lines or XPLines are remembered on their way; then those are forgotten that have arrived for long."""
 LONG_PS = 100_000_000
@@ -70,7 +74,6 @@ class Dimm:
         self._unit_write_ps = service_ps(unit, media.write_bandwidth_bits_per_s)
         self._unit_read_ps = service_ps(unit, media.read_bandwidth_bits_per_s)
         self._unit_lines = max(1, unit // LINE_BYTES)
-        self._at_once = controller.full_lines == "at_once"
         self._fence_drains = controller.fence_drains
         self._lsq = [0] * max(1, controller.lsq_bytes // LINE_BYTES)
         self._ingest_ps = controller.ingest_ps
@@ -87,6 +90,8 @@ class Dimm:
         self._media_free_ps = 0
         self._read_free_ps = 0
         self._stored_ps = 0
+        self._waiting: deque[tuple[int, int]] = deque()
+        """Lines that waited, or will wait, for a place in the write pending queue: when they came, and were taken."""
         self._queued: dict[int, tuple[int, int]] = {}
         """Lines that came: when the write pending queue had them, and when they left it."""
         self._fetched: dict[int, int] = {}
@@ -97,8 +102,8 @@ class Dimm:
         self._lines_read = 0
         self._waited_ps = 0
 
-    def write(self, line: int, arrive_ps: int, flush: bool) -> tuple[int, int]:
-        """A line arrives; returns when the queue has taken it and when it is on the medium."""
+    def write(self, line: int, sent_ps: int, arrive_ps: int, flush: bool) -> tuple[int, int]:
+        """A line that was sent at ``sent_ps`` arrives; returns when the queue has it and when it is on the medium."""
         last_ps = self._last_ps
         if arrive_ps < last_ps:
             arrive_ps = last_ps
@@ -125,7 +130,13 @@ class Dimm:
             self._rows.near(line)
             stored_ps = left_ps + self._write_ps
         else:
-            left_ps, stored_ps = self._take_in(buffer, line, arrive_ps, queued_ps, count)
+            waiting = self._waiting
+            while waiting and waiting[0][1] < sent_ps:
+                waiting.popleft()
+            there = bisect_left(waiting, sent_ps, key=_came) if waiting else 0
+            left_ps, stored_ps = self._take_in(buffer, line, there, arrive_ps, queued_ps, count)
+            if queued_ps > came_ps:
+                waiting.append((came_ps, queued_ps))
         places[place] = left_ps
         if len(self._queued) >= self._recent:
             self._forget(arrive_ps - LONG_PS)
@@ -133,12 +144,14 @@ class Dimm:
         self._stored_ps = max(self._stored_ps, stored_ps)
         return queued_ps, stored_ps
 
-    def _take_in(self, buffer: XpBuffer, line: int, sent_ps: int, queued_ps: int, count: int) -> tuple[int, int]:
+    def _take_in(
+        self, buffer: XpBuffer, line: int, waiting: int, arrive_ps: int, queued_ps: int, count: int
+    ) -> tuple[int, int]:
         """From the write pending queue through LSQ and XPBuffer: when the line has left the former, and is stored.
 
         A line that stays in the XPBuffer counts as stored when its XPLine would be, were it written right away.
         """
-        before_ps, victim, after_ps = buffer.write(line, sent_ps)
+        before_ps, gone, after_ps, full = buffer.write(line, arrive_ps, waiting)
         lsq = self._lsq
         place = count % len(lsq)
         free_ps = self._ingest_free_ps
@@ -152,7 +165,8 @@ class Dimm:
         if before_ps:
             media_ps = self._media_free_ps
             taken_ps = self._media_free_ps = (taken_ps if taken_ps > media_ps else media_ps) + before_ps
-            in_flight[victim] = taken_ps + self._write_ps
+            for victim in gone:
+                in_flight[victim] = taken_ps + self._write_ps
         if after_ps:
             out = self._outs_count % len(self._outs)
             self._outs_count += 1
@@ -163,8 +177,8 @@ class Dimm:
         if not after_ps:
             return left_ps, start_ps + self._unit_write_ps + self._write_ps
         self._outs[out] = self._media_free_ps = start_ps + after_ps
-        if self._at_once:
-            in_flight[xpline] = start_ps + after_ps + self._write_ps
+        for written in full:
+            in_flight[written] = start_ps + after_ps + self._write_ps
         return left_ps, start_ps + after_ps + self._write_ps
 
     def _forget(self, since_ps: int) -> None:
@@ -263,13 +277,16 @@ class MemoryController:
             dimm = self.dimms[number] = Dimm(self._imc, self._media, number)
         return dimm, local * self._chunk + within
 
-    def write_line(self, line: int, arrive_ps: int, flush: bool = False) -> tuple[int, int]:
+    def write_line(
+        self, line: int, arrive_ps: int, flush: bool = False, sent_ps: int | None = None
+    ) -> tuple[int, int]:
         """A line arrives at ``arrive_ps``; returns (in the write pending queue, on the medium).
 
-        ``flush`` says that an instruction or a verb writes it back, not an eviction or an inbound write.
+        ``flush`` says that an instruction or a verb writes it back, not an eviction or an inbound write; ``sent_ps`` is
+        when it has left for here, which is now (None: when it arrives).
         """
         dimm, local = self._find(line)
-        return dimm.write(local, arrive_ps, flush)
+        return dimm.write(local, arrive_ps if sent_ps is None else sent_ps, arrive_ps, flush)
 
     def read_lines(self, first: int, last: int, at_ps: int, pace_ps: int = 0) -> tuple[int, int]:
         """A range of lines is asked for at ``at_ps``: (how long it takes, an instant before which it waits).

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import simpy
@@ -9,7 +11,7 @@ from simpy.resources.resource import PriorityRequest
 
 from ...models.dram import Rows
 from ...models.platform import Platform
-from ...models.xpbuffer import NOBODY, XpBuffer
+from ...models.xpbuffer import XpBuffer
 from ...sim.bytespace import LINE_BYTES
 from ...sim.units import PS_PER_S
 from .engine import Gate, Process, Simulation, Station, Ticket
@@ -22,10 +24,10 @@ class Steps(NamedTuple):
     """Its XPLine has been written before."""
     before_ps: int
     """For how long an XPLine is written that has to go."""
-    gone: simpy.Event | None
+    gone: list[simpy.Event]
     after_ps: int
-    """For how long its own is written, when it is complete."""
-    full: simpy.Event | None
+    """For how long those are written that are complete."""
+    full: list[simpy.Event]
 
 
 class Dimm:
@@ -51,6 +53,10 @@ class Dimm:
         self._last_came: tuple[int, int] = (-2, 0)
         """The last line that came over the bus, and when."""
         self._read_free_ps = 0
+        self._came: deque[int] = deque()
+        """When each line came over the bus that has not been forgotten, ..."""
+        self._taken: deque[int] = deque()
+        """... and when the first of them had places in the write pending queue."""
         self._waiting: dict[int, simpy.Event] = {}
         """Lines that have not left the write pending queue, and their acceptance by it."""
         self._left: dict[int, simpy.Event] = {}
@@ -92,10 +98,12 @@ class Dimm:
             yield turn
             yield self._sim.timeout(self._imc.wpq_accept_ps + self._delay_ps(line, arrived_ps, flush))
             self._last_came = line, self._sim.now_ps
+            self._came.append(self._sim.now_ps)
         with self._places.join(key) as place:
             yield place
             self.most_queued = max(self.most_queued, self._places.count)
             queued.succeed()
+            self._taken.append(self._sim.now_ps)
             if self._buffer is None:
                 yield turns.before
                 took_ps = self._busy_ps(LINE_BYTES, self._media.write_bandwidth_bits_per_s)
@@ -118,13 +126,19 @@ class Dimm:
         self._last_arrival_ps = max(self._last_arrival_ps, self._sim.now_ps + way_ps)
         if self._buffer is None:
             self._rows.near(line)
-            return Steps(None, 0, None, 0, None)
+            return Steps(None, 0, [], 0, [])
         xpline = line * LINE_BYTES // self._media.line_bytes
         rewritten = self._in_flight.get(xpline)
-        before_ps, victim, after_ps = self._buffer.write(line, self._last_arrival_ps)
-        gone = self._flies(victim) if victim != NOBODY else None
-        full = self._flies(xpline) if after_ps and self._media.controller.full_lines == "at_once" else None
-        return Steps(rewritten, before_ps, gone, after_ps, full)
+        before_ps, gone, after_ps, full = self._buffer.write(line, self._last_arrival_ps, self._waiting_now())
+        return Steps(rewritten, before_ps, [*map(self._flies, gone)], after_ps, [*map(self._flies, full)])
+
+    def _waiting_now(self) -> int:
+        """How many lines came before this instant that had no place before it."""
+        now_ps, came, taken = self._sim.now_ps, self._came, self._taken
+        while taken and taken[0] < now_ps:
+            taken.popleft()
+            came.popleft()
+        return sum(1 for at_ps in came if at_ps < now_ps)
 
     def _flies(self, xpline: int) -> simpy.Event:
         written = self._in_flight[xpline] = self._sim.event()
@@ -152,7 +166,7 @@ class Dimm:
         self,
         key: tuple[int, int],
         took_ps: int,
-        written: simpy.Event | None = None,
+        written: Sequence[simpy.Event] = (),
         joined: simpy.Event | None = None,
     ) -> Process:
         """The medium is busy for ``took_ps``; ``written`` happens when it has what it was given."""
@@ -161,12 +175,13 @@ class Dimm:
                 joined.succeed()
             yield turn
             yield self._sim.timeout(took_ps)
-        if written is not None:
+        if written:
             self._sim.process(self._lands(written))
 
-    def _lands(self, written: simpy.Event) -> Process:
+    def _lands(self, written: Sequence[simpy.Event]) -> Process:
         yield self._sim.timeout(self._media.write_ps)
-        written.succeed()
+        for one in written:
+            one.succeed()
 
     def _delay_ps(self, line: int, arrived_ps: int, flush: bool) -> int:
         before, came_ps = self._last_came
