@@ -93,10 +93,11 @@ class Access:
                 took_ps, not_before_ps = self._level_ps[level], 0
                 if level is Level.MEMORY:
                     took_ps, not_before_ps = self._memory.read_line(key, start_ps)
-                if dirty:
-                    at_ps += took_ps // self._buffers  # the store buffer hides the rest, and what the line waits for
+                at_ps = fills.free_ps(at_ps)
+                if dirty:  # the store buffer hides the rest, and what the line waits for
+                    fills.take(at_ps + took_ps)
+                    at_ps += took_ps // self._buffers
                 else:
-                    at_ps = fills.free_ps(at_ps)
                     ready_ps = (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps
                     fills.take(ready_ps)
                     if not wait:

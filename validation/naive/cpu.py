@@ -56,6 +56,7 @@ class Thread:
         self.name = name
         self.span: Span | None = None
         self._cpu, self._nic = platform.cpu, platform.nic
+        self._buffers = platform.private.fill_buffers
         self._number = number
 
     def _wait(self, event: simpy.Event) -> Process:
@@ -74,6 +75,12 @@ class Thread:
         for touch in touched:
             if touch.coming is not None and not touch.coming.processed and wait:
                 coming.append(touch.coming)
+            if touch.dirty:
+                if touch.cost_ps:
+                    buffer = yield from self.core.buffer()
+                    self.core.leaves(buffer, [self.sim.timeout(touch.cost_ps)])
+                yield self.sim.timeout(touch.cost_ps // self._buffers + self._cpu.store_ps)
+                continue
             if touch.fetched:
                 buffer = yield from self.core.buffer()
                 fetch = self.sim.process(self._fetch(touch, buffer))

@@ -33,6 +33,8 @@ class Touch(NamedTuple):
     coming: simpy.Event | None = None
     """A prefetch is bringing it."""
     key: int = 0
+    dirty: bool = False
+    """A store: what its line takes is shared by all fill buffers, one of which it occupies."""
 
 
 class Host:
@@ -188,8 +190,8 @@ class Host:
             if level is Level.MEMORY:
                 took_ps, before = self._from_memory([line], 1, 0)
                 behind = self.sim.all_of(before)
-            if dirty:  # what its line takes is shared by all fill buffers
-                found.append(Touch(took_ps // private.fill_buffers + cpu.store_ps))
+            if dirty:
+                found.append(Touch(took_ps, dirty=True))
             elif level is Level.L1:
                 found.append(Touch(cpu.load_ps, coming=self.coming.get(key), key=key))
             else:
