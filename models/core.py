@@ -12,6 +12,7 @@ import simpy
 from ..sim.clock import Clock
 from ..sim.stations import Fifo
 from ..sim.trace import Flush
+from .fillbuffers import FillBuffers
 from .ordering import Ordering
 
 if TYPE_CHECKING:
@@ -53,7 +54,14 @@ class Core:
     fair = False
     """Whether the operating system gives it to one thread for a slice at a time (``models.scheduler``)."""
 
-    def __init__(self, ordering: Ordering, name: str, outages: Sequence[tuple[int, int]] = (), agent: int = 0) -> None:
+    def __init__(
+        self,
+        ordering: Ordering,
+        name: str,
+        outages: Sequence[tuple[int, int]] = (),
+        agent: int = 0,
+        fill_buffers: int = 1,
+    ) -> None:
         self.name = name
         self.agent = agent
         """Its place among all cores: at one instant threads go on in the order of their cores."""
@@ -76,10 +84,10 @@ class Core:
         self.ntstores = ordering.trace.channel(f"non-temporal stores of {name}", ordered=False)
         self.flushes: list[Flush] = []
         """Issued and not fenced yet."""
-        self.leaving: deque[int] = deque()
-        """When each of the last lines that it sent to memory is queued there: so many buffers it has."""
-        self.queued_ps = 0
-        """When all that was flushed or stored past the caches is in the write pending queues."""
+        self.fills = FillBuffers(fill_buffers)
+        """Of lines on their way to it or from it."""
+        self.fence_ps = 0
+        """Until when a fence waits for all that was flushed or stored past the caches."""
 
     def start_ps(self, now_ps: int) -> int:
         """When an instruction that is issued now is executed: behind those of other threads, and behind an outage."""

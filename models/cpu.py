@@ -68,7 +68,7 @@ class Thread(CompletionEvents):
         flushes, core.flushes = core.flushes, []
         left = core.stores, trace.count(core.stores), core.ntstores, trace.count(core.ntstores), flushes
         self.core = to
-        done_ps = max(now_ps, core.queued_ps)
+        done_ps = max(now_ps, core.fence_ps)
         self.clock.call_at(done_ps, self._left, left)
         return done_ps
 
@@ -90,11 +90,30 @@ class Thread(CompletionEvents):
         if not self.core.undivided:
             yield from self._turn()
         start_ps = self.clock.now_ps
-        cost_ps = self.host.access_ps(address, length, False, self.core.agent)
+        cost_ps = self.host.access_ps(address, length, False, self.core)
         self.account.memory_ps += cost_ps
         self._ask(cost_ps)
         yield HOLD
         return self._loaded(self.clock.now_ps, address, length, start_ps)
+
+    def prefetch(self, address: int, length: int) -> Code:
+        """``prefetcht0`` of each line of a range: on its way to the cache; the core waits for a fill buffer only.
+
+        Loads whose values nobody waits for cost the same: a core that executes out of order goes on behind them.
+        """
+        done = 0
+        while done < length:
+            take = min(LINE_BYTES - (address + done) % LINE_BYTES, length - done)
+            yield from self._turn()
+            wait_ps = self.core.fills.free_ps(self.now_ps) - self.now_ps
+            if wait_ps:
+                self.account.memory_ps += wait_ps
+                yield from self._work(wait_ps)
+                yield from self._turn()
+            cost_ps = self.host.access_ps(address + done, take, False, self.core, wait=False)
+            self.account.memory_ps += cost_ps
+            yield from self._work(cost_ps)
+            done += take
 
     def _loaded(self, at_ps: int, address: int, length: int, issued_ps: int) -> bytes:
         """What a load that is done at ``at_ps`` has found."""
@@ -130,7 +149,7 @@ class Thread(CompletionEvents):
     def store(self, address: int, data: bytes) -> Code:
         """Store ``data``, in program order, word after word."""
         yield from self._turn()
-        access_ps = self.host.access_ps(address, len(data), True, self.core.agent)
+        access_ps = self.host.access_ps(address, len(data), True, self.core)
         copy_ps = self._copy_ps(len(data))
         self.account.memory_ps += access_ps
         self.account.copy_ps += copy_ps
@@ -145,26 +164,18 @@ class Thread(CompletionEvents):
             take = min(LINE_BYTES - (address + done) % LINE_BYTES, len(data) - done)
             piece = data[done : done + take]
             yield from self._turn()
-            cost_ps = self._buffer_ps() + self._cpu.ntstore_ps
+            cost_ps = self.core.fills.free_ps(self.now_ps) - self.now_ps + self._cpu.ntstore_ps
             self.account.flush_ps += cost_ps
             yield from self._work(cost_ps)
             core = self.core
             queued_ps = self.host.ntstore(address + done, piece, core.ntstores, self._writer("ntstore"), self.now_ps)
-            self._leaves(queued_ps)
+            self._leaves(core, address + done, queued_ps)
             done += take
 
-    def _buffer_ps(self) -> int:
-        """How long from now until the core has a buffer for one more line on its way to memory."""
-        leaving = self.core.leaving
-        return max(0, leaving[0] - self.now_ps) if len(leaving) == self._cpu.write_buffers else 0
-
-    def _leaves(self, queued_ps: int) -> None:
-        """A line has taken a buffer, until it is queued."""
-        core = self.core
-        core.queued_ps = max(core.queued_ps, queued_ps)
-        if len(core.leaving) == self._cpu.write_buffers:
-            core.leaving.popleft()
-        core.leaving.append(queued_ps)
+    def _leaves(self, core: Core, address: int, queued_ps: int) -> None:
+        """A line has taken a fill buffer until it is queued; a fence waits until the DIMM has it."""
+        core.fills.take(queued_ps)
+        core.fence_ps = max(core.fence_ps, queued_ps, self.host.drained_ps(address))
 
     def memcpy(self, destination: int, source: int, length: int) -> Code:
         """Copy by loads and stores: what starting takes, then what its lines take where they are, then its bytes."""
@@ -183,7 +194,7 @@ class Thread(CompletionEvents):
         """Whether a range has this CRC32; returns that. Who explores what may be there answers (``Core.deciding``)."""
         if self.core.deciding is not None:
             yield from self._turn()
-            access_ps = self.host.access_ps(address, length, False, self.core.agent)
+            access_ps = self.host.access_ps(address, length, False, self.core)
             self.account.memory_ps += access_ps
             yield from self._work(access_ps)
             found = self.core.deciding(address, length, expected)
@@ -213,21 +224,21 @@ class Thread(CompletionEvents):
 
     def _write_back(self, address: int, length: int, cost_ps: int, keep: bool) -> Code:
         device, offset = self.host.memory.locate(address)
-        account = self.account
+        account, base = self.account, address - offset
         for line in lines(offset, length):
             yield from self._turn()
             core = self.core
             flush = self._ordering.trace.flush(device.number, line, core.stores, self.now_ps)
             if not core.fair:
                 core.flushes.append(flush)
-            wait_ps = self._buffer_ps()
+            wait_ps = core.fills.free_ps(self.now_ps) - self.now_ps
             account.flush_lines += 1
             account.flush_ps += wait_ps + cost_ps
             yield from self._work(wait_ps + cost_ps)  # then the line is on its way, and the next one's turn has come
             core = self.core
             if core.fair:  # only now: its thread may have moved, and a fence of others in between does not cover it
                 core.flushes.append(flush)
-            self._leaves(self.host.flush_line(device, line, self.now_ps, keep))
+            self._leaves(core, base + line * LINE_BYTES, self.host.flush_line(device, line, self.now_ps, keep))
 
     def clflush(self, address: int, length: int) -> Code:
         """Write the lines of a range back and drop them, one after the other, each before any later store."""
@@ -260,14 +271,15 @@ class Thread(CompletionEvents):
     def sfence(self) -> Code:
         """Wait until this core's stores are visible and its flushes and non-temporal stores are queued.
 
-        It knows nothing of DMA in flight.
+        Where a fence empties the queues of a DIMM (``Controller.fence_drains``) it waits for that too, which takes time
+        and proves no more. It knows nothing of DMA in flight.
         """
         trace = self._ordering.trace
         yield from self._turn()
         core = self.core
         stores, ntstores = trace.count(core.stores), trace.count(core.ntstores)
         flushes, core.flushes = core.flushes, []
-        cost_ps = max(0, core.queued_ps - self.now_ps) + self._cpu.sfence_ps
+        cost_ps = max(0, core.fence_ps - self.now_ps) + self._cpu.sfence_ps
         self.account.fences += 1
         self.account.flush_ps += cost_ps
         yield from self._work(cost_ps)
@@ -308,7 +320,7 @@ class Thread(CompletionEvents):
         account.verbs_ps += cost_ps
         if inline and core.undivided:
             start_ps = clock.now_ps
-            access_ps = self.host.access_ps(work.local_address, length, False, core.agent)
+            access_ps = self.host.access_ps(work.local_address, length, False, core)
             account.memory_ps += access_ps
             clock.resume(core.work(start_ps, access_ps + cost_ps), core.agent)
             yield HOLD

@@ -65,12 +65,16 @@ class HomeAgent:
         """
         number, line = key >> LINE_BITS, key & LINE_MASK
         arrive_ps = at_ps + max(0, way_ps - self._platform.imc.wpq_accept_ps)
-        queued_ps, stored_ps = self._controllers[number].write_line(line, arrive_ps, flush)
+        queued_ps, stored_ps = self._controllers[number].write_line(line, arrive_ps, flush, at_ps)
         if len(self._under_way) >= UNDER_WAY_LINES:
             now_ps = self._clock.now_ps
             self._under_way = {other: ps for other, ps in self._under_way.items() if ps > now_ps}
         self._under_way[key] = queued_ps
         return queued_ps, stored_ps
+
+    def drained_ps(self, number: int, line: int) -> int:
+        """When a fence goes on behind the last write of a device's line, as far as its DIMM is concerned."""
+        return self._controllers[number].drained_ps(line)
 
     def stored_ps(self, number: int, line: int) -> int:
         """When the medium has what arrived so far at the DIMM of a device's line."""

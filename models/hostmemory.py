@@ -21,6 +21,7 @@ from ..sim.streams import Streams
 from ..sim.trace import NEVER, Chunk, Stage, Trace
 from .access import Access
 from .cacheset import line_key
+from .core import Core
 from .homeagent import HomeAgent
 from .llc import Counters, IoWrite
 from .memory import DEVICE_SPAN_BITS, DEVICE_SPAN_BYTES, AddressSpace, Destination, MemoryDevice
@@ -343,14 +344,11 @@ class HostMemory:
         # Somebody may have read at a later instant before: then these bytes are as new as that.
         return data, self.trace.observed(device.number, offset, length, max(now_ps, device.space.caught_up_ps))
 
-    def access_ps(self, address: int, length: int, dirty: bool, core: int = 0) -> int:
-        """How long core ``core`` takes from now to touch these lines (``models.access``).
+    def access_ps(self, address: int, length: int, dirty: bool, core: Core, wait: bool = True) -> int:
+        """How long a core takes from now to touch these lines (``models.access``).
 
         A line that has left the caches and is not in a write pending queue yet is waited for: the home agent orders
-        the access behind it.
-
-        One after the other in the cache, and all that memory has to bring at once. A line that has left the caches and
-        is not in a write pending queue yet is waited for: the home agent orders the access behind it.
+        the access behind it. Without ``wait`` the core goes on as soon as all lines are on their way.
         """
         start_ps = self.clock.now_ps
         if self._inbox:
@@ -365,10 +363,10 @@ class HostMemory:
         if (
             not dirty
             and (offset + length - 1) // LINE_BYTES == line
-            and self._access.at_hand(core, device.number, line)
+            and self._access.at_hand(core.agent, device.number, line)
         ):
             return self._load_ps
-        return self._access.cost_ps(core, device.number, offset, length, dirty, start_ps)
+        return self._access.cost_ps(core.agent, core.fills, device.number, offset, length, dirty, start_ps, wait)
 
     def store(self, address: int, data: bytes, channel: int, writer: str, at_ps: int) -> None:
         """A core's store retires into its store buffer at ``at_ps``, and shows in this timing at once."""
@@ -407,6 +405,11 @@ class HostMemory:
             self._written(device, offset + done, piece, channel, Path.NTSTORE, writer, reached)
             done += take
         return last_ps
+
+    def drained_ps(self, address: int) -> int:
+        """When a fence behind what was written back of this line goes on: queued, or past the queues of its DIMM."""
+        device, offset = self.memory.locate(address)
+        return 0 if device.number in self.peers else self.home.drained_ps(device.number, offset // LINE_BYTES)
 
     def mmio_stores(self, stores: int, address: int) -> tuple[tuple[int, int], ...]:
         """A core's posted stores so far to the device that ``address`` is in: (channel, number); () for host memory.

@@ -12,13 +12,17 @@ before writes, and what they take of the medium's time is missing to the writes 
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import deque
 from dataclasses import dataclass
+from operator import itemgetter
 
 from ..sim.bytespace import LINE_BYTES
 from .dram import Rows
 from .parameters.memory import Imc, Media
 from .xpbuffer import XpBuffer, service_ps
 
+_came = itemgetter(0)
 RECENT = 512
 """So many lines or XPLines are remembered on their way; then those are forgotten that have arrived for long."""
 LONG_PS = 100_000_000
@@ -70,7 +74,7 @@ class Dimm:
         self._unit_write_ps = service_ps(unit, media.write_bandwidth_bits_per_s)
         self._unit_read_ps = service_ps(unit, media.read_bandwidth_bits_per_s)
         self._unit_lines = max(1, unit // LINE_BYTES)
-        self._at_once = controller.full_lines == "at_once"
+        self._fence_drains = controller.fence_drains
         self._lsq = [0] * max(1, controller.lsq_bytes // LINE_BYTES)
         self._ingest_ps = controller.ingest_ps
         self._outs = [0] * max(1, controller.buffer_bytes // unit)
@@ -86,16 +90,20 @@ class Dimm:
         self._media_free_ps = 0
         self._read_free_ps = 0
         self._stored_ps = 0
+        self._waiting: deque[tuple[int, int]] = deque()
+        """Lines that waited, or will wait, for a place in the write pending queue: when they came, and were taken."""
         self._queued: dict[int, tuple[int, int]] = {}
         """Lines that came: when the write pending queue had them, and when they left it."""
+        self._fetched: dict[int, int] = {}
+        """XPLines that are read from the medium, and when the DIMM has them."""
         self._in_flight: dict[int, int] = {}
         """XPLines that the medium was given to write, and when it has them."""
         self._recent = RECENT
         self._lines_read = 0
         self._waited_ps = 0
 
-    def write(self, line: int, arrive_ps: int, flush: bool) -> tuple[int, int]:
-        """A line arrives; returns when the queue has taken it and when it is on the medium."""
+    def write(self, line: int, sent_ps: int, arrive_ps: int, flush: bool) -> tuple[int, int]:
+        """A line that was sent at ``sent_ps`` arrives; returns when the queue has it and when it is on the medium."""
         last_ps = self._last_ps
         if arrive_ps < last_ps:
             arrive_ps = last_ps
@@ -122,7 +130,13 @@ class Dimm:
             self._rows.near(line)
             stored_ps = left_ps + self._write_ps
         else:
-            left_ps, stored_ps = self._take_in(buffer, line, arrive_ps, queued_ps, count)
+            waiting = self._waiting
+            while waiting and waiting[0][1] < sent_ps:
+                waiting.popleft()
+            there = bisect_left(waiting, sent_ps, key=_came) if waiting else 0
+            left_ps, stored_ps = self._take_in(buffer, line, there, arrive_ps, queued_ps, count)
+            if queued_ps > came_ps:
+                waiting.append((came_ps, queued_ps))
         places[place] = left_ps
         if len(self._queued) >= self._recent:
             self._forget(arrive_ps - LONG_PS)
@@ -130,12 +144,14 @@ class Dimm:
         self._stored_ps = max(self._stored_ps, stored_ps)
         return queued_ps, stored_ps
 
-    def _take_in(self, buffer: XpBuffer, line: int, sent_ps: int, queued_ps: int, count: int) -> tuple[int, int]:
+    def _take_in(
+        self, buffer: XpBuffer, line: int, waiting: int, arrive_ps: int, queued_ps: int, count: int
+    ) -> tuple[int, int]:
         """From the write pending queue through LSQ and XPBuffer: when the line has left the former, and is stored.
 
         A line that stays in the XPBuffer counts as stored when its XPLine would be, were it written right away.
         """
-        before_ps, victim, after_ps = buffer.write(line, sent_ps)
+        before_ps, gone, after_ps, full = buffer.write(line, arrive_ps, waiting)
         lsq = self._lsq
         place = count % len(lsq)
         free_ps = self._ingest_free_ps
@@ -149,7 +165,8 @@ class Dimm:
         if before_ps:
             media_ps = self._media_free_ps
             taken_ps = self._media_free_ps = (taken_ps if taken_ps > media_ps else media_ps) + before_ps
-            in_flight[victim] = taken_ps + self._write_ps
+            for victim in gone:
+                in_flight[victim] = taken_ps + self._write_ps
         if after_ps:
             out = self._outs_count % len(self._outs)
             self._outs_count += 1
@@ -160,8 +177,8 @@ class Dimm:
         if not after_ps:
             return left_ps, start_ps + self._unit_write_ps + self._write_ps
         self._outs[out] = self._media_free_ps = start_ps + after_ps
-        if self._at_once:
-            in_flight[xpline] = start_ps + after_ps + self._write_ps
+        for written in full:
+            in_flight[written] = start_ps + after_ps + self._write_ps
         return left_ps, start_ps + after_ps + self._write_ps
 
     def _forget(self, since_ps: int) -> None:
@@ -198,20 +215,30 @@ class Dimm:
             media_ps, gone_ps, late_ps = lines * self._unit_read_ps, 0, 0
             total_ps = self._near_ps if self._rows.near(line) else self._load_ps
         else:
-            free_ps = max(free_ps, self._in_flight.get(line // self._unit_lines, 0))
+            xpline = line // self._unit_lines
+            free_ps = max(free_ps, self._in_flight.get(xpline, 0))
             media_ps, gone_ps, late_ps = buffer.read(line, lines)
             if not media_ps:
-                return self._near_ps, free_ps
+                return self._near_ps, max(free_ps, self._fetched.get(xpline, 0))
             total_ps = self._load_ps
         start_ps = self._read_free_ps if self._read_free_ps > at_ps else at_ps
         self._read_free_ps = start_ps + media_ps
         asked_ps = self._stage_ps if self._stage_ps > at_ps else at_ps
         self._media_free_ps = max(self._media_free_ps, asked_ps) + media_ps + gone_ps
-        return start_ps - at_ps + total_ps + late_ps, free_ps
+        took_ps = start_ps - at_ps + total_ps + late_ps
+        if buffer is not None:  # the rest of the XPLine is not there before its first line is
+            if len(self._fetched) >= RECENT:
+                self._fetched = {other: ps for other, ps in self._fetched.items() if ps > at_ps}
+            self._fetched[xpline] = max(at_ps, free_ps) + max(0, took_ps - self._near_ps)
+        return took_ps, free_ps
 
     def left_ps(self, line: int) -> int:
         """When a line that came last left the write pending queue; 0 for one that was never there, or long ago."""
         return self._queued.get(line, (0, 0))[1]
+
+    def drained_ps(self, line: int) -> int:
+        """When a fence behind a line's last write goes on; 0 if it waits for the queue only."""
+        return self.left_ps(line) if self._fence_drains else 0
 
     @property
     def stored_ps(self) -> int:
@@ -250,13 +277,16 @@ class MemoryController:
             dimm = self.dimms[number] = Dimm(self._imc, self._media, number)
         return dimm, local * self._chunk + within
 
-    def write_line(self, line: int, arrive_ps: int, flush: bool = False) -> tuple[int, int]:
+    def write_line(
+        self, line: int, arrive_ps: int, flush: bool = False, sent_ps: int | None = None
+    ) -> tuple[int, int]:
         """A line arrives at ``arrive_ps``; returns (in the write pending queue, on the medium).
 
-        ``flush`` says that an instruction or a verb writes it back, not an eviction or an inbound write.
+        ``flush`` says that an instruction or a verb writes it back, not an eviction or an inbound write; ``sent_ps`` is
+        when it has left for here, which is now (None: when it arrives).
         """
         dimm, local = self._find(line)
-        return dimm.write(local, arrive_ps, flush)
+        return dimm.write(local, arrive_ps if sent_ps is None else sent_ps, arrive_ps, flush)
 
     def read_lines(self, first: int, last: int, at_ps: int, pace_ps: int = 0) -> tuple[int, int]:
         """A range of lines is asked for at ``at_ps``: (how long it takes, an instant before which it waits).
@@ -278,6 +308,11 @@ class MemoryController:
             free_ps = max(free_ps, not_before_ps)
             line += lines
         return total_ps, free_ps
+
+    def drained_ps(self, line: int) -> int:
+        """When a fence behind the last write of a line goes on, as far as its DIMM is concerned."""
+        dimm, local = self._find(line)
+        return dimm.drained_ps(local)
 
     def stored_ps(self, line: int) -> int:
         """When the medium has what arrived so far at the DIMM of this line."""

@@ -64,11 +64,12 @@ class FairCore(Core):
         name: str,
         outages: Sequence[tuple[int, int]],
         agent: int,
+        fill_buffers: int,
         clock: Clock,
         os: OperatingSystem,
         mates: list[FairCore],
     ) -> None:
-        super().__init__(ordering, name, (), agent)
+        super().__init__(ordering, name, (), agent, fill_buffers)
         self.held = True  # so every request comes to queue()
         self.clock = clock
         self.switches = 0

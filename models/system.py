@@ -88,14 +88,15 @@ class Node:
         self.cores: list[Core] = []
         """Those of the role's code; behind them those of other programs."""
         mates: list[FairCore] = []
+        fills = platform.private.fill_buffers
         for index in range(spec.cores + spec.others):
             core = f"{name} core {index}"
             agent = system.fabric.number(name) << CORE_BITS | index
             away = system.outages.get(core, ())
             if self.fair and index < spec.cores:
-                self.cores.append(FairCore(system.ordering, core, away, agent, system.clock, os, mates))
+                self.cores.append(FairCore(system.ordering, core, away, agent, fills, system.clock, os, mates))
             else:
-                self.cores.append(Core(system.ordering, core, away, agent))
+                self.cores.append(Core(system.ordering, core, away, agent, fills))
         if os.smt > 1:
             for one, other in zip(mates[::2], mates[1::2], strict=False):
                 one.sibling, other.sibling = other, one

@@ -3,12 +3,17 @@
 Lines of 64 B gather in a small buffer of XPLines of 256 B (XPBuffer, Yang et al., FAST'20, section 2): an XPLine whose
 four lines have all come is written to the medium in one piece; one that has to go before is written nevertheless, its
 other lines read first. The address indirection table (AIT) is cached on the DIMM, and blocks that are written too often
-move (Wang et al., MICRO'20). Both models of the timing ask this one, in the order in which lines come.
+move (Wang et al., MICRO'20). Both models of the timing ask this one, in the order in which lines are sent.
+
+While the write pending queue is full, lines wait outside: in the fill buffers of cores and on the mesh, from where the
+memory controller takes them in no order that anybody promises. Which of those that wait goes in next is a draw here, so
+that the lines of many writers come mixed, and XPLines have to go before they are complete.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 from ..sim.bytespace import LINE_BYTES
 from ..sim.units import PS_PER_S
@@ -21,6 +26,27 @@ NOBODY = -1
 def service_ps(n_bytes: int, bits_per_s: int) -> int:
     """How long a medium of this bandwidth is busy with so many bytes, rounded up."""
     return -(-n_bytes * 8 * PS_PER_S // bits_per_s)
+
+
+class Entered(NamedTuple):
+    """What lines that have gone in mean to the medium."""
+
+    before_ps: int
+    """For how long it writes before they have their places, ..."""
+    gone: tuple[int, ...]
+    """... and which XPLines."""
+    after_ps: int
+    """For how long it writes after that what is complete, ..."""
+    full: tuple[int, ...]
+    """... and which XPLines at once."""
+
+    def and_then(self, other: Entered) -> Entered:
+        """This, and the next line."""
+        gone, full = self.gone + other.gone, self.full + other.full
+        return Entered(self.before_ps + other.before_ps, gone, self.after_ps + other.after_ps, full)
+
+
+NOTHING = Entered(0, (), 0, ())
 
 
 class XpBuffer:
@@ -36,6 +62,7 @@ class XpBuffer:
         "_lines",
         "_lru",
         "_order",
+        "_outside",
         "_page",
         "_parameters",
         "_period_ps",
@@ -75,6 +102,8 @@ class XpBuffer:
         self._due: deque[tuple[int, int]] = deque()
         """With ``periodic``: (when, XPLine) that are written then if they are still there."""
         self._random = (seed * 2_654_435_761 + 12_345) & 0x7FFFFFFF
+        self._outside: list[int] = []
+        """Lines that have been sent and that the buffer has not been given yet, in any order."""
         self._ait: dict[int, None] = {}
         self._ait_pages = controller.ait_bytes // controller.ait_page_bytes
         self._page = max(1, controller.ait_page_bytes // media.line_bytes)
@@ -85,16 +114,32 @@ class XpBuffer:
         self.media_read_bytes = 0
         self.migrations = 0
 
-    def write(self, line: int, at_ps: int) -> tuple[int, int, int]:
-        """A line comes; ``at_ps``, never earlier than before, is what ``periodic`` goes by.
+    def write(self, line: int, at_ps: int, waiting: int = 0) -> Entered:
+        """A line is sent that arrives at ``at_ps``, never earlier than before; returns what goes in because of it.
 
-        Returns for how long the medium has to write before the line has a place, which XPLine that is (or NOBODY), and
-        for how long it writes what is complete after that.
+        ``waiting`` is how many of those sent before it wait for a place in the queue now.
         """
         self.lines_written += 1
+        outside = self._outside
+        if not outside and not waiting:
+            return self._goes_in(line, at_ps)
+        outside.append(line)
+        entered = NOTHING
+        while len(outside) > waiting:
+            index = self._draw(len(outside))
+            outside[index], outside[-1] = outside[-1], outside[index]
+            entered = entered.and_then(self._goes_in(outside.pop(), at_ps))
+        return entered
+
+    def _goes_in(self, line: int, at_ps: int) -> Entered:
+        before_ps, victim, after_ps, full = self._takes_in(line, at_ps)
+        return Entered(before_ps, (victim,) if before_ps else (), after_ps, (line // self._lines,) if full else ())
+
+    def _takes_in(self, line: int, at_ps: int) -> tuple[int, int, int, bool]:
+        """The buffer has a line: for how long the medium writes before and after that, and what."""
         xpline = line // self._lines
         held = self._held
-        before_ps, victim, after_ps = 0, NOBODY, self._written_back(at_ps) if self._due else 0
+        before_ps, victim, after_ps, full = 0, NOBODY, self._written_back(at_ps) if self._due else 0, False
         mask = held.get(xpline)
         if mask is None:
             if len(held) >= self._capacity:
@@ -108,13 +153,13 @@ class XpBuffer:
         if new & self._whole == self._whole:
             if self._full:
                 after_ps += self._write_out(xpline)
-                new = self._whole + 1
+                new, full = self._whole + 1, True
             else:
                 new |= self._whole + 1
                 if self._period_ps is not None and mask & self._whole != self._whole:
                     self._due.append((at_ps + self._period_ps, xpline))
         held[xpline] = new
-        return before_ps, victim, after_ps
+        return before_ps, victim, after_ps, full
 
     def read(self, line: int, lines: int = 1) -> tuple[int, int, int]:
         """Lines of one XPLine are read, from ``line`` on.
@@ -124,18 +169,19 @@ class XpBuffer:
         """
         self.lines_read += lines
         xpline, bits = line // self._lines, (1 << lines) - 1 << line % self._lines
+        gone_ps = self._hurry(xpline) if self._outside else 0
         mask = self._held.get(xpline)
         if mask is not None and (mask > self._whole or mask & bits == bits):
             if self._lru:
                 self._held[xpline] = self._held.pop(xpline)
-            return 0, 0, 0
+            return 0, gone_ps, 0
         there = self._read.get(xpline, 0)
         if there & bits == bits:  # exclusive of the CPU's caches, which have them now
             self._read[xpline] = there & ~bits
-            return 0, 0, 0
+            return 0, gone_ps, 0
         self.media_read_bytes += self._xpline
         late_ps = 0 if self._translated(xpline) else self._parameters.ait_miss_ps
-        written_ps = 0
+        written_ps = gone_ps
         if mask is not None:
             self._held[xpline] = mask | self._whole + 1
         elif self._read_capacity:
@@ -145,19 +191,32 @@ class XpBuffer:
             self._read[xpline] = self._whole & ~bits
         else:
             if len(self._held) >= self._capacity:
-                written_ps, _ = self._evict()
+                written_ps += self._evict()[0]
             if self._order is not None:
                 self._order.append(xpline)
             self._held[xpline] = self._whole + 1
         return self._read_ps, written_ps, late_ps
+
+    def _hurry(self, xpline: int) -> int:
+        """Lines of this XPLine that wait outside go in before it is read; for how long the medium writes."""
+        took_ps = 0
+        for line in [line for line in self._outside if line // self._lines == xpline]:
+            self._outside.remove(line)
+            entered = self._goes_in(line, 0)
+            took_ps += entered.before_ps + entered.after_ps
+        return took_ps
+
+    def _draw(self, n: int) -> int:
+        """One of ``n``."""
+        self._random = (self._random * 1_103_515_245 + 12_345) & 0x7FFFFFFF
+        return (self._random >> 8) % n
 
     def _evict(self) -> tuple[int, int]:
         held, order = self._held, self._order
         if order is None:
             victim = next(iter(held))
         else:
-            self._random = (self._random * 1_103_515_245 + 12_345) & 0x7FFFFFFF
-            index = (self._random >> 8) % len(order)
+            index = self._draw(len(order))
             victim = order[index]
             order[index] = order[-1]
             order.pop()

@@ -48,7 +48,7 @@ class Private:
     l2_load_ps: int = 0
     """A load that hits in the second level."""
     fill_buffers: int = 1
-    """How many lines of one core may be on their way from further out at once."""
+    """How many lines of one core may be on their way at once, to it or from it past the caches."""
 
 
 @dataclass(frozen=True, slots=True)

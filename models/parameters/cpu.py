@@ -81,7 +81,7 @@ class Cpu:
     clflush_ps: int
     """Per line, the way to the write pending queue included: clflush is in order with later stores."""
     ntstore_ps: int
-    """Issue, per line."""
+    """Issue, per line; the way to the write pending queue is ``Media.ntstore_to_wpq_ps``, and takes a fill buffer."""
     sfence_ps: int
     """The fence itself, without what it waits for."""
     memcpy_bits_per_s: int
@@ -93,8 +93,6 @@ class Cpu:
     """One round of a loop that looks at a cached word."""
     request_ps: int
     """Server software per request: parse, dispatch, look up, build the reply; without flushes, copies and CRCs."""
-    write_buffers: int = 12
-    """Lines that a core has on their way to memory at most, by non-temporal stores or by write-backs."""
     crc32: Literal["table", "instruction"] = "table"
     """How checksums are computed."""
     crc32_instruction_ps_per_byte: int = 170

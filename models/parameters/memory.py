@@ -41,6 +41,8 @@ class Controller:
     """Queue of the lines that wait for a place in the buffer."""
     ingest_ps: int = 0
     """What one line takes from the write pending queue into the DIMM, one after the other."""
+    fence_drains: bool = False
+    """Whether a core's fence waits until its lines have left the write pending queue: timing, no further promise."""
     ait_bytes: int = 0
     """What the cache of the address indirection table covers; 0: all of the DIMM."""
     ait_page_bytes: int = 4096

@@ -39,6 +39,7 @@ def controllers() -> st.SearchStrategy[Controller]:
         full_line_period_ps=st.just(300_007),
         lsq_bytes=st.sampled_from([64, 256, 4096]),
         ingest_ps=st.sampled_from([0, 21_800, 70_001]),
+        fence_drains=st.booleans(),
         ait_bytes=st.sampled_from([0, 4096]),
         ait_miss_ps=st.just(100_000),
         wear_writes=st.sampled_from([0, 5]),
@@ -55,7 +56,6 @@ def platforms(draw: st.DrawFn, nodes: int) -> Platform:
     one = st.sampled_from
     return changed(
         base,
-        cpu={"write_buffers": draw(one([base.cpu.write_buffers, 1, 2]))},
         nic={
             "blueflame": draw(st.booleans()),
             "mtu_bytes": draw(one([4096, 1024, 256])),
@@ -88,7 +88,7 @@ def platforms(draw: st.DrawFn, nodes: int) -> Platform:
             "non_allocating_hit": draw(one(["invalidate", "update"])),
             "scattered_page_bytes": draw(one([0, 4096])),
         },
-        private=draw(one([{}, TINY, {"l1_bytes": 0, "l2_bytes": 0}])),
+        private=draw(one([{}, TINY, {"fill_buffers": 1}, {"l1_bytes": 0, "l2_bytes": 0}])),
         tlb={"entries": draw(one([1536, 2, 0])), "page_bytes": 4096},
         imc={
             "wpq_bytes": draw(one([base.imc.wpq_bytes, 128, 64])),
@@ -119,7 +119,7 @@ def requests(draw: st.DrawFn, inline_most: int) -> Request:
 
 INSTRUCTIONS = st.builds(
     Instruction,
-    st.sampled_from(["load", "store", "ntstore", "clwb", "clflushopt", "clflush", "sfence", "compute"]),
+    st.sampled_from(["load", "prefetch", "store", "ntstore", "clwb", "clflushopt", "clflush", "sfence", "compute"]),
     st.builds(lambda line, within: 64 * line + within, st.integers(0, HOT_LINES - 1), st.sampled_from([0, 0, 13])),
     st.sampled_from([8, 64, 200, 1000]),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -54,8 +55,7 @@ def load_latency(platform: Platform, pattern: str, *, memory: str = "pm", loads:
 
 
 def _store_flush(thread: Thread, address: int, data: bytes) -> Code:
-    yield from thread.store(address, data)
-    yield from thread.clwb(address, len(data))
+    yield from _clwb(thread, address, len(data))
     yield from thread.sfence()
 
 
@@ -84,9 +84,18 @@ def persist_idle(platform: Platform, instruction: str, *, memory: str = "pm") ->
 
 @experiment("persist-latency", "time")
 def persist_latency(
-    platform: Platform, size: int, *, instruction: str = "ntstore", memory: str = "pm", rounds: int = 48
+    platform: Platform,
+    size: int,
+    *,
+    instruction: str = "ntstore",
+    memory: str = "pm",
+    cached: bool = True,
+    rounds: int = 48,
 ) -> float:
-    """Mean time to persist so many bytes, one piece behind the other (OptaneStudy, flush instructions)."""
+    """Mean time to persist so many bytes, one piece behind the other (OptaneStudy, flush instructions).
+
+    That study loads a piece before it flushes it (``cached``); who appends to a log does not.
+    """
     machine = Machine(platform, memory)
     thread, base = machine.threads[0], machine.allocate(1 << 24)
     data = bytes(size)
@@ -95,7 +104,7 @@ def persist_latency(
         took_ps = 0
         for number in range(rounds):
             address = base + number * size
-            if instruction == "clwb":
+            if cached and instruction == "clwb":
                 yield from thread.load(address, size)
             start_ps = thread.now_ps
             yield from PERSISTS[instruction](thread, address, data)
@@ -106,7 +115,8 @@ def persist_latency(
 
 
 def _read(thread: Thread, address: int, size: int) -> Code:
-    yield from thread.load(address, size)
+    """Loads that do not depend on each other: nobody waits for their values."""
+    yield from thread.prefetch(address, size)
 
 
 def _nt(thread: Thread, address: int, size: int) -> Code:
@@ -114,13 +124,25 @@ def _nt(thread: Thread, address: int, size: int) -> Code:
 
 
 def _clwb(thread: Thread, address: int, size: int) -> Code:
-    yield from thread.store(address, bytes(size))
+    """Each line is flushed right behind its store."""
+    for at in range(address, address + size, LINE):
+        yield from thread.store(at, bytes(LINE))
+        yield from thread.clwb(at, LINE)
+
+
+def _clwb_after(thread: Thread, address: int, size: int) -> Code:
+    """All lines are stored, then all are flushed."""
+    for at in range(address, address + size, LINE):
+        yield from thread.store(at, bytes(LINE))
     yield from thread.clwb(address, size)
 
 
-ACCESSES: dict[str, Callable[[Thread, int, int], Code]] = {"read": _read, "ntstore": _nt, "clwb": _clwb}
-STREAM_BYTES = 4096
-"""What a sequential reader has in one call: its loads do not depend on each other, however long an access is."""
+ACCESSES: dict[str, Callable[[Thread, int, int], Code]] = {
+    "read": _read,
+    "ntstore": _nt,
+    "clwb": _clwb,
+    "clwb-after": _clwb_after,
+}
 
 
 @experiment("bandwidth-over-threads", "bytes_per_s")
@@ -133,24 +155,24 @@ def bandwidth_over_threads(
     memory: str = "pm",
     pattern: str = "sequential",
     fence: int = 0,
-    total: int = 1 << 19,
+    total: int = 1 << 20,
 ) -> float:
     """Bytes a second of so many threads, each on its own region (OptaneStudy, bandwidth over threads).
 
-    ``fence``: after so many bytes of each thread, 0 for none.
+    Threads do not start together: each begins somewhere else in its region. ``fence``: after so many bytes of each
+    thread, 0 for none.
     """
-    if access == "read" and pattern == "sequential":
-        size = max(size, STREAM_BYTES)
     machine = Machine(platform, memory, threads)
     each = max(16, total // size // threads)
     places = (APART_BYTES + each * size) // size
+    start = random.Random(threads)
     bases = [machine.device.allocate(places * size, "region", align=APART_BYTES) for _ in range(threads)]
     progress: list[int] = []
 
     def code(thread: Thread, base: int, seed: int) -> Code:
-        unfenced = 0
+        unfenced, first = 0, start.randrange(APART_BYTES // size)
         for number in range(each):
-            at = number if pattern == "sequential" else (number * 7919 + seed * 104729) % places
+            at = first + number if pattern == "sequential" else (number * 7919 + seed * 104729) % places
             yield from ACCESSES[access](thread, base + at * size, size)
             unfenced += size
             if fence and unfenced >= fence:
@@ -184,7 +206,7 @@ def bandwidth_over_size(
     pattern: str = "random",
 ) -> float:
     """Bytes a second over the size of an access, random places (OptaneStudy, bandwidth over access size)."""
-    total = max(1 << 18, size * threads * 16)
+    total = max(1 << 19, size * threads * 24)
     return bandwidth_over_threads(
         platform, threads, access=access, size=size, memory=memory, pattern=pattern, total=total
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Generator
 from typing import Any
 
@@ -15,7 +14,7 @@ from ...sim.bytespace import LINE_BYTES
 from ...sim.units import PS_PER_S
 from .adapter import Adapter, Message, Pair
 from .engine import THREAD, Process, Simulation, Station
-from .host import Host, Touch
+from .host import Host, Line, Touch
 
 Load = Generator[simpy.Event, Any, bytes]
 
@@ -23,18 +22,28 @@ Load = Generator[simpy.Event, Any, bytes]
 class Core:
     """A server that threads queue for, and what its flushes wait for."""
 
-    def __init__(self, sim: Simulation, number: int, write_buffers: int) -> None:
+    def __init__(self, sim: Simulation, number: int, fill_buffers: int) -> None:
         self.number = number
         self.station = Station(sim, level=THREAD)
         self.pending: list[simpy.Event] = []
         """What a fence waits for: lines that are on their way to write pending queues."""
-        self.leaving: deque[simpy.Event] = deque(maxlen=write_buffers)
-        """The last of those, one for each buffer that the core has for them."""
+        self.fills = simpy.Resource(sim, fill_buffers)
+        """Lines on their way to the core or from it."""
+        self._sim = sim
 
-    def buffer(self) -> Process:
-        """Until there is a buffer for one more."""
-        if len(self.leaving) == self.leaving.maxlen:
-            yield self.leaving[0]
+    def buffer(self) -> Generator[simpy.Event, Any, simpy.resources.resource.Request]:
+        """Until it has a fill buffer for one more line."""
+        request = self.fills.request()
+        yield request
+        return request
+
+    def leaves(self, buffer: simpy.resources.resource.Request, waits: list[simpy.Event]) -> None:
+        """A line takes that buffer until all of this has happened."""
+        self._sim.process(self._leaves(buffer, waits))
+
+    def _leaves(self, buffer: simpy.resources.resource.Request, waits: list[simpy.Event]) -> Process:
+        yield self._sim.all_of(waits)
+        self.fills.release(buffer)
 
 
 class Thread:
@@ -47,7 +56,7 @@ class Thread:
         self.name = name
         self.span: Span | None = None
         self._cpu, self._nic = platform.cpu, platform.nic
-        self._fill_buffers = platform.private.fill_buffers
+        self._buffers = platform.private.fill_buffers
         self._number = number
 
     def _wait(self, event: simpy.Event) -> Process:
@@ -61,13 +70,24 @@ class Thread:
             yield turn
             yield from self._wait(self.sim.timeout(cost_ps))
 
-    def _touch(self, touched: list[Touch]) -> Process:
-        buffers, coming = simpy.Resource(self.sim, self._fill_buffers), []
+    def _touch(self, touched: list[Touch], wait: bool = True) -> Process:
+        coming: list[simpy.Event] = []
         for touch in touched:
+            if touch.coming is not None and not touch.coming.processed and wait:
+                coming.append(touch.coming)
+            if touch.dirty:
+                if touch.cost_ps:
+                    buffer = yield from self.core.buffer()
+                    self.core.leaves(buffer, [self.sim.timeout(touch.cost_ps)])
+                yield self.sim.timeout(touch.cost_ps // self._buffers + self._cpu.store_ps)
+                continue
             if touch.fetched:
-                request = buffers.request()
-                yield request
-                coming.append(self.sim.process(self._fetch(touch, buffers, request)))
+                buffer = yield from self.core.buffer()
+                fetch = self.sim.process(self._fetch(touch, buffer))
+                if wait:
+                    coming.append(fetch)
+                else:
+                    self.host.coming[touch.key] = fetch
                 yield self.sim.timeout(self._cpu.load_ps)
                 continue
             if touch.behind is not None:
@@ -75,11 +95,11 @@ class Thread:
             yield self.sim.timeout(touch.cost_ps)
         yield self.sim.all_of(coming)
 
-    def _fetch(self, touch: Touch, buffers: simpy.Resource, buffer: Any) -> Process:
+    def _fetch(self, touch: Touch, buffer: simpy.resources.resource.Request) -> Process:
         if touch.behind is not None:
             yield touch.behind
         yield self.sim.timeout(touch.cost_ps)
-        buffers.release(buffer)
+        self.core.fills.release(buffer)
 
     # memory ---------------------------------------------------------------------------------------------------
     def load(self, address: int, length: int) -> Load:
@@ -89,6 +109,19 @@ class Thread:
             yield from self._touch(self.host.touch(self.core.number, address, length, dirty=False))
             yield from self._wait(self.sim.timeout(0))
             return self.host.peek(address, length)
+
+    def prefetch(self, address: int, length: int) -> Process:
+        """Line after line is asked for, behind a free fill buffer; nobody waits until it comes."""
+        while length:
+            take = min(LINE_BYTES - address % LINE_BYTES, length)
+            with self.core.station.join((self._number,)) as turn:
+                yield from self._wait(turn)
+                self.core.fills.release((yield from self.core.buffer()))
+                yield from self._wait(self.sim.timeout(0))
+                touched = self.host.touch(self.core.number, address, take, dirty=False)
+                yield from self._touch(touched, wait=False)
+                yield from self._wait(self.sim.timeout(0))
+            address, length = address + take, length - take
 
     def store(self, address: int, data: bytes) -> Process:
         """Store; the bytes appear at the end."""
@@ -104,14 +137,14 @@ class Thread:
             take = min(LINE_BYTES - address % LINE_BYTES, len(data))
             with self.core.station.join((self._number,)) as turn:
                 yield turn
-                yield from self.core.buffer()
+                buffer = yield from self.core.buffer()
                 yield from self._wait(self.sim.timeout(self._cpu.ntstore_ps))
                 line = self.host.lines(address, take)[0]
                 self.host.caches.flush(line_key(*line), keep=False)
                 device, _ = self.host.memory.locate(address)
                 queued = self.host.send(line, self.host.platform.media[device.kind].ntstore_to_wpq_ps, flush=True)
-                self.core.pending.append(queued)
-                self.core.leaving.append(queued)
+                self.core.pending += [queued, *self._drained(line)]
+                self.core.leaves(buffer, [queued])
                 self.sim.process(self._appear(queued, address, data[:take]))
             address, data = address + take, data[take:]
 
@@ -131,11 +164,15 @@ class Thread:
         for line in self.host.lines(address, length):
             with self.core.station.join((self._number,)) as turn:
                 yield turn
-                yield from self.core.buffer()
+                buffer = yield from self.core.buffer()
                 yield from self._wait(self.sim.timeout(cost_ps))
                 waits = self.host.flush(line, keep)
-                self.core.pending += waits
-                self.core.leaving.append(self.sim.all_of(waits))
+                self.core.pending += [*waits, *self._drained(line)]
+                self.core.leaves(buffer, waits)
+
+    def _drained(self, line: Line) -> list[simpy.Event]:
+        drained = self.host.before_fence(line)
+        return [] if drained is None else [drained]
 
     def clflush(self, address: int, length: int) -> Process:
         """Line after line leaves for memory, the next when this one is in a write pending queue."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import simpy
@@ -9,7 +11,7 @@ from simpy.resources.resource import PriorityRequest
 
 from ...models.dram import Rows
 from ...models.platform import Platform
-from ...models.xpbuffer import NOBODY, XpBuffer
+from ...models.xpbuffer import XpBuffer
 from ...sim.bytespace import LINE_BYTES
 from ...sim.units import PS_PER_S
 from .engine import Gate, Process, Simulation, Station, Ticket
@@ -22,10 +24,10 @@ class Steps(NamedTuple):
     """Its XPLine has been written before."""
     before_ps: int
     """For how long an XPLine is written that has to go."""
-    gone: simpy.Event | None
+    gone: list[simpy.Event]
     after_ps: int
-    """For how long its own is written, when it is complete."""
-    full: simpy.Event | None
+    """For how long those are written that are complete."""
+    full: list[simpy.Event]
 
 
 class Dimm:
@@ -51,8 +53,16 @@ class Dimm:
         self._last_came: tuple[int, int] = (-2, 0)
         """The last line that came over the bus, and when."""
         self._read_free_ps = 0
+        self._came: deque[int] = deque()
+        """When each line came over the bus that has not been forgotten, ..."""
+        self._taken: deque[int] = deque()
+        """... and when the first of them had places in the write pending queue."""
         self._waiting: dict[int, simpy.Event] = {}
         """Lines that have not left the write pending queue, and their acceptance by it."""
+        self._left: dict[int, simpy.Event] = {}
+        """Lines, and when the last write of each has left the write pending queue."""
+        self._fetched: dict[int, simpy.Event] = {}
+        """XPLines that are read, and when the DIMM has them."""
         self._in_flight: dict[int, simpy.Event] = {}
         """XPLines, and the end of the last writing of each."""
         self.most_queued = 0
@@ -63,13 +73,21 @@ class Dimm:
     def send(self, line: int, way_ps: int, flush: bool) -> simpy.Event:
         """A line leaves for this DIMM now; the event is its acceptance by the queue, undisturbed after ``way_ps``."""
         queued = self._waiting[line] = self._sim.event()
+        left = self._left[line] = self._sim.event()
         way_ps = max(0, way_ps - self._imc.wpq_accept_ps)
         tickets = self._order.ticket(), self._turns.ticket()
-        self._sim.process(self._line(line, way_ps, flush, tickets, self._planned(line, way_ps), queued))
+        self._sim.process(self._line(line, way_ps, flush, tickets, self._planned(line, way_ps), queued, left))
         return queued
 
     def _line(
-        self, line: int, way_ps: int, flush: bool, tickets: tuple[Ticket, Ticket], steps: Steps, queued: simpy.Event
+        self,
+        line: int,
+        way_ps: int,
+        flush: bool,
+        tickets: tuple[Ticket, Ticket],
+        steps: Steps,
+        queued: simpy.Event,
+        left: simpy.Event,
     ) -> Process:
         ticket, turns = tickets
         yield self._sim.timeout(way_ps)
@@ -80,10 +98,12 @@ class Dimm:
             yield turn
             yield self._sim.timeout(self._imc.wpq_accept_ps + self._delay_ps(line, arrived_ps, flush))
             self._last_came = line, self._sim.now_ps
+            self._came.append(self._sim.now_ps)
         with self._places.join(key) as place:
             yield place
             self.most_queued = max(self.most_queued, self._places.count)
             queued.succeed()
+            self._taken.append(self._sim.now_ps)
             if self._buffer is None:
                 yield turns.before
                 took_ps = self._busy_ps(LINE_BYTES, self._media.write_bandwidth_bits_per_s)
@@ -94,6 +114,7 @@ class Dimm:
                     room = self._lsq.join(key)
                     yield room
                     yield self._sim.timeout(self._media.controller.ingest_ps)
+        left.succeed()
         if self._waiting.get(line) is queued:
             del self._waiting[line]
         if self._buffer is not None:
@@ -105,13 +126,19 @@ class Dimm:
         self._last_arrival_ps = max(self._last_arrival_ps, self._sim.now_ps + way_ps)
         if self._buffer is None:
             self._rows.near(line)
-            return Steps(None, 0, None, 0, None)
+            return Steps(None, 0, [], 0, [])
         xpline = line * LINE_BYTES // self._media.line_bytes
         rewritten = self._in_flight.get(xpline)
-        before_ps, victim, after_ps = self._buffer.write(line, self._last_arrival_ps)
-        gone = self._flies(victim) if victim != NOBODY else None
-        full = self._flies(xpline) if after_ps and self._media.controller.full_lines == "at_once" else None
-        return Steps(rewritten, before_ps, gone, after_ps, full)
+        before_ps, gone, after_ps, full = self._buffer.write(line, self._last_arrival_ps, self._waiting_now())
+        return Steps(rewritten, before_ps, [*map(self._flies, gone)], after_ps, [*map(self._flies, full)])
+
+    def _waiting_now(self) -> int:
+        """How many lines came before this instant that had no place before it."""
+        now_ps, came, taken = self._sim.now_ps, self._came, self._taken
+        while taken and taken[0] < now_ps:
+            taken.popleft()
+            came.popleft()
+        return sum(1 for at_ps in came if at_ps < now_ps)
 
     def _flies(self, xpline: int) -> simpy.Event:
         written = self._in_flight[xpline] = self._sim.event()
@@ -139,7 +166,7 @@ class Dimm:
         self,
         key: tuple[int, int],
         took_ps: int,
-        written: simpy.Event | None = None,
+        written: Sequence[simpy.Event] = (),
         joined: simpy.Event | None = None,
     ) -> Process:
         """The medium is busy for ``took_ps``; ``written`` happens when it has what it was given."""
@@ -148,12 +175,13 @@ class Dimm:
                 joined.succeed()
             yield turn
             yield self._sim.timeout(took_ps)
-        if written is not None:
+        if written:
             self._sim.process(self._lands(written))
 
-    def _lands(self, written: simpy.Event) -> Process:
+    def _lands(self, written: Sequence[simpy.Event]) -> Process:
         yield self._sim.timeout(self._media.write_ps)
-        written.succeed()
+        for one in written:
+            one.succeed()
 
     def _delay_ps(self, line: int, arrived_ps: int, flush: bool) -> int:
         before, came_ps = self._last_came
@@ -172,16 +200,31 @@ class Dimm:
             reads_ps, writes_ps, late_ps = lines * self._busy_ps(LINE_BYTES, media.read_bandwidth_bits_per_s), 0, 0
             took_ps = media.near_load_ps if media.near_load_ps and self._rows.near(line) else media.load_ps
         else:
-            flying = self._in_flight.get(line * LINE_BYTES // media.line_bytes)
+            xpline = line * LINE_BYTES // media.line_bytes
+            flying = self._in_flight.get(xpline)
             behind += [flying] if flying is not None and not flying.processed else []
             reads_ps, writes_ps, late_ps = self._buffer.read(line, lines)
-            took_ps = media.load_ps
+            took_ps, near_ps = media.load_ps, media.near_load_ps or media.load_ps
+            fetched = self._fetched.get(xpline)
             if not reads_ps:
-                return media.near_load_ps or media.load_ps, behind
+                return near_ps, behind if fetched is None or fetched.processed else [*behind, fetched]
         self._sim.process(self._steals(self._turns.ticket(), reads_ps + writes_ps))
         start_ps = max(self._sim.now_ps, self._read_free_ps)
         self._read_free_ps = start_ps + reads_ps
-        return start_ps - self._sim.now_ps + took_ps + late_ps, behind
+        took_ps += start_ps - self._sim.now_ps + late_ps
+        if self._buffer is not None:
+            fetched = self._fetched[xpline] = self._sim.event()
+            self._sim.process(self._comes(behind, max(0, took_ps - near_ps), fetched))
+        return took_ps, behind
+
+    def before_fence(self, line: int) -> simpy.Event | None:
+        """What a fence behind the last write of a line waits for besides the queue."""
+        return self._left.get(line) if self._media.controller.fence_drains else None
+
+    def _comes(self, behind: list[simpy.Event], way_ps: int, fetched: simpy.Event) -> Process:
+        yield self._sim.all_of(behind)
+        yield self._sim.timeout(way_ps)
+        fetched.succeed()
 
     def _steals(self, turns: Ticket, took_ps: int) -> Process:
         yield turns.before

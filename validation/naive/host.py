@@ -30,6 +30,11 @@ class Touch(NamedTuple):
     behind: simpy.Event | None = None
     fetched: bool = False
     """It occupies a fill buffer, and the core goes on meanwhile."""
+    coming: simpy.Event | None = None
+    """A prefetch is bringing it."""
+    key: int = 0
+    dirty: bool = False
+    """A store: what its line takes is shared by all fill buffers, one of which it occupies."""
 
 
 class Host:
@@ -49,6 +54,8 @@ class Host:
         }
         self._under_way: dict[Line, simpy.Event] = {}
         """Lines that have left for memory, until a write pending queue has them."""
+        self.coming: dict[int, simpy.Event] = {}
+        """Lines that prefetches bring."""
         self._draining: list[simpy.Event] = []
         """The same for inbound writes with DDIO off, all of them."""
 
@@ -179,16 +186,22 @@ class Host:
         for line in self.lines(address, length):
             level = self.caches.access(core, line_key(*line), dirty)
             self._evict()
+            key, took_ps, behind = line_key(*line), level_ps.get(level, 0), None
+            if level is Level.MEMORY:
+                took_ps, before = self._from_memory([line], 1, 0)
+                behind = self.sim.all_of(before)
             if dirty:
-                found.append(Touch(cpu.store_ps, self._under_way.get(line) if level is Level.MEMORY else None))
+                found.append(Touch(took_ps, dirty=True))
             elif level is Level.L1:
-                found.append(Touch(cpu.load_ps))
-            elif level is not Level.MEMORY:
-                found.append(Touch(level_ps[level], fetched=True))
+                found.append(Touch(cpu.load_ps, coming=self.coming.get(key), key=key))
             else:
-                took_ps, behind = self._from_memory([line], 1, 0)
-                found.append(Touch(took_ps, self.sim.all_of(behind), fetched=True))
+                found.append(Touch(took_ps, behind, True, self.coming.get(key), key))
         return found
+
+    def before_fence(self, line: Line) -> simpy.Event | None:
+        """What a fence behind the last write of a line waits for in its DIMM."""
+        dimm, index = self._find(line)
+        return dimm.before_fence(index)
 
     def _evict(self) -> None:
         for key in self.caches.evicted:

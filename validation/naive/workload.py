@@ -77,7 +77,7 @@ def execute(
             return found
         case "store" | "ntstore" as name:
             yield from getattr(thread, name)(where, content())
-        case "clwb" | "clflushopt" | "clflush" as name:
+        case "prefetch" | "clwb" | "clflushopt" | "clflush" as name:
             yield from getattr(thread, name)(where, instruction.length)
         case "sfence" | "compute" as name:
             yield from getattr(thread, name)()

@@ -1,0 +1,32 @@
+"""A core's line fill buffers: how many lines it may have on their way, to it or from it.
+
+Loads that miss, non-temporal stores and write-backs share them (Intel 64 and IA-32 Architectures Optimization Reference
+Manual: a write-combining buffer is a fill buffer). Closed form: a stream of lines that take ``t`` each, of which nobody
+waits for a single one, goes at ``count / t``.
+"""
+
+from __future__ import annotations
+
+from heapq import heappush, heapreplace
+
+
+class FillBuffers:
+    """When each of them is free again; asked by its core, whose instructions come one after the other."""
+
+    __slots__ = ("_busy", "count")
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._busy: list[int] = []
+
+    def free_ps(self, at_ps: int) -> int:
+        """From when on, at ``at_ps`` or later, one of them is free."""
+        busy = self._busy
+        return busy[0] if len(busy) == self.count and busy[0] > at_ps else at_ps
+
+    def take(self, until_ps: int) -> None:
+        """The one that is free first is taken until then."""
+        if len(self._busy) < self.count:
+            heappush(self._busy, until_ps)
+        else:
+            heapreplace(self._busy, until_ps)
