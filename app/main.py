@@ -80,6 +80,8 @@ def parser() -> Parser:
         command.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
         if argument == "SCENARIO":
             _add_scenario_options(command)
+            if name == "crash":
+                command.add_argument("--nested", metavar="N", help="power fails up to N times more, in recoveries")
         elif argument == "HISTORY":
             _add_history_options(command)
         elif argument == "PATH":
@@ -155,6 +157,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         for override in options.overrides:
             if not re.match(r"[^=\s]+=", override):
                 raise InputError(Mistake(f"'{override}'", "FIELD=VALUE, as in workload.keys=50", field="--set"))
+        if options.command == "crash" and options.nested is not None:
+            options.overrides.append(f"crash.nested={_number(options.nested, '--nested', least=1)}")
     elif options.command == "reproduce":
         options.jobs = _number(options.jobs, "--jobs", least=1) or os.cpu_count() or 1
     elif options.command in ("check", "litmus"):
@@ -166,6 +170,7 @@ def _unknown(word: str, command: str | None) -> Mistake:
     known = ["--help", "--json"] if command else ["--help", "--version"]
     if command in ("run", "crash"):
         known += ["--set", "--seed", "--out", "--jobs", "--no-report"]
+        known += ["--nested"] if command == "crash" else []
     elif command == "check":
         known += ["--model", "--condition", "--budget", "--memory", "--loss", "--html"]
     elif command == "litmus":

@@ -42,7 +42,7 @@ class DmaReader:
         self._clock = clock
         self._host = host
         self._pcie = pcie
-        self._arbiter = arbiter
+        self.arbiter = arbiter
         self._numbers = itertools.count()
         self._settle = settle
         """What :meth:`models.adapter.Adapter.settle` does before a request that had to wait enters PCIe."""
@@ -110,8 +110,8 @@ class DmaReader:
         when the last piece is fetched. With ``parts``, ``done`` is called when the first ``part_bytes`` are in the
         adapter, and the list gets the instants at which each of these parts is.
         """
-        pieces = _by_line(address, length) if by_line else [(address, length)] if length else []
-        order = self._arbiter().permutation(len(pieces)) if len(pieces) > 1 else range(len(pieces))
+        pieces = split(address, length) if by_line else [(address, length)] if length else []
+        order = self.order(len(pieces))
         size = length if n_bytes is None else n_bytes
         tags = min(self._pcie.requests(size, address), self._pcie.parameters.read_tags)
         found = _Found(address, len(pieces), done, tags)
@@ -138,6 +138,10 @@ class DmaReader:
         else:
             start = partial(self.ask, key, address, length, look, not_before_ps=not_before_ps, n_bytes=n_bytes)
             self._waiting.append((tags, key, start))
+
+    def order(self, count: int) -> Iterable[int]:
+        """In which order the next so many pieces are fetched: the arbiter's choice."""
+        return self.arbiter().permutation(count) if count > 1 else range(count)
 
     def _sample(self, found: _Found, pieces: list[tuple[int, int]], order: Iterable[int], at_ps: int) -> None:
         for index in order:
@@ -191,7 +195,7 @@ class _Found:
         return take
 
 
-def _by_line(address: int, length: int) -> list[tuple[int, int]]:
+def split(address: int, length: int) -> list[tuple[int, int]]:
     """A range cut at line boundaries: (address, length) pieces."""
     pieces = []
     for line in lines(address, length):

@@ -8,12 +8,12 @@ decided about other lines.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
 from ..sim.trace import NEVER, Stage, Trace
-from .contents import Chosen, Content, Cut, LineKey, Option, Piece, Torn, any_unreleased, combine
+from .contents import Chosen, Content, Cut, Option, Piece, Torn, any_unreleased, combine
 from .places import Path
 from .releases import Releases
 
@@ -22,35 +22,36 @@ class Survivors:
     """What may survive of one trace's pieces.
 
     ``tied`` has, by tied channel and position, when its chunks enter, and when they and all before them certainly
-    survive; ``initial`` is what lines hold before anything is written.
+    survive.
     """
 
     def __init__(
         self,
         trace: Trace,
         tied: Mapping[int, tuple[list[int], list[int]]],
-        initial: Callable[[LineKey], bytes],
         *,
         whole_lines: bool,
     ) -> None:
         self._trace = trace
         self._tied = tied
-        self._initial = initial
         self._whole_lines = whole_lines
         self._releases = Releases(trace, tied.__contains__)
         self.released = self._releases.channels
         """The channels whose lines release edges tie together."""
 
     def of_line(
-        self, key: LineKey, written: list[Piece], at_ps: int, cut: Cut
+        self, base: bytes, written: list[Piece], at_ps: int, cut: Cut
     ) -> Iterator[tuple[Content | Torn, Chosen]]:
-        """What a line may hold and how much of each group that is, perhaps more than once; torn ones last."""
+        """What a line may hold and how much of each group that is, perhaps more than once; torn ones last.
+
+        ``base`` is what it held before all that was ``written`` to it.
+        """
         pieces = [piece for piece in written if piece.enters_ps <= at_ps]
         undecided: dict[int, list[Piece]] = {}
         for piece in pieces:
             undecided.setdefault(piece.group, []).append(piece)
         if not undecided:
-            yield Content(self._initial(key), cut, ()), {}
+            yield Content(base, cut, ()), {}
             return
         groups = list(undecided)
         options = [self._options(undecided[group], at_ps, cut) for group in groups]
@@ -60,7 +61,7 @@ class Survivors:
             choices = chain(combine(listed, 0), combine(listed, 1))
         for choice in choices:
             chosen = dict(zip(groups, choice, strict=True))
-            content = self._apply(key, pieces, chosen, cut, at_ps)
+            content = self._apply(base, pieces, chosen, cut, at_ps)
             torn = next((option for option in choice if option.any_words), None)
             if content is None:
                 continue
@@ -68,7 +69,7 @@ class Survivors:
                 yield content, chosen
                 continue
             words = tuple(torn.torn.words())
-            whole = self._apply(key, pieces, {**chosen, torn.torn.group: replace(torn, words=words)}, cut, at_ps)
+            whole = self._apply(base, pieces, {**chosen, torn.torn.group: replace(torn, words=words)}, cut, at_ps)
             assert whole is not None, "it can be there whole where it can be there torn"
             yield Torn(content, words, whole.data), chosen
 
@@ -137,9 +138,9 @@ class Survivors:
         elif not self._whole_lines and len(words) > 1:
             yield Option(count, piece, (), span, any_words=True)
 
-    def _apply(self, key: LineKey, pieces: list[Piece], chosen: Chosen, cut: Cut, at_ps: int) -> Content | None:
+    def _apply(self, base: bytes, pieces: list[Piece], chosen: Chosen, cut: Cut, at_ps: int) -> Content | None:
         """What the line holds then; None if that cannot be."""
-        content = bytearray(self._initial(key))
+        content = bytearray(base)
         taken = dict.fromkeys(chosen, 0)
         absent: list[Piece] = []
         behind_others: list[Piece] = []

@@ -31,6 +31,8 @@ from .scheduler import FairCore
 from .transport import TransportNic
 from .verbs import CompletionQueue, ProtectionDomain
 
+ORDER_OF_READS = "DMA read order of "
+"""The stream of a machine's adapter, with the machine's name behind."""
 CORE_BITS = 16
 """Of the number of an agent: the rest is its node's."""
 
@@ -103,7 +105,7 @@ class Node:
         if os.noise == "on":
             for made in self.cores:
                 Noise(system.clock, made, os, system.streams.stream(f"noise of {made.name}"))
-        arbiter = partial(system.streams.stream, f"DMA read order of {name}")
+        arbiter = partial(system.streams.stream, ORDER_OF_READS + name)
         adapter = Nic if system.fabric.weather is None else TransportNic
         self.nic: Nic = adapter(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
 
@@ -126,10 +128,10 @@ class Node:
         for process in self._processes.values():
             process.stop()
 
-    def thread(self, core: int, name: str) -> Thread:
+    def thread(self, core: int, name: str, kind: type[Thread] = Thread) -> Thread:
         """A new thread on one of the node's cores; where they are shared, on that core modulo their number."""
         spec = self.spec
-        thread = self._thread(core % spec.cores if spec.shared else core, name, spec.pinned, spec.waits)
+        thread = self._thread(core % spec.cores if spec.shared else core, name, spec.pinned, spec.waits, kind)
         self.threads.append(thread)
         return thread
 
@@ -137,9 +139,9 @@ class Node:
         """A thread of another program, which polls: it does not count among the node's."""
         return self._thread(core, name, True, "poll")
 
-    def _thread(self, core: int, name: str, pinned: bool, waits: str) -> Thread:
+    def _thread(self, core: int, name: str, pinned: bool, waits: str, kind: type[Thread] = Thread) -> Thread:
         system = self.system
-        return Thread(
+        return kind(
             system.clock,
             system.ordering,
             system.platform,

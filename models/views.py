@@ -47,7 +47,12 @@ _Items = Remembered[tuple[Content | Torn, Chosen]]
 class _Line:
     """A line that was written to, and what it may hold, remembered from one change to the next."""
 
+    written: list[Piece]
+    """All that is ever written to it."""
     pieces: list[Piece]
+    """Those of them that are not in ``base``."""
+    base: bytes
+    """What it certainly held, whatever has been written since."""
     changes: list[int]
     """The instants at which what it may hold changes by itself (and not with what other lines decide)."""
     untied: bool
@@ -87,7 +92,7 @@ class Views:
                 self.pieces.setdefault((chunk.device, line), []).append(self._piece(chunk, line, safe))
         for pieces in self.pieces.values():
             pieces.sort(key=_coherent_order)
-        self._survivors = Survivors(trace, self._prefixes(), initial, whole_lines=whole_lines)
+        self._survivors = Survivors(trace, self._prefixes(), whole_lines=whole_lines)
 
     def _prefixes(self) -> dict[int, tuple[list[int], list[int]]]:
         """By tied channel and position: when its chunks enter, and when they and all before them certainly survive.
@@ -180,11 +185,7 @@ class Views:
 
     def newest(self, key: LineKey, at_ps: int) -> bytes:
         """What the line holds if everything that was on its way has made it."""
-        content = bytearray(self._initial(key))
-        for piece in self.pieces.get(key, ()):
-            if piece.enters_ps <= at_ps:
-                piece.apply(content)
-        return bytes(content)
+        return _with_all(self._initial(key), [p for p in self.pieces.get(key, ()) if p.enters_ps <= at_ps])
 
     def contents(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content]:
         """All that the line may hold at a power failure at ``at_ps``, each once.
@@ -197,9 +198,9 @@ class Views:
         if line.only is not None:  # whatever has been decided about other lines
             return iter((_with(line.only, cut) if cut else line.only,))
         if not line.untied:
-            return _written_out(self._families(line, key, at_ps, cut))
+            return _written_out(self._families(line, at_ps, cut))
         if line.written_out is None:
-            line.written_out = Remembered(_written_out(self._families(line, key, at_ps, {})))
+            line.written_out = Remembered(_written_out(self._families(line, at_ps, {})))
         return (_with(content, cut) for content in line.written_out) if cut else iter(line.written_out)
 
     def families(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content | Torn]:
@@ -207,7 +208,7 @@ class Views:
         line = self._line(key, at_ps)
         if line is None or line.only is not None:
             return self.contents(key, at_ps, cut)
-        return self._families(line, key, at_ps, cut)
+        return self._families(line, at_ps, cut)
 
     def _line(self, key: LineKey, at_ps: int) -> _Line | None:
         line = self._lines.get(key)
@@ -219,28 +220,49 @@ class Views:
             released = not self._survivors.released.isdisjoint(piece.chunk.channel for piece in pieces)
             untied = not released and not any(piece.tied for piece in pieces)
             ways = None if released else _ways(pieces)
-            line = self._lines[key] = _Line(pieces, changes, untied, ways)
+            line = self._lines[key] = _Line(pieces, pieces, self._initial(key), changes, untied, ways)
         epoch = bisect_right(line.changes, at_ps)
         if epoch != line.epoch:
+            if epoch < line.epoch:
+                line.pieces, line.base = line.written, self._initial(key)
+                line.ways = None if line.ways is None else _ways(line.written)
+            self._fold(line, at_ps)
             line.epoch, line.written_out = epoch, None
             line.known.clear()
-            settled = all(piece.must_ps <= at_ps for piece in line.pieces if piece.enters_ps <= at_ps)
-            line.only = Content(self.newest(key, at_ps), {}, ()) if settled else None
+            entered = [piece for piece in line.pieces if piece.enters_ps <= at_ps]
+            settled = all(piece.must_ps <= at_ps for piece in entered)
+            line.only = Content(_with_all(line.base, entered), {}, ()) if settled else None
         return line
 
-    def _families(self, line: _Line, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content | Torn]:
+    def _fold(self, line: _Line, at_ps: int) -> None:
+        """Put what is certainly there, and under all that may be, into the line's base: it can be taken for granted.
+
+        Not what is behind other writes: it proves that they are there.
+        """
+        shown, count = self._trace.shown, 0
+        for piece in line.pieces:
+            certain = piece.enters_ps <= at_ps and piece.must_ps <= at_ps
+            if not certain or piece.chunk.behind or piece.chunk.number in shown:
+                break
+            count += 1
+        if count:
+            folded, line.pieces = line.pieces[:count], line.pieces[count:]
+            line.base = _with_all(line.base, folded)
+            for way in line.ways or ():
+                own = sum(piece.chunk.channel == way.channel for piece in folded)
+                del way.positions[:own], way.enters_ps[:own]
+
+    def _families(self, line: _Line, at_ps: int, cut: Cut) -> Iterator[Content | Torn]:
         if line.ways is not None:
-            return self._tied_families(line, line.ways, key, at_ps, cut)
+            return self._tied_families(line, line.ways, at_ps, cut)
         if not line.untied:
-            return (item for item, _ in self._survivors.of_line(key, line.pieces, at_ps, cut))
+            return (item for item, _ in self._survivors.of_line(line.base, line.pieces, at_ps, cut))
         known = line.known.get(())
         if known is None:
-            known = line.known[()] = Remembered(self._survivors.of_line(key, line.pieces, at_ps, {}))
+            known = line.known[()] = Remembered(self._survivors.of_line(line.base, line.pieces, at_ps, {}))
         return (_with(item, cut) if cut else item for item, _ in known)
 
-    def _tied_families(
-        self, line: _Line, ways: list[_Way], key: LineKey, at_ps: int, cut: Cut
-    ) -> Iterator[Content | Torn]:
+    def _tied_families(self, line: _Line, ways: list[_Way], at_ps: int, cut: Cut) -> Iterator[Content | Torn]:
         """Which bytes there are depends only on how many pieces must and may be there; where the cut is, on more."""
         there, entered = [], []
         for way in ways:
@@ -253,7 +275,7 @@ class Views:
         name = tuple(there)
         known = line.known.get(name)
         if known is None:
-            known = line.known[name] = Remembered(self._survivors.of_line(key, line.pieces, at_ps, cut))
+            known = line.known[name] = Remembered(self._survivors.of_line(line.base, line.pieces, at_ps, cut))
         for item, chosen in known:
             decided: dict[int, tuple[int, int]] = {}
             for way, count, low, high in entered:
@@ -297,6 +319,14 @@ def _written_out(items: Iterable[Content | Torn]) -> Iterator[Content]:
             if identity not in seen:
                 seen.add(identity)
                 yield content
+
+
+def _with_all(base: bytes, pieces: Iterable[Piece]) -> bytes:
+    """A line with all of these pieces written to it."""
+    content = bytearray(base)
+    for piece in pieces:
+        piece.apply(content)
+    return bytes(content)
 
 
 def _coherent_order(piece: Piece) -> tuple[int, int, int]:

@@ -133,10 +133,10 @@ def server_cores(system: System, kind: type[Scheme]) -> list[Core]:
     return [core for role in servers for node in system.nodes[role] for core in node.cores]
 
 
-def client_thread(system: System, processes_per_machine: int, process: int) -> Thread:
+def client_thread(system: System, processes_per_machine: int, process: int, kind: type[Thread] = Thread) -> Thread:
     """The thread of a client process, on a core of its own."""
     machine, core = divmod(process, processes_per_machine)
-    return system.nodes["client"][machine].thread(core, f"client {process}")
+    return system.nodes["client"][machine].thread(core, f"client {process}", kind)
 
 
 def _client(

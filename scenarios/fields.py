@@ -201,13 +201,15 @@ CountOrZero = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
 class Fault:
     """What fails: ``server[0] power`` is the power of the first server, ``client[2] process`` the third client process.
 
-    ``client`` says that the role is that of clients, who invoke operations and recover nothing.
+    ``client`` says that the role is that of clients, who invoke operations and recover nothing; ``again`` how often
+    power may fail once more, each time during the recovery from the time before.
     """
 
     role: str
     index: int
     kind: str
     client: bool = False
+    again: int = 0
 
     def __str__(self) -> str:
         return f"{self.role}[{self.index}] {self.kind}"
@@ -224,6 +226,10 @@ class Fault:
         if self.kind != PROCESS:
             return f"{machine} loses power"
         return f"the process of client {self.index} dies" if self.client else f"the process of {machine} dies"
+
+    def nested(self, times: int) -> Fault:
+        """The same with power failing up to ``times`` more, each time during the recovery from the time before."""
+        return replace(self, kind=AGAIN, again=times)
 
     @property
     def executed(self) -> bool:
@@ -253,7 +259,7 @@ def _parse_fault(value: Any, context: Context) -> Fault:
             raise complaint(f"'{value}'", f"an index below {machines * processes}: so many {role} processes there are")
     elif index >= machines:
         raise complaint(f"'{value}'", f"an index below {machines}: so many {role} machines there are, counted from 0")
-    return Fault(role, index, kind, many)
+    return Fault(role, index, kind, many, again=int(kind == AGAIN))
 
 
 def conditions_after(fault: Fault) -> tuple[Condition, ...]:

@@ -21,6 +21,7 @@ from pydantic import (
     ValidationInfo,
     field_validator,
     model_serializer,
+    model_validator,
 )
 
 from ..sim.errors import nearest
@@ -52,6 +53,10 @@ from .fields import (
 from .known import Complaint, collect, complaint, context_of, name_of
 from .network import Network
 from .ycsb import MIXES, READ, UPDATE
+
+_POWER = Fault("server", 0, "power")
+MOST_NESTED = 9
+"""More failures during recoveries from failures nobody has asked for."""
 
 
 class _Map(BaseModel):
@@ -211,13 +216,32 @@ class Outage(_Map):
 class Crash(_Map):
     """Which fault is explored, at which instants, over which crash states."""
 
-    fault: FaultText = Field(default=Fault("server", 0, "power"), description="what fails, e.g. 'server[0] power'")
+    nested: Annotated[int, Field(strict=True, ge=1, le=MOST_NESTED)] | None = Field(
+        default=None, description="how often power fails again, each time during the recovery from the time before"
+    )
+    fault: FaultText = Field(default=_POWER, description="what fails, e.g. 'server[0] power'")
     instants: Literal["all"] | Count = Field(default="all", description="all, or how many instants to sample")
     view: Literal["adversarial", "timed"] = Field(default="adversarial", description="adversarial or timed")
     budget: Count | None = Field(default=None, description="after how many crash states a verdict is undecided")
     schedules: Annotated[Count, Field(le=1000)] = Field(
         default=1, description="how many schedules: the undisturbed one, then others in which servers' cores pause"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _what_is_nested(cls, data: Any) -> Any:
+        """``nested`` alone is said of the fault that is usual."""
+        alone = isinstance(data, dict) and "nested" in data and "fault" not in data
+        return {**data, "fault": _POWER} if alone else data
+
+    @field_validator("fault", mode="after")
+    @classmethod
+    def _as_often_as_it_says(cls, value: Fault, info: ValidationInfo) -> Fault:
+        nested = info.data.get("nested")
+        if nested is not None and value.executed:
+            found = f"'{value}' with nested: {nested}"
+            raise complaint(found, "a server's power, which may fail again during recovery")
+        return value if nested is None else value.nested(nested)
 
     @field_validator("fault", mode="after")
     @classmethod

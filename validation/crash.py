@@ -11,7 +11,7 @@ from typing import Any
 from ..protocols.guarantees import Condition
 from ..protocols.scheme import scheme
 from ..scenarios.experiment import run_variant
-from ..scenarios.fields import AGAIN, conditions_after
+from ..scenarios.fields import conditions_after
 from ..scenarios.load import scenario_from_data
 from ..scenarios.results import RunResult
 from ..scenarios.schema import Scenario, Variant
@@ -29,7 +29,7 @@ EXPLORING = 0.8
 """How much of the progress is exploring; the rest is shrinking: a guess for the bar, nothing else."""
 
 
-_AGAIN = "; then power once more at every instant of the recovery, or not"
+_AGAIN = "; then power {often} at every instant of the recovery, or not"
 _NO_MORE = " (no more of them once all conditions are violated)"
 
 
@@ -61,7 +61,9 @@ def explore(
         counterexamples.append(tell(shrink(scenario, variant, source[condition], found.first[condition])))
         if progress is not None:
             progress(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(found.first))
-    over = found.over + (_AGAIN if scenario.crash.fault.kind == AGAIN else "")
+    again = scenario.crash.fault.again
+    often = "once more" if again == 1 else f"up to {again} times more"
+    over = found.over + (_AGAIN.format(often=often) if again else "")
     return CrashReport(
         scheme=variant.scheme,
         platform=variant.label,

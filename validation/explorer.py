@@ -15,10 +15,9 @@ import numpy as np
 
 from ..models.views import Content, Cut, LineKey
 from ..protocols.guarantees import Condition, Verdict
-from ..scenarios.fields import AGAIN
 from ..scenarios.history import History, Operation, Value
 from ..scenarios.results import RunResult
-from .again import OutcomesAgain
+from .again import OutcomesAgain, Recoveries
 from .checksums import Families
 from .opaque import WholeTree, is_opaque
 from .oracle import RegisterHistory
@@ -148,8 +147,11 @@ class Explorer:
         self.views = self.restart.views()
         self._timed = timed
         self._conditions = frozenset(conditions)
+        self._most = IMAGES_PER_STATE * (1 + result.fault.again)
         names = list(result.initial if only is None else only)
-        self._whole = self._tree(names) if whole or is_opaque(type(result.scheme)) else None
+        whole = whole or is_opaque(type(result.scheme))
+        self._recoveries = Recoveries(result, whole=whole) if result.fault.again else None
+        self._whole = self._tree(names) if whole else None
         self._objects = {name: _Object(name, result.history, self.outcomes(name)) for name in names}
         self._watchers: dict[LineKey, set[Hashable]] = defaultdict(set)
 
@@ -159,14 +161,17 @@ class Explorer:
             return (self._whole if contents is None else self._tree([name], contents, families)).of(name)
         may_change = self.views.pieces.__contains__
         contents, families = self._view(contents, families)
-        if self.result.fault.kind == AGAIN:
-            return OutcomesAgain(name, self.restart, self.result, contents, may_change, families)
+        if self._recoveries is not None:
+            how = self.restart, self._recoveries, contents, may_change, families
+            return OutcomesAgain(name, *how, times=self.result.fault.again)
         return Outcomes(name, self.restart, contents, may_change, families)
 
     def _tree(
         self, names: Sequence[Hashable], contents: Contents | None = None, families: Families | None = None
     ) -> WholeTree:
-        return WholeTree(names, self.restart, *self._view(contents, families), self.views.pieces.__contains__)
+        contents, families = self._view(contents, families)
+        may_change, times = self.views.pieces.__contains__, self.result.fault.again
+        return WholeTree(names, self.restart, contents, families, may_change, self._recoveries, times)
 
     def _view(self, contents: Contents | None, families: Families | None) -> tuple[Contents, Families]:
         if contents is not None:
@@ -226,7 +231,7 @@ class Explorer:
                 self._judge(name, at_ps, found, name in moved)
             dirty.clear()
             moved.clear()
-            found.recoveries_run = self.restart.runs
+            found.recoveries_run = self.restart.runs + (self._recoveries.runs if self._recoveries is not None else 0)
             if until is not None and until(found):
                 found.exhaustive = False
                 break
@@ -272,9 +277,9 @@ class Explorer:
             known = {c for c in self._conditions if found.loses(c, acknowledged=one.acknowledged)}
             if turn > 0 and self._conditions <= violated | known:
                 break  # this state cannot change a verdict any more
-            if turn >= IMAGES_PER_STATE:
+            if turn >= self._most:
                 found.exhaustive = False
-                found.over = f"{IMAGES_PER_STATE} images at most of an object at an instant"
+                found.over = f"{self._most} images at most of an object at an instant"
                 break
         if len(one.outcomes.looked_at) > one.watched:
             one.watched = len(one.outcomes.looked_at)

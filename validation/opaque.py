@@ -6,12 +6,14 @@ A run is the whole recovery and then a read of every object. An object's outcome
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..models.contents import Remembered
 from ..models.views import LineKey
 from ..protocols.scheme import Scheme
 from ..scenarios.history import Value
+from .again import OutcomesAgain, Recoveries
 from .checksums import Families
 from .outcomes import Contents, Outcome, Outcomes
 from .restart import Decide, Restart, Source
@@ -35,7 +37,7 @@ class _ReadAll:
 
 
 class WholeTree:
-    """The outcomes of all objects together."""
+    """The outcomes of all objects together; with ``recoveries`` power fails up to ``times`` more, in them."""
 
     def __init__(
         self,
@@ -44,8 +46,13 @@ class WholeTree:
         contents: Contents,
         families: Families,
         may_change: Callable[[LineKey], bool],
+        recoveries: Recoveries | None = None,
+        times: int = 0,
     ) -> None:
-        self.tree = Outcomes(tuple(names), _ReadAll(restart, names), contents, may_change, families)
+        what, reader = tuple(names), _ReadAll(restart, names)
+        self.tree = Outcomes(what, reader, contents, may_change, families)
+        if recoveries is not None:
+            self.tree = OutcomesAgain(what, reader, recoveries, contents, may_change, families, times=times)
         self._number = {name: turn for turn, name in enumerate(names)}
         self._at_ps = -1
         self._found: Remembered[Outcome] = Remembered(iter(()))
@@ -72,4 +79,4 @@ class _Share(Outcomes):
     def at(self, at_ps: int) -> Iterator[Outcome]:
         for outcome in self._whole.at(at_ps):
             values: Any = outcome.value
-            yield Outcome(values[self._own], outcome.image, outcome.matched)
+            yield replace(outcome, value=values[self._own])

@@ -25,6 +25,16 @@ Contents = Callable[[LineKey, int, Cut], Iterator[Content]]
 """All that a line may hold at an instant under a cut: one of the views."""
 
 
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What a power failure at an instant may have left: all that each line may hold, under a cut."""
+
+    contents: Contents
+    families: Families
+    """The same with torn pieces not written out."""
+    at_ps: int
+
+
 class Reader(Protocol):
     """Runs recovery and the read: :class:`.restart.Restart`, or what stands for it."""
 
@@ -106,50 +116,54 @@ class Outcomes:
 
         Once it turns out that a comparison's bytes matter, outcomes that were met before may come again.
         """
+        return self.of(Remains(self._contents, self._families, at_ps))
+
+    def of(self, left: Remains) -> Iterator[Outcome]:
+        """The same of whatever a failure may have left."""
         while True:
             try:
                 if self._root is None:
                     self._root = _Node()
-                    self._run(self._root, _Way([], {}, {}), at_ps)
-                yield from self._walk(self._root, _Way([], {}, {}), at_ps)
+                    self._run(self._root, _Way([], {}, {}), left)
+                yield from self._walk(self._root, _Way([], {}, {}), left)
             except _LookedAt as found:
                 self._plain.add(found.guarded)
                 self._root = None
                 continue
             return
 
-    def _walk(self, node: _Node, way: _Way, at_ps: int) -> Iterator[Outcome]:
+    def _walk(self, node: _Node, way: _Way, left: Remains) -> Iterator[Outcome]:
         way = _Way(list(way.image), way.verdicts, way.cut)
         while node.line is not None:
             if isinstance(node.line, Check):
                 check = node.line
-                for found in check.images(self._families, at_ps, way.cut):
+                for found in check.images(left.families, left.at_ps, way.cut):
                     name = (found.matches, *(content.data for content in found.contents if found.matches))
                     further = way.compared(check, found.contents, found.matches, found.cut)
-                    yield from self._walk(self._child(node, name, further, at_ps), further, at_ps)
+                    yield from self._walk(self._child(node, name, further, left), further, left)
                 return
-            contents = self._contents(node.line, at_ps, way.cut)
+            contents = left.contents(node.line, left.at_ps, way.cut)
             content = next(contents)
             other = next(contents, None)
             if other is not None:
                 for each in chain((content, other), contents):
                     further = way.further(node.line, each)
-                    yield from self._walk(self._child(node, each.data, further, at_ps), further, at_ps)
+                    yield from self._walk(self._child(node, each.data, further, left), further, left)
                 return
             way.image.append((node.line, content))
             way.cut = content.cut
-            node = self._child(node, content.data, way, at_ps)
+            node = self._child(node, content.data, way, left)
         yield Outcome(node.value, tuple(way.image), tuple(each for each, matches in way.verdicts.items() if matches))
 
-    def _child(self, node: _Node, name: Hashable, way: _Way, at_ps: int) -> _Node:
+    def _child(self, node: _Node, name: Hashable, way: _Way, left: Remains) -> _Node:
         child = node.children.get(name)
         if child is None:
             child = _Node()
-            self._run(child, way, at_ps)
+            self._run(child, way, left)
             node.children[name] = child
         return child
 
-    def _run(self, node: _Node, way: _Way, at_ps: int) -> None:
+    def _run(self, node: _Node, way: _Way, left: Remains) -> None:
         """Run recovery and the read on an image; lines that it does not have hold the first they may."""
         known = {key: content.data for key, content in way.image}
         cut, verdicts = way.cut, dict(way.verdicts)
@@ -166,7 +180,7 @@ class Outcomes:
                 return self._restart.initial(key)
             if key not in known:
                 self.looked_at.add(key)
-                first = next(self._contents(key, at_ps, cut))
+                first = next(left.contents(key, left.at_ps, cut))
                 cut = first.cut
                 known[key] = first.data
                 met.append((key, first.data))
@@ -185,7 +199,7 @@ class Outcomes:
                 return None
             self.looked_at.update(keys)
             check = Check(guarded, keys, self._restart.initial)
-            first = next(check.images(self._families, at_ps, cut))
+            first = next(check.images(left.families, left.at_ps, cut))
             cut = first.cut
             verdicts[guarded] = first.matches
             if first.matches:

@@ -7,12 +7,15 @@ the first restart, taken back to how it was then (``validation.rewind``), which 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from ..models.cpu import Thread
 from ..models.places import Domain
-from ..models.system import Node, NodeSpec, System
+from ..models.system import ORDER_OF_READS, Node, NodeSpec, System
+from ..models.timeless import TimelessThread
 from ..models.views import LineKey, Views
 from ..protocols.rpc import VerbsError
 from ..protocols.scheme import OperationFailed, Scheme
@@ -21,6 +24,7 @@ from ..scenarios.history import Torn, Value
 from ..scenarios.results import RunResult
 from ..scenarios.values import decode_value
 from ..sim.bytespace import ByteSpace
+from ..sim.streams import Streams
 from .checksums import Guarded
 from .rewind import CannotRewind, Rewind
 from .standing import StandingViews
@@ -33,10 +37,14 @@ Decide = Callable[[Guarded], bool | None]
 
 
 class Restart:
-    """Restarts of one run's system, the machine that the scenario's fault names having lost its power."""
+    """Restarts of one run's system, the machine that the scenario's fault names having lost its power.
 
-    def __init__(self, result: RunResult) -> None:
+    Recovery and the read take no time, but for what they need others for; ``timed`` has them take what they take.
+    """
+
+    def __init__(self, result: RunResult, *, timed: bool = False) -> None:
         self._result = result
+        self._kind = Thread if timed else TimelessThread
         system = result.system
         self._specs = {
             role: [NodeSpec(len(node.cores), tuple(node.memory.devices)) for node in nodes]
@@ -98,7 +106,7 @@ class Restart:
         answers: list[Value] = []
 
         def code() -> Any:
-            thread = system.nodes[scheme.recovery_role][0].thread(0, "recovery")
+            thread = system.nodes[scheme.recovery_role][0].thread(0, "recovery", self._kind)
             if whole:
                 yield from scheme.recover(thread)
             else:
@@ -106,7 +114,7 @@ class Restart:
                     yield from scheme.recover_unit(thread, unit)
             scheme.start()
             for one in objects:
-                session = scheme.connect(client_thread(system, 1, 0))
+                session = scheme.connect(client_thread(system, 1, 0, self._kind))
                 try:
                     found = yield from scheme.perform(session, scheme.probe(one))
                 except (VerbsError, OperationFailed) as error:
@@ -144,19 +152,51 @@ class Restart:
             assert self._built is not None
             self._rewind()
             return self._built
+        first, self._built = self._built is None, self._build()
+        if first:
+            with suppress(CannotRewind):  # then a new one is built each time
+                self._rewind = Rewind(*self._built)
+        return self._built
+
+    def _build(self) -> tuple[System, Scheme]:
         system = System(self._result.system.platform, self._specs, self._result.seed)
         self._spaces.clear()
+        for machines in system.nodes.values():
+            for node in machines:
+                orders = FirstOrders(system.streams.seed, ORDER_OF_READS + node.name)
+                node.nic.dma.arbiter = orders.itself
         for node, device in system.devices().values():
             device.domain = Domain.NONE  # nobody crashes this one again: what it writes need not be traced
+            device.traced = device.kind in system.platform.drives
             number = self._numbers.get((node.name, device.name))
             if number is not None:
                 self._spaces.append((device.space, number))
-        scheme = type(self._result.scheme)(system, self._result.scheme.sizes)
-        if self._built is None:
-            with suppress(CannotRewind):  # then a new one is built each time
-                self._rewind = Rewind(system, scheme)
-        self._built = system, scheme
-        return self._built
+        return system, type(self._result.scheme)(system, self._result.scheme.sizes)
+
+
+class FirstOrders:
+    """The draws of an adapter whose power has just come back: always the same, so each is made once."""
+
+    def __init__(self, seed: int, stream: str) -> None:
+        self._seed = seed
+        self._stream = stream
+        self._counts: tuple[int, ...] = ()
+
+    def itself(self) -> Any:
+        """In the place of the stream."""
+        return self
+
+    def permutation(self, count: int) -> tuple[int, ...]:
+        """The stream's next order of so many."""
+        self._counts += (count,)
+        return _order(self._seed, self._stream, self._counts)
+
+
+@functools.lru_cache(maxsize=4096)
+def _order(seed: int, stream: str, counts: tuple[int, ...]) -> tuple[int, ...]:
+    """The last of several orders that a stream draws from its beginning."""
+    random = Streams(seed).stream(stream)
+    return [tuple(map(int, random.permutation(count))) for count in counts][-1]
 
 
 def lines_of(image: Iterable[tuple[LineKey, bytes]], otherwise: Source) -> Source:

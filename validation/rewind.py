@@ -35,6 +35,8 @@ class Rewind:
     def __init__(self, *roots: object) -> None:
         self._back: list[Callable[[], object]] = []
         self._dicts: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
+        self._empty: list[dict[Any, Any] | deque[Any]] = []
+        """Of those and of deques, the ones that held nothing: most have not changed when they are put back."""
         self._slotted: dict[tuple[type, tuple[str, ...]], tuple[Callable[[object], Any], list[object], list[Any]]] = {}
         """By class and slots: how to get all their values at once, the objects, and the values of each."""
         self._known: dict[int, object] = {}  # the objects themselves, so that their ids stay theirs
@@ -45,9 +47,14 @@ class Rewind:
                 continue
             self._known[id(one)] = one
             waiting.extend(self._note(one))
+        self._empty += [content for content, before in self._dicts if not before]
+        self._dicts = [(content, before) for content, before in self._dicts if before]
 
     def __call__(self) -> None:
         """Everything is as it was noted."""
+        for content in self._empty:
+            if content:
+                content.clear()
         for content, before in self._dicts:
             content.clear()
             content.update(before)
@@ -100,7 +107,10 @@ class Rewind:
             return one
         if isinstance(one, deque):
             then = tuple(one)
-            self._back += [one.clear, partial(one.extend, then)]
+            if then:
+                self._back += [one.clear, partial(one.extend, then)]
+            else:
+                self._empty.append(one)
             return then
         if isinstance(one, set):
             self._back += [one.clear, partial(one.update, frozenset(one))]

@@ -148,15 +148,17 @@ def _again(case: Case) -> list[TimelineRow]:
     at_ps, outcome = case.violation.instant_ps, case.violation.outcome
     if not isinstance(outcome, OutcomeAgain):
         return []
-    texts = [f"recovery runs, and power fails again {format_us(outcome.again_ps)} us into it"]
+    texts = []
     devices = case.result.system.devices()
-    for key, content in outcome.then:
-        for piece in (*content.absent, *((content.torn,) if content.torn else ())):
-            name = devices[key[0]][1].name_of(piece.chunk.address)
-            where = IN_WORDS[_place(piece, outcome.again_ps)]
-            what = "torn" if piece is content.torn else "lost"
-            reason = why_not_forced(piece, outcome.again_ps)
-            texts.append(f"{piece.chunk.writer} to {name}: {what}, it may still be in {where} ({reason})")
+    for again_ps, then in outcome.again:
+        texts.append(f"recovery runs, and power fails again {format_us(again_ps)} us into it")
+        for key, content in then:
+            for piece in (*content.absent, *((content.torn,) if content.torn else ())):
+                name = devices[key[0]][1].name_of(piece.chunk.address)
+                where = IN_WORDS[_place(piece, again_ps)]
+                what = "torn" if piece is content.torn else "lost"
+                reason = why_not_forced(piece, again_ps)
+                texts.append(f"{piece.chunk.writer} to {name}: {what}, it may still be in {where} ({reason})")
     return [TimelineRow(at_ps, "recovery", text) for text in texts]
 
 

@@ -18,13 +18,13 @@ from rpsim.protocols.efactory import HEADER_BYTES, SET, EFactory
 from rpsim.protocols.scheme import Scheme
 from rpsim.scenarios.history import Torn as TornValue
 from rpsim.validation import checksums
+from rpsim.validation.brute_force import BruteForce
 from rpsim.validation.checksums import Check, Guarded, solutions
 from rpsim.validation.explorer import Explorer
 from rpsim.validation.oracle import CONDITIONS
 from rpsim.validation.restart import lines_of
 
 from ..small import PLATFORMS, put, run
-from .test_explorer_brute_force import images, instants
 
 LINE, WORD = 64, 8
 UNSEEN = (0x1DB710641).to_bytes(WORD, "little")
@@ -175,12 +175,12 @@ def test_what_may_be_read_is_what_all_images_one_by_one_give(scheme, platform, d
         monkeypatch.setitem(Scheme.registry, name, kind)
     away = {"core": "server[0] core 1", "at": "0 ns", "for": "1 ms"}  # what is not verified, recovery has to
     result = run(scheme, [put(0, "k0")], platform, ddio, value="24 B", outages=[away])
-    explorer = Explorer(result)
+    explorer, brute = Explorer(result), BruteForce(result)
     views, restart, outcomes = explorer.views, explorer.restart, explorer.outcomes("k0")
     recovered = {}
-    for at_ps in instants(result):
+    for at_ps in brute.instants():
         everything = set()
-        for image in images(views, sorted(views.pieces), at_ps):
+        for image in brute.images(views, sorted(views.pieces), at_ps):
             name = tuple(image.items())
             if name not in recovered:
                 recovered[name] = restart.read("k0", lines_of(image.items(), restart.initial))

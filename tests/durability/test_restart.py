@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Generator
+from itertools import islice
 from typing import Any
 
 import pytest
 
+from rpsim.models.platform import load_platform
 from rpsim.models.system import NodeSpec, System
+from rpsim.models.timeless import AT_ONCE, TimelessThread
+from rpsim.models.verbs import Opcode, SendWR
 from rpsim.models.views import LineKey, Views
 from rpsim.protocols.scheme import Request
 from rpsim.scenarios.experiment import client_thread
 from rpsim.scenarios.history import Torn
 from rpsim.scenarios.results import RunResult
 from rpsim.scenarios.values import decode_value, encode_value
+from rpsim.validation.outcomes import Outcomes
 from rpsim.validation.restart import Restart, lines_of
 
 from ..small import PLATFORMS, put, run, ycsb
@@ -139,3 +144,62 @@ def test_an_entry_that_points_out_of_the_log_fails_the_read_and_not_the_checker(
     assert restart.read("k0", lines_of(image.items(), restart.initial)) == Torn(
         "the read fails: READ: remote access error"
     )
+
+
+@pytest.mark.parametrize("scheme", ["client-active", "saw", "efactory"])
+@everywhere
+def test_a_restart_without_time_finds_what_one_with_all_its_times_finds(scheme, platform, ddio):
+    """The same lines in the same order, the same values: of every object, at every instant, in every image."""
+    result = run(scheme, ycsb(12), platform, ddio, keys=3, processes=2, whole_lines=True)
+    quick, timed = Restart(result), Restart(result, timed=True)
+    views = quick.views()
+    instants = sorted({at_ps for at_ps, _ in views.changes()})
+    for name in result.initial:
+        trees = [Outcomes(name, restart, views.contents, views.pieces.__contains__) for restart in (quick, timed)]
+        for at_ps in instants:
+            one, other = (list(islice(tree.at(at_ps), 200)) for tree in trees)
+            assert [(found.value, found.image) for found in one] == [(found.value, found.image) for found in other]
+    assert quick.runs == timed.runs
+
+
+def test_a_loop_that_waits_for_somebody_lets_time_pass():
+    """A thread without time would otherwise look for ever at a word that nobody gets round to change."""
+    system = System(load_platform("optane-adr"), {"server": [NodeSpec(2, ("dram",))]}, 1)
+    (node,) = system.nodes["server"]
+    word = node.memory["dram"].allocate(64, "word")
+
+    def writes(thread: Any) -> Generator[Any, Any, None]:
+        yield from thread.sleep(10_000)
+        yield from thread.store(word, b"1")
+
+    def waits(thread: Any) -> Generator[Any, Any, int]:
+        loads = 0
+        while (yield from thread.load(word, 1)) != b"1":
+            loads += 1
+        return loads
+
+    system.clock.start(writes(node.thread(0, "writer")))
+    loads = system.clock.run_until(system.clock.start(waits(node.thread(1, "waiter", TimelessThread))))
+    assert loads > AT_ONCE  # without time, then with
+    assert system.clock.now_ps > 10_000
+
+
+def test_a_read_behind_a_write_takes_the_way_of_the_write():
+    """The completion of a WRITE says nothing of memory: a READ behind it on the same connection shows it."""
+    system = System(load_platform("optane-adr"), {"server": [NodeSpec()], "client": [NodeSpec()]}, 1)
+    server, client = system.nodes["server"][0], system.nodes["client"][0]
+    target = server.memory["dram"].allocate(64, "target")
+    key = server.alloc_pd().reg_mr(target, 64).key
+    source = client.memory["dram"].allocate(128, "source")
+    qp = client.alloc_pd().create_qp(client.create_cq(), client.create_cq())
+    qp.connect(server.alloc_pd().create_qp(server.create_cq(), server.create_cq()))
+    thread = client.thread(0, "client", TimelessThread)
+
+    def code() -> Generator[Any, Any, bytes]:
+        yield from thread.store(source, b"new!")
+        for opcode, at in ((Opcode.IBV_WR_RDMA_WRITE, source), (Opcode.IBV_WR_RDMA_READ, source + 64)):
+            yield from thread.post_send(qp, SendWR(0, opcode, at, 4, target, key))
+            yield from thread.poll(qp.send_cq)
+        return (yield from thread.load(source + 64, 4))
+
+    assert system.clock.run_until(system.clock.start(code())) == b"new!"

@@ -10,8 +10,6 @@ from collections import deque
 import numpy as np
 import pytest
 
-from rpsim.models.places import Domain
-from rpsim.models.system import System
 from rpsim.validation.restart import Restart
 from rpsim.validation.rewind import CannotRewind, Rewind
 
@@ -59,11 +57,7 @@ def picture(root):
 
 def fresh(result):
     """What a restart builds."""
-    restart = Restart(result)
-    system = System(result.system.platform, restart._specs, result.seed)
-    for _, device in system.devices().values():
-        device.domain = Domain.NONE
-    return type(result.scheme)(system, result.scheme.sizes)
+    return Restart(result)._build()[1]
 
 
 @pytest.mark.parametrize(("platform", "ddio"), PLATFORMS)

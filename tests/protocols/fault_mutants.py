@@ -83,8 +83,30 @@ class Unlinks(MetadataFirst, name="efactory-mutant-unlinks"):
         return head.offset + head.length
 
 
+class CountsRecoveries(Saw, name="saw-mutant-counts-recoveries"):
+    """Each recovery of an entry counts itself, and takes that back at its end; two cut short are one too many."""
+
+    title = "SAW whose third recovery in a row gives up"
+
+    def recover_unit(self, thread: Thread, unit: Any) -> Code:
+        address = self.index.address_of(unit)
+        count = address + Entry.size
+        end = yield from super().recover_unit(thread, unit)
+        if not end:
+            return 0
+        begun = (yield from thread.load(count, 1))[0]
+        if begun == 2:
+            yield from thread.store(address + Entry.offset_of("location"), bytes(8))
+            end = 0
+        yield from thread.store(count, bytes([begun + 1]))
+        yield from thread.flush(address, ENTRY_BYTES)
+        yield from thread.store(count, b"\0")
+        yield from thread.flush(address, ENTRY_BYTES)
+        return end
+
+
 _OURS: Mapping[str, type[Scheme]] = {
-    kind.name: kind for kind in (NoFallback, PublishedAtOnce, Forgetful, PutTwice, Unlinks)
+    kind.name: kind for kind in (NoFallback, PublishedAtOnce, Forgetful, PutTwice, Unlinks, CountsRecoveries)
 }
 for _name in _OURS:
     del Scheme.registry[_name]

@@ -7,19 +7,21 @@ import pytest
 from rpsim.models.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.protocols.scheme import Scheme
 from rpsim.scenarios.experiment import run_variant
 from rpsim.validation.crash import explore
 from rpsim.validation.standing import StandingViews
 
 from ..small import get, only_variant, put, scenario, ycsb
-from .fault_mutants import registered
+from .fault_mutants import CountsRecoveries, registered
 from .stores import finish
 
 ONCE, AGAIN = "server[0] power", "server[0] power in recovery"
 
 
-def found(scheme, fault, work, platform="optane-eadr", **more):
-    made = scenario(scheme, work, platform, whole_lines=True, crash={"fault": fault}, **more)
+def found(scheme, fault, work, platform="optane-eadr", nested=None, **more):
+    crash = {"fault": fault} | ({"nested": nested} if nested else {})
+    made = scenario(scheme, work, platform, whole_lines=True, crash=crash, **more)
     variant = only_variant(made)
     report = explore(run_variant(made, variant), made, variant)
     assert report.exhaustive
@@ -56,6 +58,37 @@ def test_a_recovery_that_cannot_be_resumed_is_refuted_by_the_second_failure_alon
     assert example.recovered is None
     texts = [row.text for row in example.timeline]
     assert any(text.startswith("recovery runs, and power fails again") for text in texts)
+
+
+@pytest.mark.parametrize("platform", ["optane-adr", "optane-eadr"])
+def test_a_recovery_that_stands_one_failure_and_not_two_takes_both_to_refute(platform):
+    """And its story tells of both."""
+    with registered():
+        once, _ = found("saw-mutant-counts-recoveries", ONCE, [put(0, "k0")], platform, nested=1)
+        again, report = found("saw-mutant-counts-recoveries", ONCE, [put(0, "k0")], platform, nested=2)
+        thrice, _ = found("saw-mutant-counts-recoveries", ONCE, [put(0, "k0")], platform, nested=3)
+    assert Condition.COMMITTED not in once
+    assert Condition.COMMITTED in again & thrice
+    assert report.fault == AGAIN
+    example = next(c for c in report.counterexamples if c.condition is Condition.COMMITTED)
+    texts = [row.text for row in example.timeline]
+    assert sum(text.startswith("recovery runs, and power fails again") for text in texts) == 2
+
+
+@pytest.mark.parametrize("platform", ["optane-adr", "optane-eadr"])
+def test_recovery_as_one_whole_is_cut_short_as_well(platform):
+    class Whole(CountsRecoveries, name="saw-mutant-counts-as-a-whole"):
+        def recover(self, thread):
+            yield from super().recover(thread)
+
+    try:
+        with registered():
+            once, _ = found(Whole.name, ONCE, [put(0, "k0")], platform, nested=1)
+            again, _ = found(Whole.name, ONCE, [put(0, "k0")], platform, nested=2)
+    finally:
+        del Scheme.registry[Whole.name]
+    assert Condition.COMMITTED not in once
+    assert Condition.COMMITTED in again
 
 
 def test_a_machine_that_keeps_its_power_keeps_all_that_it_had_taken_in():
