@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..validation.litmus.explorer import BUDGET, Answer, explore
-from ..validation.litmus.format import LIBRARY, read_tests
+from ..validation.litmus.format import LIBRARY
 from ..validation.litmus.program import Crash, Found, Test
+from ..validation.litmus.shipped import chosen
 from .output import as_json
 from .text import WIDTH, count, paragraph, plural, table
 
@@ -19,7 +20,7 @@ MOST_ROWS = 60
 
 def main(options: argparse.Namespace) -> int:
     """Read, explore, print; returns 0 when the model agrees with every verdict, else 1."""
-    tests = read_tests([Path(path) for path in options.subject] or [LIBRARY])
+    tests = chosen(options.subject)
     budget = options.budget or BUDGET
     answers = [answer for test in tests for answer in explore(test, budget)]
     if options.json:

@@ -39,7 +39,7 @@ COMMANDS = {
 
 ARGUMENTS = {
     "SCENARIO": "a path to a scenario file, or the name of a shipped one (rpsim list scenarios)",
-    "PATH": "files of litmus tests, or folders of them (docs/litmus.md); none: the shipped library",
+    "PATH": "files of litmus tests, folders of them, or names of shipped ones (docs/litmus.md); none: all shipped",
     "HISTORY": "a file of JSON Lines, one event a line, or Jepsen's EDN or log (docs/check.md)",
     "CASE": "a case-N.json from a results folder",
     "SUBJECT": "hardware",

@@ -72,6 +72,8 @@ class HostMemory:
         self.last_visible_ps = 0
         """When all posted writes that came to the root port so far are visible, completions included; it keeps order,
         but for what is late."""
+        self.late_up_to_ps = 0
+        """How late what others may overtake is placed, if whoever explores schedules wants it later than usual."""
         self._last_queued_ps = 0
         """With DDIO off: when all inbound writes that are visible so far are in a write pending queue."""
         self._line_ps = service_ps(LINE_BYTES, platform.pcie.tlp_bits_per_s)
@@ -261,8 +263,12 @@ class HostMemory:
 
         Which of the orders a run meets is the schedule's choice, and no promise of any hardware.
         """
-        window_ps = LATE_FACTOR * self._platform.pcie.visible_ps
+        window_ps = max(LATE_FACTOR * self._platform.pcie.visible_ps, self.late_up_to_ps)
         return self.draw(f"placement of {name}", window_ps)
+
+    def late_release_ps(self, name: str) -> int:
+        """The same of an ATOMIC WRITE, which later WRITEs may overtake: nothing, unless a schedule asks for it."""
+        return self.draw(f"releases of {name}", self.late_up_to_ps) if self.late_up_to_ps else 0
 
     def draw(self, name: str, n: int) -> int:
         """One of ``n``: a choice of the hardware that this run's schedule makes, from the stream of that name."""

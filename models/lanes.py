@@ -130,7 +130,7 @@ class Lanes:
         if request is Request.ATOMIC_WRITE:
             if self._releases is None:
                 self._releases = self._trace.channel(f"atomic writes of {self._name}")
-            return self._releases, self.earlier(), 0
+            return self._releases, self.earlier(), self._host.late_release_ps(self._name)
         if placement is not Placement.STRICT:
             if self.loose is None:
                 self.loose = self._trace.channel(f"{self._name}, in any order", loose=True)

@@ -69,6 +69,10 @@ class Responder(Answers):
         """A FLUSH writes lines back as a core does."""
         self._mps_bytes = platform.pcie.mps_bytes
 
+    def staging_changed(self) -> None:
+        """Staging may hold up packets from now on."""
+        self._always_open = self.drain.always_open
+
     # WRITE and SEND -----------------------------------------------------------------------------------------
     def take_in(self, packet: Packet) -> None:
         """A packet of a WRITE or SEND has been processed: stage it, behind those that wait for room.

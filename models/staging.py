@@ -26,10 +26,12 @@ Leave = Callable[[int, int], None]
 class Waiting:
     """A packet's TLPs, in order, and what the queue pair has to do when the last of them has left."""
 
-    __slots__ = ("after", "key", "qp", "tlps")
+    __slots__ = ("after", "key", "qp", "ready_ps", "tlps")
 
     def __init__(self, qp: QueuePair, key: int, tlps: deque[tuple[int, Leave]]) -> None:
         self.qp = qp
+        self.ready_ps = 0
+        """Before then it is held up."""
         self.key = key
         self.tlps = tlps
         self.after: list[Callable[[], None]] = []
@@ -55,10 +57,20 @@ class Staging:
         """By queue pair: the last of what waits."""
         self._sending: Waiting | None = None
         self._running = False
+        self._holds: Callable[[QueuePair], int] | None = None
+
+    def hold_up(self, holds: Callable[[QueuePair], int]) -> None:
+        """From now on a packet stays for as long as ``holds`` says, in picoseconds: nothing bounds how long it may.
+
+        No platform does this by itself; whoever explores schedules asks for it. Queue pairs do not wait for each other.
+        """
+        self._holds = holds
+        self._order, self.always_open = "random", False
+        self._nic.staging_changed()
 
     def open(self, now_ps: int, address: int, length: int) -> bool:
         """Whether a packet with ``length`` bytes for ``address`` may go to PCIe now; takes its credits if so."""
-        if self._last or (self._order != "arrival" and self._nic.pcie.free_ps > now_ps):
+        if self._last or self._holds is not None or (self._order != "arrival" and self._nic.pcie.free_ps > now_ps):
             return False
         return self.credits is None or self._take(now_ps, *units(address, length, self._mps_bytes))
 
@@ -66,9 +78,15 @@ class Staging:
         """A packet's TLPs (bytes, what is done when one leaves) have to wait; the first of them may go at once."""
         item = Waiting(qp, key, deque(tlps))
         self._queues.setdefault(None if self._order == "arrival" else qp, deque()).append(item)
-        idle = not self._last
+        idle, before = not self._last, self._last.get(qp)
         self._last[qp] = item
-        if idle and not self._running:
+        if self._holds is not None:
+            now_ps = self._nic.clock.now_ps
+            item.ready_ps = max(now_ps + self._holds(qp), before.ready_ps if before is not None else 0)
+            if item.ready_ps > now_ps:
+                self._nic.clock.hardware(item.ready_ps, key, self._drain, None)
+                return
+        if (idle or self._holds is not None) and not self._running:
             self._drain(None)
 
     def behind(self, qp: QueuePair, action: Callable[[], None]) -> bool:
@@ -98,7 +116,10 @@ class Staging:
                 if self._order != "arrival" and free_ps > now_ps:
                     clock.hardware(free_ps, self._first_key(), self._drain, None)
                     return
-                item = self._sending = self._choose()
+                item = self._choose(now_ps)
+                if item is None:  # all are held up, and each has set its own alarm
+                    break
+                self._sending = item
             tlps = item.tlps
             while tlps:
                 n_bytes, leave = tlps[0]
@@ -124,9 +145,13 @@ class Staging:
         assert known and min(known) > now_ps, "credits are with writes that are under way"
         return min(known)
 
-    def _choose(self) -> Waiting:
-        """The arbiter: whose packet goes next."""
+    def _choose(self, now_ps: int) -> Waiting | None:
+        """The arbiter: whose packet goes next; None if all are held up."""
         queues = list(self._queues)
+        if self._holds is not None:
+            queues = [qp for qp, queue in self._queues.items() if queue[0].ready_ps <= now_ps]
+            if not queues:
+                return None
         turn = queues[self._draw(len(queues))] if self._order == "random" else queues[0]
         queue = self._queues.pop(turn)
         item = queue.popleft()

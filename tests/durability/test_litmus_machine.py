@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
 
 from rpsim.models.rules import Placement
 from rpsim.validation.litmus.explorer import all_looks, explore
 from rpsim.validation.litmus.expression import NoOutcome, parse_outcome
 from rpsim.validation.litmus.operations import parse_operation
 from rpsim.validation.litmus.program import Case, Crash, Found, Profile, Test
-
-from .litmus_programs import programs
 
 ADR = Profile("ADR")
 
@@ -124,16 +121,3 @@ def test_outcomes_are_read(text, truth):
 def test_what_is_no_outcome_is_refused(text):
     with pytest.raises(NoOutcome):
         parse_outcome(text)
-
-
-@settings(max_examples=60)
-@given(programs(most=3))
-def test_the_reduction_loses_no_outcome_and_adds_none(test):
-    named = sorted({name for operation in (*test.a, *test.b) for name in operation.names})
-    for case in test.cases:
-        reduced, full = (
-            {frozenset(look.items()) for look in all_looks(test, case.profile, case.crash, named, reduced=reduced)}
-            for reduced in (True, False)
-        )
-        assert reduced <= full
-        assert all(any(look <= other for other in reduced) for look in full)

@@ -16,6 +16,8 @@ from .plan import Plan, Step, Update
 CORE_EVENTS = (Event.LOAD, Event.STATUS_READ, Event.SFENCE, Event.CLFLUSH, Event.DOORBELL)
 HOST, DEVICE = str(Target.MEMORY), str(Target.PMR)
 Value = int | None | tuple[int | None, ...]
+Action = tuple[str, int, int]
+"""What a step is an occurrence of: its kind, and the request, update, line or place in a program that it is about."""
 _T = TypeVar("_T")
 
 
@@ -97,6 +99,7 @@ class Cores:
             str(target): sum(u.bit for u in plan.updates if u.operation.verb == "ntst" and u.target is target)
             for target in Target
         }
+        self._step_of = {step.update.number: i for i, step in enumerate(plan.program) if step.update is not None}
         self._safe = [plan.safe_stage(update) for update in plan.updates]
 
     # memory ---------------------------------------------------------------------------------------------
@@ -178,6 +181,14 @@ class Cores:
         """Whether what the event returns is visible to everybody."""
         return self._shows[event, variable]
 
+    def scopes(self, event: Event, target: str) -> frozenset[Scope]:
+        """What an event at a kind of memory waits for."""
+        return self._scopes[event, target]
+
+    def coming(self, state: State, update: Update) -> bool:
+        """Whether B has a store still before it."""
+        return self._step_of[update.number] >= state.b
+
     def returned(self, state: State, event: Event, variable: int) -> list[int]:
         """What a read may return: coherent memory, and where no rule forbids it what is on its way there."""
         found = [state.memory[variable]]
@@ -238,18 +249,18 @@ class Cores:
             log.append(f"A: {operation.text}")
         return after
 
-    def local_steps(self, state: State) -> Iterator[tuple[str, State]]:
+    def local_steps(self, state: State) -> Iterator[tuple[Action, str, State]]:
         """A's store buffer drains; its adapter fetches payloads."""
         if state.a_stores:
             local, value = state.a_stores[0]
             after = state._replace(a_stores=state.a_stores[1:], local=replace_at(state.local, local, value))
-            yield f"A's store {self.plan.locals[local]}={value} becomes visible", after
+            yield ("drain", 0, 0), f"A's store {self.plan.locals[local]}={value} becomes visible", after
         for request in bits(self._posted[state.a]):
             operation = self.plan.requests[request]
             if operation.source and state.values[request] is None:
                 value = state.local[self.plan.locals.index(operation.source)]
                 text = f"A's adapter fetches {operation.source}={value} for {operation.text}"
-                yield text, state._replace(values=replace_at(state.values, request, value))
+                yield ("fetch", request, 0), text, state._replace(values=replace_at(state.values, request, value))
 
     # B ------------------------------------------------------------------------------------------------
     def run_b(self, state: State, log: list[str] | None) -> State | None:
@@ -342,7 +353,7 @@ class Cores:
             return [self.value_of(state, own[-1])]
         return self.returned(state, Event.LOAD, variable)
 
-    def core_steps(self, state: State) -> Iterator[tuple[str, State]]:
+    def core_steps(self, state: State) -> Iterator[tuple[Action, str, State]]:
         """B's store buffers drain; it loads, or has a locked operation done."""
         before: set[object] = set()  # words, and the ways that keep order
         for number in state.b_stores:
@@ -353,7 +364,7 @@ class Cores:
                 after = state._replace(b_stores=tuple(n for n in state.b_stores if n != number))
                 name = self.plan.variables[update.fields[0]]
                 text = f"B's store {name}={update.operation.values[0]} becomes visible"
-                yield text, self.place(after, number)
+                yield ("place", number, 0), text, self.place(after, number)
             before |= ways
         if state.b == len(self.plan.program):
             return
@@ -361,7 +372,8 @@ class Cores:
         if step.verb == "ld" and not self._barred(state, Event.LOAD, step.variable):
             for value in self._loaded(state, step.variable):
                 registers = replace_at(state.registers, step.register, value)
-                yield f"B: {step.operation.text} -> {value}", state._replace(registers=registers, b=state.b + 1)
+                text = f"B: {step.operation.text} -> {value}"
+                yield ("B", state.b, 0), text, state._replace(registers=registers, b=state.b + 1)
         elif step.verb == "cpucas" and self._fenced(state) and not self._barred(state, Event.LOAD, step.variable):
             assert step.update is not None
             old, number = state.memory[step.variable], step.update.number
@@ -369,4 +381,4 @@ class Cores:
             after = state._replace(registers=registers, b=state.b + 1, weak=0)
             if old == step.operation.values[0]:
                 after = self.place(after, number)
-            yield f"B: {step.operation.text} -> {old}", after
+            yield ("B", state.b, 0), f"B: {step.operation.text} -> {old}", after

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property, partial
 
 from .cores import State
-from .machine import Machine
+from .machine import Machine, Move
 from .plan import Plan, Table
 from .program import Case, Crash, Found, Profile, Test
+from .reduction import Reduction
 
 BUDGET = 300_000
 """How many states of one test on one profile are explored."""
+SHORTEST = 20_000
+"""In so many states a shortest schedule is looked for; where there are more, any is told."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +28,15 @@ class Answer:
     case: Case
     found: Found
     states: int
-    schedule: tuple[str, ...] = ()
+    told: Callable[[], Sequence[str]] = tuple
+    """Makes the schedule."""
     vacuous: bool = False
     """No execution reaches the end that the case is about: B waits for what never comes, say."""
+
+    @cached_property
+    def schedule(self) -> tuple[str, ...]:
+        """One of the shortest executions that show an outcome that is allowed, in words (or any, if there are many)."""
+        return tuple(self.told())
 
     @property
     def agrees(self) -> bool:
@@ -33,10 +44,18 @@ class Answer:
         return self.found is self.case.expected
 
 
-def explore(test: Test, budget: int = BUDGET, table: Table | None = None, reduced: bool = True) -> list[Answer]:
+class Reduce(Enum):
+    """Which interleavings are left out because others show the same."""
+
+    NOTHING = "none"
+    BY_ITSELF = "what shuts out nothing happens by itself"
+    ALL = "partial orders as well"
+
+
+def explore(test: Test, budget: int = BUDGET, table: Table | None = None, reduce: Reduce = Reduce.ALL) -> list[Answer]:
     """Answer all cases of a test, in their order.
 
-    ``table`` replaces the rules, ``reduced=False`` makes every interleaving a state of its own: both are for tests.
+    ``table`` replaces the rules (for tests of them); ``reduce`` changes how many states are visited, and no answer.
     """
     together: dict[tuple[object, Crash], list[Case]] = {}
     for case in test.cases:
@@ -44,7 +63,7 @@ def explore(test: Test, budget: int = BUDGET, table: Table | None = None, reduce
     answers = {
         id(case): answer
         for cases in together.values()
-        for case, answer in zip(cases, _explore(test, cases, budget, table or Table(), reduced), strict=True)
+        for case, answer in zip(cases, _explore(test, cases, budget, table or Table(), reduce), strict=True)
     }
     return [answers[id(case)] for case in test.cases]
 
@@ -52,17 +71,25 @@ def explore(test: Test, budget: int = BUDGET, table: Table | None = None, reduce
 class Reached:
     """The states reached so far, each with the step that led to it first."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+    def __init__(self, plan: Plan, how: Reduce) -> None:
+        self.machine = machine = Machine(plan, how is not Reduce.NOTHING)
+        self.reduction = Reduction(machine) if how is Reduce.ALL else None
         start = machine.start()
         self.origin: dict[State, tuple[State, str] | None] = {start: None}
         self.todo: deque[State] = deque([start])
 
     def grow(self, state: State) -> None:
         """Everything that may follow on ``state``."""
-        for text, after in self.machine.steps(state):
+        moves: Iterable[Move] = self.machine.moves(state)
+        if self.reduction is not None:
+            moves = list(moves)
+            enough = self.reduction.enough(state, {move.action for move in moves})
+            if enough is not None:
+                moves = [move for move in moves if move.action in enough]
+        for move in moves:
+            after = self.machine.settle(move.state)
             if after not in self.origin:
-                self.origin[after] = (state, text)
+                self.origin[after] = (state, move.text)
                 self.todo.append(after)
 
     def schedule(self, state: State) -> list[str]:
@@ -78,12 +105,17 @@ class Reached:
             at = self.machine.take(at, text, log)
         return log
 
+    def told(self, state: State, ending: str) -> list[str]:
+        """The schedule with what is seen in the end."""
+        return [*self.schedule(state), ending]
 
-def _explore(test: Test, cases: Sequence[Case], budget: int, table: Table, reduced: bool) -> list[Answer]:
+
+def _explore(test: Test, cases: Sequence[Case], budget: int, table: Table, reduce: Reduce) -> list[Answer]:
     crash = cases[0].crash
     persistent = sorted({name for case in cases for name in case.outcome.of("pm")})
-    machine = Machine(Plan(test, cases[0].profile, crash, persistent, table), reduced)
-    reached = Reached(machine)
+    plan = Plan(test, cases[0].profile, crash, persistent, table)
+    reached = Reached(plan, reduce)
+    machine = reached.machine
     open_cases = list(cases)
     answers: dict[int, Answer] = {}
     ends = False
@@ -94,8 +126,9 @@ def _explore(test: Test, cases: Sequence[Case], budget: int, table: Table, reduc
         for case in list(open_cases):
             values = next((values for values in looks if case.outcome.holds(values)), None)
             if values is not None:
-                schedule = [*reached.schedule(state), _ending(crash, case, values)]
-                answers[id(case)] = Answer(test, case, Found.ALLOWED, len(reached.origin), tuple(schedule))
+                known = partial(reached.told, state, _ending(crash, case, values))
+                told = partial(_told, plan, case, known)
+                answers[id(case)] = Answer(test, case, Found.ALLOWED, len(reached.origin), told)
                 open_cases.remove(case)
         reached.grow(state)
     complete = not reached.todo
@@ -105,20 +138,32 @@ def _explore(test: Test, cases: Sequence[Case], budget: int, table: Table, reduc
     return [answers[id(case)] for case in cases]
 
 
+def _told(plan: Plan, case: Case, known: Callable[[], Sequence[str]]) -> Sequence[str]:
+    """A shortest schedule, if there are few states; else the one that is known."""
+    reached = Reached(plan, Reduce.BY_ITSELF)
+    while reached.todo and len(reached.origin) <= SHORTEST:
+        state = reached.todo.popleft()
+        for values in _looks(reached.machine, state, case.crash):
+            if case.outcome.holds(values):
+                return reached.told(state, _ending(case.crash, case, values))
+        reached.grow(state)
+    return known()
+
+
 def all_looks(
     test: Test,
     profile: Profile,
     crash: Crash,
     persistent: Sequence[str],
     budget: int = BUDGET,
-    reduced: bool = True,
+    reduce: Reduce = Reduce.ALL,
 ) -> list[Mapping[str, int]]:
     """All that a test may show on a profile, whatever its cases ask: registers, and memory or the named medium.
 
     Raises MemoryError when there are more than ``budget`` states.
     """
-    machine = Machine(Plan(test, profile, crash, persistent, Table()), reduced)
-    reached = Reached(machine)
+    reached = Reached(Plan(test, profile, crash, persistent, Table()), reduce)
+    machine = reached.machine
     found: dict[frozenset[tuple[str, int]], Mapping[str, int]] = {}
     while reached.todo:
         state = reached.todo.popleft()

@@ -20,7 +20,7 @@ LIBRARY = FilePath(__file__).parent / "library"
 
 TOP = ("about", "profiles", "tests")
 TEST_KEYS = ("id", "about", "rule", "grain", "A", "B", "cases")
-CASE_KEYS = ("p", "crash", "outcome", "verdict", "source", "basis", "conflict", "note")
+CASE_KEYS = ("p", "crash", "outcome", "verdict", "source", "basis", "conflict", "note", "unseen")
 GRAINS = ("4", "8", "64", "tlp")
 VERDICTS = (str(Found.ALLOWED), str(Found.FORBIDDEN))
 MOST_OPERATIONS = 16
@@ -207,7 +207,7 @@ class _Reader:
             self.wrong((*path, "verdict"), describe(verdict), " or ".join(VERDICTS), close)
             verdict = "allowed"
         outcome = self._outcome((*path, "outcome"), data.get("outcome", "1==1"), test, Crash(crash))
-        texts = {key: str(data.get(key) or "") for key in ("source", "basis", "note")}
+        texts = {key: str(data.get(key) or "") for key in ("source", "basis", "note", "unseen")}
         found = []
         names = data.get("p", [])
         for name in names if isinstance(names, list) else [names]:

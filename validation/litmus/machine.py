@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ...models.rules import Event, Request
 from ...sim.trace import Stage
-from .cores import Cores, State, bits, replace_at
+from .cores import Action, Cores, State, bits, replace_at
 from .plan import RECEIVED, Plan
 
 LEAVES = {
@@ -27,14 +27,15 @@ LEAVES = {
 
 
 class Move(NamedTuple):
-    """A step as the explorer sees it: what happens, in words, and the state after it."""
+    """A step as the explorer sees it: which action it is, what happens, in words, and the state after it."""
 
+    action: Action
     text: str
     state: State
 
 
 class Machine(Cores):
-    """Steps of one plan. ``start`` is the initial state; ``steps`` yields what may happen next.
+    """Steps of one plan. ``start`` is the initial state; ``moves`` yields what may happen next.
 
     Unless ``reduced``, what shuts out nothing is a step like all others: more states, the same answers.
     """
@@ -58,7 +59,7 @@ class Machine(Cores):
             if kind is Request.READ
         }
         self._domain = plan.profile.domain
-        self._accepted_survives = any(stage is Stage.ACCEPTED for stage in self._safe)
+        self.accepted_survives = any(stage is Stage.ACCEPTED for stage in self._safe)
 
     def start(self, log: list[str] | None = None) -> State:
         """The state before anything but what happens by itself."""
@@ -83,6 +84,14 @@ class Machine(Cores):
                 break
             state = following
         return state
+
+    def eager(self, request: int) -> bool:
+        """Whether a request is accepted, or answered, by itself as soon as it may be."""
+        return self._eager[request]
+
+    def chunks(self, request: int) -> list[list[int]]:
+        """The variables of a READ, by what it reads at once."""
+        return self._chunks[request]
 
     # requests at B's adapter ----------------------------------------------------------------------------
     def _may_execute(self, state: State, request: int, arrived: int) -> bool:
@@ -131,22 +140,22 @@ class Machine(Cores):
             state = state._replace(ways=replace_at(state.ways, turn, way))
         return state
 
-    def steps(self, state: State) -> Iterator[Move]:
-        """Everything that may happen next, each settled."""
-        for text, following in self._raw(state):
-            yield Move(text, self.settle(following))
+    def moves(self, state: State) -> Iterator[Move]:
+        """Everything that may happen next; what then happens by itself is not in it yet."""
+        for action, text, following in self._raw(state):
+            yield Move(action, text, following)
 
     def take(self, state: State, text: str, log: list[str]) -> State:
         """The step called ``text`` again, with what then happens by itself in ``log``."""
         log.append(text)
-        return self.settle(next(after for name, after in self._raw(state) if name == text), log)
+        return self.settle(next(after for _, name, after in self._raw(state) if name == text), log)
 
-    def _raw(self, state: State) -> Iterator[tuple[str, State]]:
+    def _raw(self, state: State) -> Iterator[tuple[Action, str, State]]:
         if not self._reduced:
-            for run, program in ((self.run_a, "A"), (self.run_b, "B")):
+            for run, program, at in ((self.run_a, "A", state.a), (self.run_b, "B", state.b)):
                 following = run(state, None)
                 if following is not None:
-                    yield f"{program} goes on", following
+                    yield (program, at, 0), f"{program} goes on", following
         yield from self.local_steps(state)
         arrived = self.arrived(state)
         for request in bits(arrived & ~state.done):
@@ -158,13 +167,13 @@ class Machine(Cores):
         for number in bits(state.loose):
             if not self._behind(state, self.plan.updates[number].request):
                 after = state._replace(loose=state.loose & ~(1 << number))
-                yield f"{self._shown(state, number)} is placed", self.place(after, number)
+                yield ("place", number, 0), f"{self._shown(state, number)} is placed", self.place(after, number)
         if state.dirty:
             yield from self._written_back(state)
         yield from self._unseen(state, arrived)
         yield from self.core_steps(state)
 
-    def _execute(self, state: State, request: int) -> Iterator[tuple[str, State]]:
+    def _execute(self, state: State, request: int) -> Iterator[tuple[Action, str, State]]:
         kind = self.plan.kinds[request]
         if kind is Request.READ:
             names = self.plan.requests[request].names
@@ -174,13 +183,13 @@ class Machine(Cores):
         elif kind is Request.ATOMIC:
             yield from self._atomic(state, request)
         elif not self._eager[request] and not (kind is Request.FLUSH and self._behind(state, request)):
-            yield self._accepted(request), self._accept(state, request)
+            yield ("execute", request, 0), self._accepted(request), self._accept(state, request)
 
-    def _read(self, state: State, request: int) -> Iterator[tuple[str, State]]:
+    def _read(self, state: State, request: int) -> Iterator[tuple[Action, str, State]]:
         """One of the READ's chunks is read; they are read in any order."""
         operation, known = self.plan.requests[request], state.values[request]
         assert isinstance(known, tuple)
-        for fields in self._chunks[request]:
+        for chunk, fields in enumerate(self._chunks[request]):
             turns = [operation.names.index(self.plan.variables[i]) for i in fields]
             if known[turns[0]] is not None:
                 continue
@@ -191,20 +200,25 @@ class Machine(Cores):
                 done = state.done | (1 << request if None not in after else 0)
                 seen = ", ".join(f"{self.plan.variables[i]}={v}" for i, v in zip(fields, found, strict=True))
                 text = f"B's adapter reads {seen} for {operation.text}"
-                yield text, state._replace(values=replace_at(state.values, request, after), done=done)
+                yield (
+                    ("read", request, chunk),
+                    text,
+                    state._replace(values=replace_at(state.values, request, after), done=done),
+                )
 
-    def _atomic(self, state: State, request: int) -> Iterator[tuple[str, State]]:
+    def _atomic(self, state: State, request: int) -> Iterator[tuple[Action, str, State]]:
         """The operand is read, behind the results of other atomics; later the result is on its way to memory."""
         operation, old = self.plan.requests[request], state.values[request]
         variable = self.plan.index[operation.names[0]]
         if old is not None:
             after = state._replace(done=state.done | 1 << request)
             writes = operation.verb == "FAA" or old == operation.values[0]
-            yield f"B's adapter has done {operation.text}", self._issue(after, request) if writes else after
+            text = f"B's adapter has done {operation.text}"
+            yield ("execute", request, 0), text, self._issue(after, request) if writes else after
         elif not self._behind(state, request) and not self._atomics_at(state, variable):
             for value in self.returned(state, Event.ATOMIC_RESULT, variable):
                 text = f"B's adapter reads {operation.names[0]}={value} for {operation.text}"
-                yield text, state._replace(values=replace_at(state.values, request, value))
+                yield ("read", request, 0), text, state._replace(values=replace_at(state.values, request, value))
 
     def _atomics_at(self, state: State, variable: int) -> bool:
         """Whether the adapter has another atomic on that word under way, whose result has to be visible first."""
@@ -224,23 +238,23 @@ class Machine(Cores):
         value = self.value_of(state, number)
         return " and ".join(f"{self.plan.variables[i]}={value}" for i in update.fields)
 
-    def _place_from(self, state: State, turn: int, way: tuple[int, ...]) -> Iterator[tuple[str, State]]:
+    def _place_from(self, state: State, turn: int, way: tuple[int, ...]) -> Iterator[tuple[Action, str, State]]:
         for number in bits(way[0]):
             left = way[0] & ~(1 << number)
             rest = (left, *way[1:]) if left else way[1:]
             after = state._replace(ways=replace_at(state.ways, turn, rest))
-            yield f"{self._shown(state, number)} becomes visible", self.place(after, number)
+            yield ("place", number, 0), f"{self._shown(state, number)} becomes visible", self.place(after, number)
 
-    def _written_back(self, state: State) -> Iterator[tuple[str, State]]:
+    def _written_back(self, state: State) -> Iterator[tuple[Action, str, State]]:
         plan = self.plan
         for line in plan.tracked:
             dirty = state.dirty & plan.line_mask[line]
             if dirty:
                 names = ", ".join(plan.variables[i] for i, at in enumerate(plan.line_of) if at == line)
                 where = LEAVES.get(self._domain, "the line of {} leaves for the write pending queue").format(names)
-                yield where, self.write_back(state, line)
+                yield ("write back", line, 0), where, self.write_back(state, line)
 
-    def _unseen(self, state: State, arrived: int) -> Iterator[tuple[str, State]]:
+    def _unseen(self, state: State, arrived: int) -> Iterator[tuple[Action, str, State]]:
         """A FLUSH that is under way may make persistent what is not visible yet."""
         plan = self.plan
         for request in bits(arrived & ~state.done):
@@ -249,25 +263,28 @@ class Machine(Cores):
                     unseen = state._replace(unseen=state.unseen | 1 << number)
                     text = f"{self._shown(state, number)} becomes persistent, unseen"
                     queued = self.stored(state.queued, number, unseen) if plan.past_llc else ()
-                    yield text, unseen._replace(medium=self.stored(unseen.medium, number, unseen), queued=queued)
+                    medium = self.stored(unseen.medium, number, unseen)
+                    yield ("unseen", request, number), text, unseen._replace(medium=medium, queued=queued)
 
     # what a look at a state shows -------------------------------------------------------------------------
     def media(self, state: State) -> set[tuple[int, ...]]:
         """What B's medium may hold after a power failure in this state."""
-        if not self._accepted_survives:
+        if not self.accepted_survives:
             return {state.medium}
         found: set[tuple[int, ...]] = set()  # what the adapter has accepted lands first
         todo, seen = [state], {state}
         while todo:
             here = todo.pop()
-            ways = [step for turn, way in enumerate(here.ways) if way for step in self._place_from(here, turn, way)]
+            ways = [
+                after for turn, way in enumerate(here.ways) if way for _, _, after in self._place_from(here, turn, way)
+            ]
             for number in bits(here.loose):
                 if not self._behind(here, self.plan.updates[number].request):
                     after = here._replace(loose=here.loose & ~(1 << number))
-                    ways.append(("", self.place(after, number)))
+                    ways.append(self.place(after, number))
             if not ways:
                 found.add(here.medium)
-            for _, after in ways:
+            for after in ways:
                 if after not in seen:
                     seen.add(after)
                     todo.append(after)

@@ -93,6 +93,8 @@ class Case:
     line: int | None = None
     basis: str = ""
     note: str = ""
+    unseen: str = ""
+    """Why no run of the simulator shows it, if none can: its timing is one of those that hardware may have."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ variables at addresses, and a connection for each queue pair.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,6 +37,27 @@ IMPATIENT = 1
 SLOWEST = 4.0
 """Every delay of the platform is scaled by a factor between 1 / SLOWEST and SLOWEST."""
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How one run is perturbed, beside what its seed draws; the default perturbs delays and dawdling."""
+
+    slowest: float = SLOWEST
+    """Every delay is scaled by a factor between one over this and this."""
+    fine: bool = False
+    """Programs dawdle for any time up to microseconds, instead of one of a few."""
+    hurried: bool = False
+    """A does not dawdle."""
+    held_ps: int = 0
+    """How long at most the responder holds up what it has accepted of some queue pairs, and ATOMIC WRITEs."""
+    bad_network: bool = False
+    """Packets are lost, late and overtaken (:data:`STORM`)."""
+    b_at_ps: tuple[int, ...] = ()
+    """Before when B does not begin each of its operations."""
+
+
+STORM = Disturbance(loss=0.15, delay_ps=3_000_000, reorder=0.15, repeat=0.1)
 
 
 class CannotRun(Exception):
@@ -72,18 +94,23 @@ def _has_switches() -> bool:
     return any(f.name == "switches" for f in fields(Platform))
 
 
-def platform_of(profile: Profile, random: np.random.Generator) -> Platform:
+def platform_of(profile: Profile, random: np.random.Generator, slowest: float = SLOWEST) -> Platform:
     """The platform of ``profile`` with every delay scaled at random, each by a factor of its own."""
     base: Any = load_platform("pmr" if profile.domain == "pmr" else "optane-adr")
     parts: dict[str, Any] = {
-        name: _perturbed(getattr(base, name), random) for name in ("nic", "fabric", "pcie", "llc", "imc", "cpu")
+        name: _perturbed(getattr(base, name), random, slowest)
+        for name in ("nic", "fabric", "pcie", "llc", "imc", "cpu")
     }
-    parts["media"] = {name: _perturbed(media, random) for name, media in base.media.items()}
+    rate = base.pcie.tlp_bits_per_s / random.uniform(1, slowest) if slowest > SLOWEST else base.pcie.tlp_bits_per_s
+    parts["pcie"] = replace(parts["pcie"], tlp_bits_per_s=int(rate))
+    parts["media"] = {name: _perturbed(media, random, slowest) for name, media in base.media.items()}
     # What a hit saves of a read is a part of it.
     saving_ps = min(parts["llc"].dma_read_hit_saving_ps, parts["pcie"].dma_read_ps // 2)
     parts["llc"] = replace(parts["llc"], ddio=profile.ddio, dma_read_hit_saving_ps=saving_ps)
     if profile.domain == "pmr":
-        peers = {name: replace(_perturbed(peer, random), pmrwbm=profile.pmrwbm) for name, peer in base.peers.items()}
+        peers = {
+            name: replace(_perturbed(peer, random, slowest), pmrwbm=profile.pmrwbm) for name, peer in base.peers.items()
+        }
         parts["peers"] = peers
     else:
         parts["memory"] = {**base.memory, "pm": replace(base.memory["pm"], domain=Domain(profile.domain))}
@@ -95,25 +122,35 @@ def platform_of(profile: Profile, random: np.random.Generator) -> Platform:
     return found
 
 
-def _perturbed(part: _T, random: np.random.Generator) -> _T:
+def _perturbed(part: _T, random: np.random.Generator, slowest: float) -> _T:
     changed = {}
     for one in fields(part):  # type: ignore[arg-type]
         value = getattr(part, one.name)
         if one.name.endswith("_ps") and isinstance(value, int):
-            changed[one.name] = int(value * SLOWEST ** random.uniform(-1, 1))
+            changed[one.name] = int(value * slowest ** random.uniform(-1, 1))
     return replace(part, **changed)  # type: ignore[type-var]
 
 
 class Setting:
     """One run's system, made for a test on a profile."""
 
-    def __init__(self, test: Test, profile: Profile, seed: int, disturbance: Disturbance | None = None) -> None:
+    def __init__(
+        self,
+        test: Test,
+        profile: Profile,
+        seed: int,
+        disturbance: Disturbance | None = None,
+        schedule: Schedule = Schedule(),
+    ) -> None:
         self.test = test
         self.profile = profile
+        self.schedule = schedule
         self.random = np.random.default_rng(seed)
+        if schedule.bad_network:
+            disturbance = STORM
         memory = ("pm", "dram", "pmr") if profile.domain == "pmr" else ("pm", "dram")
         specs = {"client": [NodeSpec(1, ("dram",))], "server": [NodeSpec(1, memory)]}
-        self.system = System(platform_of(profile, self.random), specs, seed, disturbance=disturbance)
+        self.system = System(platform_of(profile, self.random, schedule.slowest), specs, seed, disturbance=disturbance)
         self.client, self.server = self.system.nodes["client"][0], self.system.nodes["server"][0]
         self.a: Thread = self.client.thread(0, "A")
         self.b: Thread = self.server.thread(0, "B")
@@ -133,6 +170,9 @@ class Setting:
         for operation in test.a:
             if operation.verb in RECEIVED:
                 self._post_receive(operation)
+        if schedule.held_ps:
+            self.server.nic.drain.hold_up(self._held_ps())
+            self.server.host.late_up_to_ps = schedule.held_ps
         for _ in test.b:
             self.back[0].post_recv(RecvWR(0, self.scratch(self.client, 64), 64))
 
@@ -189,9 +229,22 @@ class Setting:
             content[at : at + self.width] = value.to_bytes(self.width, "little")
         return bytes(content)
 
+    def pause_of_a_ps(self) -> int:
+        """How long A dawdles before its next operation."""
+        return 0 if self.schedule.hurried else self.pause_ps()
+
     def pause_ps(self) -> int:
         """How long a program dawdles before its next operation: mostly not at all, sometimes for microseconds."""
+        if self.schedule.fine:
+            return int(1000 * 10 ** self.random.uniform(-1, 4))
         return int(self.random.choice([0, 0, 1, 30, 300, 3000]) * 1000 * self.random.uniform(0.5, 2))
+
+    def _held_ps(self) -> Callable[[QueuePair], int]:
+        """How long each packet of each queue pair is held up: of some, but never of all where there are several."""
+        everyone = [far for _, far in self.pairs.values()]
+        some = self.random.integers(1, max(2, len(everyone)))
+        slow = [everyone[i] for i in self.random.permutation(len(everyone))[:some]]
+        return lambda qp: int(self.schedule.held_ps * self.random.uniform(0.3, 1)) if qp in slow else 0
 
     def memory(self, name: str) -> int:
         """What coherent memory of B shows of a variable once everything has landed."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...models.contents import Content, Piece
 from ...models.cpu import Code
 from ...models.disturbance import Disturbance
 from ...models.places import Domain
@@ -19,7 +20,7 @@ from ...models.views import Views
 from ...sim.bytespace import LINE_BYTES
 from .explorer import BUDGET, all_looks
 from .program import Crash, Operation, Profile, Test
-from .setting import OPCODES, Setting, check
+from .setting import OPCODES, Schedule, Setting, check
 
 Look = Mapping[str, int]
 MOST_SPINS = 2000
@@ -50,6 +51,12 @@ class Run:
     """By register: the instant, and the value."""
     a_ended_ps: int | None = None
     b_ended: bool = False
+    log: list[tuple[int, str, str]] = field(default_factory=list)
+    """What the programs did: when, who, what."""
+
+    def did(self, who: str, what: str) -> None:
+        """Note that a program has done something now."""
+        self.log.append((self.setting.system.clock.now_ps, who, what))
 
     def registers(self, at_ps: int) -> dict[str, int]:
         """The registers that were known by an instant."""
@@ -57,11 +64,15 @@ class Run:
 
 
 def clashes(
-    test: Test, seeds: Sequence[int], budget: int = BUDGET, disturbance: Disturbance | None = None
+    test: Test,
+    seeds: Sequence[int],
+    budget: int = BUDGET,
+    disturbance: Disturbance | None = None,
+    schedules: Sequence[Schedule] = (Schedule(),),
 ) -> list[Clash]:
     """Run a test on all its profiles, once for each seed, and report what the explorer forbids.
 
-    With a ``disturbance`` the network loses packets, holds them up, or whatever it says.
+    With a ``disturbance`` the network loses packets, holds them up, or whatever it says; the ``schedules`` take turns.
 
     Raises :class:`~.setting.CannotRun` for what the simulator lacks.
     """
@@ -72,18 +83,24 @@ def clashes(
         persistent = sorted({name for case in test.cases for name in case.outcome.of("pm")})
         allowed = {crash: all_looks(test, profile, crash, persistent, budget) for crash in sorted(crashes)}
         for seed in seeds:
-            run = play(test, profile, seed, disturbance)
+            run = play(test, profile, seed, disturbance, schedules[seed % len(schedules)])
             for crash, looks in allowed.items():
-                for shown in _shown(run, crash, persistent):
+                for shown in (sight.values for sight in sights(run, crash, persistent)):
                     if not any(shown.items() <= look.items() for look in looks):
                         found.append(Clash(test, profile, seed, crash, shown))
                         break
     return found
 
 
-def play(test: Test, profile: Profile, seed: int, disturbance: Disturbance | None = None) -> Run:
+def play(
+    test: Test,
+    profile: Profile,
+    seed: int,
+    disturbance: Disturbance | None = None,
+    schedule: Schedule = Schedule(),  # noqa: B008, it is frozen
+) -> Run:
     """One run of a test in the simulator, to its end."""
-    setting = Setting(test, profile, seed, disturbance)
+    setting = Setting(test, profile, seed, disturbance, schedule)
     run = Run(setting)
     clock = setting.system.clock
     clock.start(_Requester(run).program())
@@ -92,12 +109,22 @@ def play(test: Test, profile: Profile, seed: int, disturbance: Disturbance | Non
     return run
 
 
-def _shown(run: Run, crash: Crash, persistent: Sequence[str]) -> Iterator[dict[str, int]]:
+@dataclass(frozen=True)
+class Sight:
+    """What a run shows at an instant, and after a crash what did not make it."""
+
+    at_ps: int
+    values: Look
+    lost: tuple[Piece, ...] = ()
+
+
+def sights(run: Run, crash: Crash, persistent: Sequence[str]) -> Iterator[Sight]:
+    """Everything that an outcome may be about: at the end, or after a crash at each instant and each cut."""
     setting, now_ps = run.setting, run.setting.system.clock.now_ps
     if crash is Crash.NONE:
         if run.a_ended_ps is not None and run.b_ended:
             memory = {f"mem.{name}": setting.memory(name) for name in setting.address}
-            yield run.registers(now_ps) | memory
+            yield Sight(now_ps, run.registers(now_ps) | memory)
         return
     if crash is Crash.END_A and run.a_ended_ps is None:
         return
@@ -120,18 +147,19 @@ def _shown(run: Run, crash: Crash, persistent: Sequence[str]) -> Iterator[dict[s
             shown = run.registers(at_ps)
             for name, line in lines.items():
                 at = (setting.address[name] - device.base) % LINE_BYTES
-                shown[f"pm.{name}"] = int.from_bytes(content[line][at : at + setting.width], "little")
-            yield shown
+                shown[f"pm.{name}"] = int.from_bytes(content[line].data[at : at + setting.width], "little")
+            torn = [one.torn for one in images if one.torn is not None]
+            yield Sight(at_ps, shown, (*(piece for one in images for piece in one.absent), *torn))
 
 
-def _images(views: Views, keys: Sequence[tuple[int, int]], at_ps: int, cut: Any) -> Iterator[tuple[bytes, ...]]:
+def _images(views: Views, keys: Sequence[tuple[int, int]], at_ps: int, cut: Any) -> Iterator[tuple[Content, ...]]:
     """What lines may hold together, one looked at after the other."""
     if not keys:
         yield ()
         return
     for content in views.contents(keys[0], at_ps, cut):
         for others in _images(views, keys[1:], at_ps, content.cut):
-            yield (content.data, *others)
+            yield (content, *others)
 
 
 class _Requester:
@@ -146,7 +174,9 @@ class _Requester:
     def program(self) -> Code:
         setting, clock = self.setting, self.setting.system.clock
         for operation in setting.test.a:
-            yield clock.timeout(setting.pause_ps())
+            yield clock.timeout(setting.pause_of_a_ps())
+            if operation.verb not in ("poll", "wait"):
+                self.run.did("A", operation.text)
             if operation.verb == "st":
                 yield from setting.a.store(setting.local[operation.source], operation.values[0].to_bytes(8, "little"))
             elif operation.verb == "wait":
@@ -155,6 +185,8 @@ class _Requester:
                 yield from self._poll(operation.qp)
             else:
                 yield from self._post(operation)
+            if operation.verb in ("poll", "wait"):
+                self.run.did("A", f"{operation.text}: done")
         self.run.a_ended_ps = clock.now_ps
         for qp in self.open:  # what A did not wait for completes all the same
             yield from self._poll(qp)
@@ -205,8 +237,10 @@ def _responder(run: Run) -> Code:
     """B's program as a thread of the server."""
     setting, clock, b = run.setting, run.setting.system.clock, run.setting.b
     yield clock.timeout(setting.pause_ps() + setting.pause_ps())
-    for operation in setting.test.b:
+    for turn, operation in enumerate(setting.test.b):
         yield clock.timeout(setting.pause_ps())
+        if turn < len(setting.schedule.b_at_ps):
+            yield clock.timeout(max(0, setting.schedule.b_at_ps[turn] - clock.now_ps))
         address = setting.address[operation.names[0]] if operation.names else 0
         match operation.verb:
             case "recv":
@@ -242,6 +276,8 @@ def _responder(run: Run) -> Code:
             case "reply":
                 work = SendWR(0, Opcode.IBV_WR_SEND, setting.scratch(setting.server, 64), 8)
                 yield from b.post_send(setting.back[1], work)
+        read = "".join(f" -> {run.known[name][1]}" for name in operation.registers)
+        run.did("B", f"{operation.text}{read}")
     run.b_ended = True
 
 

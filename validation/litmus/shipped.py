@@ -1,0 +1,46 @@
+"""The shipped litmus tests by name: files of the library, and families that are made when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...sim.errors import InputError, Mistake, nearest
+from .families import FAMILIES
+from .format import LIBRARY, read_tests
+from .program import Test
+
+
+def names() -> list[str]:
+    """What :func:`chosen` knows beside paths."""
+    return [*sorted(path.stem for path in LIBRARY.glob("*.yaml")), *FAMILIES]
+
+
+def chosen(subjects: Sequence[str]) -> list[Test]:
+    """The tests of files, folders and shipped names; all shipped ones if none is named.
+
+    Raises InputError with every mistake of every file, and for what is neither.
+    """
+    tests: list[Test] = []
+    mistakes: list[Mistake] = []
+    for subject in subjects or names():
+        try:
+            tests += _named(subject)
+        except InputError as error:
+            mistakes += error.mistakes
+    if mistakes:
+        raise InputError(mistakes)
+    return tests
+
+
+def _named(subject: str) -> list[Test]:
+    path = Path(subject)
+    if path.suffix or path.exists() or len(path.parts) > 1:
+        return read_tests([path])
+    if subject in FAMILIES:
+        return list(FAMILIES[subject]())
+    if subject in names():
+        return read_tests([LIBRARY / f"{subject}.yaml"])
+    known = names()
+    expected = f"a file, a folder, or a name: {', '.join(known)}"
+    raise InputError(Mistake(f"'{subject}'", expected, nearest=nearest(subject, known)))
