@@ -28,7 +28,8 @@ static int post_extended(struct pairs *pairs, unsigned q, uint64_t offset, uint3
 	ibv_wr_start(qp);
 	qp->wr_id = id;
 	if (m->verb == VERB_WRITE_FLUSH) {
-		qp->wr_flags = 0;
+		/* Not asked for by ibv_wr_post(3), but rxe looks for inline data only if the flag says so. */
+		qp->wr_flags = pairs->inline_data ? IBV_SEND_INLINE : 0;
 		ibv_wr_rdma_write(qp, pairs->rkey, address);
 		if (pairs->inline_data)
 			ibv_wr_set_inline_data(qp, data, m->size_bytes);

@@ -113,6 +113,16 @@ static struct verdict answer(struct session *session, const struct ibv_wc *compl
 	return verdict.outcome == OUTCOME_DONE ? post_one(session, q, id) : verdict;
 }
 
+/* Before the client may begin: of a WRITE that is awaited in memory, no trace of an earlier one may be there. */
+static void clear(struct session *session)
+{
+	const struct measurement *m = &session->m;
+
+	session->pairs.own.base[session->pairs.own_data + m->size_bytes - 1] = 1;
+	if (m->method == HALF_ROUND_TRIP && m->verb == VERB_WRITE)
+		memset(session->region.base, 0, session->region.bytes);
+}
+
 /* Answers until the client says that it has finished. A WRITE is seen in memory, by its last byte. */
 static struct verdict answer_all(struct session *session)
 {
@@ -122,9 +132,6 @@ static struct verdict answer_all(struct session *session)
 	volatile char *last_byte = session->region.base + slots_next(&session->slots) + m->size_bytes - 1;
 	struct ibv_wc completion;
 
-	pairs->own.base[pairs->own_data + m->size_bytes - 1] = 1;
-	if (in_memory)
-		memset(session->region.base, 0, session->region.bytes);
 	for (uint64_t empty = 1;; empty++) {
 		struct verdict verdict = done();
 
@@ -198,6 +205,7 @@ static bool serve_measurement(struct session *session, const struct message *req
 	session->pairs = (struct pairs){.own.fd = -1};
 	struct verdict verdict = prepare(session, request, psn, &reads);
 	if (verdict.outcome == OUTCOME_DONE) {
+		clear(session);
 		alive = reply_ready(session, psn, reads);
 		if (alive && answers(&session->m)) {
 			verdict = answer_all(session);

@@ -147,7 +147,7 @@ static const char *size_text(uint64_t bytes, char *text, size_t room)
 
 void table_head(FILE *out)
 {
-	fprintf(out, "%-27s %-4s %8s %4s %5s %8s %8s %9s\n", "verb, and what is special", "on", "size", "qps", "depth",
+	fprintf(out, "%-29s %-3s %7s %4s %5s %8s %8s %8s\n", "verb, and what is special", "on", "size", "qps", "depth",
 		"p50 us", "p99 us", "kops/s");
 }
 
@@ -166,11 +166,11 @@ void table_row(FILE *out, const struct measurement *m, struct samples *samples)
 		snprintf(special + strlen(special), sizeof special - strlen(special), " %s", memory_names[m->memory]);
 	if (m->access == RANDOM)
 		snprintf(special + strlen(special), sizeof special - strlen(special), " random");
-	fprintf(out, "%s%-*s %-4s %8s %4u %5u", verb_names[m->verb], (int)(27 - strlen(verb_names[m->verb])), special,
+	fprintf(out, "%s%-*s %-3s %7s %4u %5u", verb_names[m->verb], (int)(29 - strlen(verb_names[m->verb])), special,
 		transport_names[m->transport], size_text(m->size_bytes, size, sizeof size), m->qps, m->depth);
 	if (samples->verdict.outcome == OUTCOME_DONE) {
 		qsort(samples->ticks, samples->count, sizeof *samples->ticks, ascending);
-		fprintf(out, " %8.2f %8.2f %9.1f\n", percentile_ns(m, samples, 0.5) / 1000,
+		fprintf(out, " %8.2f %8.2f %8.1f\n", percentile_ns(m, samples, 0.5) / 1000,
 			percentile_ns(m, samples, 0.99) / 1000, operations_per_s(samples) / 1000);
 	} else {
 		fprintf(out, "  %s\n", samples->verdict.outcome == OUTCOME_SKIPPED ? "skipped" : "FAILED");
