@@ -81,6 +81,7 @@ static void post_receive(struct control *control)
 static void open_queue_pair(struct control *control)
 {
 	struct ibv_context *device = control->id->verbs;
+	const char *name = ibv_get_device_name(device->device);
 	struct ibv_qp_init_attr wanted = {
 		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
 		.qp_type = IBV_QPT_RC,
@@ -93,16 +94,13 @@ static void open_queue_pair(struct control *control)
 		control->cq = ibv_create_cq(device, 8, NULL, control->completions, 0);
 	control->messages = calloc(2, sizeof(struct message));
 	if (!control->pd || !control->cq || !control->messages)
-		stop("control connection: %s",
-		     refused("ibv_alloc_pd or ibv_create_cq", errno, "on %s", ibv_get_device_name(device->device)).reason);
+		stop("control connection: %s", refused("ibv_alloc_pd or ibv_create_cq", errno, "on %s", name).reason);
 	control->mr = ibv_reg_mr(control->pd, control->messages, 2 * sizeof(struct message), IBV_ACCESS_LOCAL_WRITE);
 	if (!control->mr)
-		stop("control connection: %s",
-		     refused("ibv_reg_mr", errno, "on %s", ibv_get_device_name(device->device)).reason);
+		stop("control connection: %s", refused("ibv_reg_mr", errno, "on %s", name).reason);
 	wanted.send_cq = wanted.recv_cq = control->cq;
 	if (rdma_create_qp(control->id, control->pd, &wanted))
-		stop("control connection: %s",
-		     refused("rdma_create_qp", errno, "on %s", ibv_get_device_name(device->device)).reason);
+		stop("control connection: %s", refused("rdma_create_qp", errno, "on %s", name).reason);
 	post_receive(control);
 }
 

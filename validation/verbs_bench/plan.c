@@ -300,8 +300,8 @@ static void read_measurement(struct reader *reader, const yaml_node_t *node)
 			char hint[100];
 
 			suggest(text_of(key), names, FIELDS + 1, hint, sizeof hint);
-			mistake(reader, line_of(key), text_of(key), "found a field that is not known, expected id, verb, "
-				"sizes, transport or another of a measurement%s", hint);
+			mistake(reader, line_of(key), text_of(key), "found a field that is not known, expected id, "
+				"verb, sizes, transport or another of a measurement%s", hint);
 		}
 	}
 	if (!has_id)
@@ -362,7 +362,8 @@ static void read_document(struct reader *reader)
 	}
 	for (unsigned i = 0; i < 3; i += 2)
 		if (!seen[i])
-			mistake(reader, 1, names[i], "found nothing, expected %s", i ? "a list of measurements" : "a name");
+			mistake(reader, 1, names[i], "found nothing, expected %s",
+				i ? "a list of measurements" : "a name");
 }
 
 unsigned plan_read(const char *path, struct plan *plan)
