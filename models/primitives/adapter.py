@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _STEP_KEYS = 1 << 20
 """Keys of steps lie beyond those of packets (``models.port``)."""
+_KEYS_OF_STEP = 1 << 10
+"""The first for a step's own events, the others for its requests to PCIe: they may meet at one instant."""
 
 _Counts = dict[int, int]
 """By channel of the trace: how many of its chunks."""
@@ -128,8 +130,8 @@ class Run:
     def _later(self, step: Step, at_ps: int, then: Callable[[Step], None]) -> None:
         self.nic.clock.hardware(at_ps, self._key(step), then, step)
 
-    def _key(self, step: Step) -> int:
-        return self.work.key + _STEP_KEYS + self._number[step.id]
+    def _key(self, step: Step, request: int = 0) -> int:
+        return self.work.key + _STEP_KEYS + self._number[step.id] * _KEYS_OF_STEP + request
 
     def _tell(self, step: Step) -> None:
         """What the steps before it prove is certain now: something else is done behind them."""
@@ -181,8 +183,7 @@ class Run:
 
         nic.settle(self._key(step))
         for number, target in enumerate(self.order.ranges):
-            key = self._key(step) + (number + 1) * 64
-            nic.dma.read(key, messages.popleft(), target[1], partial(copied, target))
+            nic.dma.read(self._key(step, 1 + number), messages.popleft(), target[1], partial(copied, target))
 
     def _write_flag(self, step: Step) -> None:
         flag = self.order.flag
@@ -278,7 +279,7 @@ class Run:
         nic.settle(self._key(step))
         relaxed = placement is Placement.RELAXED
         placed_ps = 0 if relaxed else self.qp.inbound.lanes(address).placed_ps
-        nic.dma.read(self._key(step), address, length, done, by_line=True, not_before_ps=placed_ps)
+        nic.dma.read(self._key(step, 1), address, length, done, by_line=True, not_before_ps=placed_ps)
 
     def _request(self, step: Step) -> None:
         nic, qp, behind = self.nic, self.qp, step["behind"]
@@ -307,7 +308,7 @@ class Run:
         nic.settle(self._key(step))
         relaxed = placement is Placement.RELAXED
         placed_ps = 0 if relaxed else self.qp.inbound.lanes(address).placed_ps
-        nic.dma.ask(self._key(step), address, 0, look, not_before_ps=placed_ps)
+        nic.dma.ask(self._key(step, 1), address, 0, look, not_before_ps=placed_ps)
 
     def _complete(self, step: Step) -> None:
         nic = self.nic
