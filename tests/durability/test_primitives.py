@@ -239,7 +239,7 @@ def test_unreliable_connections_have_no_answer_but_a_notification():
 def test_packets_that_are_lost_late_or_repeated_change_nothing_but_time(name):
     weather = Disturbance(loss=0.1, delay_ps=3_000_000, reorder=0.1, repeat=0.1)
     for seed in range(3):
-        world = World(name, platform_of("adr", ddio=False), seed=seed, disturbance=weather)
+        world = World(name, platform_of("adr", ddio=False), seed=seed, disturbance=weather, lines=128)
         for turn in range(3):
             places = world.persist((0, line(turn + 1, 80)))
             assert world.durable(places, line(turn + 1, 80))
