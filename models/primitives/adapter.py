@@ -209,8 +209,9 @@ class Run:
         self._end(step)
 
     # PCIe and the root complex ----------------------------------------------------------------------------------
-    def _placement(self) -> Placement:
-        return self.qp.inbound.placement(self.nic.regions.relaxed(self.work.rkey))
+    def _placement(self, step: Step) -> Placement:
+        """How the step's request is ordered behind writes."""
+        return self.qp.inbound.placement(step["relaxed"] is True and self.nic.regions.relaxed(self.work.rkey))
 
     def _observer(
         self, event: Event, step: Step, address: int, placement: Placement, returned: list[Chunk] | None = None
@@ -240,7 +241,7 @@ class Run:
             self._known[step.id] = known.sees(*known.lanes(host.destination(address).number))
 
     def _read(self, step: Step) -> None:
-        nic, length, placement = self.nic, step["length"], self._placement()
+        nic, length, placement = self.nic, step["length"], self._placement(step)
         assert isinstance(length, int)
         start, whole = self.order.address(str(step["address"]))
         address = max(0, start + whole - length) if step["address"] == "last byte" else start
@@ -263,7 +264,7 @@ class Run:
     def _request(self, step: Step) -> None:
         nic, qp, behind = self.nic, self.qp, step["behind"]
         if behind == "drained":
-            self._ask(step, self._placement())
+            self._ask(step, self._placement(step))
         elif not nic.drain.behind(qp, partial(self._ask, step)):
             self._ask(step)
 
