@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..opcodes import Opcode, SendFlags, Status
 from ..work import RecvWR, SendWR, WorkCompletion
 from .language import Step
-from .messages import TRAILER, WINDOW_BITS, message_of
+from .messages import TRAILER, TRAILER_BYTES, WINDOW_BITS, message_of
 from .order import Order, Range, address_of
 from .vocabulary import FOLLOWS, LEVELS, PLACEMENTS, UPDATE, VERBS
 
@@ -29,8 +29,10 @@ Code = Generator[Any, Any, Any]
 Update = tuple[int, bytes]
 Flag = tuple[int, bytes]
 
-BUFFERS = 64
-"""How many payloads may be under way: their buffers are used in turn."""
+BUFFERS = 256
+"""How many requests' payloads may be under way: their buffers are used in turn."""
+REPLIES = 64
+"""Receive buffers for what answers."""
 FLAG_BYTES = 8
 WRITING = ("ATOMIC_WRITE", "WRITE", "FETCH_ADD")
 """Verbs of a ``send`` that write the flag, or count it up."""
@@ -90,9 +92,9 @@ class Requester:
         self._buffers: list[tuple[int, int]] = [(0, 0)] * BUFFERS
         self._dram = node.memory["dram"]
         self._inline_bytes = node.nic.parameters.inline_max_bytes
-        self._replies = self._dram.allocate(64 * BUFFERS, "replies")
+        self._replies = self._dram.allocate(64 * REPLIES, "replies")
         if self.plan.by_message:
-            for number in range(BUFFERS):
+            for number in range(REPLIES):
                 qp.post_recv(RecvWR(number, self._replies + 64 * number, 64))
 
     # the whole --------------------------------------------------------------------------------------------------
@@ -153,8 +155,18 @@ class Requester:
     # updates ----------------------------------------------------------------------------------------------------
     def _write(self, updates: list[Update], flag: Flag | None) -> Code:
         """Post the updates; those that the end is known by are signalled."""
+        if not updates:
+            raise ValueError("no updates to persist")
         targets = [(address, len(data)) for address, data in updates]
         _, region = self.service.region_of(targets[0][0])
+        room = self.service.slot_bytes - TRAILER_BYTES
+        for address, length in targets:
+            if not region.covers(address, length):
+                raise ValueError(
+                    f"{length} bytes at {address:#x} are not in the region that the first update begins in"
+                )
+            if self.plan.follows == "SEND" and length > room:
+                raise ValueError(f"an update of {length} bytes, while receive buffers take {room}")
         ticket = Ticket(targets, targets, region.key, self._flag(flag), updates=len(updates))
         self._open.append(ticket)
         copies = self._copies

@@ -105,6 +105,12 @@ _EXTENT = Parameter(
     "range",
     ("range", "region", "drained"),
 )
+_RELAXED = Parameter(
+    "relaxed",
+    Kind.TRUTH,
+    "true: it carries the region's relaxed-ordering bit, and may then pass writes",
+    False,
+)
 _TAKES = Parameter("takes", Kind.DURATION, "how long; no model knows it, so give a source or say 'assumption'")
 
 _ACTIONS = (
@@ -197,6 +203,7 @@ _ACTIONS = (
         (
             Parameter("address", Kind.WORD, "of what", "last byte", _ADDRESSES),
             Parameter("length", Kind.SIZE, "how much; 0 B is PCIe's own flush request", "1 B"),
+            _RELAXED,
         ),
     ),
     Action(
@@ -213,6 +220,7 @@ _ACTIONS = (
                 ("drained", "range", "region"),
             ),
             Parameter("promise", Kind.TRUTH, "false: its source promises no visibility", True),
+            _RELAXED,
         ),
     ),
     Action(Place.PCIE, "complete", "the root complex tells the adapter that it has done it"),

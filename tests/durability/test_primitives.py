@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from rpsim.models.disturbance import Disturbance
+from rpsim.models.primitives.requester import PrimitiveFailed
 from rpsim.models.rules import Switches
 from rpsim.protocols.primitives import known_primitives, primitive
 
@@ -195,8 +197,18 @@ def test_batching_covers_several_updates_with_one_packet():
 
 
 def test_relaxed_ordering_takes_the_read_s_promise_away():
-    for name, certain in (("read-after-write", False), ("wflush", False), ("write-send-cpu-flush", True)):
-        assert outcome(name, platform_of("adr", ddio=False), relaxed=True)[0] is certain, name
+    """Of a READ, which carries the region's bit; not of a request of the adapter's own that carries none."""
+    push = "steps:\n- {id: p, at: wire, do: send, packet: P}\n- {at: responder nic, do: drain}\n"
+    push += "- {at: pcie, do: read, relaxed: true}\n- {at: wire, do: acknowledge}\ncomplete: p\n"
+    for what, certain in (
+        ("read-after-write", False),
+        (written(push), False),
+        ("wflush", True),
+        ("rcommit", True),
+        ("ibta-flush-persistent", True),
+        ("write-send-cpu-flush", True),
+    ):
+        assert outcome(what, platform_of("adr", ddio=False), relaxed=True)[0] is certain, what
 
 
 def test_a_reading_of_the_sources_that_lets_reads_pass_writes_does_so_too():
@@ -230,3 +242,39 @@ def test_unreliable_connections_have_no_answer_but_a_notification():
     for name in ("rflush-write", "rflush-send", "rflush-write-emulated", "rflush-send-emulated"):
         certain, world = outcome(name, platform_of("adr", ddio=False), transport="UC", receive_in="pm")
         assert certain and not world.requester.qp.reliable, name
+
+
+@pytest.mark.parametrize(
+    "name", ["rcommit", "rdma-pwrite", "sflush", "rflush-write", "wflush-ddio", "rflush-write-emulated"]
+)
+def test_packets_that_are_lost_late_or_repeated_change_nothing_but_time(name):
+    weather = Disturbance(loss=0.1, delay_ps=3_000_000, reorder=0.1, repeat=0.1)
+    for seed in range(3):
+        world = World(name, platform_of("adr", ddio=False), seed=seed, disturbance=weather, lines=128)
+        for turn in range(3):
+            places = world.persist((0, line(turn + 1, 80)))
+            assert world.durable(places, line(turn + 1, 80))
+
+
+def test_an_adapter_that_has_to_read_its_tables_does_the_same_later():
+    for name in ("wflush", "rdma-pwrite", "sflush"):
+        small = platform_of("adr", ddio=False, nic={"sram_bytes": 512})
+        (certain, late), (_, early) = (outcome(name, platform) for platform in (small, platform_of("adr", ddio=False)))
+        assert certain and late.now_ps > early.now_ps
+
+
+def test_what_cannot_be_persisted_is_refused():
+    world, messages = World("wflush"), World("send-cpu-copy", slot_bytes=128)
+    for one, updates, complaint in (
+        (world, [], "no updates to persist"),
+        (world, [(63, bytes(128))], "128 bytes at 0x1fc0 are not in the region that the first update begins in"),
+        (world, [(-90, b"x")], "is in no region that this service has registered"),
+        (messages, [(0, bytes(120))], "an update of 120 bytes, while receive buffers take 112"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            one.persist(*updates)
+    for how, complaint in (({"follows": "SEND"}, "wflush follows WRITE, not SEND"), ({"transport": "UC"}, "not UC")):
+        with pytest.raises(ValueError, match=complaint):
+            World("wflush", **how)
+    with pytest.raises(PrimitiveFailed, match="PRIMITIVE: remote access error"):
+        world.run(world.requester.flush([(world.address(60), 4096)]))
