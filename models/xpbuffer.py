@@ -191,19 +191,20 @@ class XpBuffer:
         """
         self.lines_read += lines
         xpline, bits = line // self._lines, (1 << lines) - 1 << line % self._lines
-        gone_ps = self._hurry(xpline) if self._outside or self._queued else 0
+        if (self._outside or self._queued) and self._on_their_way(line, lines):
+            return 0, 0, 0
         mask = self._held.get(xpline)
         if mask is not None and (mask > self._whole or mask & bits == bits):
             if self._lru:
                 self._held[xpline] = self._held.pop(xpline)
-            return 0, gone_ps, 0
+            return 0, 0, 0
         there = self._read.get(xpline, 0)
         if there & bits == bits:  # exclusive of the CPU's caches, which have them now
             self._read[xpline] = there & ~bits
-            return 0, gone_ps, 0
+            return 0, 0, 0
         self.media_read_bytes += self._xpline
         late_ps = 0 if self._translated(xpline) else self._parameters.ait_miss_ps
-        written_ps = gone_ps
+        written_ps = 0
         if mask is not None:
             self._held[xpline] = mask | self._whole + 1
         elif self._read_capacity:
@@ -219,19 +220,10 @@ class XpBuffer:
             self._held[xpline] = self._whole + 1
         return self._read_ps, written_ps, late_ps
 
-    def _hurry(self, xpline: int) -> int:
-        """Lines of this XPLine that are on their way go in before it is read; for how long the medium writes."""
-        took_ps, mine = 0, [line for line in self._outside if line // self._lines == xpline]
-        for line in mine:
-            self._outside.remove(line)
-        for key in [key for key, lines in self._queue.items() if lines[0] // self._lines == xpline]:
-            lines = self._queue.pop(key)
-            self._queued -= len(lines)
-            mine += lines
-        for line in mine:
-            entered = self._goes_in(line, 0)
-            took_ps += entered.before_ps + entered.after_ps
-        return took_ps
+    def _on_their_way(self, line: int, lines: int) -> bool:
+        """Whether all of these lines have been sent and are not in the buffer yet."""
+        sent = {one for queue in (self._outside, *self._queue.values()) for one in queue}
+        return all(one in sent for one in range(line, line + lines))
 
     def _draw(self, n: int) -> int:
         """One of ``n``."""
