@@ -12,17 +12,14 @@ before writes, and what they take of the medium's time is missing to the writes 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass
-from operator import itemgetter
 
 from ..sim.bytespace import LINE_BYTES
 from .dram import Rows
 from .parameters.memory import Imc, Media
-from .xpbuffer import XpBuffer, service_ps
+from .xpbuffer import Entered, XpBuffer, service_ps
 
-_came = itemgetter(0)
 RECENT = 512
 """So many lines or XPLines are remembered on their way; then those are forgotten that have arrived for long."""
 LONG_PS = 100_000_000
@@ -90,8 +87,8 @@ class Dimm:
         self._media_free_ps = 0
         self._read_free_ps = 0
         self._stored_ps = 0
-        self._waiting: deque[tuple[int, int]] = deque()
-        """Lines that waited, or will wait, for a place in the write pending queue: when they came, and were taken."""
+        self._under_way: deque[tuple[int, int, int]] = deque()
+        """Lines on their way to the buffer: when they came, had a place in the queue, and left the queues."""
         self._queued: dict[int, tuple[int, int]] = {}
         """Lines that came: when the write pending queue had them, and when they left it."""
         self._fetched: dict[int, int] = {}
@@ -130,13 +127,18 @@ class Dimm:
             self._rows.near(line)
             stored_ps = left_ps + self._write_ps
         else:
-            waiting = self._waiting
-            while waiting and waiting[0][1] < sent_ps:
-                waiting.popleft()
-            there = bisect_left(waiting, sent_ps, key=_came) if waiting else 0
-            left_ps, stored_ps = self._take_in(buffer, line, there, arrive_ps, queued_ps, count)
-            if queued_ps > came_ps:
-                waiting.append((came_ps, queued_ps))
+            came = queued = 0
+            under_way = self._under_way
+            while under_way and under_way[0][2] < sent_ps:
+                under_way.popleft()
+            for seen in under_way:
+                if seen[0] >= sent_ps:
+                    break
+                came += 1
+                queued += seen[1] < sent_ps
+            entered = buffer.write(line, arrive_ps, came - queued, queued)
+            left_ps, stored_ps = self._take_in(entered, line, queued_ps, count)
+            under_way.append((came_ps, queued_ps, self._stage_ps))
         places[place] = left_ps
         if len(self._queued) >= self._recent:
             self._forget(arrive_ps - LONG_PS)
@@ -144,14 +146,12 @@ class Dimm:
         self._stored_ps = max(self._stored_ps, stored_ps)
         return queued_ps, stored_ps
 
-    def _take_in(
-        self, buffer: XpBuffer, line: int, waiting: int, arrive_ps: int, queued_ps: int, count: int
-    ) -> tuple[int, int]:
+    def _take_in(self, entered: Entered, line: int, queued_ps: int, count: int) -> tuple[int, int]:
         """From the write pending queue through LSQ and XPBuffer: when the line has left the former, and is stored.
 
         A line that stays in the XPBuffer counts as stored when its XPLine would be, were it written right away.
         """
-        before_ps, gone, after_ps, full = buffer.write(line, arrive_ps, waiting)
+        before_ps, gone, after_ps, full = entered
         lsq = self._lsq
         place = count % len(lsq)
         free_ps = self._ingest_free_ps

@@ -7,7 +7,8 @@ move (Wang et al., MICRO'20). Both models of the timing ask this one, in the ord
 
 While the write pending queue is full, lines wait outside: in the fill buffers of cores and on the mesh, from where the
 memory controller takes them in no order that anybody promises. Which of those that wait goes in next is a draw here, so
-that the lines of many writers come mixed, and XPLines have to go before they are complete.
+that the lines of many writers come mixed, and XPLines have to go before they are complete. The queues behind are in
+order, and combine what they have of one XPLine (LSQ; Wang et al., MICRO'20).
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class XpBuffer:
         "_ait",
         "_ait_pages",
         "_capacity",
+        "_combines",
         "_due",
         "_full",
         "_held",
@@ -66,6 +68,8 @@ class XpBuffer:
         "_page",
         "_parameters",
         "_period_ps",
+        "_queue",
+        "_queued",
         "_random",
         "_read",
         "_read_capacity",
@@ -102,8 +106,12 @@ class XpBuffer:
         self._due: deque[tuple[int, int]] = deque()
         """With ``periodic``: (when, XPLine) that are written then if they are still there."""
         self._random = (seed * 2_654_435_761 + 12_345) & 0x7FFFFFFF
+        self._combines = controller.lsq_combines
         self._outside: list[int] = []
-        """Lines that have been sent and that the buffer has not been given yet, in any order."""
+        """Lines that have been sent and that the queues in front of the buffer have not, in any order."""
+        self._queue: dict[int, list[int]] = {}
+        """Those that are there: XPLine by XPLine where lines are combined, else one by one."""
+        self._queued = 0
         self._ait: dict[int, None] = {}
         self._ait_pages = controller.ait_bytes // controller.ait_page_bytes
         self._page = max(1, controller.ait_page_bytes // media.line_bytes)
@@ -114,22 +122,36 @@ class XpBuffer:
         self.media_read_bytes = 0
         self.migrations = 0
 
-    def write(self, line: int, at_ps: int, waiting: int = 0) -> Entered:
+    def write(self, line: int, at_ps: int, waiting: int = 0, queued: int = 0) -> Entered:
         """A line is sent that arrives at ``at_ps``, never earlier than before; returns what goes in because of it.
 
-        ``waiting`` is how many of those sent before it wait for a place in the queue now.
+        Of those sent before it so many wait now for a place in the queues, and so many are there.
         """
         self.lines_written += 1
         outside = self._outside
-        if not outside and not waiting:
+        if not outside and not self._queued and not waiting and not queued:
             return self._goes_in(line, at_ps)
         outside.append(line)
-        entered = NOTHING
         while len(outside) > waiting:
             index = self._draw(len(outside))
             outside[index], outside[-1] = outside[-1], outside[index]
-            entered = entered.and_then(self._goes_in(outside.pop(), at_ps))
+            self._enqueue(outside.pop())
+        entered = NOTHING
+        while self._queued > queued:
+            for one in self._dequeue():
+                entered = entered.and_then(self._goes_in(one, at_ps))
         return entered
+
+    def _enqueue(self, line: int) -> None:
+        key = line // self._lines if self._combines else self.lines_written
+        self._queue.setdefault(key, []).append(line)
+        self._queued += 1
+
+    def _dequeue(self) -> list[int]:
+        """What leaves the queue next: its first line, and with ``lsq_combines`` all others of that XPLine."""
+        lines = self._queue.pop(next(iter(self._queue)))
+        self._queued -= len(lines)
+        return lines
 
     def _goes_in(self, line: int, at_ps: int) -> Entered:
         before_ps, victim, after_ps, full = self._takes_in(line, at_ps)
@@ -169,19 +191,20 @@ class XpBuffer:
         """
         self.lines_read += lines
         xpline, bits = line // self._lines, (1 << lines) - 1 << line % self._lines
-        gone_ps = self._hurry(xpline) if self._outside else 0
+        if (self._outside or self._queued) and self._on_their_way(line, lines):
+            return 0, 0, 0
         mask = self._held.get(xpline)
         if mask is not None and (mask > self._whole or mask & bits == bits):
             if self._lru:
                 self._held[xpline] = self._held.pop(xpline)
-            return 0, gone_ps, 0
+            return 0, 0, 0
         there = self._read.get(xpline, 0)
         if there & bits == bits:  # exclusive of the CPU's caches, which have them now
             self._read[xpline] = there & ~bits
-            return 0, gone_ps, 0
+            return 0, 0, 0
         self.media_read_bytes += self._xpline
         late_ps = 0 if self._translated(xpline) else self._parameters.ait_miss_ps
-        written_ps = gone_ps
+        written_ps = 0
         if mask is not None:
             self._held[xpline] = mask | self._whole + 1
         elif self._read_capacity:
@@ -197,14 +220,10 @@ class XpBuffer:
             self._held[xpline] = self._whole + 1
         return self._read_ps, written_ps, late_ps
 
-    def _hurry(self, xpline: int) -> int:
-        """Lines of this XPLine that wait outside go in before it is read; for how long the medium writes."""
-        took_ps = 0
-        for line in [line for line in self._outside if line // self._lines == xpline]:
-            self._outside.remove(line)
-            entered = self._goes_in(line, 0)
-            took_ps += entered.before_ps + entered.after_ps
-        return took_ps
+    def _on_their_way(self, line: int, lines: int) -> bool:
+        """Whether all of these lines have been sent and are not in the buffer yet."""
+        sent = {one for queue in (self._outside, *self._queue.values()) for one in queue}
+        return all(one in sent for one in range(line, line + lines))
 
     def _draw(self, n: int) -> int:
         """One of ``n``."""

@@ -39,6 +39,8 @@ class Controller:
     """With ``periodic``: how long after that."""
     lsq_bytes: int = 4096
     """Queue of the lines that wait for a place in the buffer."""
+    lsq_combines: bool = False
+    """Whether lines of one XPLine that meet in that queue go on together."""
     ingest_ps: int = 0
     """What one line takes from the write pending queue into the DIMM, one after the other."""
     fence_drains: bool = False

@@ -38,6 +38,7 @@ def controllers() -> st.SearchStrategy[Controller]:
         full_lines=st.sampled_from(["at_once", "evicted", "periodic"]),
         full_line_period_ps=st.just(300_007),
         lsq_bytes=st.sampled_from([64, 256, 4096]),
+        lsq_combines=st.booleans(),
         ingest_ps=st.sampled_from([0, 21_800, 70_001]),
         fence_drains=st.booleans(),
         ait_bytes=st.sampled_from([0, 4096]),

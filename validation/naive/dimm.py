@@ -55,8 +55,10 @@ class Dimm:
         self._read_free_ps = 0
         self._came: deque[int] = deque()
         """When each line came over the bus that has not been forgotten, ..."""
-        self._taken: deque[int] = deque()
-        """... and when the first of them had places in the write pending queue."""
+        self._had: deque[int] = deque()
+        """... when the first of them had places in the write pending queue, ..."""
+        self._went: deque[int] = deque()
+        """... and when the first of those left the queues."""
         self._waiting: dict[int, simpy.Event] = {}
         """Lines that have not left the write pending queue, and their acceptance by it."""
         self._left: dict[int, simpy.Event] = {}
@@ -103,7 +105,7 @@ class Dimm:
             yield place
             self.most_queued = max(self.most_queued, self._places.count)
             queued.succeed()
-            self._taken.append(self._sim.now_ps)
+            self._had.append(self._sim.now_ps)
             if self._buffer is None:
                 yield turns.before
                 took_ps = self._busy_ps(LINE_BYTES, self._media.write_bandwidth_bits_per_s)
@@ -120,6 +122,7 @@ class Dimm:
         if self._buffer is not None:
             with room:
                 yield from self._takes_in(turns, steps)
+                self._went.append(self._sim.now_ps)
 
     def _planned(self, line: int, way_ps: int) -> Steps:
         """What the line will have to wait for and to write; the buffer is asked in the order of sending."""
@@ -129,16 +132,17 @@ class Dimm:
             return Steps(None, 0, [], 0, [])
         xpline = line * LINE_BYTES // self._media.line_bytes
         rewritten = self._in_flight.get(xpline)
-        before_ps, gone, after_ps, full = self._buffer.write(line, self._last_arrival_ps, self._waiting_now())
+        before_ps, gone, after_ps, full = self._buffer.write(line, self._last_arrival_ps, *self._under_way())
         return Steps(rewritten, before_ps, [*map(self._flies, gone)], after_ps, [*map(self._flies, full)])
 
-    def _waiting_now(self) -> int:
-        """How many lines came before this instant that had no place before it."""
-        now_ps, came, taken = self._sim.now_ps, self._came, self._taken
-        while taken and taken[0] < now_ps:
-            taken.popleft()
-            came.popleft()
-        return sum(1 for at_ps in came if at_ps < now_ps)
+    def _under_way(self) -> tuple[int, int]:
+        """How many lines came before this instant that had no place before it, and how many had, and have it still."""
+        now_ps, stages = self._sim.now_ps, (self._came, self._had, self._went)
+        while self._went and self._went[0] < now_ps:
+            for stage in stages:
+                stage.popleft()
+        came, had = (sum(1 for at_ps in stage if at_ps < now_ps) for stage in stages[:2])
+        return came - had, had
 
     def _flies(self, xpline: int) -> simpy.Event:
         written = self._in_flight[xpline] = self._sim.event()
