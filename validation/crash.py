@@ -13,6 +13,7 @@ from ..protocols.scheme import scheme
 from ..scenarios.experiment import run_variant
 from ..scenarios.fields import conditions_after
 from ..scenarios.load import scenario_from_data
+from ..scenarios.perturbed import in_words
 from ..scenarios.results import RunResult
 from ..scenarios.schema import Scenario, Variant
 from ..sim.errors import InputError, Mistake
@@ -42,7 +43,7 @@ def explore(
     started = time.perf_counter()
     schedules, conditions = scenario.crash.schedules, _asked(scenario, variant)
     found = Exploration()
-    source: dict[Condition, RunResult] = {}
+    source: dict[Condition, tuple[int, RunResult]] = {}
     explored = 0
     while explored < schedules and not all(found.loses(condition, acknowledged=True) for condition in conditions):
         schedule, explored = explored, explored + 1
@@ -54,16 +55,18 @@ def explore(
 
         known = found.first
         found = found.joined(_walk(run, scenario, conditions, advance))
-        source |= {c: run for c, violation in found.first.items() if known.get(c) is not violation}
+        source |= {c: (schedule, run) for c, violation in found.first.items() if known.get(c) is not violation}
     seconds = time.perf_counter() - started
     counterexamples = []
     for turn, condition in enumerate(sorted(found.first)):
-        counterexamples.append(tell(shrink(scenario, variant, source[condition], found.first[condition])))
+        number, run = source[condition]
+        counterexamples.append(tell(shrink(scenario.from_schedule(number), variant, run, found.first[condition])))
         if progress is not None:
             progress(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(found.first))
     again = scenario.crash.fault.again
     often = "once more" if again == 1 else f"up to {again} times more"
     over = found.over + (_AGAIN.format(often=often) if again else "")
+    what = f" ({in_words(scenario.crash.perturbed)})" if scenario.crash.perturb else ""
     return CrashReport(
         scheme=variant.scheme,
         platform=variant.label,
@@ -74,7 +77,7 @@ def explore(
         recoveries_run=found.recoveries_run,
         verdicts_computed=found.verdicts_computed,
         exhaustive=found.exhaustive,
-        over=over if schedules == 1 else f"{schedules} schedules{_NO_MORE}; in each, {over}",
+        over=over if schedules == 1 else f"{schedules} schedules{what}{_NO_MORE}; in each, {over}",
         verdicts={condition: found.verdict(condition) for condition in found.violating_states},
         violating_states=found.violating_states,
         counterexamples=counterexamples,
