@@ -31,7 +31,9 @@ def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[O
         found = f"{scenario.workload.keys:,} objects, each of which would be recovered in every crash state"
         raise InputError(Mistake(found, f"at most {EXPLORED_KEYS:,}", options.subject, field="workload.keys"))
     target = folder(options.out, scenario.name, scenario.resolved(), scenario.seed, options.command)
-    jobs = [Job(options.subject, overrides, options.seed, index, crash) for index in range(len(scenario.variants()))]
+    variants = len(scenario.variants())
+    spare = max(1, options.jobs // variants)
+    jobs = [Job(options.subject, overrides, options.seed, index, crash, spare) for index in range(variants)]
     return scenario, perform_all(jobs, options.jobs, f"{options.command} {scenario.name}"), target
 
 

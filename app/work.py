@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import queue as queues
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
@@ -15,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..sim.errors import InputError, Mistake
+from ..sim.parent import end_with_parent
 from .text import WIDTH
 
 if TYPE_CHECKING:
@@ -37,6 +36,8 @@ class Job:
     seed: int | None
     index: int
     crash: bool
+    processes: int = 1
+    """How many it may use for itself."""
 
 
 @dataclass
@@ -72,7 +73,11 @@ def perform(job: Job, progress: Progress) -> Outcome:
 
         progress(RUN_SHARE)
         report = explore(
-            result, scenario, variant, progress=lambda done: progress(RUN_SHARE + (1 - RUN_SHARE) * min(done, 1.0))
+            result,
+            scenario,
+            variant,
+            progress=lambda done: progress(RUN_SHARE + (1 - RUN_SHARE) * min(done, 1.0)),
+            processes=job.processes,
         )
         outcome.crash = report
         outcome.slider = slider(report, result, scenario, variant)
@@ -164,14 +169,7 @@ def _start_worker(reports: multiprocessing.Queue[tuple[int, float]]) -> None:
     global _reports  # noqa: PLW0603 (a worker's only way to keep what its initializer got)
     _reports = reports
     reports.cancel_join_thread()
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    end_with_parent()
 
 
 def _perform_in_worker(job: Job, index: int) -> Outcome | list[Mistake]:

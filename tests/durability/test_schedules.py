@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -55,3 +56,14 @@ def test_what_a_perturbed_schedule_shows_its_case_shows_again(what, tmp_path):
         again = replay_case(path)
         assert again is not None and again.timeline == example.timeline
         assert example.case["scenario"]["crash"]["first"] >= 1
+
+
+def test_schedules_explored_side_by_side_give_what_one_process_gives():
+    made = scenario("saw", ycsb(16), processes=2, keys=2, whole_lines=True, crash={"schedules": 3})
+    run, variant = seen(made, 0)[1], only_variant(made)
+    alone, together = (explore(run, made, variant, processes=processes) for processes in (1, 2))
+    assert replace(together, seconds=0.0) == replace(alone, seconds=0.0)
+    assert (
+        alone.instants
+        > explore(run, scenario("saw", ycsb(16), processes=2, keys=2, whole_lines=True), variant).instants
+    )
