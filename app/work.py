@@ -18,6 +18,7 @@ from .text import WIDTH
 
 if TYPE_CHECKING:
     from ..scenarios.results import RunResult
+    from ..validation.brute_force import Comparison
     from ..validation.findings import CrashReport
 
 Progress = Callable[[float], None]
@@ -38,6 +39,8 @@ class Job:
     crash: bool
     processes: int = 1
     """How many it may use for itself."""
+    brute: bool = False
+    """Whether it is explored by brute force as well."""
 
 
 @dataclass
@@ -57,6 +60,7 @@ class Outcome:
     hops: dict[str, list[tuple[str, int, int]]]
     crash: CrashReport | None = None
     slider: dict[str, Any] | None = None
+    brute: Comparison | None = None
 
 
 def perform(job: Job, progress: Progress) -> Outcome:
@@ -80,9 +84,22 @@ def perform(job: Job, progress: Progress) -> Outcome:
             processes=job.processes,
         )
         outcome.crash = report
+        if job.brute:
+            outcome.brute = _by_brute_force(result, report, variant.label)
         outcome.slider = slider(report, result, scenario, variant)
     progress(1.0)
     return outcome
+
+
+def _by_brute_force(result: RunResult, report: CrashReport, platform: str) -> Comparison:
+    from ..validation.brute_force import TooMuch, compare
+
+    try:
+        return compare(result, report.verdicts)
+    except TooMuch as error:
+        found = f"{result.scheme_name} on {platform}: {error}"
+        expected = "a run of a few operations on a few keys, best with vary.line_atomicity=[whole]"
+        raise InputError(Mistake(found, expected, field="--brute-force")) from None
 
 
 def _outcome(result: RunResult) -> Outcome:
