@@ -10,7 +10,7 @@ from ..protocols.scheme import schemes
 from .expected import Surprise, surprises
 from .output import as_json, write_json
 from .run import footer, simulate, title, write
-from .summary import closing, crash_entry, findings, performance, verdicts, with_wall_time
+from .summary import by_brute_force, closing, crash_entry, findings, performance, verdicts, with_wall_time
 
 
 def main(options: argparse.Namespace) -> int:
@@ -32,6 +32,9 @@ def main(options: argparse.Namespace) -> int:
         crash_entry(outcome, {number: name for (i, number), name in names.items() if i == index}, odd)
         for index, outcome in enumerate(outcomes)
     ]
+    brutes = [(f"{o.scheme} on {o.platform}", o.brute) for o in outcomes if o.brute is not None]
+    for entry, (_, brute) in zip(entries, brutes, strict=False):  # of all variants, or of none
+        entry["brute_force"] = {"agrees": brute.agree, "images": brute.images, "violated_at_ps": dict(brute.brute)}
     summary = {
         "scenario": scenario.name,
         "title": scenario.title,
@@ -56,6 +59,7 @@ def main(options: argparse.Namespace) -> int:
         lines = [*title(scenario), *performance(outcomes), "", *verdicts(outcomes, odd), ""]
         found = findings(outcomes, paths)
         lines += [*found, ""] if found else ["no counterexamples", ""]
+        lines += [line for subject, brute in brutes for line in by_brute_force(subject, brute)]
         lines += [*closing(odd, judged), "", *footer(options, target)]
         print("\n".join(lines))
-    return 1 if odd else 0
+    return 1 if odd or not all(brute.agree for _, brute in brutes) else 0

@@ -82,6 +82,9 @@ def parser() -> Parser:
             _add_scenario_options(command)
             if name == "crash":
                 command.add_argument("--nested", metavar="N", help="power fails up to N times more, in recoveries")
+                command.add_argument(
+                    "--brute-force", action="store_true", help="explore (a small run) once more without any cleverness"
+                )
         elif argument == "HISTORY":
             _add_history_options(command)
         elif argument == "PATH":
@@ -170,7 +173,7 @@ def _unknown(word: str, command: str | None) -> Mistake:
     known = ["--help", "--json"] if command else ["--help", "--version"]
     if command in ("run", "crash"):
         known += ["--set", "--seed", "--out", "--jobs", "--no-report"]
-        known += ["--nested"] if command == "crash" else []
+        known += ["--nested", "--brute-force"] if command == "crash" else []
     elif command == "check":
         known += ["--model", "--condition", "--budget", "--memory", "--loss", "--html"]
     elif command == "litmus":

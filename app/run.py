@@ -31,7 +31,13 @@ def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[O
         found = f"{scenario.workload.keys:,} objects, each of which would be recovered in every crash state"
         raise InputError(Mistake(found, f"at most {EXPLORED_KEYS:,}", options.subject, field="workload.keys"))
     target = folder(options.out, scenario.name, scenario.resolved(), scenario.seed, options.command)
-    jobs = [Job(options.subject, overrides, options.seed, index, crash) for index in range(len(scenario.variants()))]
+    variants = len(scenario.variants())
+    spare = max(1, options.jobs // variants)
+    brute = crash and options.brute_force
+    if brute and (scenario.crash.fault.executed or scenario.crash.view == "timed" or scenario.crash.instants != "all"):
+        expected = "a failure of a server's power, the adversarial view and all instants"
+        raise InputError(Mistake("a scenario that does not explore all images", expected, field="--brute-force"))
+    jobs = [Job(options.subject, overrides, options.seed, index, crash, spare, brute) for index in range(variants)]
     return scenario, perform_all(jobs, options.jobs, f"{options.command} {scenario.name}"), target
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+from ..validation.brute_force import Comparison
 from ..validation.findings import Counterexample, CrashReport
 from .expected import Surprise
 from .output import states_per_second
@@ -129,6 +130,15 @@ def _report(outcome: Outcome) -> CrashReport:
 
 def _file(path: str) -> str:
     return path.rsplit("/", 1)[-1]
+
+
+def by_brute_force(subject: str, brute: Comparison) -> list[str]:
+    """Whether brute force found in the undisturbed schedule what the explorer found."""
+    if brute.agree:
+        return paragraph(f"{subject}: brute force over {plural(brute.images, 'image')} agrees", 0, 2)
+    found = ", ".join(f"{c} at {ps} ps" for c, ps in brute.brute.items()) or "nothing"
+    ours = ", ".join(f"{c} at {ps} ps" for c, ps in brute.pruned.items()) or "nothing"
+    return paragraph(f"{subject}: brute force DISAGREES: it found {found}; the explorer {ours}", 0, 2)
 
 
 def closing(surprises: Sequence[Surprise], judged: int) -> list[str]:

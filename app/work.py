@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import queue as queues
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
@@ -15,10 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..sim.errors import InputError, Mistake
+from ..sim.parent import end_with_parent
 from .text import WIDTH
 
 if TYPE_CHECKING:
     from ..scenarios.results import RunResult
+    from ..validation.brute_force import Comparison
     from ..validation.findings import CrashReport
 
 Progress = Callable[[float], None]
@@ -37,6 +37,10 @@ class Job:
     seed: int | None
     index: int
     crash: bool
+    processes: int = 1
+    """How many it may use for itself."""
+    brute: bool = False
+    """Whether it is explored by brute force as well."""
 
 
 @dataclass
@@ -56,6 +60,7 @@ class Outcome:
     hops: dict[str, list[tuple[str, int, int]]]
     crash: CrashReport | None = None
     slider: dict[str, Any] | None = None
+    brute: Comparison | None = None
 
 
 def perform(job: Job, progress: Progress) -> Outcome:
@@ -72,12 +77,29 @@ def perform(job: Job, progress: Progress) -> Outcome:
 
         progress(RUN_SHARE)
         report = explore(
-            result, scenario, variant, progress=lambda done: progress(RUN_SHARE + (1 - RUN_SHARE) * min(done, 1.0))
+            result,
+            scenario,
+            variant,
+            progress=lambda done: progress(RUN_SHARE + (1 - RUN_SHARE) * min(done, 1.0)),
+            processes=job.processes,
         )
         outcome.crash = report
+        if job.brute:
+            outcome.brute = _by_brute_force(result, report, variant.label)
         outcome.slider = slider(report, result, scenario, variant)
     progress(1.0)
     return outcome
+
+
+def _by_brute_force(result: RunResult, report: CrashReport, platform: str) -> Comparison:
+    from ..validation.brute_force import TooMuch, compare
+
+    try:
+        return compare(result, report.verdicts)
+    except TooMuch as error:
+        found = f"{result.scheme_name} on {platform}: {error}"
+        expected = "a run of a few operations on a few keys, best with vary.line_atomicity=[whole]"
+        raise InputError(Mistake(found, expected, field="--brute-force")) from None
 
 
 def _outcome(result: RunResult) -> Outcome:
@@ -164,14 +186,7 @@ def _start_worker(reports: multiprocessing.Queue[tuple[int, float]]) -> None:
     global _reports  # noqa: PLW0603 (a worker's only way to keep what its initializer got)
     _reports = reports
     reports.cancel_join_thread()
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    end_with_parent()
 
 
 def _perform_in_worker(job: Job, index: int) -> Outcome | list[Mistake]:

@@ -221,6 +221,7 @@ class System:
     ``outages`` says when which core (``server[0] core 0``) is away: (from, for how long) in picoseconds.
     ``disturbance`` is what the fabric does to packets: with one (be it one that does nothing) adapters keep the
     reliable transport packet by packet, without one they leave out what shows only where packets are lost or late.
+    ``draws`` names what the hardware draws at random: another name, other draws from the same seed.
     """
 
     def __init__(
@@ -230,12 +231,13 @@ class System:
         seed: int,
         outages: Mapping[str, Sequence[tuple[int, int]]] | None = None,
         disturbance: Disturbance | None = None,
+        draws: str = "",
     ) -> None:
         self.platform = platform
         self.clock = Clock()
         self.trace = Trace()
         self.ordering = Ordering(self.trace)
-        self.streams = Streams(seed)
+        self.streams = Streams(seed, draws)
         self.outages = outages or {}
         self._devices = 0
         names = [f"{role}[{index}]" for role, machines in specs.items() for index in range(len(machines))]

@@ -248,9 +248,8 @@ class Views:
         if count:
             folded, line.pieces = line.pieces[:count], line.pieces[count:]
             line.base = _with_all(line.base, folded)
-            for way in line.ways or ():
-                own = sum(piece.chunk.channel == way.channel for piece in folded)
-                del way.positions[:own], way.enters_ps[:own]
+            if line.ways is not None:  # new ones: somebody may still be going through what there was at another instant
+                line.ways = [_without(way, folded) for way in line.ways]
 
     def _families(self, line: _Line, at_ps: int, cut: Cut) -> Iterator[Content | Torn]:
         if line.ways is not None:
@@ -276,6 +275,9 @@ class Views:
         known = line.known.get(name)
         if known is None:
             known = line.known[name] = Remembered(self._survivors.of_line(line.base, line.pieces, at_ps, cut))
+        return self._decided(known, entered, cut)
+
+    def _decided(self, known: _Items, entered: list[tuple[_Way, int, int, int]], cut: Cut) -> Iterator[Content | Torn]:
         for item, chosen in known:
             decided: dict[int, tuple[int, int]] = {}
             for way, count, low, high in entered:
@@ -287,6 +289,12 @@ class Views:
                     before = way.positions[option.count] if option.count < count else high
                     decided[way.channel] = max(low, after), min(high, before)
             yield _with(item, {**cut, **decided} if cut else decided)
+
+
+def _without(way: _Way, folded: list[Piece]) -> _Way:
+    """What is left of a way whose first pieces are in the line's base."""
+    own = sum(piece.chunk.channel == way.channel for piece in folded)
+    return _Way(way.channel, way.positions[own:], way.enters_ps[own:]) if own else way
 
 
 def _ways(pieces: list[Piece]) -> list[_Way] | None:

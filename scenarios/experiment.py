@@ -9,6 +9,7 @@ import numpy as np
 
 from ..models.core import Core, Pauses
 from ..models.cpu import Thread
+from ..models.disturbance import Disturbance
 from ..models.platform import Platform, load_platform
 from ..models.scaling import scaled
 from ..models.system import NodeSpec, Process, System
@@ -18,6 +19,7 @@ from ..sim.streams import Streams
 from .background import start_background
 from .cputime import spent
 from .history import History, Operation
+from .perturbed import PAUSES, perturbed_network, perturbed_platform
 from .results import Hop, RunResult
 from .schema import Scenario, Variant
 from .values import decode_value, encode_value
@@ -36,8 +38,9 @@ MARKS_EVERY = 8
 class Experiment:
     """One variant of a scenario, assembled and about to run: loaded, connected, every client at its first operation.
 
-    Schedule 0 is the undisturbed one; in others servers' cores pause now and then, drawn from the seed. ``watched``
-    notes where they might, and when packets leave. ``observer`` adds a client machine that takes no part.
+    Schedule 0 is the undisturbed one; in others what the scenario perturbs is drawn from the seed: servers' cores pause
+    now and then, hardware chooses otherwise. ``watched`` notes where cores might pause, and when packets leave.
+    ``observer`` adds a client machine that takes no part.
     """
 
     def __init__(
@@ -53,13 +56,20 @@ class Experiment:
         sizes = Sizes(
             scenario.workload.value_bytes, objects(scenario.workload), planned_updates(planned), self.processes
         )
+        number = (scenario.crash.first or 0) + schedule
+        otherwise = scenario.crash.perturbed if number else ()
         platform = scaled(load_platform(variant.platform, **variant.settings), scenario.scale)
-        self.system = build_system(kind, platform, scenario, observer)
+        platform = perturbed_platform(platform, otherwise)
+        draws = f"schedule {number}, " if set(otherwise) - {PAUSES} else ""
+        network = scenario.network.disturbance() if scenario.network is not None else None
+        network = perturbed_network(network, otherwise)
+        self.system = build_system(kind, platform, scenario, network, observer=observer, draws=draws)
         self.at_work = kind(self.system, sizes)
         self.at_work.load(self.initial)
-        random, every = streams.stream(f"pauses[{schedule}]"), PAUSE_EVERY if schedule else 0
+        pausing = schedule > 0 and PAUSES in otherwise
+        random, every = streams.stream(f"pauses[{number}]"), PAUSE_EVERY if pausing else 0
         self.pauses = Pauses(random, every, PAUSE_SHORTEST_PS, PAUSE_LONGEST_PS)
-        if schedule or watched:
+        if pausing or watched:
             for server_core in server_cores(self.system, kind):
                 server_core.pauses = self.pauses
         if watched:
@@ -101,8 +111,19 @@ def run_variant(scenario: Scenario, variant: Variant, schedule: int = 0, watched
     return experiment.result()
 
 
-def build_system(kind: type[Scheme], platform: Platform, scenario: Scenario, observer: bool = False) -> System:
-    """The machines that a scheme's roles need, as many as the scenario says, and one more client for an observer."""
+def build_system(
+    kind: type[Scheme],
+    platform: Platform,
+    scenario: Scenario,
+    network: Disturbance | None,
+    *,
+    observer: bool = False,
+    draws: str = "",
+) -> System:
+    """The machines that a scheme's roles need, as many as the scenario says, and one more client for an observer.
+
+    ``draws`` names what the hardware draws at random: another name, other draws.
+    """
     specs: dict[str, list[NodeSpec]] = {}
     for name, role in kind.roles.items():
         count = scenario.role(name)
@@ -123,8 +144,7 @@ def build_system(kind: type[Scheme], platform: Platform, scenario: Scenario, obs
     outages: dict[str, list[tuple[int, int]]] = {}
     for outage in sorted(scenario.outages, key=lambda outage: outage.at_ps):
         outages.setdefault(outage.core, []).append((outage.at_ps, outage.for_ps))
-    disturbance = scenario.network.disturbance() if scenario.network is not None else None
-    return System(platform, specs, scenario.seed, outages, disturbance)
+    return System(platform, specs, scenario.seed, outages, network, draws)
 
 
 def server_cores(system: System, kind: type[Scheme]) -> list[Core]:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -52,8 +53,10 @@ from .fields import (
 )
 from .known import Complaint, collect, complaint, context_of, name_of
 from .network import Network
+from .perturbed import PAUSES, PERTURBED
 from .ycsb import MIXES, READ, UPDATE
 
+Perturbed = Annotated[str, BeforeValidator(lambda value: name_of("something to perturb", value, list(PERTURBED)))]
 _POWER = Fault("server", 0, "power")
 MOST_NESTED = 9
 """More failures during recoveries from failures nobody has asked for."""
@@ -226,6 +229,12 @@ class Crash(_Map):
     schedules: Annotated[Count, Field(le=1000)] = Field(
         default=1, description="how many schedules: the undisturbed one, then others in which servers' cores pause"
     )
+    perturb: tuple[Perturbed, ...] | None = Field(
+        default=None, min_length=1, description=f"what further schedules do otherwise: a list of {', '.join(PERTURBED)}"
+    )
+    first: CountOrZero | None = Field(
+        default=None, description="the number of the schedule that comes first: its pauses left out, all else as drawn"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -233,6 +242,11 @@ class Crash(_Map):
         """``nested`` alone is said of the fault that is usual."""
         alone = isinstance(data, dict) and "nested" in data and "fault" not in data
         return {**data, "fault": _POWER} if alone else data
+
+    @property
+    def perturbed(self) -> tuple[str, ...]:
+        """What further schedules do otherwise."""
+        return self.perturb or (PAUSES,)
 
     @field_validator("fault", mode="after")
     @classmethod
@@ -344,6 +358,13 @@ class Scenario(_Map):
     def role(self, name: str) -> RoleCount:
         """How often there is the role; once if the file does not say."""
         return self.roles.get(name, RoleCount())
+
+    def from_schedule(self, number: int) -> Scenario:
+        """The same beginning with that schedule, its pauses left out."""
+        crash, first = self.crash, (self.crash.first or 0) + number
+        if not first or set(crash.perturbed) == {PAUSES}:
+            return self
+        return self.model_copy(update={"crash": crash.model_copy(update={"first": first})})
 
     def variants(self) -> list[Variant]:
         """All runs in the file's order: schemes outermost, then the axes of ``vary`` as they are written."""

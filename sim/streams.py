@@ -13,14 +13,18 @@ import numpy as np
 
 
 class Streams:
-    """The random streams of one run. ``seed`` is any non-negative integer; ValueError otherwise."""
+    """The random streams of one run. ``seed`` is any non-negative integer; ValueError otherwise.
 
-    __slots__ = ("_streams", "seed")
+    Another ``prefix`` before all their names gives others of the same seed.
+    """
 
-    def __init__(self, seed: int) -> None:
+    __slots__ = ("_prefix", "_streams", "seed")
+
+    def __init__(self, seed: int, prefix: str = "") -> None:
         if seed < 0:
             raise ValueError(f"a seed is a non-negative integer, not {seed}")
         self.seed = seed
+        self._prefix = prefix
         self._streams: dict[str, np.random.Generator] = {}
 
     def stream(self, name: str) -> np.random.Generator:
@@ -28,7 +32,8 @@ class Streams:
         found = self._streams.get(name)
         if found is None:
             # PCG64 by name: numpy does not promise that default_rng stays the same algorithm.
-            found = self._streams[name] = np.random.Generator(np.random.PCG64(_sequence(self.seed, name)))
+            sequence = _sequence(self.seed, self._prefix + name)
+            found = self._streams[name] = np.random.Generator(np.random.PCG64(sequence))
         return found
 
 

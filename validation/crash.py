@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,17 @@ from ..protocols.scheme import scheme
 from ..scenarios.experiment import run_variant
 from ..scenarios.fields import conditions_after
 from ..scenarios.load import scenario_from_data
+from ..scenarios.perturbed import in_words
 from ..scenarios.results import RunResult
 from ..scenarios.schema import Scenario, Variant
 from ..sim.errors import InputError, Mistake
 from . import fault_cases, faults
-from .explorer import ASKED, Exploration, Explorer, Violation
+from .explorer import ASKED, Exploration, Violation
 from .findings import Counterexample, CrashReport
 from .oracle import CONDITIONS
 from .outcomes import Outcome
 from .shrink import fewest_lines, find, shrink
+from .sidebyside import in_advance, walk
 from .slider import slider_data
 from .story import CASE_FORMAT, tell
 
@@ -34,36 +37,54 @@ _NO_MORE = " (no more of them once all conditions are violated)"
 
 
 def explore(
-    result: RunResult, scenario: Scenario, variant: Variant, *, progress: Callable[[float], None] | None = None
+    result: RunResult,
+    scenario: Scenario,
+    variant: Variant,
+    *,
+    progress: Callable[[float], None] | None = None,
+    processes: int = 1,
 ) -> CrashReport:
-    """Walk all crash states of a run, judge them, and shrink the earliest violation of each condition."""
+    """Walk all crash states of a run, judge them, and shrink the earliest violation of each condition.
+
+    With several ``processes`` schedules are explored side by side; what is found is the same.
+    """
     if scenario.crash.fault.executed:
         return faults.explore(scenario, variant, progress)
     started = time.perf_counter()
     schedules, conditions = scenario.crash.schedules, _asked(scenario, variant)
     found = Exploration()
-    source: dict[Condition, RunResult] = {}
+    source: dict[Condition, tuple[int, RunResult | None]] = {}
     explored = 0
-    while explored < schedules and not all(found.loses(condition, acknowledged=True) for condition in conditions):
-        schedule, explored = explored, explored + 1
-        run = result if schedule == 0 else run_variant(scenario, variant, schedule)
+    side_by_side = processes > 1 and schedules > 1
+    with in_advance(scenario, variant, conditions, processes) if side_by_side else nullcontext() as elsewhere:
+        while explored < schedules and not all(found.loses(condition, acknowledged=True) for condition in conditions):
+            schedule, explored = explored, explored + 1
 
-        def advance(done: float, schedule: int = schedule) -> None:
-            if progress is not None:
-                progress((schedule + done) / schedules * EXPLORING)
+            def advance(done: float, schedule: int = schedule) -> None:
+                if progress is not None:
+                    progress((schedule + done) / schedules * EXPLORING)
 
-        known = found.first
-        found = found.joined(_walk(run, scenario, conditions, advance))
-        source |= {c: run for c, violation in found.first.items() if known.get(c) is not violation}
+            known, run = found.first, result if schedule == 0 else None
+            if elsewhere is not None and run is None:
+                one = elsewhere(schedule)
+                advance(1.0)
+            else:
+                run = run or run_variant(scenario, variant, schedule)
+                one = walk(run, scenario, conditions, advance)
+            found = found.joined(one)
+            source |= {c: (schedule, run) for c, violation in found.first.items() if known.get(c) is not violation}
     seconds = time.perf_counter() - started
     counterexamples = []
     for turn, condition in enumerate(sorted(found.first)):
-        counterexamples.append(tell(shrink(scenario, variant, source[condition], found.first[condition])))
+        number, run = source[condition]
+        run = run or run_variant(scenario, variant, number)
+        counterexamples.append(tell(shrink(scenario.from_schedule(number), variant, run, found.first[condition])))
         if progress is not None:
             progress(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(found.first))
     again = scenario.crash.fault.again
     often = "once more" if again == 1 else f"up to {again} times more"
     over = found.over + (_AGAIN.format(often=often) if again else "")
+    what = f" ({in_words(scenario.crash.perturbed)})" if scenario.crash.perturb else ""
     return CrashReport(
         scheme=variant.scheme,
         platform=variant.label,
@@ -74,7 +95,7 @@ def explore(
         recoveries_run=found.recoveries_run,
         verdicts_computed=found.verdicts_computed,
         exhaustive=found.exhaustive,
-        over=over if schedules == 1 else f"{schedules} schedules{_NO_MORE}; in each, {over}",
+        over=over if schedules == 1 else f"{schedules} schedules{what}{_NO_MORE}; in each, {over}",
         verdicts={condition: found.verdict(condition) for condition in found.violating_states},
         violating_states=found.violating_states,
         counterexamples=counterexamples,
@@ -82,19 +103,10 @@ def explore(
     )
 
 
-def _asked(scenario: Scenario, variant: Variant) -> set[Condition]:
+def _asked(scenario: Scenario, variant: Variant) -> frozenset[Condition]:
     """What is explored: the usual conditions, what the scenario expects and what the scheme claims."""
     expected = {Condition(name) for name in scenario.expect.get(variant.scheme, ())}
-    return (set(ASKED) | expected | set(scheme(variant.scheme).claims)) & CONDITIONS.keys()
-
-
-def _walk(
-    run: RunResult, scenario: Scenario, conditions: Iterable[Condition], progress: Callable[[float], None]
-) -> Exploration:
-    instants = scenario.crash.instants
-    explorer = Explorer(run, timed=scenario.crash.view == "timed", conditions=conditions)
-    sample = None if instants == "all" else instants
-    return explorer.walk(budget=scenario.crash.budget, sample=sample, progress=progress)
+    return frozenset((set(ASKED) | expected | set(scheme(variant.scheme).claims)) & CONDITIONS.keys())
 
 
 def slider(report: CrashReport, result: RunResult, scenario: Scenario, variant: Variant) -> dict[str, Any] | None:

@@ -35,6 +35,8 @@ class Breach:
     aftermath: Aftermath
     acknowledged: bool
     """Whether the flaw names an update that had returned: the loss of one tells more than that of what was loaded."""
+    schedule: int = 0
+    """Of the scenario's schedules, counted from its first."""
 
 
 @dataclass
@@ -119,7 +121,7 @@ def breaches(
     found = {}
     for condition, (name, flaw) in judge(history, aftermath.result.initial, conditions).items():
         returned = any(o.f in history.updates and o.outcome == "ok" for o in flaw.operations)
-        found[condition] = Breach(condition, at_ps, name, flaw, aftermath, returned)
+        found[condition] = Breach(condition, at_ps, name, flaw, aftermath, returned, schedule)
     return aftermath, found
 
 

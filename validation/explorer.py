@@ -274,8 +274,10 @@ class Explorer:
                     why = one.register.explain(outcome.value, condition)
                     found.first[condition] = Violation(condition, at_ps, name, outcome, why, acknowledged)
             violated |= verdict
-            known = {c for c in self._conditions if found.loses(c, acknowledged=one.acknowledged)}
-            if turn > 0 and self._conditions <= violated | known:
+            if turn > 0 and all(
+                condition in violated or found.loses(condition, acknowledged=one.acknowledged)
+                for condition in self._conditions
+            ):
                 break  # this state cannot change a verdict any more
             if turn >= self._most:
                 found.exhaustive = False

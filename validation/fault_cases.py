@@ -72,7 +72,7 @@ def shrink(scenario: Scenario, variant: Variant, breach: Breach) -> FaultCase:
         if not planned:
             return None
         listed = [{"core": core, "at": exact_duration(at), "for": exact_duration(ps)} for core, at, ps in outages]
-        crash = {**scenario.resolved()["crash"], "schedules": 1, "instants": "all"}
+        crash = {**scenario.from_schedule(breach.schedule).resolved()["crash"], "schedules": 1, "instants": "all"}
         data: dict[str, Any] = {"workload": schedule_data(scenario.workload, planned), "crash": crash}
         small = scenario_from_data(scenario.resolved() | data | {"outages": listed}, f"{scenario.name} (shrunk)")
         like = (breach.condition, breach.object, breach.acknowledged)

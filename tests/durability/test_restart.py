@@ -203,3 +203,19 @@ def test_a_read_behind_a_write_takes_the_way_of_the_write():
         return (yield from thread.load(source + 64, 4))
 
     assert system.clock.run_until(system.clock.start(code())) == b"new!"
+
+
+def test_what_a_line_may_hold_at_one_instant_is_told_while_others_ask_about_another():
+    """As nested failures ask: in the middle of one instant's contents, the same line is asked for later and earlier."""
+    result = run("saw", [put(0, "k0")] * 3, "optane-eadr", "on")
+    views, again = Restart(result).views(), Restart(result).views()
+    instants = sorted({at_ps for at_ps, _ in views.changes()})
+    for key in views.pieces:
+        for at_ps in instants:
+            alone = [content.data for content in again.contents(key, at_ps, {})]
+            going = views.contents(key, at_ps, {})
+            found = []
+            for other_ps in [*instants[::3], *reversed(instants)]:
+                found += [content.data for content in islice(going, 1)]
+                list(views.contents(key, other_ps, {}))
+            assert [*found, *(content.data for content in going)] == alone

@@ -291,3 +291,38 @@ def living(session: int) -> list[str]:
     ended = subprocess.run(["ps", "-e", "-o", "sess=,stat=,args="], capture_output=True, text=True, check=True)
     rows = [line.split(maxsplit=2) for line in ended.stdout.splitlines()]
     return [row[2] for row in rows if row[0] == str(session) and not row[1].startswith("Z")]
+
+
+def test_failures_in_recoveries_are_explored_to_any_depth_and_once_more_by_brute_force(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    small = ["workload.keys=1", "workload.operations=2", "vary.platform=[optane-eadr]"]
+    said = ["crash", "recovery-crash", *(word for field in small for word in ("--set", field)), "--no-report"]
+    found = {}
+    for depth in ("1", "2"):
+        assert main([*said, "--nested", depth, "--brute-force", "--jobs", "1", "--json"]) == 0
+        found[depth] = json.loads(capsys.readouterr().out)["schemes"]
+        for scheme in found[depth]:
+            assert scheme["fault"] == "server[0] power in recovery" and scheme["exhaustive"]
+            assert scheme["brute_force"]["agrees"] and scheme["brute_force"]["images"] > scheme["states"] > 0
+    assert "up to 2 times more" in found["2"][0]["over"]
+    assert found["2"][1]["brute_force"]["images"] > found["1"][1]["brute_force"]["images"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--nested", "0"], "--nested: found '0', expected a whole number, at least 1"),
+        (["--nested", "12"], "crash.nested: found 12, expected at most 9"),
+        (
+            ["--set", "crash.fault=client[0] process", "--nested", "1"],
+            "expected a server's power, which may fail again",
+        ),
+        (["--set", "crash.perturb=[pause]"], "did you mean 'pauses'?"),
+        (["--set", "crash.view=timed", "--brute-force"], "--brute-force: found a scenario that does not explore all"),
+    ],
+)
+def test_what_cannot_be_explored_that_way_is_wrong_input(more, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["crash", "recovery-crash", *more]) == 2
+    said = capsys.readouterr()
+    assert message in said.err and said.out == "" and list(tmp_path.iterdir()) == []
