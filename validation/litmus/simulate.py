@@ -18,6 +18,7 @@ from ...models.places import Domain
 from ...models.verbs import Opcode, SendFlags, SendWR, Status
 from ...models.views import Views
 from ...sim.bytespace import LINE_BYTES
+from ...sim.trace import NEVER, Stage
 from .explorer import BUDGET, all_looks
 from .program import Crash, Operation, Profile, Test
 from .setting import OPCODES, Schedule, Setting, check
@@ -124,7 +125,9 @@ def sights(run: Run, crash: Crash, persistent: Sequence[str]) -> Iterator[Sight]
     if crash is Crash.NONE:
         if run.a_ended_ps is not None and run.b_ended:
             memory = {f"mem.{name}": setting.memory(name) for name in setting.address}
-            yield Sight(now_ps, run.registers(now_ps) | memory)
+            visible = [chunk.reached_ps[Stage.VISIBLE] for chunk in setting.system.trace.chunks]
+            end_ps = max([now_ps, *(at_ps for at_ps in visible if at_ps < NEVER)])
+            yield Sight(end_ps, run.registers(now_ps) | memory)
         return
     if crash is Crash.END_A and run.a_ended_ps is None:
         return
