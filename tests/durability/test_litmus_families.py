@@ -9,11 +9,10 @@ import pytest
 from rpsim.models.rules import RULES, Request
 from rpsim.validation.litmus import families, promises
 from rpsim.validation.litmus.explorer import explore
-from rpsim.validation.litmus.families import FAMILIES
 from rpsim.validation.litmus.plan import Table
 from rpsim.validation.litmus.program import Found
 from rpsim.validation.litmus.setting import CannotRun, check
-from rpsim.validation.litmus.shipped import chosen
+from rpsim.validation.litmus.shipped import FAMILIES, chosen
 from rpsim.validation.litmus.simulate import clashes
 
 TESTS = {name: list(make()) for name, make in FAMILIES.items()}

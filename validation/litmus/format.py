@@ -7,18 +7,21 @@ from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
+from ...models.primitives.language import Primitive
 from ...models.rules import EXECUTION, RULES, Placement
+from ...protocols.primitives import primitive
 from ...sim.errors import InputError, Mistake, nearest
 from ...sim.yaml_source import Path, Source, describe, dotted, read_yaml
+from .expansion import NoWords, expand
 from .expression import NoOutcome, Outcome, parse_outcome
 from .operations import NoOperation, parse_operation
-from .profiles import DOMAINS, SWITCHES, profile_named, read_profiles
+from .profiles import DOMAINS, SWITCHES, profile_named, read_primitives, read_profiles
 from .program import Case, Crash, Found, Operation, Profile, Test, groups
 
 LIBRARY = FilePath(__file__).parent / "library"
 """The shipped tests."""
 
-TOP = ("about", "profiles", "tests")
+TOP = ("about", "profiles", "primitives", "tests")
 TEST_KEYS = ("id", "about", "rule", "grain", "A", "B", "cases")
 CASE_KEYS = ("p", "crash", "outcome", "verdict", "source", "basis", "conflict", "note", "unseen")
 GRAINS = ("4", "8", "64", "tlp")
@@ -82,6 +85,7 @@ class _Reader:
         self.source = source
         self.mistakes: list[Mistake] = []
         self.profiles: dict[str, Profile] = {}
+        self.primitives: dict[str, Primitive] = {}
 
     def wrong(self, path: Path, found: str, expected: str, close: str | None = None) -> None:
         """Note a mistake."""
@@ -103,6 +107,7 @@ class _Reader:
         """Everything."""
         self._keys((), data, TOP, ())
         self.profiles = read_profiles(self.source, data.get("profiles"), self.mistakes)
+        self.primitives = read_primitives(self.source, data.get("primitives"), self.mistakes)
         listed = data.get("tests")
         if not isinstance(listed, list) or not listed:
             self.wrong(("tests",), describe(listed), "a list of tests")
@@ -128,6 +133,7 @@ class _Reader:
             grain = "8"
         a = self._program((*path, "A"), data.get("A", []), of_a=True)
         b = self._program((*path, "B"), data.get("B", []), of_a=False)
+        a, b = self._expanded(path, a, b)
         rules = self._rules((*path, "rule"), data.get("rule"))
         stems = "grain" in data
         test = Test(identity, a, b, (), grain, rules, stems, self.source.file, self.source.line(path))
@@ -158,6 +164,29 @@ class _Reader:
                 found, expected, close = error.args
                 self.wrong((*path, i), found, expected, close)
         return tuple(operations)
+
+    def _expanded(
+        self, path: Path, a: tuple[Operation, ...], b: tuple[Operation, ...]
+    ) -> tuple[tuple[Operation, ...], tuple[Operation, ...]]:
+        """With the operations that primitives stand for; B does its part in them before its own operations."""
+        of_a: list[Operation] = []
+        of_b: list[Operation] = []
+        for i, operation in enumerate(a):
+            if operation.verb != "P":
+                of_a.append(operation)
+                continue
+            try:
+                known = self.primitives.get(operation.primitive) or primitive(operation.primitive)
+                found = expand(operation, known, i)
+            except InputError as error:
+                for one in error.mistakes:
+                    self.wrong((*path, "A", i), one.found, one.expected, one.nearest)
+            except NoWords as error:
+                self.wrong((*path, "A", i), *error.args)
+            else:
+                of_a += found.a
+                of_b += found.b
+        return tuple(of_a), (*of_b, *b)
 
     def _rules(self, path: Path, data: Any) -> tuple[str, ...]:
         names = [] if data is None else data if isinstance(data, list) else [data]

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from ...models.rules import Circumstances, Placement, Request, Switches, Target
 from .expression import Outcome
+from .packets import Packet
 
 REQUESTS: dict[str, Request] = {
     "W": Request.WRITE,
@@ -18,6 +19,7 @@ REQUESTS: dict[str, Request] = {
     "CAS": Request.ATOMIC,
     "AW": Request.ATOMIC_WRITE,
     "FLUSH": Request.FLUSH,
+    "PACKET": Request.FLUSH,
 }
 """What each operation of A on a queue pair is for the ordering rules."""
 
@@ -55,6 +57,10 @@ class Operation:
     persistent: bool = False
     fenced: bool = False
     inline: bool = False
+    primitive: str = ""
+    """The name of the primitive that ``P`` stands for."""
+    packet: Packet | None = None
+    """What a packet of a primitive's own waits for."""
 
     @property
     def request(self) -> Request | None:

@@ -70,6 +70,8 @@ def check(test: Test, profile: Profile) -> None:
         name = OPCODES.get(operation.verb)
         if name is not None and name not in Opcode.__members__:
             raise CannotRun(f"the simulator's adapters have no {name} (in '{operation.text}')")
+        if operation.packet is not None:
+            raise CannotRun(f"packets of primitives are not run from litmus tests (in '{operation.text}')")
         if operation.verb == "FLUSH" and profile.domain == "pmr":
             raise CannotRun(f"no region of a peer device admits FLUSH (in '{operation.text}')")
         if operation.source and len(operation.names) > 1:
