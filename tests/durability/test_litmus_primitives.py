@@ -10,7 +10,7 @@ import pytest
 from rpsim.models.primitives.language import Primitive
 from rpsim.models.primitives.reader import parse_primitive
 from rpsim.protocols.primitives import known_primitives, primitive
-from rpsim.validation.litmus.expansion import NoWords, expand
+from rpsim.validation.litmus.expansion import Expanded, NoWords
 from rpsim.validation.litmus.explorer import Reduce, all_looks, explore
 from rpsim.validation.litmus.expression import parse_outcome
 from rpsim.validation.litmus.families import PROFILES
@@ -18,18 +18,19 @@ from rpsim.validation.litmus.format import read_file
 from rpsim.validation.litmus.operations import parse_operation
 from rpsim.validation.litmus.program import Case, Crash, Found, Profile, Test
 from rpsim.validation.litmus.promises import PRIMITIVES
+from rpsim.validation.litmus.simulate import clashes
+from rpsim.validation.litmus.witness import SCHEDULES
 
 OFF, ON = PROFILES["ADR, DDIO off"], PROFILES["ADR, DDIO on"]
 
 
 def program(texts: list[str], known: dict[str, Primitive], b: tuple[str, ...] = ()) -> Test:
-    a, of_b = [], []
-    for number, text in enumerate(texts):
+    found = Expanded()
+    for text in texts:
         operation = parse_operation(text, of_a=True)
-        found = expand(operation, known[operation.primitive], number) if operation.verb == "P" else None
-        a += found.a if found else [operation]
-        of_b += found.b if found else []
-    return Test("t", tuple(a), (*of_b, *(parse_operation(text, of_a=False) for text in b)), ())
+        found.add(operation, known.get(operation.primitive))
+    own = tuple(parse_operation(text, of_a=False) for text in b)
+    return Test("t", tuple(found.a), (*found.b, *own), (), parts=tuple(found.parts), served=len(found.b))
 
 
 def found(test: Test, profile: Profile, outcome: str = "pm.x==0", crash: Crash = Crash.END_A) -> Found:
@@ -138,7 +139,7 @@ def test_what_there_are_no_words_for_is_refused():
     steps = tuple(replace(s, parameters={"of": "all"}) if s.do == "drain" else s for s in whole.steps)
     with pytest.raises(NoWords, match="drains all queue pairs"):
         program(["P q1 it x 1"], {"it": replace(whole, steps=steps)})
-    with pytest.raises(NoWords, match="looks for an update"):
+    with pytest.raises(NoWords, match="acts when its update arrives"):
         program(["P q1 it x"], {"it": primitive("rflush-write-emulated")})
 
 
@@ -162,3 +163,36 @@ def test_a_file_of_ones_own_and_switches_by_local_names(tmp_path):
         encoding="utf-8",
     )
     assert all(answer.agrees for test in read_file(path) for answer in explore(test))
+
+
+RUN = ["wflush", "write-imm-cpu-flush", "rdma-pwrite", "rflush-write", "send-cpu-copy", "rofence"]
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_the_simulator_never_shows_what_is_forbidden_of_a_primitive(name):
+    test = program(["W q1 y 1", "P q1 it x 1", "W q1 z 1", "poll q1"], {"it": primitive(name)})
+    asked = parse_outcome("pm.x>=0 and pm.z>=0")
+    for turn, profile in enumerate((OFF, ON, PROFILES["eADR, DDIO on"])):
+        cases = tuple(Case(profile, crash, asked, Found.ALLOWED, "") for crash in (Crash.END_A, Crash.ANY))
+        found = clashes(replace(test, cases=cases), [turn], schedules=SCHEDULES)
+        assert not found, str(found[0])
+
+
+def test_an_adapter_copies_a_message_once_it_is_in_its_buffer():
+    """Also where staging holds the message up: it once copied what the buffer had held before."""
+    test = program(["P q1 it x 1"], {"it": primitive("sflush")})
+    case = Case(OFF, Crash.END_A, parse_outcome("pm.x==0"), Found.FORBIDDEN, "")
+    found = clashes(replace(test, cases=(case,)), [2, 10], schedules=SCHEDULES)
+    assert not found, str(found[0])
+
+
+def test_a_service_that_forgets_a_step_shows_what_is_forbidden():
+    """The explorer is asked about the whole primitive, the simulator runs one without its CPU's flush."""
+    test = program(["P q1 it x 1"], {"it": primitive("write-send-cpu-flush")})
+    case = Case(ON, Crash.END_A, parse_outcome("pm.x==0"), Found.FORBIDDEN, "")
+    (part,) = test.parts
+    left = [step for step in part.primitive.steps if step.id != "flush"]
+    without = tuple(replace(step, after=("receive",)) if step.id == "fence" else step for step in left)
+    forgets = replace(part, primitive=replace(part.primitive, steps=without))
+    assert not clashes(replace(test, cases=(case,)), range(4))
+    assert clashes(replace(test, cases=(case,), parts=(forgets,)), range(4))

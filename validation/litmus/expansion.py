@@ -15,7 +15,7 @@ from ...models.primitives.plan import Plan, Program, plan
 from ...models.primitives.vocabulary import UPDATE
 from .operations import parse_operation
 from .packets import Packet, ancestors
-from .program import DRAM, Operation
+from .program import DRAM, Operation, Part
 
 
 class NoWords(Exception):
@@ -24,10 +24,21 @@ class NoWords(Exception):
 
 @dataclass
 class Expanded:
-    """What one ``P`` has become."""
+    """What one ``P``, or a whole program, has become."""
 
     a: list[Operation] = field(default_factory=list)
     b: list[Operation] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+
+    def add(self, operation: Operation, primitive: Primitive | None) -> None:
+        """One more operation of A, as it is or as what its primitive is. Raises :class:`NoWords`."""
+        if primitive is None:
+            self.a.append(operation)
+            return
+        more = expand(operation, primitive, len(self.a))
+        self.parts.append(Part(len(self.a), len(more.a), operation, primitive))
+        self.a += more.a
+        self.b += more.b
 
 
 def expand(operation: Operation, primitive: Primitive, number: int) -> Expanded:
@@ -52,9 +63,10 @@ class _Expansion:
         primitive = self.plan.primitive
         if self.operation.values:
             self._update()
+        elif UPDATE in self.plan.programs or UPDATE in self.plan.chains:
+            raise NoWords(f"{primitive.name}, which acts when its update arrives, without a value", "a value to write")
         self._chain(UPDATE)
-        if self.operation.values or self.plan.programs.get(UPDATE) is None:
-            self._program(UPDATE)
+        self._program(UPDATE)
         for step in self.plan.requester:
             self._request(step)
         if primitive.complete == UPDATE or not self.plan.by_message:
@@ -177,8 +189,6 @@ class _Expansion:
         self._cpu(self.plan.chains.get(carrier, ()))
 
     def _spin(self, watch: Step, program: Program) -> None:
-        if not self.operation.values:
-            raise NoWords(f"'{watch.id}', which looks for an update", "an update to look for")
         self._b(f"spin {self.operation.names[-1]} {self.value}")
         self._cpu([step for step in program.chains[watch.id] if step is not watch])
 

@@ -66,7 +66,7 @@ def made(
     program_a = tuple(_parse(text, True) for text in a)
     program_b = tuple(_parse(text, False) for text in b)
     file = f"{family} (generated)"
-    return Test(f"{family}: {name}", program_a, program_b, cases, grain or "8", (), bool(grain), file)
+    return Test(f"{family}: {name}", program_a, program_b, cases, grain or "8", numbered=bool(grain), file=file)
 
 
 @functools.cache

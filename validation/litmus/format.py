@@ -12,7 +12,7 @@ from ...models.rules import EXECUTION, RULES, Placement
 from ...protocols.primitives import primitive
 from ...sim.errors import InputError, Mistake, nearest
 from ...sim.yaml_source import Path, Source, describe, dotted, read_yaml
-from .expansion import NoWords, expand
+from .expansion import Expanded, NoWords
 from .expression import NoOutcome, Outcome, parse_outcome
 from .operations import NoOperation, parse_operation
 from .profiles import DOMAINS, SWITCHES, profile_named, read_primitives, read_profiles
@@ -133,10 +133,22 @@ class _Reader:
             grain = "8"
         a = self._program((*path, "A"), data.get("A", []), of_a=True)
         b = self._program((*path, "B"), data.get("B", []), of_a=False)
-        a, b = self._expanded(path, a, b)
+        found = self._expanded(path, a)
         rules = self._rules((*path, "rule"), data.get("rule"))
         stems = "grain" in data
-        test = Test(identity, a, b, (), grain, rules, stems, self.source.file, self.source.line(path))
+        test = Test(
+            identity,
+            tuple(found.a),
+            (*found.b, *b),
+            (),
+            grain,
+            rules,
+            tuple(found.parts),
+            len(found.b),
+            stems,
+            self.source.file,
+            self.source.line(path),
+        )
         self._consistent(path, test)
         listed = data.get("cases")
         if not isinstance(listed, list) or not listed:
@@ -165,28 +177,21 @@ class _Reader:
                 self.wrong((*path, i), found, expected, close)
         return tuple(operations)
 
-    def _expanded(
-        self, path: Path, a: tuple[Operation, ...], b: tuple[Operation, ...]
-    ) -> tuple[tuple[Operation, ...], tuple[Operation, ...]]:
-        """With the operations that primitives stand for; B does its part in them before its own operations."""
-        of_a: list[Operation] = []
-        of_b: list[Operation] = []
+    def _expanded(self, path: Path, a: tuple[Operation, ...]) -> Expanded:
+        """A's operations with what primitives stand for, and what B does in them, before its own operations."""
+        found = Expanded()
         for i, operation in enumerate(a):
-            if operation.verb != "P":
-                of_a.append(operation)
-                continue
             try:
-                known = self.primitives.get(operation.primitive) or primitive(operation.primitive)
-                found = expand(operation, known, i)
+                known = self.primitives.get(operation.primitive)
+                if operation.verb == "P" and known is None:
+                    known = primitive(operation.primitive)
+                found.add(operation, known)
             except InputError as error:
                 for one in error.mistakes:
                     self.wrong((*path, "A", i), one.found, one.expected, one.nearest)
             except NoWords as error:
                 self.wrong((*path, "A", i), *error.args)
-            else:
-                of_a += found.a
-                of_b += found.b
-        return tuple(of_a), (*of_b, *b)
+        return found
 
     def _rules(self, path: Path, data: Any) -> tuple[str, ...]:
         names = [] if data is None else data if isinstance(data, list) else [data]

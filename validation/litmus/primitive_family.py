@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ...protocols.primitives import primitive
-from .expansion import expand
+from ...protocols import primitives as shipped
+from .expansion import Expanded
 from .families import WSP, Question, made
 from .operations import parse_operation
-from .program import Crash, Operation, Test
+from .program import Crash, Test
 from .promises import PRIMITIVES, PROMISES
 
+_read = functools.cache(shipped.primitive)
 FORMS: Mapping[str, Sequence[str]] = {
     "one update": ["P q1 {} x 1"],
     "two words": ["P q1 {} x+z 1"],
@@ -48,7 +50,7 @@ def primitives() -> Iterator[Test]:
             ]
             if early:
                 yield _test(name, form, texts, early)
-        if row != "nothing" and primitive(name).follows[0] == "WRITE":
+        if row != "nothing" and _read(name).follows[0] == "WRITE":
             other = PROMISES["FLUSH on another queue pair"].durable
             asked: list[Question] = [
                 (platform, Crash.END_A, "pm.x==0", not durable, source) for platform, (durable, source) in other.items()
@@ -57,13 +59,9 @@ def primitives() -> Iterator[Test]:
 
 
 def _test(name: str, form: str, texts: Sequence[str], asked: Sequence[Question]) -> Test:
-    a: list[Operation] = []
-    b: list[Operation] = []
-    for number, text in enumerate(texts):
+    found = Expanded()
+    for text in texts:
         operation = parse_operation(text.format(name), of_a=True)
-        if operation.verb != "P":
-            a.append(operation)
-            continue
-        found = expand(operation, primitive(name), number)
-        a, b = a + found.a, b + found.b
-    return replace(made("primitives", f"{name}, {form}", [], [], asked), a=tuple(a), b=tuple(b))
+        found.add(operation, _read(name) if operation.verb == "P" else None)
+    test = made("primitives", f"{name}, {form}", [], [], asked)
+    return replace(test, a=tuple(found.a), b=tuple(found.b), parts=tuple(found.parts), served=len(found.b))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ...models.primitives.language import Primitive
 from ...models.rules import Circumstances, Placement, Request, Switches, Target
 from .expression import Outcome
 from .packets import Packet
@@ -69,6 +70,16 @@ class Operation:
 
 
 @dataclass(frozen=True)
+class Part:
+    """``count`` operations of A from ``first`` on are what ``operation``, a ``P``, has become."""
+
+    first: int
+    count: int
+    operation: Operation
+    primitive: Primitive
+
+
+@dataclass(frozen=True)
 class Profile:
     """The platform that a case is about."""
 
@@ -115,6 +126,10 @@ class Test:
     cases: tuple[Case, ...]
     grain: str = WORD_GRAIN
     rules: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    """Which operations of A stand for a primitive; those of B that do come first."""
+    served: int = 0
+    """How many of B's operations that is."""
     numbered: bool = False
     """Variables that differ in their number alone are neighbours: the test speaks of its grain."""
     file: str = ""
