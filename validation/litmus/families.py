@@ -279,7 +279,7 @@ def commits() -> Iterator[Test]:
             for platform, verdict in stated.items()
             if verdict is not None
         ]
-        for record in ("WRITE", "WRITE of two words"):
+        for record in ("WRITE", "WRITE of two words") if asked else ():
             yield made(
                 "commits", f"{record}; {between}; {flag} as flag", [UPDATES[record], *texts, last, "poll q1"], b, asked
             )
