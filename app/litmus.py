@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..validation.litmus.explorer import BUDGET, Answer, explore
+from ..validation.litmus.explorer import BUDGET, Answer, Reduce, explore
 from ..validation.litmus.format import LIBRARY
 from ..validation.litmus.program import Crash, Found, Test
 from ..validation.litmus.shipped import chosen
+from ..validation.litmus.witness import Searched
 from .output import as_json
 from .text import WIDTH, count, paragraph, plural, table
+from .witnesses import searched, unexplained, witness_record, witness_text
 
 MOST_ROWS = 60
 """Of so many cases each is a row of the answer; of more, each file is."""
@@ -22,12 +24,14 @@ def main(options: argparse.Namespace) -> int:
     """Read, explore, print; returns 0 when the model agrees with every verdict, else 1."""
     tests = chosen(options.subject)
     budget = options.budget or BUDGET
-    answers = [answer for test in tests for answer in explore(test, budget)]
+    reduce = Reduce.NOTHING if options.no_reduction else Reduce.ALL
+    answers = [answer for test in tests for answer in explore(test, budget, reduce=reduce)]
+    found = searched(answers) if options.witness else None
     if options.json:
-        print(as_json(document(answers)), end="")
+        print(as_json(document(answers, found)), end="")
     else:
-        print("\n".join(text(tests, answers, budget)))
-    return 0 if all(answer.agrees for answer in answers) else 1
+        print("\n".join(text(tests, answers, budget) + (witness_text(found, _name) if found is not None else [])))
+    return 0 if all(answer.agrees for answer in answers) and not unexplained(found or []) else 1
 
 
 def text(tests: Sequence[Test], answers: Sequence[Answer], budget: int) -> list[str]:
@@ -120,8 +124,9 @@ def _short(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
-def document(answers: Sequence[Answer]) -> dict[str, Any]:
-    """The answers as one JSON document."""
+def document(answers: Sequence[Answer], found: Sequence[Searched] | None = None) -> dict[str, Any]:
+    """The answers, and what was looked for beside them, as one JSON document."""
+    more = {} if found is None else {"witnesses": [witness_record(one) for one in found]}
     return {
         "cases": [
             {
@@ -144,4 +149,5 @@ def document(answers: Sequence[Answer]) -> dict[str, Any]:
         ],
         "agree": sum(answer.agrees for answer in answers),
         "disagree": sum(not answer.agrees for answer in answers),
+        **more,
     }

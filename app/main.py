@@ -89,6 +89,8 @@ def parser() -> Parser:
             _add_history_options(command)
         elif argument == "PATH":
             command.add_argument("--budget", metavar="N", help="how many states of a test on a profile to explore")
+            command.add_argument("--witness", action="store_true", help="also runs of the simulator that show outcomes")
+            command.add_argument("--no-reduction", action="store_true", help="every interleaving: the same answers")
         elif name == "bench":
             command.add_argument("--quick", action="store_true", help="a tenth of the work: rough figures in seconds")
             command.add_argument("--components", action="store_true", help="instead: what each component costs")
@@ -177,7 +179,7 @@ def _unknown(word: str, command: str | None) -> Mistake:
     elif command == "check":
         known += ["--model", "--condition", "--budget", "--memory", "--loss", "--html"]
     elif command == "litmus":
-        known += ["--budget"]
+        known += ["--budget", "--witness", "--no-reduction"]
     elif command == "bench":
         known += ["--quick", "--components"]
     elif command == "mutate":

@@ -19,6 +19,7 @@ from rpsim.validation.litmus.format import LIBRARY, read_file, read_tests
 from rpsim.validation.litmus.operations import FORMS_OF_A, FORMS_OF_B
 from rpsim.validation.litmus.profiles import KEYS, SWITCHES
 from rpsim.validation.litmus.program import Found
+from rpsim.validation.litmus.shipped import FAMILIES
 
 from .pages import ROOT
 from .test_docs_outcomes import printed
@@ -42,6 +43,62 @@ def test_the_example_prints_what_the_page_shows(capsys, monkeypatch):
     assert main(["litmus", EXAMPLE]) == 1
     out = capsys.readouterr().out
     assert out == printed("commit-flag.txt", out)
+
+
+def test_the_example_of_primitives_prints_what_the_page_shows(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert main(["litmus", "docs/examples/primitive-commit.yaml"]) == 1
+    out = capsys.readouterr().out
+    assert out == printed("primitive-commit.txt", out)
+
+
+def test_the_witnesses_print_what_the_page_shows(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert main(["litmus", EXAMPLE, "--witness"]) == 1
+    out = capsys.readouterr().out
+    out = out[out.index("\n\n", out.index("not as expected")) + 2 :]
+    assert out == printed("witness.txt", out)
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_many_witnesses_are_counted_and_reasons_told(capsys):
+    assert main(["litmus", "atomics", "placement", "--witness"]) == 0
+    out = capsys.readouterr().out
+    assert "file" in out and "with a witness" in out and max(map(len, out.splitlines())) <= 80
+    assert "outcomes without a witness: a TLP becomes visible at once in the simulator" in " ".join(out.split())
+
+
+def test_witnesses_as_json(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert main(["litmus", EXAMPLE, "--witness", "--json"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert [one["witnessed"] for one in answer["witnesses"]] == [True, True]
+    first = answer["witnesses"][0]
+    assert first["id"] == "flush-then-write" and first["timeline"][-1]["time_ps"] == first["instant_ps"]
+
+
+def test_without_reduction_the_answers_are_the_same(capsys):
+    assert main(["litmus", "payload", "--json"]) == 0
+    reduced = json.loads(capsys.readouterr().out)
+    assert main(["litmus", "payload", "--json", "--no-reduction"]) == 0
+    full = json.loads(capsys.readouterr().out)
+    assert [one["found"] for one in reduced["cases"]] == [one["found"] for one in full["cases"]]
+    assert sum(one["states"] for one in reduced["cases"]) < sum(one["states"] for one in full["cases"])
+
+
+def test_names_of_shipped_tests(capsys):
+    assert main(["litmus", "tears"]) == 0
+    assert "tears (generated)" in capsys.readouterr().out
+    assert main(["litmus", "tear"]) == 2
+    said = capsys.readouterr().err
+    assert "found 'tear', expected a file, a folder, or a name: atomics, " in said and "did you mean 'tears'?" in said
+
+
+def test_the_page_counts_the_families():
+    page = (ROOT / "docs" / "litmus.md").read_text(encoding="utf-8")
+    for name, make in FAMILIES.items():
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
+        assert row.endswith(f"| {len(list(make()))} |"), row
 
 
 def test_the_library_agrees_and_fits_a_terminal(capsys):
@@ -152,6 +209,13 @@ def changed(place: str, value: object) -> dict[str, object]:
         ("tests.0.A.0", "AW q1 x+y 1", "found an ATOMIC WRITE of 2 words, expected one aligned word of 8 bytes"),
         ("tests.0.A.0", "W q1 x 99999999999", "'99999999999' for value"),
         ("tests.0.A.0", "FLUSH q1 x durable", "found 'durable' for guarantee"),
+        ("tests.0.A.0", "P q1 read-after-wirte x 1", "did you mean 'read-after-write'?"),
+        ("tests.0.A.0", "P q1 rflush-write x", "acts when its update arrives, without a value"),
+        ("tests.0.A.0", "P q1", "found no primitive in 'P q1', expected 'P q primitive x [v]'"),
+        ("primitives", [], "primitives: found an empty list, expected a map from names to files or primitives"),
+        ("primitives", {"m": 3}, "primitives.m: found 3, expected a file, a primitive, or a map"),
+        ("primitives", {"m": "absent.yaml"}, "absent.yaml: found no such file"),
+        ("primitives", {"m": {"use": "gflush", "adapter": "perhaps"}}, "perhaps"),
         ("tests.0.A.2", "poll q2", "found the queue pair 'q2', expected one that A posts on (q1)"),
         ("tests.0.A.2", "", "found no operation"),
         ("tests.0.B.0", "W q1 x 1", "expected an operation of B: recv, ld, st"),
@@ -183,7 +247,7 @@ def changed(place: str, value: object) -> dict[str, object]:
         ("profiles.P", 3, "profiles.P: found 3, expected a map with"),
         ("profiles", [], "profiles: found an empty list, expected a map from names to settings"),
         ("tests", {}, "tests: found an empty map, expected a list of tests"),
-        ("test", [], "found the unknown key 'test', expected one of about, profiles, tests"),
+        ("test", [], "found the unknown key 'test', expected one of about, profiles, primitives, tests"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_in_its_line(place, value, message, tmp_path, monkeypatch, capsys):

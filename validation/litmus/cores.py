@@ -203,7 +203,7 @@ class Cores:
         found = 0
         for request in bits(self._posted[state.a]):
             last = self._last[request]
-            if state.done >> request & 1 and (last < 0 or found >> last & 1):
+            if (state.done | self.plan.silent) >> request & 1 and (last < 0 or found >> last & 1):
                 behind = self.plan.ack[request].behind(state.pending, state.dirty, state.unseen)
                 found |= 0 if behind else 1 << request
         return found
@@ -262,6 +262,17 @@ class Cores:
                 text = f"A's adapter fetches {operation.source}={value} for {operation.text}"
                 yield ("fetch", request, 0), text, state._replace(values=replace_at(state.values, request, value))
 
+    def woken(self, state: State, qp: str) -> int | None:
+        """The packet of a queue pair that has woken B's thread: its steps up to there are done."""
+        arrived = self.arrived(state)
+        for request in bits(arrived & ~state.done):
+            operation = self.plan.requests[request]
+            if operation.qp == qp and operation.packet is not None and operation.packet.by_thread:
+                ready = not self.plan.before[request] & ~state.done
+                behind = self.plan.needs[request].behind(state.pending, state.dirty, state.unseen)
+                return request if ready and not behind else None
+        return None
+
     # B ------------------------------------------------------------------------------------------------
     def run_b(self, state: State, log: list[str] | None) -> State | None:
         """B's next step, if nothing holds it back and going on at once shuts out nothing."""
@@ -302,6 +313,11 @@ class Cores:
             case "spin":
                 allowed = step.operation.values[0] in self._loaded(state, step.variable)
                 return state if allowed and not self._barred(state, Event.LOAD, step.variable) else None
+            case "awake":
+                return state if self.woken(state, step.operation.qp) is not None else None
+            case "answer":
+                request = self.woken(state, step.operation.qp)
+                return None if request is None else state._replace(done=state.done | 1 << request)
             case "pmrsts":
                 return None if self._held(state, Event.STATUS_READ, DEVICE) else state
             case "reply":

@@ -7,7 +7,7 @@ up in ``promises``, which knows nothing of ``models.rules``. The tests are the s
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -42,7 +42,7 @@ Question = tuple[str, Crash, str, bool, str]
 """Platform, crash, outcome, whether it is allowed, and who says so."""
 
 
-def _test(
+def made(
     family: str,
     name: str,
     a: Sequence[str],
@@ -66,7 +66,7 @@ def _test(
     program_a = tuple(_parse(text, True) for text in a)
     program_b = tuple(_parse(text, False) for text in b)
     file = f"{family} (generated)"
-    return Test(f"{family}: {name}", program_a, program_b, cases, grain or "8", (), bool(grain), file)
+    return Test(f"{family}: {name}", program_a, program_b, cases, grain or "8", numbered=bool(grain), file=file)
 
 
 @functools.cache
@@ -156,7 +156,7 @@ def covers() -> Iterator[Test]:
                 (platform, Crash.END_A, "pm.x==0", not durable, source)
                 for platform, (durable, source) in promise.durable.items()
             ]
-            yield _test("covers", f"{update}{surroundings}; {follow}", a, [*received, *b], asked)
+            yield made("covers", f"{update}{surroundings}; {follow}", a, [*received, *b], asked)
 
 
 def _stated(verb: str, follow: str) -> bool:
@@ -180,7 +180,7 @@ def sights() -> Iterator[Test]:
                 (platform, Crash.NONE, "seen==0", not visible[0], visible[1]) for platform in PLATFORMS
             ]
             unseen = SHOWS_TOO if follow.startswith("FLUSH persist") else ""
-            yield _test("sights", f"{update}; {follow}", a, [*b, "recv q3", "ld x seen"], asked, unseen=unseen)
+            yield made("sights", f"{update}; {follow}", a, [*b, "recv q3", "ld x seen"], asked, unseen=unseen)
 
 
 def unordered() -> Iterator[Test]:
@@ -198,7 +198,7 @@ def unordered() -> Iterator[Test]:
                         durable, source = stated
                         asked.append((f"{platform}; {way}", Crash.END_A, "pm.x==0", not durable, source))
             asked += [(name, Crash.END_A, "pm.x==0", False, WSP) for name in ("WSP, DDIO on", "WSP, DDIO off")]
-            yield _test("unordered", f"{update}; {follow}", a, [*received, *b], asked)
+            yield made("unordered", f"{update}; {follow}", a, [*received, *b], asked)
 
 
 def placed(row: str, platform: str, way: str) -> tuple[bool, str] | None:
@@ -248,7 +248,7 @@ def sequences() -> Iterator[Test]:
                 ]
                 b = ["st x 1"] if first == last == "R" else []  # somebody has to write
                 unseen = ONE_BY_ONE if first == last == "FAA" else ""
-                yield _test("sequences", "; ".join(texts), [*texts, "poll q1"], b, asked, unseen=unseen)
+                yield made("sequences", "; ".join(texts), [*texts, "poll q1"], b, asked, unseen=unseen)
 
 
 # a record and its commit flag ----------------------------------------------------------------------------------
@@ -279,8 +279,8 @@ def commits() -> Iterator[Test]:
             for platform, verdict in stated.items()
             if verdict is not None
         ]
-        for record in ("WRITE", "WRITE of two words"):
-            yield _test(
+        for record in ("WRITE", "WRITE of two words") if asked else ():
+            yield made(
                 "commits", f"{record}; {between}; {flag} as flag", [UPDATES[record], *texts, last, "poll q1"], b, asked
             )
 
@@ -337,18 +337,18 @@ def stores() -> Iterator[Test]:
             lost = "pm.flag==1 and pm.x!=1"
             asked = _stored(lost, on_adr, on_eadr, source)
             b = [*before, "st x 1", *between, *texts, "st flag 1"]
-            yield _test("stores", f"store{name}; {flush}; store", [], b, asked)
+            yield made("stores", f"store{name}; {flush}; store", [], b, asked)
         if flush in NT_FLUSHES:
             on_adr, on_eadr, source = NT_FLUSHES[flush]
             asked = _stored("pm.flag==1 and pm.x==0", on_adr, on_eadr, source)
-            yield _test("stores", f"non-temporal store; {flush}; store", [], ["ntst x 1", *texts, "st flag 1"], asked)
+            yield made("stores", f"non-temporal store; {flush}; store", [], ["ntst x 1", *texts, "st flag 1"], asked)
     line = [("ADR, DDIO on", True), ("ADR, DDIO off", True), ("eADR, DDIO on", True)]
     source = "stores of a core to one line persist in their order: Raad et al., POPL'20 (Px86)"
     for first, second in (("x0", "x1"), ("x1", "x0")):
         same: list[Question] = [
             (name, Crash.ANY, f"pm.{second}==1 and pm.{first}==0", False, source) for name, _ in line
         ]
-        yield _test("stores", f"{first}, {second} of one line", [], [f"st {first} 1", f"st {second} 1"], same, "8")
+        yield made("stores", f"{first}, {second} of one line", [], [f"st {first} 1", f"st {second} 1"], same, "8")
 
 
 def _stored(outcome: str, on_adr: bool, on_eadr: bool, source: str) -> list[Question]:
@@ -388,13 +388,13 @@ def tears() -> Iterator[Test]:
                     asked.append((whole, Crash.ANY, "pm.x0==1 and pm.x1==0", False, at_once))
                     asked.append((whole, Crash.ANY, "pm.x1==1 and pm.x0==0", False, at_once))
             for follow, behind in (("", []), (", behind another", ["W q1 v 1"])):
-                yield _test("tears", f"{verb} at grain {grain}{follow}", [*behind, text, "poll q1"], [], asked, grain)
+                yield made("tears", f"{verb} at grain {grain}{follow}", [*behind, text, "poll q1"], [], asked, grain)
         if grain == "4":
             asked = [
                 (platform, Crash.ANY, outcome, False, "IBTA A19.4.2: an ATOMIC WRITE is never torn")
                 for platform, outcome in product(PLATFORMS, ("pm.x0==1 and pm.x1==0", "pm.x1==1 and pm.x0==0"))
             ]
-            yield _test("tears", "ATOMIC WRITE", ["AW q1 x0+x1 1", "poll q1"], [], asked, grain)
+            yield made("tears", "ATOMIC WRITE", ["AW q1 x0+x1 1", "poll q1"], [], asked, grain)
 
 
 # a persistent memory region on a device --------------------------------------------------------------------------
@@ -420,17 +420,4 @@ def devices() -> Iterator[Test]:
                 asked: list[Question] = [
                     (f"PMR; PMRWBM {bits}", Crash.END_A, "pm.x==0", not bits & bit, PMRWBM) for bits in range(4)
                 ]
-                yield _test("devices", f"{update}{', polled' if polled else ''}; {follow}", a, b, asked)
-
-
-FAMILIES: Mapping[str, Callable[[], Iterator[Test]]] = {
-    "covers": covers,
-    "sights": sights,
-    "unordered": unordered,
-    "sequences": sequences,
-    "commits": commits,
-    "stores": stores,
-    "tears": tears,
-    "devices": devices,
-}
-"""By name: what makes the tests of a family."""
+                yield made("devices", f"{update}{', polled' if polled else ''}; {follow}", a, b, asked)

@@ -7,18 +7,21 @@ from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
+from ...models.primitives.language import Primitive
 from ...models.rules import EXECUTION, RULES, Placement
+from ...protocols.primitives import primitive
 from ...sim.errors import InputError, Mistake, nearest
 from ...sim.yaml_source import Path, Source, describe, dotted, read_yaml
+from .expansion import Expanded, NoWords
 from .expression import NoOutcome, Outcome, parse_outcome
 from .operations import NoOperation, parse_operation
-from .profiles import DOMAINS, SWITCHES, profile_named, read_profiles
+from .profiles import DOMAINS, SWITCHES, profile_named, read_primitives, read_profiles
 from .program import Case, Crash, Found, Operation, Profile, Test, groups
 
 LIBRARY = FilePath(__file__).parent / "library"
 """The shipped tests."""
 
-TOP = ("about", "profiles", "tests")
+TOP = ("about", "profiles", "primitives", "tests")
 TEST_KEYS = ("id", "about", "rule", "grain", "A", "B", "cases")
 CASE_KEYS = ("p", "crash", "outcome", "verdict", "source", "basis", "conflict", "note", "unseen")
 GRAINS = ("4", "8", "64", "tlp")
@@ -82,6 +85,7 @@ class _Reader:
         self.source = source
         self.mistakes: list[Mistake] = []
         self.profiles: dict[str, Profile] = {}
+        self.primitives: dict[str, Primitive] = {}
 
     def wrong(self, path: Path, found: str, expected: str, close: str | None = None) -> None:
         """Note a mistake."""
@@ -103,6 +107,7 @@ class _Reader:
         """Everything."""
         self._keys((), data, TOP, ())
         self.profiles = read_profiles(self.source, data.get("profiles"), self.mistakes)
+        self.primitives = read_primitives(self.source, data.get("primitives"), self.mistakes)
         listed = data.get("tests")
         if not isinstance(listed, list) or not listed:
             self.wrong(("tests",), describe(listed), "a list of tests")
@@ -128,9 +133,22 @@ class _Reader:
             grain = "8"
         a = self._program((*path, "A"), data.get("A", []), of_a=True)
         b = self._program((*path, "B"), data.get("B", []), of_a=False)
+        found = self._expanded(path, a)
         rules = self._rules((*path, "rule"), data.get("rule"))
         stems = "grain" in data
-        test = Test(identity, a, b, (), grain, rules, stems, self.source.file, self.source.line(path))
+        test = Test(
+            identity,
+            tuple(found.a),
+            (*found.b, *b),
+            (),
+            grain,
+            rules,
+            tuple(found.parts),
+            len(found.b),
+            stems,
+            self.source.file,
+            self.source.line(path),
+        )
         self._consistent(path, test)
         listed = data.get("cases")
         if not isinstance(listed, list) or not listed:
@@ -158,6 +176,22 @@ class _Reader:
                 found, expected, close = error.args
                 self.wrong((*path, i), found, expected, close)
         return tuple(operations)
+
+    def _expanded(self, path: Path, a: tuple[Operation, ...]) -> Expanded:
+        """A's operations with what primitives stand for, and what B does in them, before its own operations."""
+        found = Expanded()
+        for i, operation in enumerate(a):
+            try:
+                known = self.primitives.get(operation.primitive)
+                if operation.verb == "P" and known is None:
+                    known = primitive(operation.primitive)
+                found.add(operation, known)
+            except InputError as error:
+                for one in error.mistakes:
+                    self.wrong((*path, "A", i), one.found, one.expected, one.nearest)
+            except NoWords as error:
+                self.wrong((*path, "A", i), *error.args)
+        return found
 
     def _rules(self, path: Path, data: Any) -> tuple[str, ...]:
         names = [] if data is None else data if isinstance(data, list) else [data]

@@ -121,6 +121,8 @@ class Machine(Cores):
         """A WRITE, SEND, ATOMIC WRITE or FLUSH executes; what it writes is on its way."""
         plan, operation = self.plan, self.plan.requests[request]
         state = state._replace(done=state.done | 1 << request)
+        if operation.packet is not None and operation.packet.notifies:
+            state = state._replace(replies=state.replies + 1)
         if operation.verb in RECEIVED:
             turn = plan.qps.index(operation.qp)
             waiting = (*state.received[turn], request)
@@ -182,8 +184,14 @@ class Machine(Cores):
                 yield from self._read(state, request)
         elif kind is Request.ATOMIC:
             yield from self._atomic(state, request)
+        elif self._by_thread(request):
+            return
         elif not self._eager[request] and not (kind is Request.FLUSH and self._behind(state, request)):
             yield ("execute", request, 0), self._accepted(request), self._accept(state, request)
+
+    def _by_thread(self, request: int) -> bool:
+        packet = self.plan.requests[request].packet
+        return packet is not None and packet.by_thread
 
     def _read(self, state: State, request: int) -> Iterator[tuple[Action, str, State]]:
         """One of the READ's chunks is read; they are read in any order."""

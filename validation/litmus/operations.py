@@ -17,6 +17,7 @@ FORMS_OF_A = {
     "AW": "AW q x v [F]",
     "SEND": "SEND q [buf v] [F] [I]",
     "FLUSH": "FLUSH q x|* global|persist [F]",
+    "P": "P q primitive x [v]",
     "poll": "poll q",
     "wait": "wait reply",
     "st": "st s v",
@@ -35,8 +36,11 @@ FORMS_OF_B = {
     "pmrsts": "pmrsts",
     "reply": "reply",
 }
+INSIDE_B = {"awake": "awake q", "answer": "answer q"}
+"""Operations of B that only primitives become: its thread is woken by a packet, and lets its answer go."""
 
 _NAME = re.compile(r"(dram\.)?[A-Za-z_]\w*")
+_PRIMITIVE = re.compile(r"[A-Za-z][\w-]*")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"0x[0-9a-fA-F]{1,8}|[0-9]{1,9}")
 _RESERVED = {"mem", "pm", "dram", "and", "or", "not"}
@@ -46,11 +50,13 @@ class NoOperation(Exception):
     """The text is no operation; the arguments are what was found, what was expected, and the nearest word."""
 
 
-def parse_operation(text: str, of_a: bool) -> Operation:
-    """Read one line of A's or B's program; raises :class:`NoOperation`."""
+def parse_operation(text: str, of_a: bool, inside: bool = False) -> Operation:
+    """Read one line of A's or B's program (``inside``: or what only primitives become); raises :class:`NoOperation`."""
     forms = FORMS_OF_A if of_a else FORMS_OF_B
     words = text.split()
     verb = words[0] if words else ""
+    if verb in INSIDE_B and inside:
+        forms = INSIDE_B
     if verb not in forms:
         found = f"'{verb}'" if verb else "no operation"
         raise NoOperation(found, f"an operation of {'A' if of_a else 'B'}: {', '.join(forms)}", nearest(verb, forms))
@@ -109,7 +115,7 @@ class _Reader:
         found: dict[str, object] = {}
         while self.words and self.words[-1] in ("F", "I") and self.words[-1] in self.flags:
             found["fenced" if self.words.pop() == "F" else "inline"] = True
-        if verb in ("recv", "poll") or (of_a and verb not in ("wait", "st")):
+        if verb in ("recv", "poll", "awake", "answer") or (of_a and verb not in ("wait", "st")):
             found["qp"] = self.take(_WORD, "queue pair")
         if of_a:
             self._of_a(verb, found)
@@ -139,6 +145,10 @@ class _Reader:
             else:
                 found["names"] = self.several(_NAME, "variable")
             found["persistent"] = self.take(re.compile("global|persist"), "guarantee") == "persist"
+        elif verb == "P":
+            found["primitive"] = self.take(_PRIMITIVE, "primitive")
+            found["names"] = self.several(_NAME, "variable")
+            found["values"] = (self.number(),) if self.words else ()
         elif verb == "wait":
             self.take(re.compile("reply"), "what to wait for")
         elif verb == "st":
@@ -146,7 +156,7 @@ class _Reader:
             found["values"] = (self.number(),)
 
     def _of_b(self, verb: str, found: dict[str, object]) -> None:
-        if verb not in ("recv", "fence", "pmrsts", "reply"):
+        if verb not in ("recv", "fence", "pmrsts", "reply", "awake", "answer"):
             found["names"] = (self.take(_NAME, "variable"),)
         if verb in ("st", "ntst", "spin", "cpucas"):
             found["values"] = tuple(self.number() for _ in range(2 if verb == "cpucas" else 1))

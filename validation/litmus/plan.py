@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...models.places import Domain, Path, safe_stage
+from ...models.primitives.rules import PRIMITIVE_RULES
 from ...models.rules import (
     EXECUTION,
     FENCE_WAITS_FOR,
@@ -24,7 +25,17 @@ from ...models.rules import (
     executed_before,
 )
 from ...sim.trace import Stage
+from .packets import Packet, Surroundings
 from .program import Crash, Operation, Profile, Test, layout
+
+
+def _holds(first: Operation, later: Operation) -> bool:
+    """Whether a packet of a primitive's own holds up a later request of its queue pair."""
+    if first.packet is None or later.request is None:
+        return False
+    kind = "SEND" if later.verb in RECEIVED else later.request.name
+    return kind in first.packet.holds or (kind == "SEND" and "WRITE" in first.packet.holds)
+
 
 RECEIVED = frozenset({"SEND", "WIMM"})
 """Operations that consume a receive at B."""
@@ -34,7 +45,7 @@ RECEIVED = frozenset({"SEND", "WIMM"})
 class Table:
     """The rules to obey: those of ``models.rules``, unless a test changes some to see what that changes."""
 
-    rules: Sequence[Rule] = RULES
+    rules: Sequence[Rule] = (*RULES, *PRIMITIVE_RULES)
     execution: Mapping[tuple[Request, Request], Pair] = field(default_factory=lambda: EXECUTION)
     fence_waits_for: frozenset[Request] = FENCE_WAITS_FOR
 
@@ -172,6 +183,8 @@ class Plan:
 
     def _order(self) -> None:
         switches, execution = self.profile.switches, self.table.execution
+        self.silent = sum(1 << i for i, one in enumerate(self.requests) if one.packet and one.packet.silent)
+        """Requests whose completion says nothing: they have been answered at once."""
         self.before: list[int] = []
         """By request: those that are executed before it."""
         self.fence: list[int] = []
@@ -185,6 +198,7 @@ class Plan:
                     if executed_before(self.kinds[j], self.kinds[i], False, switches, execution)
                 )
             )  # fmt: skip
+            self.before[i] |= sum(1 << j for j in mine if _holds(self.requests[j], operation))
             waits = [j for j in mine if operation.fenced and self.kinds[j] in self.table.fence_waits_for]
             self.fence.append(sum(1 << j for j in waits))
         self.eager = [self._is_eager(i) for i in range(len(self.requests))]
@@ -194,6 +208,9 @@ class Plan:
 
         Where what the adapter has accepted survives, a crash tells before from after.
         """
+        packet = self.requests[request].packet
+        if packet is not None and packet.by_thread:
+            return False
         if self.kinds[request] is Request.FLUSH:
             return True
         later = [j for j in range(request + 1, len(self.requests)) if self.requests[j].qp == self.requests[request].qp]
@@ -247,8 +264,11 @@ class Plan:
             ]
             flush = Event.FLUSH_PERSISTENT if operation.persistent else Event.FLUSH_GLOBAL
             event = flush if kind is Request.FLUSH else events.get(kind)
-            rules = self.holding(event, here) if event else []
-            self.needs.append(self._of(rules, {Scope.QP_EARLIER: same, Scope.FLUSH_TARGET: hit}))
+            rules = self.holding(event, here) if event and operation.packet is None else []
+            found = self._of(rules, {Scope.QP_EARLIER: same, Scope.FLUSH_TARGET: hit})
+            if operation.packet is not None:
+                found = self._of_packet(operation.packet, here, earlier, same, hit)
+            self.needs.append(found)
             mine = [*same, *own] if kind in (Request.WRITE, Request.SEND) else []
             self.ack.append(self._of(self.holding(Event.ACK, here), {Scope.QP_EARLIER: mine}))
             needs = Needs()
@@ -257,6 +277,21 @@ class Plan:
                 there = [u for u in (*earlier, *own) if u.target is target]
                 needs = needs.with_others(self._of(rules, {Scope.QP_EARLIER: there}))
             self.received.append(needs)
+
+    def _of_packet(
+        self, packet: Packet, here: Target, earlier: Sequence[Update], same: Sequence[Update], hit: Sequence[Update]
+    ) -> Needs:
+        """What the answer of a packet of a primitive's own waits for."""
+        found = Needs()
+
+        def need(rules: Sequence[Rule], chosen: Mapping[Scope, int]) -> None:
+            nonlocal found
+            updates = {scope: [u for u in self.updates if u.bit & mask] for scope, mask in chosen.items()}
+            found = found.with_others(self._of(rules, updates))
+
+        before, there, hits = (sum(update.bit for update in updates) for updates in (earlier, same, hit))
+        Surroundings(before, there, hits, lambda event: self.holding(event, here), need).visit(packet)
+        return found
 
     def _region(self, request: int) -> Target:
         """Where a request without a range goes: a FLUSH of the region where its queue pair's writes go."""

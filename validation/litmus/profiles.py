@@ -1,13 +1,16 @@
-"""Profiles of litmus tests: settings under a local name, or a shipped platform."""
+"""Local names of litmus files: profiles (settings, or a shipped platform), and primitives."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path as FilePath
 from typing import Any
 
 from ...models.platform import load_platform, platform_names, platform_settings
+from ...models.primitives.language import Primitive
 from ...models.rules import Placement, Switches
+from ...protocols.primitives import primitive
 from ...sim.errors import InputError, Mistake, nearest
 from ...sim.yaml_source import Path, Source, describe, dotted
 from .program import Profile
@@ -33,6 +36,35 @@ def read_profiles(source: Source, data: Any, mistakes: list[Mistake]) -> dict[st
         mistakes.append(_mistake(source, ("profiles",), describe(data), "a map from names to settings"))
         return {}
     return {name: _profile(source, name, settings, mistakes) for name, settings in data.items()}
+
+
+def read_primitives(source: Source, data: Any, mistakes: list[Mistake]) -> dict[str, Primitive]:
+    """The section ``primitives``: a local name for a file, or for a primitive with its switches set."""
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        mistakes.append(_mistake(source, ("primitives",), describe(data), "a map from names to files or primitives"))
+        return {}
+    found: dict[str, Primitive] = {}
+    for name, value in data.items():
+        here: Path = ("primitives", name)
+        settings = dict(value) if isinstance(value, dict) else {"use": value}
+        used = settings.pop("use", None)
+        if not isinstance(used, str):
+            expected = "a file, a primitive, or a map with use: and switches"
+            mistakes.append(_mistake(source, here, describe(value), expected))
+            continue
+        near = FilePath(source.file).parent / used
+        try:
+            path: FilePath | str = near if near.suffix and near.exists() else used
+            found[str(name)] = primitive(path, {key: str(choice) for key, choice in settings.items()})
+        except InputError as error:
+            for one in error.mistakes:
+                if one.file is None:
+                    mistakes.append(_mistake(source, here, one.found, one.expected, one.nearest))
+                else:
+                    mistakes.append(one)
+    return found
 
 
 def _mistake(source: Source, path: Path, found: str, expected: str, close: str | None = None) -> Mistake:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ...models.primitives.language import Primitive
 from ...models.rules import Circumstances, Placement, Request, Switches, Target
 from .expression import Outcome
+from .packets import Packet
 
 REQUESTS: dict[str, Request] = {
     "W": Request.WRITE,
@@ -18,6 +20,7 @@ REQUESTS: dict[str, Request] = {
     "CAS": Request.ATOMIC,
     "AW": Request.ATOMIC_WRITE,
     "FLUSH": Request.FLUSH,
+    "PACKET": Request.FLUSH,
 }
 """What each operation of A on a queue pair is for the ordering rules."""
 
@@ -55,11 +58,25 @@ class Operation:
     persistent: bool = False
     fenced: bool = False
     inline: bool = False
+    primitive: str = ""
+    """The name of the primitive that ``P`` stands for."""
+    packet: Packet | None = None
+    """What a packet of a primitive's own waits for."""
 
     @property
     def request(self) -> Request | None:
         """What it is for the ordering rules, if it is a request on a queue pair."""
         return REQUESTS.get(self.verb)
+
+
+@dataclass(frozen=True)
+class Part:
+    """``count`` operations of A from ``first`` on are what ``operation``, a ``P``, has become."""
+
+    first: int
+    count: int
+    operation: Operation
+    primitive: Primitive
 
 
 @dataclass(frozen=True)
@@ -109,6 +126,10 @@ class Test:
     cases: tuple[Case, ...]
     grain: str = WORD_GRAIN
     rules: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    """Which operations of A stand for a primitive; those of B that do come first."""
+    served: int = 0
+    """How many of B's operations that is."""
     numbered: bool = False
     """Variables that differ in their number alone are neighbours: the test speaks of its grain."""
     file: str = ""

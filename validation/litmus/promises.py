@@ -58,6 +58,8 @@ PROMISES: Mapping[str, Promise] = {
     "SEND, CPU flush, reply": _everywhere(f"Y {GPSPM}", (True, O9_20)),
     "FLUSH global": _row(f"N {A19}", f"N {A19}", f"Y {A19}; {EADR}", f"N {OPEN}", (True, A19)),
     "FLUSH persist": _everywhere(f"Y {A19}", (False, "Talpey on linux-rdma: persistence does not imply visibility")),
+    "WFlush": _row("Y Duan et al., SC'21, section 3", f"N {SC21}", f"Y {EADR}", "Y inferred: memory has it", None),
+    "WFlush, CPU flush": _everywhere("Y Duan et al., SC'21, figure 7b", None),
     "FLUSH on another queue pair": _everywhere(f"N {SAME_QP}", (False, SAME_QP)),
     "READ on another queue pair": _everywhere(f"N {ZONE}", (False, ZONE)),
     "FLUSH of another range": _everywhere("N IBTA A19: a range is what its RETH says", None),
@@ -65,6 +67,24 @@ PROMISES: Mapping[str, Promise] = {
     "READ before it": _everywhere(f"N {ZONE}", None),
 }  # fmt: skip
 """By what follows an update on its queue pair (unless the name says otherwise) and has completed."""
+
+PRIMITIVES: Mapping[str, str] = {
+    "no-flush": "nothing",
+    "pmr-write": "nothing",
+    "read-after-write": "READ",
+    "wflush-emulated": "READ",
+    "write-send-cpu-flush": "SEND, CPU flush, reply",
+    "write-imm-cpu-flush": "SEND, CPU flush, reply",
+    "send-cpu-copy": "SEND, CPU flush, reply",
+    "ibta-flush-global": "FLUSH global",
+    "ibta-flush-persistent": "FLUSH persist",
+    "atomic-write-after-flush": "FLUSH persist",
+    "wflush": "WFlush",
+    "wflush-batched": "WFlush",
+    "sflush": "WFlush",
+    "wflush-ddio": "WFlush, CPU flush",
+}
+"""Which row says what a shipped primitive does; of those that are missing here the sources state no such row."""
 
 FLUSH_COVERS = ("W", "WIMM", "AW", "FAA", "CAS")
 """oA19-1 names WRITE, ATOMIC and ATOMIC WRITE; of a SEND's payload nothing is said."""

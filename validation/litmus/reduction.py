@@ -292,6 +292,8 @@ class _Describe:
             yield from self._of_atomic(request, ready, needs, issued)
             return
         flush = kind is Request.FLUSH
+        if operation.packet is not None and operation.packet.notifies:
+            issued.add(("replies", 0))
         guard = ready | (needs if flush else set())
         yield ("execute", request, 0), guard, guard - ready, issued, self.machine.eager(request), self.accepted_survives
         if flush:
@@ -367,6 +369,13 @@ class _Describe:
                 case "pmrsts":
                     reads |= self._barred(Event.STATUS_READ, DEVICE)
                     guard |= reads
+                case "awake" | "answer":
+                    for j, operation in enumerate(plan.requests):
+                        if operation.packet is not None and operation.packet.by_thread:
+                            reads |= self._needs(plan.needs[j]) | {("done", k) for k in bits(plan.before[j])}
+                            guard |= reads | self._arrived(j) | {("done", j)}
+                            if step.verb == "answer":
+                                writes.add(("done", j))
                 case "reply":
                     guard |= self._own()
                     writes.add(("replies", 0))

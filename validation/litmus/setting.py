@@ -15,9 +15,12 @@ from ...models.disturbance import Disturbance
 from ...models.memory import MemoryDevice
 from ...models.places import Domain
 from ...models.platform import Platform, load_platform, platform_names
+from ...models.primitives.language import Primitive
+from ...models.primitives.requester import Requester
+from ...models.primitives.service import Service
 from ...models.rules import Placement, Switches
 from ...models.system import NodeSpec, System
-from ...models.verbs import REMOTE, Access, MemoryRegion, Opcode, QueuePair, RecvWR, SendFlags
+from ...models.verbs import FLUSHES, REMOTE, Access, MemoryRegion, Opcode, QueuePair, RecvWR, SendFlags
 from ...sim.trace import NEVER
 from .plan import RECEIVED
 from .program import DRAM, Operation, Profile, Test, groups
@@ -76,6 +79,7 @@ def check(test: Test, profile: Profile) -> None:
             raise CannotRun(f"one local variable sent to several places (in '{operation.text}')")
         if operation.fenced and "IBV_SEND_FENCE" not in SendFlags.__members__:
             raise CannotRun(f"the simulator's adapters know no fence (in '{operation.text}')")
+    _check_parts(test)
     for operation in test.b:
         if operation.verb == "cpucas" and profile.domain == "pmr":
             raise CannotRun(f"no core can lock a peer device (in '{operation.text}')")
@@ -88,6 +92,27 @@ def check(test: Test, profile: Profile) -> None:
     odd = [f.name for f in fields(Switches) if getattr(profile.switches, f.name) != f.default]
     if set(odd) - {"iio_wc_survives"} and not _has_switches():
         raise CannotRun(f"the simulator's platforms know no switch {odd[0]}")
+
+
+def _check_parts(test: Test) -> None:
+    """Primitives run on queue pairs of their own kind."""
+    kinds: dict[str, str] = {}
+    for part in test.parts:
+        made, qp = part.primitive, part.operation.qp
+        copies = any(step.do == "copy" for step in made.steps)
+        if made.follows[0] == "SEND" and not copies:
+            raise CannotRun(
+                f"a receive buffer of the primitive's own instead of a variable (in '{part.operation.text}')"
+            )
+        if kinds.setdefault(qp, made.name) != made.name:
+            raise CannotRun(f"one queue pair for two primitives (in '{part.operation.text}')")
+        before = [one for one in test.a[: part.first] if one.qp == qp and one.packet is None]
+        if any(one.verb not in ("W", "AW", "poll") for one in before if not _within(test, one)):
+            raise CannotRun(f"other requests than WRITEs before a primitive (in '{part.operation.text}')")
+
+
+def _within(test: Test, operation: Operation) -> bool:
+    return any(operation is one for part in test.parts for one in test.a[part.first : part.first + part.count])
 
 
 def _has_switches() -> bool:
@@ -149,7 +174,8 @@ class Setting:
         if schedule.bad_network:
             disturbance = STORM
         memory = ("pm", "dram", "pmr") if profile.domain == "pmr" else ("pm", "dram")
-        specs = {"client": [NodeSpec(1, ("dram",))], "server": [NodeSpec(1, memory)]}
+        served = {part.operation.qp: part.primitive for part in test.parts}
+        specs = {"client": [NodeSpec(1, ("dram",))], "server": [NodeSpec(1 + len(served), memory)]}
         self.system = System(platform_of(profile, self.random, schedule.slowest), specs, seed, disturbance=disturbance)
         self.client, self.server = self.system.nodes["client"][0], self.system.nodes["server"][0]
         self.a: Thread = self.client.thread(0, "A")
@@ -164,11 +190,19 @@ class Setting:
             start = device.allocate(max(64, stride * len(group)), group[0], align=4096)
             for turn, name in enumerate(group):
                 self.address[name] = start + turn * stride
-        self.pairs = {qp: self._connect() for qp in sorted({one.qp for one in test.a if one.request})}
+        self.requesters: dict[str, Requester] = {}
+        """By queue pair that a primitive has: its client's end."""
+        self._services: list[Service] = []
+        for qp, made in served.items():
+            self._serve(qp, made)
+        self.pairs = {
+            qp: self._pair_of(qp) if qp in served else self._connect()
+            for qp in sorted({one.qp for one in test.a if one.request})
+        }
         self.back = self._connect()
         self.local = {one.source: self.scratch(self.client, 8) for one in test.a if one.source}
         for operation in test.a:
-            if operation.verb in RECEIVED:
+            if operation.verb in RECEIVED and operation.qp not in self.requesters:
                 self._post_receive(operation)
         if schedule.held_ps:
             self.server.nic.drain.hold_up(self._held_ps())
@@ -199,6 +233,29 @@ class Setting:
             made = self.server.alloc_pd().reg_mr(device.base, 1 << 20, access)
             self._regions[device.name] = made
         return self._regions[device.name]
+
+    def _serve(self, qp: str, made: Primitive) -> None:
+        """A service of its own for a queue pair, with a thread on a core of its own."""
+        service = Service(made, self.server)
+        more = Access["IBV_ACCESS_RELAXED_ORDERING"] if self.profile.nic is Placement.RELAXED else Access(0)
+        flushes = FLUSHES if self.device.name != "pmr" else Access(0)
+        service.register(self.device.base, 1 << 20, REMOTE | flushes | more)
+        self.requesters[qp] = service.connect(self.a, self.client)
+        self._services.append(service)
+        if service.needs_thread:
+            thread = self.server.thread(len(self._services), f"service of {qp}")
+            self.system.clock.start(service.serve(thread))
+
+    def _pair_of(self, qp: str) -> tuple[QueuePair, QueuePair]:
+        near = self.requesters[qp].qp
+        assert near.peer is not None
+        return near, near.peer
+
+    def key_of(self, qp: str, names: tuple[str, ...]) -> int:
+        """The key of the region that variables are in, as a queue pair may use it."""
+        if qp in self.requesters:
+            return self.requesters[qp].service.regions[0].key
+        return self.region(names).key
 
     def _connect(self) -> tuple[QueuePair, QueuePair]:
         """A queue pair of A and its peer at B."""

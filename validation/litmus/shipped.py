@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...sim.errors import InputError, Mistake, nearest
-from .families import FAMILIES
+from .families import commits, covers, devices, sequences, sights, stores, tears, unordered
 from .format import LIBRARY, read_tests
+from .primitive_family import primitives
 from .program import Test
+
+FAMILIES: Mapping[str, Callable[[], Iterator[Test]]] = {
+    "covers": covers,
+    "sights": sights,
+    "unordered": unordered,
+    "sequences": sequences,
+    "commits": commits,
+    "stores": stores,
+    "tears": tears,
+    "devices": devices,
+    "primitives": primitives,
+}
+"""By name: what makes the tests of a family."""
 
 
 def names() -> list[str]:

@@ -18,6 +18,7 @@ from ...models.places import Domain
 from ...models.verbs import Opcode, SendFlags, SendWR, Status
 from ...models.views import Views
 from ...sim.bytespace import LINE_BYTES
+from ...sim.trace import NEVER, Stage
 from .explorer import BUDGET, all_looks
 from .program import Crash, Operation, Profile, Test
 from .setting import OPCODES, Schedule, Setting, check
@@ -124,7 +125,9 @@ def sights(run: Run, crash: Crash, persistent: Sequence[str]) -> Iterator[Sight]
     if crash is Crash.NONE:
         if run.a_ended_ps is not None and run.b_ended:
             memory = {f"mem.{name}": setting.memory(name) for name in setting.address}
-            yield Sight(now_ps, run.registers(now_ps) | memory)
+            visible = [chunk.reached_ps[Stage.VISIBLE] for chunk in setting.system.trace.chunks]
+            end_ps = max([now_ps, *(at_ps for at_ps in visible if at_ps < NEVER)])
+            yield Sight(end_ps, run.registers(now_ps) | memory)
         return
     if crash is Crash.END_A and run.a_ended_ps is None:
         return
@@ -173,7 +176,14 @@ class _Requester:
 
     def program(self) -> Code:
         setting, clock = self.setting, self.setting.system.clock
-        for operation in setting.test.a:
+        parts = {part.first: part for part in setting.test.parts}
+        inside = {part.first + turn for part in setting.test.parts for turn in range(part.count)}
+        for turn, operation in enumerate(setting.test.a):
+            if turn in parts:
+                yield clock.timeout(setting.pause_of_a_ps())
+                yield from self._persist(parts[turn].operation)
+            if turn in inside:
+                continue
             yield clock.timeout(setting.pause_of_a_ps())
             if operation.verb not in ("poll", "wait"):
                 self.run.did("A", operation.text)
@@ -190,6 +200,18 @@ class _Requester:
         self.run.a_ended_ps = clock.now_ps
         for qp in self.open:  # what A did not wait for completes all the same
             yield from self._poll(qp)
+
+    def _persist(self, operation: Operation) -> Code:
+        """A primitive on its own queue pair; WRITEs before it are not signalled, they complete before it does."""
+        setting, requester = self.setting, self.setting.requesters[operation.qp]
+        self.open[operation.qp].clear()
+        self.run.did("A", operation.text)
+        start = setting.start(operation.names)
+        if operation.values:
+            yield from requester.persist([(start, setting.payload(operation.names, operation.values[0]))])
+        else:
+            yield from requester.flush([(start, len(setting.payload(operation.names, 0)))])
+        self.run.did("A", f"{operation.text}: done")
 
     def _poll(self, qp: str) -> Code:
         setting = self.setting
@@ -227,9 +249,14 @@ class _Requester:
         if operation.fenced:
             flags |= SendFlags["IBV_SEND_FENCE"]
         if operation.verb != "SEND":
-            more |= {"remote_address": setting.start(names), "rkey": setting.region(names).key}
+            more |= {"remote_address": setting.start(names), "rkey": setting.key_of(operation.qp, names)}
         work = SendWR(0, Opcode[OPCODES[operation.verb]], answer, length, send_flags=flags, **more)
-        self.open[operation.qp].append((operation, answer))
+        following = setting.test.a[setting.test.a.index(operation) + 1 :]
+        same = [one for one in following if one.qp == operation.qp]
+        if same and any(same[0] is setting.test.a[part.first] for part in setting.test.parts):
+            work.send_flags &= ~SendFlags.IBV_SEND_SIGNALED
+        else:
+            self.open[operation.qp].append((operation, answer))
         yield from setting.a.post_send(setting.pairs[operation.qp][0], work)
 
 
@@ -237,7 +264,7 @@ def _responder(run: Run) -> Code:
     """B's program as a thread of the server."""
     setting, clock, b = run.setting, run.setting.system.clock, run.setting.b
     yield clock.timeout(setting.pause_ps() + setting.pause_ps())
-    for turn, operation in enumerate(setting.test.b):
+    for turn, operation in enumerate(setting.test.b[setting.test.served :]):
         yield clock.timeout(setting.pause_ps())
         if turn < len(setting.schedule.b_at_ps):
             yield clock.timeout(max(0, setting.schedule.b_at_ps[turn] - clock.now_ps))

@@ -58,10 +58,10 @@ class Searched:
     reason: str = ""
 
 
-def search(test: Test, tries: int = TRIES) -> list[Searched]:
-    """A witness for each case of a test whose outcome is allowed, in their order."""
+def search(test: Test, cases: Sequence[Case] | None = None, tries: int = TRIES) -> list[Searched]:
+    """A witness for each of these cases of a test, in their order; None: for those that are expected to be allowed."""
     found: dict[int, Searched] = {}
-    cases = [case for case in test.cases if case.expected is Found.ALLOWED]
+    cases = [case for case in test.cases if case.expected is Found.ALLOWED] if cases is None else cases
     for profile in dict.fromkeys(case.profile for case in cases):
         mine = [case for case in cases if case.profile == profile]
         try:
@@ -143,14 +143,18 @@ def timeline(run: Run, case: Case, sight: Sight) -> list[tuple[int, str, str]]:
     if case.crash is Crash.NONE:
         return [*found, (sight.at_ps, "the end", shown)]
     lost = [
-        (
-            sight.at_ps,
-            "B's memory",
-            f"{written(setting, piece.chunk)} may still be in {IN_WORDS[_place(piece, sight)]}: lost",
-        )
+        f"{written(setting, piece.chunk)} may still be in {IN_WORDS[_place(piece, sight)]}: lost"
         for piece in sight.lost
     ]
-    return [*found, (sight.at_ps, "B", f"loses power: {shown}"), *dict.fromkeys(lost)]
+    gone = {piece.chunk.number for piece in sight.lost}
+    kept = [
+        f"{written(setting, chunk)} may have gone on by then: it survives"
+        for chunk in setting.system.trace.chunks
+        if chunk.reached_ps[Stage.ACCEPTED] <= sight.at_ps < chunk.reached_ps[Stage.VISIBLE]
+        and chunk.number not in gone
+    ]
+    more = [(sight.at_ps, "B's memory", text) for text in dict.fromkeys([*kept, *lost])]
+    return [*found, (sight.at_ps, "B", f"loses power: {shown}"), *more]
 
 
 def _place(piece: Piece, sight: Sight) -> Place:
