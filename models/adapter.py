@@ -76,7 +76,7 @@ class Adapter:
         self.off_ps = NEVER
         """When the adapter lost power."""
         self._qp_numbers = itertools.count(1)
-        self._ordering = ordering
+        self.ordering = ordering
         self._switches = platform.switches
         self._queue: list[Any] = clock._queue
         self._propagation_ps, self._switch_ps, self._last_ps = fabric.lead_ps, fabric.crossing_ps, fabric.last_ps
@@ -125,7 +125,7 @@ class Adapter:
     def inbound(self, qp: QueuePair) -> Inbound:
         """What will arrive through a new queue pair."""
         name = f"queue pair {qp.number} at {self.name}"
-        return Inbound(self._ordering, self.host, name, qp.out_of_order, self._switches)
+        return Inbound(self.ordering, self.host, name, qp.out_of_order, self._switches)
 
     def counters(self) -> dict[str, int]:
         """What has happened at this adapter so far, as its driver's counters would tell.

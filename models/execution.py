@@ -33,12 +33,14 @@ class Running:
     ``reads`` is the destination that it reads, which is looked at in the order of its READs; None if it does not.
     """
 
-    __slots__ = ("end_ps", "kind", "reads")
+    __slots__ = ("end_ps", "holds", "kind", "reads")
 
     def __init__(self, kind: Request, reads: int | None) -> None:
         self.kind = kind
         self.reads = reads
         self.end_ps: int | None = None
+        self.holds: frozenset[Request] = frozenset()
+        """Further kinds of later requests that it holds, beside those that the table says."""
 
 
 Start = Callable[[Callable[[], int], Running], None]
@@ -74,7 +76,7 @@ class ExecutionOrder:
     def arrive(self, kind: Request, now_ps: int, start: Start, reads: int | None = None) -> None:
         """A request arrives: start it now, or as soon as those before it are done."""
         before = self._before[kind]
-        waits = [entry for entry in self.running if entry.kind in before]
+        waits = [entry for entry in self.running if entry.kind in before or kind in entry.holds]
         parked = any(other.end_ps is None and (reads is None or other.reads != reads) for other in waits)
         entry = self.begin(kind, None if parked else reads)
         if parked:

@@ -8,13 +8,27 @@ from functools import partial
 from ..sim.bytespace import lines
 from ..sim.trace import Chunk
 from .hostmemory import HostMemory
-from .lanes import Lanes
+from .lanes import Counts, Lanes
 from .memory import HOST_MEMORY
 from .ordering import Covered, Ordering
 from .rules import Event, Placement, Request, Switches, Target, executed_before
 
 Observe = Callable[[int], None]
 """Tells the ordering rules that something has been observed, at what instant."""
+
+
+class Proof:
+    """What an executed request proves, to be told once: by what is executed behind it, or by who polls its answer."""
+
+    __slots__ = ("_observe", "told")
+
+    def __init__(self, observe: Observe) -> None:
+        self._observe = observe
+        self.told = False
+
+    def __call__(self, at_ps: int) -> None:
+        self.told = True
+        self._observe(at_ps)
 
 
 class Inbound:
@@ -34,7 +48,7 @@ class Inbound:
         self._looked_at: dict[int, int] = {}
         self._uncovered: dict[int, list[tuple[Chunk, Request]]] = {}
         """By destination: updates that a FLUSH may still have to cover."""
-        self.proved: list[tuple[Request, Observe]] = []
+        self.proved: list[tuple[Request, Observe, frozenset[Request]]] = []
         """What atomics and FLUSHes that the responder has executed prove."""
 
     def placement(self, relaxed: bool) -> Placement:
@@ -111,20 +125,29 @@ class Inbound:
         here = self._host.circumstances(address)
         return partial(_tell, [observe, partial(self._ordering.happened, Event.ATOMIC_RESULT, here=here, qp=results)])
 
-    def executed(self, request: Request, observe: Observe) -> None:
-        """The adapter has executed an atomic or a FLUSH: what it proves holds for whatever is executed behind it."""
+    def executed(self, request: Request, observe: Observe, holds: frozenset[Request] = frozenset()) -> None:
+        """The adapter has executed an atomic or a FLUSH: what it proves holds for whatever is executed behind it.
+
+        ``holds`` are kinds of requests that have waited for it although the table lets them overtake it.
+        """
         if request is Request.ATOMIC:  # its successor proves no less
             self.proved = [entry for entry in self.proved if entry[0] is not Request.ATOMIC]
-        self.proved.append((request, observe))
+        elif self.proved:
+            self.proved = [entry for entry in self.proved if not (isinstance(entry[1], Proof) and entry[1].told)]
+        self.proved.append((request, observe, holds))
 
     def behind_executed(self, request: Request, now_ps: int) -> None:
         """``request`` has its effect now: what the table puts before it has been executed, seen by a program or not."""
         if not self.proved:
             return
         for entry in self.proved[:]:
-            if executed_before(entry[0], request, False, self._switches):
+            if request in entry[2] or executed_before(entry[0], request, False, self._switches):
                 entry[1](now_ps)
                 self.proved.remove(entry)
+
+    def accepted(self) -> dict[int, tuple[Counts, Counts]]:
+        """By destination, what has been accepted so far: in lanes, and as ATOMIC WRITEs."""
+        return {number: (lanes.earlier(), lanes.earlier_releases()) for number, lanes in self._lanes.items()}
 
     # FLUSH --------------------------------------------------------------------------------------------------
     def covered(self, address: int, length: int) -> list[Covered]:

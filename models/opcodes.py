@@ -23,16 +23,25 @@ class Opcode(StrEnum):
     IBV_WR_ATOMIC_FETCH_AND_ADD = "FETCH AND ADD"
     IBV_WR_FLUSH = "FLUSH"
     IBV_WR_ATOMIC_WRITE = "ATOMIC WRITE"
+    PRIMITIVE = "PRIMITIVE"
+    """A packet of a primitive's own (``models.primitives``); libibverbs has no such request, nor the next two."""
+    PRIMITIVE_WRITE = "PRIMITIVE WRITE"
+    """A WRITE on whose arrival the responder's adapter goes through a primitive's steps."""
+    PRIMITIVE_SEND = "PRIMITIVE SEND"
     IBV_WC_RECV = "RECV"
     IBV_WC_RECV_RDMA_WITH_IMM = "RECV OF WRITE WITH IMMEDIATE"
+    IBV_WC_DRIVER1 = "INTERRUPT"
+    """An adapter's own event: a primitive's step interrupts."""
 
 
-SENDS = frozenset({Opcode.IBV_WR_SEND, Opcode.IBV_WR_SEND_WITH_IMM})
+SENDS = frozenset({Opcode.IBV_WR_SEND, Opcode.IBV_WR_SEND_WITH_IMM, Opcode.PRIMITIVE_SEND})
+CARRYING = frozenset({Opcode.PRIMITIVE_WRITE, Opcode.PRIMITIVE_SEND})
+"""They carry an update to the responder, and its adapter goes through a primitive's steps once it has arrived."""
 IMMEDIATE = frozenset({Opcode.IBV_WR_SEND_WITH_IMM, Opcode.IBV_WR_RDMA_WRITE_WITH_IMM})
 ATOMICS = frozenset({Opcode.IBV_WR_ATOMIC_CMP_AND_SWP, Opcode.IBV_WR_ATOMIC_FETCH_AND_ADD})
 RECEIVING = SENDS | IMMEDIATE
 """They take a receive request at the responder."""
-NO_PAYLOAD = ATOMICS | {Opcode.IBV_WR_RDMA_READ, Opcode.IBV_WR_FLUSH}
+NO_PAYLOAD = ATOMICS | {Opcode.IBV_WR_RDMA_READ, Opcode.IBV_WR_FLUSH, Opcode.PRIMITIVE}
 """Their request carries nothing from the requester's memory."""
 RETURNING = ATOMICS | {Opcode.IBV_WR_RDMA_READ}
 """Their response is written to the requester's memory."""
@@ -50,6 +59,9 @@ KIND: Mapping[Opcode, Request] = {
     Opcode.IBV_WR_ATOMIC_FETCH_AND_ADD: Request.ATOMIC,
     Opcode.IBV_WR_FLUSH: Request.FLUSH,
     Opcode.IBV_WR_ATOMIC_WRITE: Request.ATOMIC_WRITE,
+    Opcode.PRIMITIVE: Request.FLUSH,
+    Opcode.PRIMITIVE_WRITE: Request.WRITE,
+    Opcode.PRIMITIVE_SEND: Request.SEND,
 }
 """What a work request is to the ordering rules."""
 
@@ -64,7 +76,7 @@ class QpType(StrEnum):
 
 CARRIES: Mapping[QpType, frozenset[Opcode]] = {
     QpType.IBV_QPT_RC: frozenset(KIND),
-    QpType.IBV_QPT_UC: RECEIVING | {Opcode.IBV_WR_RDMA_WRITE},
+    QpType.IBV_QPT_UC: RECEIVING | {Opcode.IBV_WR_RDMA_WRITE, Opcode.PRIMITIVE_WRITE},
     QpType.IBV_QPT_UD: SENDS,
 }
 """Which requests a transport has (IBTA 1.4, table 46; FLUSH and ATOMIC WRITE: annex A19, here on RC)."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..sim.trace import Chunk, Flush, Stage, Trace
+from .primitives.rules import PRIMITIVE_RULES
 from .rules import RULES, Circumstances, Event, Request, Rule, Scope, Switches, Target
 from .storage.rules import BLOCK_RULES
 
@@ -37,7 +38,7 @@ class Ordering:
         found = self._holding.get(key)
         if found is None:
             self._known.append(here)
-            table = (*RULES, *BLOCK_RULES)
+            table = (*RULES, *PRIMITIVE_RULES, *BLOCK_RULES)
             found = self._holding[key] = tuple(rule for rule in table if rule.event is event and rule.holds(here))
         return found
 

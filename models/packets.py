@@ -6,7 +6,7 @@ InfiniBand Architecture Specification 1.4, volume 1, chapter 9, and annex A19 (F
 
 from __future__ import annotations
 
-from .opcodes import ATOMICS, IMMEDIATE, SENDS, Opcode, QpType
+from .opcodes import ATOMICS, CARRYING, IMMEDIATE, SENDS, Opcode, QpType
 from .parameters.adapter import Headers
 from .work import SendWR
 
@@ -28,8 +28,12 @@ def request_bytes(headers: Headers, qp_type: QpType, work: SendWR, at: int, last
         return headers.middle_bytes + ATOMIC_ETH_BYTES
     if opcode is Opcode.IBV_WR_FLUSH:
         return headers.read_request_bytes + FETH_BYTES
+    if opcode is Opcode.PRIMITIVE:
+        return headers.middle_bytes + work.order.header_bytes
     first_bytes = headers.send_bytes if opcode in SENDS else headers.write_bytes
     size = headers.middle_bytes if at else first_bytes
     if last and opcode in IMMEDIATE:
         size += headers.immediate_bytes
+    if opcode in CARRYING and not at:
+        size += work.order.header_bytes
     return size + DETH_BYTES if qp_type is QpType.IBV_QPT_UD else size

@@ -107,6 +107,8 @@ def received(nic: Responder, qp: QueuePair, work: SendWR) -> None:
     """A message that took a receive request has been accepted: its completion follows behind all of its bytes."""
     receive, qp.receiving = qp.receiving, None
     assert receive is not None
+    if qp.messages is not None and work.opcode in SENDS:
+        qp.messages.append(receive.local_address)
     if not nic.drain.behind(qp, partial(_completes, nic, qp, work, receive, qp.receive_offset)):
         _completes(nic, qp, work, receive, qp.receive_offset)
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .execution import Running
-from .inbound import Observe
+from .inbound import Observe, Proof
 from .opcodes import FlushType
 from .ordering import Covered
 from .port import RESPONSE
@@ -81,7 +81,7 @@ def _tell(
     told_ps = nic.pcie.read_completion(nic.clock.now_ps + back_ps, 0)
 
     def done(_: SendWR) -> None:
-        observe = partial(_observe_all, observers)
+        observe = Proof(partial(_observe_all, observers))
         qp.inbound.executed(Request.FLUSH, observe)
         nic.answer(qp, work, told_ps, b"", observe)
         qp.order.end(running, told_ps)

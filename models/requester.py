@@ -61,6 +61,14 @@ class Requester(Adapter):
         qp.send_queue.append(work)
         self.clock.hardware(at_ps, work.key, self._doorbell, [work])
 
+    def originate(self, qp: QueuePair, work: SendWR) -> None:
+        """A message that the adapter itself sends, with its payload: no doorbell, and nothing to fetch."""
+        if not qp.error:
+            qp.key = work.key = qp.key + (1 << REQUEST_SHIFT)
+            work.qp, work.ready = qp, True
+            qp.send_queue.append(work)
+            self.pump(qp)
+
     def ring_list(self, qp: QueuePair, works: Sequence[SendWR]) -> None:
         """The one doorbell of a posted list has left the core: its work requests are in memory (no BlueFlame)."""
         if len(works) == 1:

@@ -25,10 +25,11 @@ from .fabric import Fabric
 from .hostmemory import HostMemory
 from .lanes import Operand
 from .memory import HOST_MEMORY
-from .opcodes import ATOMICS, KIND, RECEIVING, SENDS, Opcode, Status
+from .opcodes import ATOMICS, CARRYING, KIND, RECEIVING, SENDS, Opcode, Status
 from .ordering import Ordering
 from .platform import Platform
 from .port import PACKET_SHIFT, Packet
+from .primitives.adapter import arrived, execute
 from .remote_flush import flush
 from .remote_read import read
 from .rules import Placement, Request
@@ -265,7 +266,9 @@ class Responder(Answers):
             receive.received(self, qp, work)
         else:
             mark(work, "responder NIC", now_ps)
-        if qp.reliable:
+        if opcode in CARRYING:
+            arrived(self, qp, work)
+        elif qp.reliable:
             observe = inbound.acknowledged(address)
             self._acknowledge(qp, work, observe)
             if observe is None and opcode is _WRITE and payload and work.rkey not in qp.routes:
@@ -355,7 +358,7 @@ class Responder(Answers):
 
     def _execute(self, turn: tuple[QueuePair, SendWR, Callable[[], int], Running]) -> bool:
         """Start to execute a request, or refuse it, behind what of its queue pair waits in staging; takes no room."""
-        if not self.drain.behind(turn[0], partial(self._execute_now, turn)):
+        if turn[1].opcode is Opcode.PRIMITIVE or not self.drain.behind(turn[0], partial(self._execute_now, turn)):
             self._execute_now(turn)
         return True
 
@@ -380,6 +383,8 @@ class Responder(Answers):
             self._atomic_unit.execute(qp, work, running)
         elif work.opcode is Opcode.IBV_WR_FLUSH:
             flush(self, qp, work, not_before(), running)
+        elif work.opcode is Opcode.PRIMITIVE:
+            execute(self, qp, work, not_before(), running)
         else:
             self._write_atomically(qp, work)
             qp.order.end(running, now_ps)

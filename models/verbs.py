@@ -284,6 +284,8 @@ class QueuePair:
         """Where in its buffer the message lies that is just arriving."""
         self.receiving: RecvWR | None = None
         """What the message that is just arriving has taken."""
+        self.messages: deque[int] | None = None
+        """Where messages lie that the adapter itself has still to deal with, oldest first; None: it deals with none."""
         self.expected_attempt = 0
         self.expected_key = 0
         """The request that found no receive request: it and all behind it are not taken in before they are repeated."""

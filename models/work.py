@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .opcodes import Access, FlushLevel, FlushType, Opcode, SendFlags, Status
 
 if TYPE_CHECKING:
+    from .primitives.order import Order
     from .psn import Sent
     from .verbs import QueuePair
 
@@ -112,6 +113,8 @@ class SendWR:
     """What its response proves, or what its completion lets the poller know."""
     slots: int = field(init=False, repr=False, compare=False)
     """Of its completion, as there."""
+    order: Order = field(init=False, repr=False, compare=False)
+    """Of a primitive's packet: what it asks of the responder (``models.primitives``)."""
     # On a fabric that disturbs packets (``models.transport``):
     psn: int = field(init=False, repr=False, compare=False)
     """Of the packet that its payload begins with; of a NAK, what is expected."""

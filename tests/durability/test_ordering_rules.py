@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rpsim.models.ordering import RULES, Event, Scope, events_that_force
 from rpsim.models.places import Place
+from rpsim.models.primitives.rules import PRIMITIVE_RULES
 from rpsim.models.storage.rules import BLOCK_RULES
 from rpsim.models.verbs import Opcode
 from rpsim.sim.trace import Stage
@@ -338,7 +339,7 @@ def test_rule_doorbell_drains_stores(rig):
 
 
 def test_every_event_has_a_rule_and_every_rule_a_source():
-    assert {rule.event for rule in (*RULES, *BLOCK_RULES)} == set(Event)
+    assert {rule.event for rule in (*RULES, *PRIMITIVE_RULES, *BLOCK_RULES)} == set(Event)
     assert all(len(rule.source) > 10 for rule in RULES)
     assert len({rule.name for rule in RULES}) == len(RULES)
 

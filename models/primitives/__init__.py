@@ -1,0 +1,1 @@
+"""Flush primitives: a language of steps in YAML, and what executes them on the component models."""

@@ -1,0 +1,388 @@
+"""A primitive's program at the responder's adapter: its steps, on the components that everything else uses.
+
+A run starts each step once those that it waits for have ended, so steps may overlap. A step takes what the components
+say it takes, and what its end proves is an event of the ordering rules, about what it was behind when it began: what a
+``drain`` before it has passed on to PCIe, or preceding updates of the queue pair where the step says so. Whatever no
+step waits for proves nothing, however late its answer comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...sim.trace import Chunk
+from ..adapter import mark
+from ..inbound import Observe, Proof
+from ..opcodes import Opcode, Status
+from ..ordering import Covered
+from ..places import Domain
+from ..rules import Event, Placement, Request, Target
+from ..work import WorkCompletion
+from .language import Step
+from .order import Order, Range
+from .vocabulary import Place
+
+if TYPE_CHECKING:
+    from ..execution import Running
+    from ..memory import MemoryDevice
+    from ..responder import Responder
+    from ..verbs import QueuePair
+    from ..work import SendWR
+
+_STEP_KEYS = 1 << 20
+"""Keys of steps lie beyond those of packets (``models.port``)."""
+
+_Counts = dict[int, int]
+"""By channel of the trace: how many of its chunks."""
+
+
+def execute(nic: Responder, qp: QueuePair, work: SendWR, not_before_ps: int, running: Running) -> None:
+    """It is the turn of a packet of a primitive's own, which may have no effect before ``not_before_ps``."""
+    run = Run(nic, qp, work, running)
+    if not_before_ps > nic.clock.now_ps:
+        nic.clock.hardware(not_before_ps, work.key + _STEP_KEYS, run.start, None)
+    else:
+        run.start(None)
+
+
+def arrived(nic: Responder, qp: QueuePair, work: SendWR) -> None:
+    """The last packet of an update has been accepted on whose arrival the adapter acts."""
+    if qp.reliable:
+        qp.responses.expect(work)
+    Run(nic, qp, work, qp.order.begin(Request.FLUSH)).start(None)
+
+
+class Run:
+    """One program under way."""
+
+    def __init__(self, nic: Responder, qp: QueuePair, work: SendWR, running: Running) -> None:
+        self.nic = nic
+        self.qp = qp
+        self.work = work
+        self.order: Order = work.order
+        program = self.order.program
+        running.holds = frozenset(map(Request, program.holds))
+        self._running = running
+        self._waits = {step.id: set(program.after[step.id]) for step in program.steps}
+        self._number = {step.id: number for number, step in enumerate(program.steps)}
+        self._left = len(program.steps)
+        self._proofs: dict[str, list[Observe]] = {}
+        """By step that has ended: what it, and those before it, prove."""
+        self._drained: dict[str, dict[int, tuple[_Counts, _Counts]]] = {}
+        """By step: what is on PCIe for certain when it begins, by destination: in lanes, and as ATOMIC WRITEs."""
+        self._behind: dict[str, _Counts] = {}
+        """By step: what is visible for certain when it begins, by channel."""
+        self._back_ps: dict[str, int] = {}
+        """By step of the root complex: how long its answer takes to the link."""
+        self._lines: dict[str, tuple[list[tuple[MemoryDevice, int, int]], list[Covered]]] = {}
+        """By step: (device, line, when queued) of what has been written back, and what of the updates that was."""
+
+    # the order of steps ---------------------------------------------------------------------------------------
+    def start(self, _: object) -> None:
+        """Begin with the steps that wait for nothing."""
+        for step in self.order.program.steps:
+            if not self._waits[step.id]:
+                self._begin(step, ())
+
+    def _begin(self, step: Step, before: tuple[str, ...]) -> None:
+        self._proofs[step.id] = list(dict.fromkeys(proof for name in before for proof in self._proofs[name]))
+        drained: dict[int, tuple[_Counts, _Counts]] = {}
+        behind: _Counts = {}
+        for name in before:
+            for number, (lanes, releases) in self._drained[name].items():
+                mine = drained.setdefault(number, ({}, {}))
+                _raise(mine[0], lanes)
+                _raise(mine[1], releases)
+            _raise(behind, self._behind[name])
+        self._drained[step.id], self._behind[step.id] = drained, behind
+        self._back_ps[step.id] = max((self._back_ps[name] for name in before), default=0)
+        written = [self._lines[name] for name in before]
+        self._lines[step.id] = [entry for lines, _ in written for entry in lines], [p for _, ps in written for p in ps]
+        _DO[step.place, step.do](self, step)
+
+    def _end(self, step: Step, *proofs: Observe) -> None:
+        """A step has ended: start those that waited for it."""
+        self._proofs[step.id] += proofs
+        mark(self.work, step.hop, self.nic.clock.now_ps)
+        program = self.order.program
+        for other in program.steps:
+            waits = self._waits[other.id]
+            if step.id in waits:
+                waits.discard(step.id)
+                if not waits:
+                    self._begin(other, program.after[other.id])
+        self._left -= 1
+        if not self._left:
+            self._over()
+
+    def _over(self) -> None:
+        every = list(dict.fromkeys(proof for proofs in self._proofs.values() for proof in proofs))
+        if every:
+            self.qp.inbound.executed(Request.FLUSH, Proof(partial(_all, every)), self._running.holds)
+        self.qp.order.end(self._running, self.nic.clock.now_ps)
+
+    def _later(self, step: Step, at_ps: int, then: Callable[[Step], None]) -> None:
+        self.nic.clock.hardware(at_ps, self._key(step), then, step)
+
+    def _key(self, step: Step) -> int:
+        return self.work.key + _STEP_KEYS + self._number[step.id]
+
+    def _tell(self, step: Step) -> None:
+        """What the steps before it prove is certain now: something else is done behind them."""
+        for proof in self._proofs[step.id]:
+            proof(self.nic.clock.now_ps)
+
+    # the adapter ------------------------------------------------------------------------------------------------
+    def _drain(self, step: Step) -> None:
+        nic = self.nic
+        owners = [self.qp] if step["of"] == "queue pair" else nic.queue_pairs
+        proofs = []
+        drained = self._drained[step.id]
+        for owner in owners:
+            for number, (lanes, releases) in owner.inbound.accepted().items():
+                mine = drained.setdefault(number, ({}, {}))
+                _raise(mine[0], dict(lanes))
+                _raise(mine[1], dict(releases))
+        for channels, flags in drained.values():
+            qp, releases = tuple(channels.items()), tuple(flags.items())
+            proofs.append(partial(nic.ordering.happened, Event.STAGING_DRAINED, qp=qp, releases=releases))
+        waiting = {"n": 1}
+
+        def left() -> None:
+            waiting["n"] -= 1
+            if not waiting["n"]:
+                at_ps = max(nic.clock.now_ps, nic.pcie.free_ps)
+                self._later(step, at_ps, lambda step: self._end(step, *proofs))
+
+        for owner in owners:
+            waiting["n"] += nic.drain.behind(owner, left)
+        left()
+
+    def _takes(self, step: Step) -> None:
+        duration_ps = step["takes"]
+        assert isinstance(duration_ps, int)
+        self._later(step, self.nic.clock.now_ps + duration_ps, self._end)
+
+    def _copy(self, step: Step) -> None:
+        """Read each message's payload, and write it where it belongs."""
+        nic, messages = self.nic, self.qp.messages
+        assert messages is not None
+        left = {"n": len(self.order.ranges)}
+
+        def copied(target: Range, data: bytes, _: list[Chunk]) -> None:
+            nic.post_write(self.qp, self.work, Request.WRITE, Placement.STRICT, data, target[0])
+            left["n"] -= 1
+            if not left["n"]:
+                self._end(step)
+
+        nic.settle(self._key(step))
+        for number, target in enumerate(self.order.ranges):
+            key = self._key(step) + (number + 1) * 64
+            nic.dma.read(key, messages.popleft(), target[1], partial(copied, target))
+
+    def _write_flag(self, step: Step) -> None:
+        flag = self.order.flag
+        assert flag is not None
+        self._tell(step)
+        self.nic.post_write(self.qp, self.work, Request.WRITE, Placement.STRICT, flag[1], flag[0])
+        self._end(step)
+
+    def _interrupt(self, step: Step) -> None:
+        """The thread's chain is part of this step: what it proves it tells itself."""
+        self._tell(step)
+        order, nic, qp = self.order, self.nic, self.qp
+        assert order.interrupt is not None
+        back = partial(self._rung, step)
+        number = order.interrupt(order.program.chains[step.id], order, back)
+        completion = WorkCompletion(number, Status.IBV_WC_SUCCESS, Opcode.IBV_WC_DRIVER1, 0, qp, self.work.span)
+        nic.complete(qp.recv_cq, completion, self._key(step))
+
+    def _rung(self, step: Step) -> None:
+        """The thread has done its part and rings the doorbell."""
+        self._later(step, self.nic.clock.now_ps + self.nic.parameters.doorbell_ps, self._end)
+
+    def _acknowledge(self, step: Step) -> None:
+        nic, now_ps = self.nic, self.nic.clock.now_ps
+        proof = Proof(partial(_all, self._proofs[step.id])) if self._proofs[step.id] else None
+        if self.work.opcode is Opcode.PRIMITIVE:
+            nic.answer(self.qp, self.work, now_ps, b"", proof)
+        else:
+            nic._acknowledge(self.qp, self.work, proof)
+        self._end(step)
+
+    def _notify(self, step: Step) -> None:
+        self._tell(step)
+        assert self.order.notify is not None
+        self.order.notify(self.work.span, self._key(step))
+        self._end(step)
+
+    # PCIe and the root complex ----------------------------------------------------------------------------------
+    def _placement(self) -> Placement:
+        return self.qp.inbound.placement(self.nic.regions.relaxed(self.work.rkey))
+
+    def _observer(
+        self, event: Event, step: Step, address: int, placement: Placement, returned: list[Chunk] | None = None
+    ) -> Observe:
+        """``event`` on a request to ``address``: about what was drained before it."""
+        host = self.nic.host
+        to = host.destination(address)
+        lanes, releases = self._drained[step.id].get(to.number, ({}, {}))
+        return partial(
+            self.nic.ordering.happened,
+            event,
+            here=host.circumstances(address, placement),
+            qp=tuple(lanes.items()),
+            releases=tuple(releases.items()),
+            returned=returned if returned is not None else (),
+            device=to.number if to.target is Target.PMR and returned is not None else None,
+            issued_ps=self.nic.clock.now_ps,
+        )
+
+    def _see(self, step: Step, address: int, placement: Placement) -> None:
+        """It pushes what was drained before it: that is visible once the root complex has looked at it."""
+        host = self.nic.host
+        here = host.circumstances(address, placement)
+        if self.nic.ordering.rules(Event.ZERO_LENGTH_READ, here):
+            lanes, releases = self._drained[step.id].get(host.destination(address).number, ({}, {}))
+            _raise(self._behind[step.id], {**lanes, **releases})
+
+    def _read(self, step: Step) -> None:
+        nic, length, placement = self.nic, step["length"], self._placement()
+        assert isinstance(length, int)
+        start, whole = self.order.address(str(step["address"]))
+        address = max(0, start + whole - length) if step["address"] == "last byte" else start
+        returned: list[Chunk] = []
+        if length:
+            observe = self._observer(Event.READ_COMPLETION, step, address, placement, returned)
+        else:
+            observe = self._observer(Event.ZERO_LENGTH_READ, step, address, placement)
+        self._see(step, address, placement)
+
+        def done(_: bytes, chunks: list[Chunk]) -> None:
+            returned.extend(chunks)
+            self._end(step, observe)
+
+        nic.settle(self._key(step))
+        relaxed = placement is Placement.RELAXED
+        placed_ps = 0 if relaxed else self.qp.inbound.lanes(address).placed_ps
+        nic.dma.read(self._key(step), address, length, done, by_line=True, not_before_ps=placed_ps)
+
+    def _request(self, step: Step) -> None:
+        nic, qp, behind = self.nic, self.qp, step["behind"]
+        if behind == "drained":
+            self._ask(step, self._placement())
+        elif not nic.drain.behind(qp, partial(self._ask, step)):
+            self._ask(step)
+
+    def _ask(self, step: Step, placement: Placement = Placement.STRICT) -> None:
+        nic, behind = self.nic, step["behind"]
+        address = self.order.span[0]
+        if behind == "drained":
+            observe = self._observer(Event.ZERO_LENGTH_READ, step, address, placement)
+            self._see(step, address, placement)
+        else:
+            lanes, releases = self.qp.inbound.accepted().get(nic.host.destination(address).number, ((), ()))
+            _raise(self._behind[step.id], dict((*lanes, *releases)))
+            covered, _ = self._covered(step, str(behind))
+            observe = self.qp.inbound.observer(Event.FLUSH_GLOBAL, address, covered=covered)
+
+        def look(ready_ps: int, back_ps: int) -> None:
+            self._back_ps[step.id] = back_ps
+            proofs = (observe,) if step["promise"] else ()
+            self._later(step, ready_ps, lambda step: self._end(step, *proofs))
+
+        nic.settle(self._key(step))
+        relaxed = placement is Placement.RELAXED
+        placed_ps = 0 if relaxed else self.qp.inbound.lanes(address).placed_ps
+        nic.dma.ask(self._key(step), address, 0, look, not_before_ps=placed_ps)
+
+    def _complete(self, step: Step) -> None:
+        nic = self.nic
+        told_ps = nic.pcie.read_completion(nic.clock.now_ps + self._back_ps[step.id], 0)
+        self._later(step, told_ps, self._end)
+
+    def _covered(self, step: Step, extent: str) -> tuple[list[Covered], list[Covered]]:
+        """Updates in an extent: those that are certainly visible when this step begins, and all."""
+        nic, (address, length) = self.nic, self.order.span
+        if extent == "region":
+            region = nic.regions.find(self.work.rkey)
+            assert region is not None
+            address, length = region.address, region.length
+        elif extent == "drained":
+            device, offset = nic.host.memory.locate(address)
+            address, length = address - offset, device.space.size_bytes
+        behind = self._behind[step.id]
+        owners = [qp for qp in nic.queue_pairs if qp is self.qp or any(c in behind for c in _channels(qp))]
+        every = [piece for qp in owners for piece in qp.inbound.covered(address, length)]
+        certain = [piece for piece in every if piece.chunk.position < behind.get(piece.chunk.channel, 0)]
+        return certain, every
+
+    def _write_back(self, step: Step) -> None:
+        nic = self.nic
+        host, keep = nic.host, step.do == "write back" and nic.flush_keeps_lines
+        certain, every = self._covered(step, str(step["lines"]))
+        device, _ = host.memory.locate(self.order.span[0])
+        done_ps = issued_ps = nic.clock.now_ps
+        written, _ = self._lines[step.id]
+        if not host.peer_of(self.order.span[0]):
+            for line in sorted({line for piece in every for line in piece.lines}):
+                written.append((device, line, host.flush_line(device, line, issued_ps, keep)))
+                done_ps = issued_ps
+                issued_ps += nic.flush_issue_ps
+        self._lines[step.id][1].extend(certain)
+        self._later(step, done_ps, self._end)
+
+    def _wait(self, step: Step) -> None:
+        nic = self.nic
+        host, now_ps = nic.host, nic.clock.now_ps
+        written, certain = self._lines[step.id]
+        address = self.order.span[0]
+        done_ps = max((queued_ps for _, _, queued_ps in written), default=now_ps)
+        event = Event.LINES_QUEUED
+        if step.place is Place.MEDIUM:
+            event = Event.LINES_STORED
+        elif step["until"] == "persistent":
+            event = Event.FLUSH_PERSISTENT
+        for device, line, _ in written:
+            on_medium = event is Event.LINES_STORED or (
+                event is Event.FLUSH_PERSISTENT and device.domain is Domain.MEDIA
+            )
+            if on_medium:
+                done_ps = max(done_ps, host.home.stored_ps(device.number, line))
+        observe = self.qp.inbound.observer(event, address, covered=certain)
+        self._later(step, max(now_ps, done_ps), lambda step: self._end(step, observe))
+
+
+def _channels(qp: QueuePair) -> list[int]:
+    return [channel for lanes, releases in qp.inbound.accepted().values() for channel, _ in (*lanes, *releases)]
+
+
+def _raise(mine: _Counts, more: _Counts) -> None:
+    for channel, count in more.items():
+        mine[channel] = max(count, mine.get(channel, 0))
+
+
+def _all(proofs: list[Observe], at_ps: int) -> None:
+    for proof in proofs:
+        proof(at_ps)
+
+
+_DO: dict[tuple[Place, str], Callable[[Run, Step], Any]] = {
+    (Place.RESPONDER_NIC, "drain"): Run._drain,
+    (Place.RESPONDER_NIC, "look up"): Run._takes,
+    (Place.RESPONDER_NIC, "compute"): Run._takes,
+    (Place.RESPONDER_NIC, "copy"): Run._copy,
+    (Place.RESPONDER_NIC, "write flag"): Run._write_flag,
+    (Place.RESPONDER_NIC, "interrupt"): Run._interrupt,
+    (Place.WIRE, "acknowledge"): Run._acknowledge,
+    (Place.WIRE, "notify"): Run._notify,
+    (Place.PCIE, "read"): Run._read,
+    (Place.PCIE, "request"): Run._request,
+    (Place.PCIE, "complete"): Run._complete,
+    (Place.LLC, "write back"): Run._write_back,
+    (Place.LLC, "invalidate"): Run._write_back,
+    (Place.IMC, "wait"): Run._wait,
+    (Place.MEDIUM, "wait"): Run._wait,
+}

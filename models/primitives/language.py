@@ -1,0 +1,90 @@
+"""A flush primitive as data: what an author writes down, read and complete, with every default filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .vocabulary import ACTIONS, Action, Place
+
+Value = str | bool | int | tuple[str, ...] | None
+"""A parameter's value: durations are picoseconds, sizes bytes."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: an action at a place, and the steps that it waits for."""
+
+    id: str
+    place: Place
+    do: str
+    parameters: Mapping[str, Value]
+    after: tuple[str, ...]
+    """Ids of steps; ``update`` is the primitive's updates."""
+    note: str = ""
+    """Its source, or why it is assumed."""
+    line: int | None = field(default=None, compare=False)
+
+    @property
+    def action(self) -> Action:
+        """What the vocabulary says of it."""
+        return ACTIONS[self.place][self.do]
+
+    def __getitem__(self, parameter: str) -> Value:
+        return self.parameters[parameter]
+
+    @property
+    def hop(self) -> str:
+        """What the trace calls it."""
+        return f"{self.place}: {self.id}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One reading of what sources leave open: parameters that it sets (``step.parameter``), steps that it drops."""
+
+    source: str
+    set: Mapping[str, Value] = field(default_factory=dict)
+    drop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Option:
+    """A switch: its readings by name, and which holds unless somebody chooses."""
+
+    text: str
+    default: str
+    choices: Mapping[str, Choice]
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """What a file says, with its switches set."""
+
+    name: str
+    title: str
+    source: str
+    status: str
+    transport: tuple[str, ...]
+    """The first is used unless somebody asks for another."""
+    follows: tuple[str, ...]
+    """How updates may travel; the first is used unless somebody asks for another."""
+    steps: tuple[Step, ...]
+    complete: str
+    """The step at whose end the requester takes the updates for durable; ``update``: their own completion."""
+    claims: Mapping[str, str] = field(default_factory=dict)
+    """What its source claims: condition, and where (``ddio off``), as schemes claim."""
+    options: Mapping[str, Option] = field(default_factory=dict)
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    """By option: what has been chosen."""
+    batching: int = 1
+    """How many updates one run of the steps may cover."""
+    packet: str = ""
+    """The name of the updates' own packets, where the responder's adapter acts on their arrival."""
+    header_bytes: int = 0
+    """What those packets carry beside the headers of the verb that they replace."""
+    file: str = field(default="", compare=False)
+
+    def step(self, id: str) -> Step:
+        """The step of that id. Raises KeyError."""
+        return {step.id: step for step in self.steps}[id]

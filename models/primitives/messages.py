@@ -1,0 +1,23 @@
+"""What the messages of a primitive say, byte for byte: where updates belong."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+TRAILER = struct.Struct("<QQ")
+"""Behind an update's bytes in a SEND: the address where they belong, and their length."""
+TRAILER_BYTES = TRAILER.size
+WINDOW_BITS = 28
+"""An immediate names a registered region by its highest bits, and an offset into it by these."""
+_RANGE = struct.Struct("<QI")
+
+
+def message_of(ranges: Sequence[tuple[int, int]]) -> bytes:
+    """A message that asks for these ranges to be persisted."""
+    return b"".join(_RANGE.pack(*each) for each in ranges)
+
+
+def ranges_in(message: bytes) -> list[tuple[int, int]]:
+    """The ranges that a message asks for."""
+    return list(_RANGE.iter_unpack(message))

@@ -1,0 +1,56 @@
+"""What a primitive's packet asks of the responder's adapter: which steps, about which updates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+from .language import Step
+from .plan import Program
+
+Range = tuple[int, int]
+"""Address and length."""
+Interrupted = Callable[[tuple[Step, ...], "Order", Callable[[], None]], int]
+"""Takes a chain of the CPU, its order, and what to call at its end; returns the number by which its CQE names it."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """One packet's: ``ranges`` are where its updates belong, ``flag`` what a step writes to say that they are there."""
+
+    program: Program
+    ranges: tuple[Range, ...]
+    flag: tuple[int, bytes] | None = None
+    interrupt: Interrupted | None = None
+    notify: Callable[[Any, int], None] | None = None
+
+    @property
+    def header_bytes(self) -> int:
+        """What its packet has beside the headers of every packet."""
+        return self.program.header_bytes
+
+    @property
+    def span(self) -> Range:
+        """From the first byte of its updates to the last."""
+        start = min(address for address, _ in self.ranges)
+        return start, max(address + length for address, length in self.ranges) - start
+
+    def address(self, word: str) -> Range:
+        """What ``data``, ``first byte``, ``last byte`` or ``flag`` is."""
+        return address_of(word, self.span, self.flag)
+
+
+def address_of(word: str, span: Range, flag: tuple[int, bytes] | None) -> Range:
+    """The range that an ``address`` parameter names. Raises ValueError for a flag where there is none."""
+    start, length = span
+    if word == "flag":
+        if flag is None:
+            raise ValueError("a step names the flag, and the updates come without one")
+        return flag[0], len(flag[1])
+    if word == "first byte":
+        return start, 1
+    return (start + max(length, 1) - 1, 1) if word == "last byte" else span
+
+
+Code = Generator[Any, Any, Any]

@@ -1,0 +1,44 @@
+"""The flush primitives that rpsim ships: YAML files in this folder, found without a list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...models.primitives.language import Primitive
+from ...models.primitives.reader import read_primitive
+from ...sim.errors import InputError, Mistake, nearest
+from ..guarantees import Condition
+
+
+def known_primitives() -> dict[str, Path]:
+    """The shipped ones by name."""
+    return {path.stem: path for path in sorted(Path(__file__).parent.glob("*.yaml"))}
+
+
+def primitive(name: str | Path, switches: Mapping[str, str] | None = None) -> Primitive:
+    """The shipped primitive of that name, or the one in that file; ``switches`` choose of its options.
+
+    Raises InputError for a name or a file that there is not, and for everything that is wrong with the file.
+    """
+    known = known_primitives()
+    text = str(name)
+    if text in known:
+        return _checked(read_primitive(known[text], switches))
+    if "/" in text or text.endswith((".yaml", ".yml")) or Path(text).exists():
+        return _checked(read_primitive(Path(name), switches))
+    expected = "a file, or a shipped primitive (rpsim list primitives)"
+    raise InputError(Mistake(f"'{text}'", expected, field="primitive", nearest=nearest(text, known)))
+
+
+def _checked(found: Primitive) -> Primitive:
+    """Its claims are in the vocabulary of guarantees."""
+    names = [str(condition) for condition in Condition]
+    wrong = [
+        Mistake(f"'{claim}'", f"a condition: {', '.join(names)}", found.file, None, "claims", nearest(claim, names))
+        for claim in found.claims
+        if claim not in names
+    ]
+    if wrong:
+        raise InputError(wrong)
+    return found
