@@ -17,6 +17,13 @@ def main(options: argparse.Namespace) -> int:
     kind = options.subject
     if kind not in KINDS:
         raise InputError(Mistake(f"'{kind}'", f"a kind: {', '.join(KINDS)}", nearest=nearest(kind, KINDS)))
+    if options.schema:
+        if kind != "primitives":
+            raise InputError(Mistake(f"'{kind}'", "primitives: only they have a schema", field="--schema"))
+        from ..models.primitives.schema import schema
+
+        print(as_json(schema()), end="")
+        return 0
     rows = KINDS[kind]()
     if options.json:
         print(as_json({kind: rows}), end="")
@@ -70,8 +77,26 @@ def _scenarios() -> list[Row]:
     return [{"name": name, "title": scenario_title(name)} for name in scenario_names()]
 
 
+def _primitives() -> list[Row]:
+    from ..protocols.primitives import known_primitives, primitive
+
+    rows: list[Row] = []
+    for name in known_primitives():
+        found = primitive(name)
+        claims = [f"{condition} ({where})" for condition, where in found.claims.items()]
+        row: Row = {"name": name, "title": found.title, "status": found.status, "source": found.source}
+        row["follows"] = ", ".join(found.follows)
+        row["claims"] = ", ".join(claims) or "none"
+        if found.options:
+            switches = found.options.items()
+            row["switches"] = "; ".join(f"{n} {' | '.join(o.choices)} (default {o.default})" for n, o in switches)
+        rows.append(row)
+    return rows
+
+
 KINDS: dict[str, Callable[[], list[Row]]] = {
     "schemes": _schemes,
     "platforms": _platforms,
     "scenarios": _scenarios,
+    "primitives": _primitives,
 }

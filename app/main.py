@@ -32,7 +32,8 @@ COMMANDS = {
     "reproduce": ("SUBJECT", "published curves of hardware beside simulated ones: the scoreboard"),
     "mutate": ("SCHEME", "faults planted in a scheme's code: how many the judge finds"),
     "bench": ("", "how fast the simulator and the checker are on this machine"),
-    "list": ("KIND", "what there is: schemes, platforms, scenarios"),
+    "list": ("KIND", "what there is: schemes, platforms, scenarios, primitives"),
+    "new": ("KIND NAME", "a commented starting point: a primitive"),
 }
 """Name of a command (and of the module beside this one that does it): its argument, its one-line help."""
 
@@ -43,7 +44,8 @@ ARGUMENTS = {
     "CASE": "a case-N.json from a results folder",
     "SUBJECT": "hardware",
     "SCHEME": "the name of a scheme (rpsim list schemes)",
-    "KIND": "schemes, platforms or scenarios",
+    "KIND": "schemes, platforms, scenarios or primitives",
+    "KIND NAME": "primitive, and a name for it: a file of that name is written",
 }
 
 
@@ -71,7 +73,10 @@ def parser() -> Parser:
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         if argument:
             several = "*" if argument == "PATH" else "?"
-            command.add_argument("subject", metavar=argument, nargs=several, help=ARGUMENTS[argument])
+            first, _, second = argument.partition(" ")
+            command.add_argument("subject", metavar=first, nargs=several, help=ARGUMENTS[argument])
+            if second:
+                command.add_argument("name", metavar=second, nargs="?", help="letters, digits, '-' and '_'")
         command.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
         if argument == "SCENARIO":
             _add_scenario_options(command)
@@ -86,6 +91,8 @@ def parser() -> Parser:
             command.add_argument("--shared", action="store_true", help="also in the modules that it shares with others")
         elif name == "reproduce":
             _add_curve_options(command)
+        elif name == "list":
+            command.add_argument("--schema", action="store_true", help="of primitives: their JSON schema, for editors")
     return top
 
 
@@ -167,6 +174,8 @@ def _unknown(word: str, command: str | None) -> Mistake:
         known += ["--quick", "--components"]
     elif command == "mutate":
         known += ["--shared"]
+    elif command == "list":
+        known += ["--schema"]
     elif command == "reproduce":
         known += ["--component", "--quick", "--sweep", "--pages", "--fit", "--out", "--jobs", "--no-report"]
     name = f"rpsim {command}" if command else "rpsim"

@@ -49,9 +49,12 @@ def execute(nic: Responder, qp: QueuePair, work: SendWR, not_before_ps: int, run
 
 def arrived(nic: Responder, qp: QueuePair, work: SendWR) -> None:
     """The last packet of an update has been accepted on whose arrival the adapter acts."""
-    if qp.reliable:
+    run = Run(nic, qp, work, qp.order.begin(Request.FLUSH))
+    if qp.reliable and run.order.program.answers:
         qp.responses.expect(work)
-    Run(nic, qp, work, qp.order.begin(Request.FLUSH)).start(None)
+    elif qp.reliable:
+        nic._acknowledge(qp, work, qp.inbound.acknowledged(work.remote_address))
+    run.start(None)
 
 
 class Run:
@@ -77,14 +80,13 @@ class Run:
         self._back_ps: dict[str, int] = {}
         """By step of the root complex: how long its answer takes to the link."""
         self._lines: dict[str, tuple[list[tuple[MemoryDevice, int, int]], list[Covered]]] = {}
-        """By step: (device, line, when queued) of what has been written back, and what of the updates that was."""
+        """By step: (device, when queued, when stored) of lines written back, and what of the updates that was."""
 
     # the order of steps ---------------------------------------------------------------------------------------
     def start(self, _: object) -> None:
         """Begin with the steps that wait for nothing."""
-        for step in self.order.program.steps:
-            if not self._waits[step.id]:
-                self._begin(step, ())
+        for step in [step for step in self.order.program.steps if not self._waits[step.id]]:
+            self._begin(step, ())
 
     def _begin(self, step: Step, before: tuple[str, ...]) -> None:
         self._proofs[step.id] = list(dict.fromkeys(proof for name in before for proof in self._proofs[name]))
@@ -192,12 +194,21 @@ class Run:
     def _interrupt(self, step: Step) -> None:
         """The thread's chain is part of this step: what it proves it tells itself."""
         self._tell(step)
-        order, nic, qp = self.order, self.nic, self.qp
+        self.nic.complete(self.qp.recv_cq, self._wakes(step, partial(self._rung, step)), self._key(step))
+
+    def _wakes(self, step: Step, back: Callable[[], None]) -> WorkCompletion:
+        """What the thread finds that has to do a chain, and calls ``back`` at its end."""
+        order = self.order
         assert order.interrupt is not None
-        back = partial(self._rung, step)
         number = order.interrupt(order.program.chains[step.id], order, back)
-        completion = WorkCompletion(number, Status.IBV_WC_SUCCESS, Opcode.IBV_WC_DRIVER1, 0, qp, self.work.span)
-        nic.complete(qp.recv_cq, completion, self._key(step))
+        return WorkCompletion(number, Status.IBV_WC_SUCCESS, Opcode.IBV_WC_DRIVER1, 0, self.qp, self.work.span)
+
+    def _watch(self, step: Step) -> None:
+        """The thread spins, and finds the last byte once it is visible: it looks at it itself (``Service``)."""
+        nic, queue = self.nic, self.qp.recv_cq
+        visible_ps = self.qp.inbound.lanes(self.order.span[0]).placed_ps
+        found = self._wakes(step, partial(self._end, step))
+        self._later(step, max(nic.clock.now_ps, visible_ps), lambda _: queue.push(found))
 
     def _rung(self, step: Step) -> None:
         """The thread has done its part and rings the doorbell."""
@@ -208,7 +219,7 @@ class Run:
         proof = Proof(partial(_all, self._proofs[step.id])) if self._proofs[step.id] else None
         if self.work.opcode is Opcode.PRIMITIVE:
             nic.answer(self.qp, self.work, now_ps, b"", proof)
-        else:
+        elif self.qp.reliable:
             nic._acknowledge(self.qp, self.work, proof)
         self._end(step)
 
@@ -328,29 +339,29 @@ class Run:
         written, _ = self._lines[step.id]
         if not host.peer_of(self.order.span[0]):
             for line in sorted({line for piece in every for line in piece.lines}):
-                written.append((device, line, host.flush_line(device, line, issued_ps, keep)))
+                queued_ps = host.flush_line(device, line, issued_ps, keep)
+                written.append((device, queued_ps, host.home.stored_ps(device.number, line)))
                 done_ps = issued_ps
                 issued_ps += nic.flush_issue_ps
         self._lines[step.id][1].extend(certain)
         self._later(step, done_ps, self._end)
 
     def _wait(self, step: Step) -> None:
-        nic = self.nic
-        host, now_ps = nic.host, nic.clock.now_ps
+        now_ps = self.nic.clock.now_ps
         written, certain = self._lines[step.id]
         address = self.order.span[0]
-        done_ps = max((queued_ps for _, _, queued_ps in written), default=now_ps)
+        done_ps = max((queued_ps for _, queued_ps, _ in written), default=now_ps)
         event = Event.LINES_QUEUED
         if step.place is Place.MEDIUM:
             event = Event.LINES_STORED
         elif step["until"] == "persistent":
             event = Event.FLUSH_PERSISTENT
-        for device, line, _ in written:
+        for device, _, stored_ps in written:
             on_medium = event is Event.LINES_STORED or (
                 event is Event.FLUSH_PERSISTENT and device.domain is Domain.MEDIA
             )
             if on_medium:
-                done_ps = max(done_ps, host.home.stored_ps(device.number, line))
+                done_ps = max(done_ps, stored_ps)
         observe = self.qp.inbound.observer(event, address, covered=certain)
         self._later(step, max(now_ps, done_ps), lambda step: self._end(step, observe))
 
@@ -376,6 +387,7 @@ _DO: dict[tuple[Place, str], Callable[[Run, Step], Any]] = {
     (Place.RESPONDER_NIC, "copy"): Run._copy,
     (Place.RESPONDER_NIC, "write flag"): Run._write_flag,
     (Place.RESPONDER_NIC, "interrupt"): Run._interrupt,
+    (Place.RESPONDER_CPU, "watch"): Run._watch,
     (Place.WIRE, "acknowledge"): Run._acknowledge,
     (Place.WIRE, "notify"): Run._notify,
     (Place.PCIE, "read"): Run._read,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...sim.errors import InputError, Mistake, nearest
 from .language import Primitive, Step
-from .vocabulary import AT_REQUESTER, ROOT_COMPLEX, UPDATE, Place
+from .vocabulary import AT_REQUESTER, ROOT_COMPLEX, STARTING, UPDATE, Place
 
 _MESSAGES = ("SEND", "WRITE_WITH_IMM")
 """Updates that the responder's thread is told of."""
@@ -22,7 +22,8 @@ _MESSAGES = ("SEND", "WRITE_WITH_IMM")
 class Program:
     """What the responder's adapter does for one carrier: steps, and by step those of them that it waits for.
 
-    A step that waits for none starts when the carrier has arrived. An ``interrupt`` ends when its chain does.
+    A step that waits for none starts when the carrier has arrived. An ``interrupt`` or ``watch`` ends when its chain
+    does. A program of nothing but a ``watch`` is answered as its verb is.
     """
 
     steps: tuple[Step, ...]
@@ -30,7 +31,12 @@ class Program:
     header_bytes: int
     holds: frozenset[str]
     chains: Mapping[str, tuple[Step, ...]]
-    """By interrupt: the steps of the CPU."""
+    """By interrupt or watch: the steps of the CPU."""
+
+    @property
+    def answers(self) -> bool:
+        """Whether a step answers the carrier; else the adapter does, as it answers the verb."""
+        return any(step.do == "acknowledge" for step in self.steps)
 
 
 @dataclass(frozen=True)
@@ -166,6 +172,8 @@ class _Planner:
             self._carrier_can(step, sender)
         if step.do == "receive":
             self._receives(step, carrier)
+        elif step.do == "watch":
+            self._watches(step, carrier)
         elif step.place is Place.RESPONDER_CPU:
             self._in_chain(step)
         elif step.do == "copy" and self.follows != "SEND":
@@ -203,20 +211,25 @@ class _Planner:
             self.wrong(step, f"a receive that waits for {', '.join(step.after)}", f"to wait for '{carrier}' alone")
         self.entry[step.id] = step.id
 
+    def _watches(self, step: Step, carrier: str) -> None:
+        if carrier != UPDATE or self.follows == "SEND" or step.after != (UPDATE,):
+            expected = f"to wait for '{UPDATE}' alone, and updates that land where they belong"
+            self.wrong(step, f"a watch that waits for {', '.join(step.after)} of a {self.follows}", expected)
+
     def _in_chain(self, step: Step) -> None:
         entries = {self._entry(name) for name in step.after}
         if len(entries) != 1 or None in entries:
             self.wrong(
                 step,
                 f"a step of the responder cpu behind {', '.join(step.after)}",
-                "one behind a `receive`, an `interrupt`, or another step of that chain",
+                "one behind a `receive`, a `watch`, an `interrupt`, or another step of that chain",
             )
         self.entry[step.id] = next((entry for entry in entries if entry is not None), step.id)
         if step.do == "copy" and self.follows != "SEND":
             self.wrong(step, f"a copy of a {self.follows}", "to follow SEND: others land where they belong")
 
     def _entry(self, name: str) -> str | None:
-        if name in self.steps and self.steps[name].do == "interrupt":
+        if name in self.steps and self.steps[name].do in STARTING:
             return name
         return self.entry.get(name)
 
@@ -260,6 +273,9 @@ class _Planner:
     def _of(self, carrier: str, wanted: Callable[[Step], bool]) -> tuple[Step, ...]:
         return tuple(step for step in self.primitive.steps if self.carrier.get(step.id) == carrier and wanted(step))
 
+    def _behind(self, entry: str) -> tuple[Step, ...]:
+        return tuple(step for step in self.primitive.steps if self.entry.get(step.id) == entry)
+
     def _is_adapter(self, step: Step) -> bool:
         return step.id not in self.entry
 
@@ -277,9 +293,9 @@ class _Planner:
                 names.append(entry or name)
             after[step.id] = tuple(dict.fromkeys(name for name in names if name != carrier))
         chains = {
-            step.id: self._of(carrier, lambda other, entry=step.id: self.entry.get(other.id) == entry)  # type: ignore[misc]
+            step.id: (*((step,) if step.do == "watch" else ()), *self._behind(step.id))
             for step in steps
-            if step.do == "interrupt"
+            if step.do in STARTING
         }
         sender = self.steps.get(carrier)
         if sender is None:
@@ -293,8 +309,9 @@ class _Planner:
         answers = self._of(carrier, lambda step: step.do == "acknowledge")
         if len(answers) > 1:
             self.wrong(answers[1], f"a second answer to '{carrier}'", "one")
-        if not answers and "RC" in self.primitive.transport:
-            first = self._of(carrier, self._is_adapter)[0]
+        steps = self._of(carrier, self._is_adapter)
+        if not answers and "RC" in self.primitive.transport and any(step.do != "watch" for step in steps):
+            first = steps[0]
             self.wrong(first, f"no answer to '{carrier}'", "wire: acknowledge, which a reliable connection needs")
 
     def _end(self) -> tuple[str, bool]:

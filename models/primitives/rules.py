@@ -17,7 +17,7 @@ PRIMITIVE_RULES: tuple[Rule, ...] = (
         Event.STAGING_DRAINED,
         Scope.QP_EARLIER,
         Stage.TRANSIT,
-        "Duan et al., SC'21, section 4.1: the adapter pushes what its SRAM holds to the host",
+        "Duan et al., SC'21, figure 3: the adapter pushes what its SRAM holds to the host",
         covers=_ALL,
     ),
     Rule(

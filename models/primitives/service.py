@@ -144,7 +144,8 @@ class Service:
                 steps, order, back, end = self._chains.pop(completion.wr_id)
                 thread.span = completion.span
                 yield from self._chain(thread, steps, end, list(order.ranges), order.flag)
-                yield from thread.work(self.node.nic.parameters.post_wqe_ps)
+                if not steps or steps[0].do != "watch":
+                    yield from thread.work(self.node.nic.parameters.post_wqe_ps)
                 back()
             elif completion.status is Status.IBV_WC_SUCCESS:
                 yield from self._message(thread, completion)
@@ -181,6 +182,8 @@ class Service:
         places = targets if payload is None else [payload]
         for step in steps:
             match step.do:
+                case "watch":  # the turn of the loop that finds it
+                    yield from thread.load(places[0][0] + places[0][1] - 1, 1)
                 case "compute":
                     yield from thread.work(step["takes"])  # type: ignore[arg-type]
                 case "copy":

@@ -245,6 +245,12 @@ _ACTIONS = (
         "the responder's thread polls the receive completion of a SEND or an immediate",
         "earlier writes of the queue pair are visible",
     ),
+    Action(
+        Place.RESPONDER_CPU,
+        "watch",
+        "the responder's thread spins on the updates' last byte, and finds it",
+        "what it has found is visible, and what came before it on that queue pair",
+    ),
     Action(Place.RESPONDER_CPU, "compute", "software runs", parameters=(_TAKES,)),
     Action(Place.RESPONDER_CPU, "copy", "memcpy of a SEND's payload from its receive buffer to its target"),
     Action(
@@ -273,5 +279,7 @@ ACTIONS: Mapping[Place, Mapping[str, Action]] = {
 """By place and name."""
 
 AT_REQUESTER = frozenset({Place.REQUESTER_CPU, Place.REQUESTER_NIC})
+STARTING = ("interrupt", "watch")
+"""Actions by which a program starts a chain of the responder's CPU."""
 ROOT_COMPLEX = frozenset({Place.LLC, Place.IMC, Place.MEDIUM})
 """Places that the adapter reaches through a request to the root complex only."""
