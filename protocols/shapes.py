@@ -48,11 +48,10 @@ def tagged(value: bytes, version: int) -> bytes:
 
 def untagged(data: bytes, length: int) -> tuple[int, bytes] | None:
     """The version and the value, if all words are of one version."""
-    tags = {data[at + TAGGED : at + WORD] for at in range(0, len(data), WORD)}
-    if len(tags) != 1:
+    if len(set(data[TAGGED::WORD])) != 1 or len(set(data[TAGGED + 1 :: WORD])) != 1:
         return None
     value = b"".join(data[at : at + TAGGED] for at in range(0, len(data), WORD))
-    return int.from_bytes(tags.pop(), "little"), value[:length]
+    return int.from_bytes(data[TAGGED:WORD], "little"), value[:length]
 
 
 @dataclass
@@ -250,13 +249,37 @@ class Line(Shape):
         yield from session.requesters[0].persist([(self.place(number, version), tagged(value, version))])
 
     def get(self, session: Session, number: int) -> Code:
-        found = []
-        for version in (0, 1):
-            data = yield from self.read(session, self.place(number, version), self.size)
-            whole = untagged(data, self.sizes.value_bytes)
-            if whole is not None:
-                found.append(whole)
-        return max(found)[1] if found else None
+        """The newest version that is whole, as recovery found it or as it was written since."""
+        data = yield from self.read(session, self.place(number, self.versions[number]), self.size)
+        whole = untagged(data, self.sizes.value_bytes)
+        return whole[1] if whole is not None else data
+
+    def recovery_units(self) -> Iterable[Hashable]:
+        return (*super().recovery_units(), *range(len(self.numbers)))
+
+    def units_of(self, object: Hashable) -> Iterable[Hashable]:
+        return (*super().recovery_units(), self.numbers[object])
+
+    def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
+        if not isinstance(unit, int):
+            yield from super().recover_unit(thread, unit)
+            return
+        firsts = []
+        for parity in (0, 1):
+            line = yield from thread.load(self.place(unit, parity), min(64, self.size))
+            firsts.append((untagged(line, len(line)) or (0, b""))[0])
+        for parity in sorted((0, 1), key=lambda parity: -firsts[parity]):
+            if firsts[parity] % 2 == parity and (yield from self.is_whole(thread, unit, firsts[parity])):
+                self.versions[unit] = firsts[parity]
+                return
+
+    def is_whole(self, thread: Thread, number: int, version: int) -> Code:
+        """Whether all lines of a version are of that version; looks no further than the first that is not."""
+        for at in range(64, self.size, 64):
+            line = yield from thread.load(self.place(number, version) + at, min(64, self.size - at))
+            if (untagged(line, len(line)) or (0, b""))[0] != version:
+                return False
+        return True
 
 
 class Page(Line):

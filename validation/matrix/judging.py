@@ -33,7 +33,7 @@ SCHEDULES: tuple[tuple[int, bool], ...] = ((1, False), (1, True), (3, False))
 """How many updates, and whether the server's core is away at first."""
 TOLD = (Condition.NO_LOST_ACK, Condition.DURABLE, Condition.COMMITTED)
 """Which condition's counterexample is shown, the first that is violated."""
-BUDGET = 5_000
+BUDGET = 600
 """States of a schedule after which what is not violated is undecided."""
 
 
