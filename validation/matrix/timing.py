@@ -16,13 +16,13 @@ from ...sim.units import PS_PER_S, format_bytes
 from .configurations import Configuration
 
 SIZES = (8, 64, 512, 4096, 65536)
-QUEUE_PAIRS = (1, 4, 16, 64)
+QUEUE_PAIRS = (1, 8, 64)
 THROUGHPUT_BYTES = 64
-OPERATIONS = 40
+OPERATIONS = 20
 """Of one queue pair, for a latency; the first few are the warm-up."""
-EACH = 12
+EACH = 8
 """Of each of several queue pairs."""
-WARM_UP = 8
+WARM_UP = 4
 OBJECTS = 16
 MACHINES = 4
 """Several queue pairs belong to client processes on so many machines."""
