@@ -27,8 +27,9 @@ class Proof:
         self.told = False
 
     def __call__(self, at_ps: int) -> None:
-        self.told = True
-        self._observe(at_ps)
+        if not self.told:
+            self.told = True
+            self._observe(at_ps)
 
 
 class Inbound:

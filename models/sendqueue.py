@@ -7,14 +7,13 @@ the responder's RNR timer it and everything behind it goes out again (IBTA 1.4, 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .opcodes import KIND, NON_POSTED, RETURNING, Opcode
 from .packets import ATOMIC_BYTES
 from .rules import FENCE_WAITS_FOR
 from .verbs import RNR_RETRY_FOREVER, QueuePair
-from .work import FENCE, INLINE, REQUEST_SHIFT, VOID, SendWR
+from .work import FENCE, INLINE, REQUEST_SHIFT, VOID, SendWR, repeated
 
 if TYPE_CHECKING:
     from .requester import Requester
@@ -77,7 +76,7 @@ def _repeat(nic: Requester, qp: QueuePair) -> None:
     while qp.outstanding:
         work = qp.outstanding.pop()
         is_back(qp, work)
-        qp.send_queue.appendleft(replace(work, ready=True))
+        qp.send_queue.appendleft(repeated(work, ready=True))
         work.attempt = VOID
     for work in qp.send_queue:  # keys rise in the order in which requests go out
         qp.key = work.key = qp.key + (1 << REQUEST_SHIFT)

@@ -34,7 +34,7 @@ from .platform import Platform
 from .port import PACKET_SHIFT, WITHDRAWN, Packet
 from .psn import PSN_MASK, Counters, End, Sent, distance, psns
 from .verbs import ACK_TIMEOUT_PS, RNR_RETRY_FOREVER, QueuePair
-from .work import REQUEST_SHIFT, SIGNALED, SendWR
+from .work import REQUEST_SHIFT, SIGNALED, SendWR, repeated
 
 FIRST_PSN = 0
 _READ = Opcode.IBV_WR_RDMA_READ
@@ -142,7 +142,7 @@ class TransportNic(Crossing):
             came = sent.latest.start_ps != WITHDRAWN
             work, skipped = sent.work, distance(end.oldest, sent.psn)
             at = skipped * self._mtu_bytes if skipped > 0 and work.opcode not in NON_POSTED else 0
-            again = replace(work, payload=sent.payload, attempt=qp.attempt, sent_bytes=at)
+            again = repeated(work, payload=sent.payload, attempt=qp.attempt, sent_bytes=at)
             qp.key = again.key = qp.key + (1 << REQUEST_SHIFT)
             again.qp, again.psn, again.sent, again.asks = qp, sent.psn, sent, True
             self._packets(again)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from .opcodes import Access, FlushLevel, FlushType, Opcode, SendFlags, Status
+from .opcodes import STEPPED, Access, FlushLevel, FlushType, Opcode, SendFlags, Status
 
 if TYPE_CHECKING:
     from .primitives.order import Order
@@ -122,6 +122,14 @@ class SendWR:
     """The request that this is one sending of; None of a NAK for a sequence error."""
     asks: bool = field(init=False, repr=False, compare=False)
     """Whether it asks for an acknowledgement."""
+
+
+def repeated(work: SendWR, **changes: Any) -> SendWR:
+    """The same request, to be sent once more."""
+    again = replace(work, **changes)
+    if work.opcode in STEPPED:
+        again.order = work.order
+    return again
 
 
 @dataclass(frozen=True)

@@ -9,33 +9,33 @@ step waits for proves nothing, however late its answer comes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...sim.trace import Chunk
 from ..adapter import mark
-from ..inbound import Observe, Proof
+from ..inbound import Proof
 from ..opcodes import Opcode, Status
 from ..ordering import Covered
 from ..places import Domain
 from ..rules import Event, Placement, Request, Target
 from ..work import WorkCompletion
+from .known import Known, Written, together
 from .language import Step
 from .order import Order, Range
 from .vocabulary import Place
 
 if TYPE_CHECKING:
     from ..execution import Running
-    from ..memory import MemoryDevice
     from ..responder import Responder
     from ..verbs import QueuePair
     from ..work import SendWR
 
 _STEP_KEYS = 1 << 20
 """Keys of steps lie beyond those of packets (``models.port``)."""
-
-_Counts = dict[int, int]
-"""By channel of the trace: how many of its chunks."""
+_KEYS_OF_STEP = 1 << 10
+"""The first for a step's own events, the others for its requests to PCIe: they may meet at one instant."""
 
 
 def execute(nic: Responder, qp: QueuePair, work: SendWR, not_before_ps: int, running: Running) -> None:
@@ -71,16 +71,10 @@ class Run:
         self._waits = {step.id: set(program.after[step.id]) for step in program.steps}
         self._number = {step.id: number for number, step in enumerate(program.steps)}
         self._left = len(program.steps)
-        self._proofs: dict[str, list[Observe]] = {}
-        """By step that has ended: what it, and those before it, prove."""
-        self._drained: dict[str, dict[int, tuple[_Counts, _Counts]]] = {}
-        """By step: what is on PCIe for certain when it begins, by destination: in lanes, and as ATOMIC WRITEs."""
-        self._behind: dict[str, _Counts] = {}
-        """By step: what is visible for certain when it begins, by channel."""
-        self._back_ps: dict[str, int] = {}
-        """By step of the root complex: how long its answer takes to the link."""
-        self._lines: dict[str, tuple[list[tuple[MemoryDevice, int, int]], list[Covered]]] = {}
-        """By step: (device, when queued, when stored) of lines written back, and what of the updates that was."""
+        self._known: dict[str, Known] = {}
+        """By step: what is certain when it begins; once it has ended, what is certain then."""
+        self._answer: Proofs | None = None
+        """What the answer proves."""
 
     # the order of steps ---------------------------------------------------------------------------------------
     def start(self, _: object) -> None:
@@ -89,24 +83,12 @@ class Run:
             self._begin(step, ())
 
     def _begin(self, step: Step, before: tuple[str, ...]) -> None:
-        self._proofs[step.id] = list(dict.fromkeys(proof for name in before for proof in self._proofs[name]))
-        drained: dict[int, tuple[_Counts, _Counts]] = {}
-        behind: _Counts = {}
-        for name in before:
-            for number, (lanes, releases) in self._drained[name].items():
-                mine = drained.setdefault(number, ({}, {}))
-                _raise(mine[0], lanes)
-                _raise(mine[1], releases)
-            _raise(behind, self._behind[name])
-        self._drained[step.id], self._behind[step.id] = drained, behind
-        self._back_ps[step.id] = max((self._back_ps[name] for name in before), default=0)
-        written = [self._lines[name] for name in before]
-        self._lines[step.id] = [entry for lines, _ in written for entry in lines], [p for _, ps in written for p in ps]
+        self._known[step.id] = together([self._known[name] for name in before])
         _DO[step.place, step.do](self, step)
 
-    def _end(self, step: Step, *proofs: Observe) -> None:
+    def _end(self, step: Step, *proofs: Proof) -> None:
         """A step has ended: start those that waited for it."""
-        self._proofs[step.id] += proofs
+        self._known[step.id] = self._known[step.id].proved(*proofs)
         mark(self.work, step.hop, self.nic.clock.now_ps)
         program = self.order.program
         for other in program.steps:
@@ -120,36 +102,33 @@ class Run:
             self._over()
 
     def _over(self) -> None:
-        every = list(dict.fromkeys(proof for proofs in self._proofs.values() for proof in proofs))
+        """All steps have ended: what they prove is certain for whatever is executed behind them."""
+        every = tuple(dict.fromkeys(proof for known in self._known.values() for proof in known.proofs))
         if every:
-            self.qp.inbound.executed(Request.FLUSH, Proof(partial(_all, every)), self._running.holds)
+            proof = self._answer if self._answer is not None and self._answer.of == every else Proofs(every)
+            self.qp.inbound.executed(Request.FLUSH, proof, self._running.holds)
         self.qp.order.end(self._running, self.nic.clock.now_ps)
 
     def _later(self, step: Step, at_ps: int, then: Callable[[Step], None]) -> None:
         self.nic.clock.hardware(at_ps, self._key(step), then, step)
 
-    def _key(self, step: Step) -> int:
-        return self.work.key + _STEP_KEYS + self._number[step.id]
+    def _key(self, step: Step, request: int = 0) -> int:
+        return self.work.key + _STEP_KEYS + self._number[step.id] * _KEYS_OF_STEP + request
 
     def _tell(self, step: Step) -> None:
         """What the steps before it prove is certain now: something else is done behind them."""
-        for proof in self._proofs[step.id]:
+        for proof in self._known[step.id].proofs:
             proof(self.nic.clock.now_ps)
 
     # the adapter ------------------------------------------------------------------------------------------------
     def _drain(self, step: Step) -> None:
         nic = self.nic
         owners = [self.qp] if step["of"] == "queue pair" else nic.queue_pairs
+        known = self._known[step.id] = self._known[step.id].drains(owner.inbound.accepted() for owner in owners)
         proofs = []
-        drained = self._drained[step.id]
-        for owner in owners:
-            for number, (lanes, releases) in owner.inbound.accepted().items():
-                mine = drained.setdefault(number, ({}, {}))
-                _raise(mine[0], dict(lanes))
-                _raise(mine[1], dict(releases))
-        for channels, flags in drained.values():
+        for channels, flags in (known.drained or {}).values():
             qp, releases = tuple(channels.items()), tuple(flags.items())
-            proofs.append(partial(nic.ordering.happened, Event.STAGING_DRAINED, qp=qp, releases=releases))
+            proofs.append(Proof(partial(nic.ordering.happened, Event.STAGING_DRAINED, qp=qp, releases=releases)))
         waiting = {"n": 1}
 
         def left() -> None:
@@ -181,8 +160,7 @@ class Run:
 
         nic.settle(self._key(step))
         for number, target in enumerate(self.order.ranges):
-            key = self._key(step) + (number + 1) * 64
-            nic.dma.read(key, messages.popleft(), target[1], partial(copied, target))
+            nic.dma.read(self._key(step, 1 + number), messages.popleft(), target[1], partial(copied, target))
 
     def _write_flag(self, step: Step) -> None:
         flag = self.order.flag
@@ -216,7 +194,8 @@ class Run:
 
     def _acknowledge(self, step: Step) -> None:
         nic, now_ps = self.nic, self.nic.clock.now_ps
-        proof = Proof(partial(_all, self._proofs[step.id])) if self._proofs[step.id] else None
+        proofs = self._known[step.id].proofs
+        proof = self._answer = Proofs(proofs) if proofs else None
         if self.work.opcode is Opcode.PRIMITIVE:
             nic.answer(self.qp, self.work, now_ps, b"", proof)
         elif self.qp.reliable:
@@ -235,12 +214,12 @@ class Run:
 
     def _observer(
         self, event: Event, step: Step, address: int, placement: Placement, returned: list[Chunk] | None = None
-    ) -> Observe:
+    ) -> Proof:
         """``event`` on a request to ``address``: about what was drained before it."""
         host = self.nic.host
         to = host.destination(address)
-        lanes, releases = self._drained[step.id].get(to.number, ({}, {}))
-        return partial(
+        lanes, releases = self._known[step.id].lanes(to.number)
+        observe = partial(
             self.nic.ordering.happened,
             event,
             here=host.circumstances(address, placement),
@@ -250,14 +229,15 @@ class Run:
             device=to.number if to.target is Target.PMR and returned is not None else None,
             issued_ps=self.nic.clock.now_ps,
         )
+        return Proof(observe)
 
     def _see(self, step: Step, address: int, placement: Placement) -> None:
         """It pushes what was drained before it: that is visible once the root complex has looked at it."""
         host = self.nic.host
         here = host.circumstances(address, placement)
         if self.nic.ordering.rules(Event.ZERO_LENGTH_READ, here):
-            lanes, releases = self._drained[step.id].get(host.destination(address).number, ({}, {}))
-            _raise(self._behind[step.id], {**lanes, **releases})
+            known = self._known[step.id]
+            self._known[step.id] = known.sees(*known.lanes(host.destination(address).number))
 
     def _read(self, step: Step) -> None:
         nic, length, placement = self.nic, step["length"], self._placement()
@@ -278,7 +258,7 @@ class Run:
         nic.settle(self._key(step))
         relaxed = placement is Placement.RELAXED
         placed_ps = 0 if relaxed else self.qp.inbound.lanes(address).placed_ps
-        nic.dma.read(self._key(step), address, length, done, by_line=True, not_before_ps=placed_ps)
+        nic.dma.read(self._key(step, 1), address, length, done, by_line=True, not_before_ps=placed_ps)
 
     def _request(self, step: Step) -> None:
         nic, qp, behind = self.nic, self.qp, step["behind"]
@@ -295,23 +275,23 @@ class Run:
             self._see(step, address, placement)
         else:
             lanes, releases = self.qp.inbound.accepted().get(nic.host.destination(address).number, ((), ()))
-            _raise(self._behind[step.id], dict((*lanes, *releases)))
+            self._known[step.id] = self._known[step.id].sees(dict(lanes), dict(releases))
             covered, _ = self._covered(step, str(behind))
-            observe = self.qp.inbound.observer(Event.FLUSH_GLOBAL, address, covered=covered)
+            observe = Proof(self.qp.inbound.observer(Event.FLUSH_GLOBAL, address, covered=covered))
 
         def look(ready_ps: int, back_ps: int) -> None:
-            self._back_ps[step.id] = back_ps
+            self._known[step.id] = replace(self._known[step.id], back_ps=back_ps)
             proofs = (observe,) if step["promise"] else ()
             self._later(step, ready_ps, lambda step: self._end(step, *proofs))
 
         nic.settle(self._key(step))
         relaxed = placement is Placement.RELAXED
         placed_ps = 0 if relaxed else self.qp.inbound.lanes(address).placed_ps
-        nic.dma.ask(self._key(step), address, 0, look, not_before_ps=placed_ps)
+        nic.dma.ask(self._key(step, 1), address, 0, look, not_before_ps=placed_ps)
 
     def _complete(self, step: Step) -> None:
         nic = self.nic
-        told_ps = nic.pcie.read_completion(nic.clock.now_ps + self._back_ps[step.id], 0)
+        told_ps = nic.pcie.read_completion(nic.clock.now_ps + self._known[step.id].back_ps, 0)
         self._later(step, told_ps, self._end)
 
     def _covered(self, step: Step, extent: str) -> tuple[list[Covered], list[Covered]]:
@@ -324,7 +304,7 @@ class Run:
         elif extent == "drained":
             device, offset = nic.host.memory.locate(address)
             address, length = address - offset, device.space.size_bytes
-        behind = self._behind[step.id]
+        behind = self._known[step.id].behind or {}
         owners = [qp for qp in nic.queue_pairs if qp is self.qp or any(c in behind for c in _channels(qp))]
         every = [piece for qp in owners for piece in qp.inbound.covered(address, length)]
         certain = [piece for piece in every if piece.chunk.position < behind.get(piece.chunk.channel, 0)]
@@ -336,48 +316,51 @@ class Run:
         certain, every = self._covered(step, str(step["lines"]))
         device, _ = host.memory.locate(self.order.span[0])
         done_ps = issued_ps = nic.clock.now_ps
-        written, _ = self._lines[step.id]
+        written: list[Written] = []
         if not host.peer_of(self.order.span[0]):
             for line in sorted({line for piece in every for line in piece.lines}):
                 queued_ps = host.flush_line(device, line, issued_ps, keep)
-                written.append((device, queued_ps, host.home.stored_ps(device.number, line)))
+                written.append(Written(device, queued_ps, host.home.stored_ps(device.number, line)))
                 done_ps = issued_ps
                 issued_ps += nic.flush_issue_ps
-        self._lines[step.id][1].extend(certain)
+        known = self._known[step.id]
+        lines, covered = (*known.written, *written), (*known.covered, *certain)
+        self._known[step.id] = replace(known, written=lines, covered=covered)
         self._later(step, done_ps, self._end)
 
     def _wait(self, step: Step) -> None:
         now_ps = self.nic.clock.now_ps
-        written, certain = self._lines[step.id]
-        address = self.order.span[0]
-        done_ps = max((queued_ps for _, queued_ps, _ in written), default=now_ps)
+        known = self._known[step.id]
         event = Event.LINES_QUEUED
         if step.place is Place.MEDIUM:
             event = Event.LINES_STORED
         elif step["until"] == "persistent":
             event = Event.FLUSH_PERSISTENT
-        for device, _, stored_ps in written:
-            on_medium = event is Event.LINES_STORED or (
-                event is Event.FLUSH_PERSISTENT and device.domain is Domain.MEDIA
-            )
-            if on_medium:
-                done_ps = max(done_ps, stored_ps)
-        observe = self.qp.inbound.observer(event, address, covered=certain)
-        self._later(step, max(now_ps, done_ps), lambda step: self._end(step, observe))
+        done_ps = now_ps
+        for line in known.written:
+            persistent = event is Event.FLUSH_PERSISTENT and line.device.domain is Domain.MEDIA
+            stored = persistent or event is Event.LINES_STORED
+            done_ps = max(done_ps, line.queued_ps, line.stored_ps if stored else 0)
+        observe = Proof(self.qp.inbound.observer(event, self.order.span[0], covered=known.covered))
+        self._later(step, done_ps, lambda step: self._end(step, observe))
+
+
+class Proofs(Proof):
+    """Several at once."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: tuple[Proof, ...]) -> None:
+        super().__init__(self._tell)
+        self.of = of
+
+    def _tell(self, at_ps: int) -> None:
+        for proof in self.of:
+            proof(at_ps)
 
 
 def _channels(qp: QueuePair) -> list[int]:
     return [channel for lanes, releases in qp.inbound.accepted().values() for channel, _ in (*lanes, *releases)]
-
-
-def _raise(mine: _Counts, more: _Counts) -> None:
-    for channel, count in more.items():
-        mine[channel] = max(count, mine.get(channel, 0))
-
-
-def _all(proofs: list[Observe], at_ps: int) -> None:
-    for proof in proofs:
-        proof(at_ps)
 
 
 _DO: dict[tuple[Place, str], Callable[[Run, Step], Any]] = {

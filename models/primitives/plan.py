@@ -127,6 +127,9 @@ class _Planner:
                 self._at_responder(step)
         carriers = list(dict.fromkeys(self.carrier.values()))
         programs = {name: self._program(name) for name in carriers if self._of(name, self._is_adapter)}
+        if UPDATE in programs and self.follows == "WRITE_WITH_IMM":
+            first = programs[UPDATE].steps[0]
+            self.wrong(first, "an adapter that acts on the arrival of a WRITE_WITH_IMM", "to follow WRITE or SEND")
         chains = {
             name: self._of(name, lambda step: self._entry_is(step, "receive"))
             for name in carriers

@@ -29,8 +29,10 @@ Code = Generator[Any, Any, Any]
 Update = tuple[int, bytes]
 Flag = tuple[int, bytes]
 
-BUFFERS = 64
-"""How many payloads may be under way: their buffers are used in turn."""
+BUFFERS = 256
+"""How many requests' payloads may be under way: their buffers are used in turn."""
+REPLIES = 64
+"""Receive buffers for what answers."""
 FLAG_BYTES = 8
 WRITING = ("ATOMIC_WRITE", "WRITE", "FETCH_ADD")
 """Verbs of a ``send`` that write the flag, or count it up."""
@@ -90,9 +92,9 @@ class Requester:
         self._buffers: list[tuple[int, int]] = [(0, 0)] * BUFFERS
         self._dram = node.memory["dram"]
         self._inline_bytes = node.nic.parameters.inline_max_bytes
-        self._replies = self._dram.allocate(64 * BUFFERS, "replies")
+        self._replies = self._dram.allocate(64 * REPLIES, "replies")
         if self.plan.by_message:
-            for number in range(BUFFERS):
+            for number in range(REPLIES):
                 qp.post_recv(RecvWR(number, self._replies + 64 * number, 64))
 
     @property
@@ -160,6 +162,9 @@ class Requester:
         """Post the updates; those that the end is known by are signalled."""
         targets = [(address, len(data)) for address, data in updates]
         _, region = self.service.region_of(targets[0][0])
+        stray = [address for address, length in targets if not region.covers(address, length)]
+        if stray:
+            raise ValueError(f"the update at {stray[0]:#x} is not in the region of the first: persist it by itself")
         ticket = Ticket(targets, targets, region.key, self._flag(flag), updates=len(updates))
         self._open.append(ticket)
         copies = self._copies

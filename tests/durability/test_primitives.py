@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from rpsim.models.disturbance import Disturbance
 from rpsim.models.rules import Switches
 from rpsim.protocols.primitives import known_primitives, primitive
 
@@ -230,3 +231,22 @@ def test_unreliable_connections_have_no_answer_but_a_notification():
     for name in ("rflush-write", "rflush-send", "rflush-write-emulated", "rflush-send-emulated"):
         certain, world = outcome(name, platform_of("adr", ddio=False), transport="UC", receive_in="pm")
         assert certain and not world.requester.qp.reliable, name
+
+
+@pytest.mark.parametrize(
+    "name", ["rcommit", "rdma-pwrite", "sflush", "rflush-write", "wflush-ddio", "rflush-write-emulated"]
+)
+def test_packets_that_are_lost_late_or_repeated_change_nothing_but_time(name):
+    weather = Disturbance(loss=0.1, delay_ps=3_000_000, reorder=0.1, repeat=0.1)
+    for seed in range(3):
+        world = World(name, platform_of("adr", ddio=False), seed=seed, disturbance=weather, lines=128)
+        for turn in range(3):
+            places = world.persist((0, line(turn + 1, 80)))
+            assert world.durable(places, line(turn + 1, 80))
+
+
+def test_an_adapter_that_has_to_read_its_tables_does_the_same_later():
+    for name in ("wflush", "rdma-pwrite", "sflush"):
+        small = platform_of("adr", ddio=False, nic={"sram_bytes": 512})
+        (certain, late), (_, early) = (outcome(name, platform) for platform in (small, platform_of("adr", ddio=False)))
+        assert certain and late.now_ps > early.now_ps

@@ -83,7 +83,10 @@ def test_version_and_bare_call(capsys):
         (["run", "quikstart"], "quikstart: found no such scenario, expected"),
         (["run", "quickstart", "--set", "workload.kees=5"], "did you mean 'keys'?"),
         (["crash", "quickstart", "--set", "workload.keys=200000"], "workload.keys: found 200,000 objects, each of"),
-        (["list", "scheme"], "rpsim: found 'scheme', expected a kind: schemes, platforms, scenarios; did you mean"),
+        (
+            ["list", "scheme"],
+            "rpsim: found 'scheme', expected a kind: schemes, platforms, scenarios, primitives; did you mean",
+        ),
         (["replay", "case-1.json"], "case-1.json: found no such file, expected a case-N.json"),
         (["--verson"], "did you mean '--version'?"),
     ],

@@ -18,6 +18,7 @@ import yaml
 
 from rpsim.app.list import KINDS
 from rpsim.app.main import COMMANDS, main, parse, parser
+from rpsim.app.new import KINDS as STARTING_POINTS
 from rpsim.app.reproduce import SUBJECTS
 from rpsim.protocols.scheme import schemes
 from rpsim.scenarios import experiment, schema
@@ -29,7 +30,7 @@ from .pages import EXAMPLES, PAGES, ROOT, blocks, code, commands, prose, rows, s
 LATER = {"tests/shape/", "models/pcie_switch.py"}
 """A folder whose tests are to come, and what docs/adding.md says to make."""
 
-WRITTEN = {"report.html", "summary.json", "manifest.json", "operations.csv", "case-1.json"}
+WRITTEN = {"report.html", "summary.json", "manifest.json", "operations.csv", "case-1.json", "my-flush.yaml"}
 """What runs write: no files of the checkout. tests/smoke/test_cli.py asks for each of them."""
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -121,7 +122,7 @@ def test_example_scenarios_do_what_they_expect(path, tmp_path, capsys):
 
 
 def check_rpsim(words: list[str], copied: frozenset[str]) -> None:
-    if words[1] in COMMANDS and words[2:] in ([], [COMMANDS[words[1]][0]]):
+    if words[1] in COMMANDS and words[2:] in ([], COMMANDS[words[1]][0].split()):
         return  # rpsim run SCENARIO: it is spoken of
     options = parse(words[1:]) if "--help" not in words else None
     if options is None or copied & set(re.split(r"[\s=]", " ".join(words))):
@@ -137,6 +138,8 @@ def check_rpsim(words: list[str], copied: frozenset[str]) -> None:
         assert (ROOT / options.subject).is_file(), words
     elif options.command == "mutate":
         assert options.subject in schemes(), words
+    elif options.command == "new":
+        assert options.subject in STARTING_POINTS and options.name, words
     elif options.command != "bench":
         assert options.subject in KINDS, words
 
