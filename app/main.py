@@ -31,6 +31,8 @@ COMMANDS = {
     "replay": ("CASE", "run a saved counterexample again, step by step"),
     "reproduce": ("SUBJECT", "published curves of hardware beside simulated ones: the scoreboard"),
     "mutate": ("SCHEME", "faults planted in a scheme's code: how many the judge finds"),
+    "matrix": ("", "flush primitives or schemes x platforms x faults: guarantees and costs"),
+    "design": ("", "search the step language: primitives that are durable on a platform"),
     "bench": ("", "how fast the simulator and the checker are on this machine"),
     "list": ("KIND", "what there is: schemes, platforms, scenarios, primitives"),
     "new": ("KIND NAME", "a commented starting point: a primitive"),
@@ -91,6 +93,10 @@ def parser() -> Parser:
             command.add_argument("--budget", metavar="N", help="how many states of a test on a profile to explore")
             command.add_argument("--witness", action="store_true", help="also runs of the simulator that show outcomes")
             command.add_argument("--no-reduction", action="store_true", help="every interleaving: the same answers")
+        elif name == "matrix":
+            _add_matrix_options(command)
+        elif name == "design":
+            _add_design_options(command)
         elif name == "bench":
             command.add_argument("--quick", action="store_true", help="a tenth of the work: rough figures in seconds")
             command.add_argument("--components", action="store_true", help="instead: what each component costs")
@@ -126,6 +132,34 @@ def _add_history_options(command: Parser) -> None:
     command.add_argument("--html", metavar="FILE", help="write the history as a page, with linearization points")
 
 
+def _add_matrix_options(command: Parser) -> None:
+    command.add_argument("--primitives", metavar="P,...", help="names, or paths of files (default: all shipped ones)")
+    command.add_argument("--schemes", metavar="S,...", help="instead of primitives: these schemes")
+    command.add_argument("--methods", action="store_true", help="instead: the cheapest correct method by configuration")
+    command.add_argument(
+        "--platforms", metavar="P,...",
+        help="usual, quick, every, a platform, or a label such as 'adr, ddio on' (a semicolon between labels)",
+    )  # fmt: skip
+    command.add_argument("--faults", metavar="F,...", help="of --schemes (default: 'server[0] power')")
+    command.add_argument("--shapes", metavar="S,...", help="of word, line, page, log, pair, other-qp")
+    command.add_argument("--sizes", metavar="B,...", help="of the updates that are timed, as in '8 B,4 KiB'")
+    command.add_argument("--quick", action="store_true", help="four platforms, three shapes, two sizes")
+    _add_computing_options(command)
+
+
+def _add_design_options(command: Parser) -> None:
+    command.add_argument("--platform", metavar="P", help="a platform, or a label such as 'adr, ddio on'")
+    command.add_argument("--steps", metavar="N", help="at most so many steps (default: 6)")
+    _add_computing_options(command)
+
+
+def _add_computing_options(command: Parser) -> None:
+    command.add_argument("--seed", metavar="N", help="seed of all random choices (default: 1)")
+    command.add_argument("--out", metavar="DIR", default="results", help="where results folders go (default: results)")
+    command.add_argument("--jobs", metavar="N", help="how many processes to use (default: one per processor)")
+    command.add_argument("--no-report", action="store_true", help="write no page")
+
+
 def _add_curve_options(command: Parser) -> None:
     command.add_argument("--component", metavar="C", help="the curves of one component (default: all)")
     command.add_argument("--quick", action="store_true", help="some points of each curve")
@@ -153,7 +187,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         )
     if options.command is None:
         return options
-    if options.command != "bench" and options.subject is None:
+    if COMMANDS[options.command][0] and options.subject is None:
         argument = COMMANDS[options.command][0]
         raise InputError(Mistake(f"no {argument}", ARGUMENTS[argument], field=f"rpsim {options.command}"))
     if options.command in ("run", "crash"):
@@ -164,6 +198,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
                 raise InputError(Mistake(f"'{override}'", "FIELD=VALUE, as in workload.keys=50", field="--set"))
         if options.command == "crash" and options.nested is not None:
             options.overrides.append(f"crash.nested={_number(options.nested, '--nested', least=1)}")
+    elif options.command in ("matrix", "design"):
+        options.seed = _number(options.seed, "--seed", least=0)
+        options.jobs = _number(options.jobs, "--jobs", least=1) or os.cpu_count() or 1
+        if options.command == "design":
+            options.steps = _number(options.steps, "--steps", least=1) or 6
     elif options.command == "reproduce":
         options.jobs = _number(options.jobs, "--jobs", least=1) or os.cpu_count() or 1
     elif options.command in ("check", "litmus"):
@@ -184,6 +223,11 @@ def _unknown(word: str, command: str | None) -> Mistake:
         known += ["--quick", "--components"]
     elif command == "mutate":
         known += ["--shared"]
+    elif command == "matrix":
+        known += ["--primitives", "--schemes", "--methods", "--platforms", "--faults", "--shapes", "--sizes", "--quick"]
+        known += ["--seed", "--out", "--jobs", "--no-report"]
+    elif command == "design":
+        known += ["--platform", "--steps", "--seed", "--out", "--jobs", "--no-report"]
     elif command == "list":
         known += ["--schema"]
     elif command == "reproduce":

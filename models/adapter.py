@@ -64,7 +64,7 @@ class Adapter:
         self.dma = DmaReader(clock, host, self.pcie, arbiter, self.settle)
         self.receivers = [0] * platform.nic.processing_units
         """The units of the receive engine: when each has done all that has come so far."""
-        self.regions = Regions(host)
+        self.regions = Regions(host, platform.nic.write_ordering == "force_relax")
         self.sram = Sram(platform.nic.sram_bytes, partial(host.stream, f"SRAM of {name}"))
         """What it holds of the host's tables."""
         self.contexts = Contexts(self)

@@ -173,8 +173,15 @@ def schemes() -> dict[str, type[Scheme]]:
 
 
 def scheme(name: str) -> type[Scheme]:
-    """The scheme called ``name``; raises InputError with the nearest known name."""
+    """The scheme called ``name``, or a shape over a primitive (``line over read-after-write``).
+
+    Raises InputError with the nearest known name.
+    """
     known = schemes()
+    if " over " in name:
+        from .shapes import shaped  # noqa: PLC0415  # which is made of schemes
+
+        return shaped(name)
     if name not in known:
         raise InputError(
             Mistake(f"'{name}'", f"a scheme: {', '.join(known)}", field="scheme", nearest=nearest(name, known))

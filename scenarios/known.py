@@ -69,6 +69,14 @@ class Known:
             own[path] = {name: setting.values for name, setting in platform_settings(path).items()}
         return Known(self.schemes, {**self.platforms, **own})
 
+    def with_shapes(self, names: Sequence[str]) -> Known:
+        """These names and shapes over primitives (``line over read-after-write``). Raises InputError for wrong ones."""
+        if not names:
+            return self
+        from ..protocols.scheme import scheme  # noqa: PLC0415
+
+        return Known({**self.schemes, **{name: SchemeFacts.of(scheme(name)) for name in names}}, self.platforms)
+
 
 @functools.cache
 def _shipped_platforms() -> Mapping[str, Mapping[str, tuple[str, ...]]]:

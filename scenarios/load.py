@@ -87,7 +87,7 @@ def validate(
     if seed is not None:
         data["seed"] = seed
         places["seed",] = "--seed"
-    names = (known or Known.shipped()).with_profiles(_profiles(data))
+    names = (known or Known.shipped()).with_profiles(_profiles(data)).with_shapes(_shapes(data))
     context, origin = _context(data, names), Origin(source, places)
     wrong += [origin.mistake(c.path, c.found, c.expected) for c in role_complaints(context)]
     try:
@@ -152,6 +152,13 @@ def _profiles(data: Mapping[str, Any]) -> list[str]:
     varied = vary.get("platform", []) if isinstance(vary, dict) else []
     named = [data.get("platform"), *(varied if isinstance(varied, list) else [varied])]
     return [name for name in named if isinstance(name, str) and name.endswith((".yaml", ".yml"))]
+
+
+def _shapes(data: Mapping[str, Any]) -> list[str]:
+    """What it names as a scheme that is a shape over a primitive."""
+    named = data.get("schemes")
+    named = named if isinstance(named, list) else [named]
+    return [name for name in named if isinstance(name, str) and " over " in name]
 
 
 def _context(data: Mapping[str, Any], known: Known) -> Context:

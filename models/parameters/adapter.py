@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,9 @@ class Nic:
     """An entry of the memory protection table: one for each region."""
     mtt_bytes: int = 8
     """An entry of the memory translation table: one for each page of a region."""
+
+    write_ordering: Literal["per_mkey", "force_relax"] = "per_mkey"
+    """Whether inbound requests carry PCIe's relaxed-ordering bit: as their region says, or all of them."""
 
     @property
     def part_bytes(self) -> int:

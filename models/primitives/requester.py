@@ -97,6 +97,11 @@ class Requester:
             for number in range(REPLIES):
                 qp.post_recv(RecvWR(number, self._replies + 64 * number, 64))
 
+    @property
+    def slots(self) -> list[int]:
+        """The responder's receive buffers, in the order in which messages fill them."""
+        return self._end.slots
+
     # the whole --------------------------------------------------------------------------------------------------
     def persist(self, updates: Iterable[Update], flag: Flag | None = None) -> Code:
         """Make updates durable as far as the primitive goes; returns where their bytes are to be looked for.

@@ -1,0 +1,115 @@
+"""The platforms of a matrix: a profile with its settings chosen, a short label, and the words that claims use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from ...models.platform import Platform, load_platform, platform_settings
+from ...models.rules import Placement
+from ...sim.errors import InputError, Mistake, nearest
+
+SERVER, DRIVE = "any-server", "any-pmr"
+BARRIERS = {1: "barrier by read", 2: "barrier by PMRSTS", 3: "either barrier"}
+_SHORT = {"per_mkey": "", "force_relax": "ro", "optane": "", "dram": "dram"}
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A platform with its settings, and what people call it: ``adr, ddio off, ro``."""
+
+    platform: str
+    settings: tuple[tuple[str, str], ...]
+    label: str
+
+    def load(self) -> Platform:
+        """The platform itself."""
+        return load_platform(self.platform, **dict(self.settings))
+
+    def vary(self, **more: str) -> dict[str, list[str]]:
+        """The ``vary`` of a scenario that runs on it and on nothing else; ``more`` where the platform has the setting."""
+        known = platform_settings(self.platform)
+        chosen = dict(self.settings) | {key: value for key, value in more.items() if key in known}
+        return {"platform": [self.platform], **{key: [value] for key, value in chosen.items()}}
+
+    def words(self) -> str:
+        """What claims may name: domain, DDIO, ordering, medium, the profile and its settings."""
+        platform = self.load()
+        pm = platform.memory["pm"]
+        ddio = "on" if platform.llc.ddio else "off"
+        relaxed = platform.nic.write_ordering == "force_relax"
+        ordering = str(Placement.RELAXED if relaxed else Placement.STRICT)
+        named = [self.platform, pm.domain, f"ddio {ddio}", ordering, pm.device]
+        return ", ".join([*map(str, named), *(f"{key} {value}" for key, value in self.settings)])
+
+
+def _server(domain: str, ddio: str, ordering: str = "per_mkey", pm: str = "optane") -> Configuration:
+    settings = (("domain", domain), ("ddio", ddio), ("ordering", ordering), ("pm", pm))
+    label = ", ".join(filter(None, (domain, f"ddio {ddio}", _SHORT[ordering], _SHORT[pm])))
+    return Configuration(SERVER, settings, label)
+
+
+def _drive(pmrwbm: int) -> Configuration:
+    return Configuration(DRIVE, (("pmrwbm", str(pmrwbm)),), f"pmr, {BARRIERS[pmrwbm]}")
+
+
+def usual() -> list[Configuration]:
+    """Domain x DDIO, then a battery, relaxed ordering, DRAM and a drive's region, one thing at a time."""
+    more = [_server("wsp", "on"), _server("adr", "off", "force_relax"), _server("adr", "off", pm="dram"), _drive(1)]
+    return [*quick(), *more]
+
+
+def quick() -> list[Configuration]:
+    """Domain x DDIO."""
+    return [_server(domain, ddio) for domain in ("adr", "eadr") for ddio in ("on", "off")]
+
+
+def every() -> list[Configuration]:
+    """Domain x DDIO x ordering x medium, and the drive's region with each barrier."""
+    domains, orderings, media = ("media", "adr", "eadr", "wsp"), ("per_mkey", "force_relax"), ("optane", "dram")
+    servers = [_server(*chosen) for chosen in product(domains, ("on", "off"), orderings, media)]
+    return [*servers, *(_drive(pmrwbm) for pmrwbm in BARRIERS)]
+
+
+SETS: Mapping[str, Any] = {"usual": usual, "quick": quick, "every": every}
+
+
+def configurations(names: Sequence[str]) -> list[Configuration]:
+    """The configurations that a list of names means: a set, labels of :func:`every`, or profiles (DDIO on and off).
+
+    Raises InputError with the nearest name.
+    """
+    found: dict[str, Configuration] = {}
+    for name in names:
+        for one in _named(name):
+            found.setdefault(one.label, one)
+    return list(found.values())
+
+
+def _named(name: str) -> Iterable[Configuration]:
+    if name in SETS:
+        return list(SETS[name]())
+    labels = {one.label: one for one in every()}
+    parts = {part.strip() for part in name.split(",")}
+    fitting = [one for label, one in labels.items() if parts <= set(label.split(", "))]
+    if fitting:
+        return [labels[name]] if name in labels else [one for one in fitting if len(one.label) == len(fitting[0].label)]
+    try:
+        settings = platform_settings(name)
+    except InputError as error:
+        known = [*SETS, *labels]
+        if not name.endswith((".yaml", ".yml")):
+            expected = f"{', '.join(SETS)}, a label such as 'adr, ddio on', or a platform (rpsim list platforms)"
+            close = nearest(name, known) or error.mistakes[0].nearest
+            raise InputError(Mistake(f"'{name}'", expected, field="--platforms", nearest=close)) from None
+        raise
+    return profile(name, "ddio" in settings)
+
+
+def profile(name: str, ddio: bool = True) -> list[Configuration]:
+    """A profile, with DDIO on and off if it has that setting."""
+    if not ddio:
+        return [Configuration(name, (), name)]
+    return [Configuration(name, (("ddio", value),), f"{name}, ddio {value}") for value in ("on", "off")]

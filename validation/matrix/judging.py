@@ -1,0 +1,142 @@
+"""One cell of the matrix: a shape over a primitive on one configuration, judged by exploring what power failures leave.
+
+One client updates one object: once; once while the server's core is away, so that nothing may lean on its being quick;
+three times. A schedule is asked only for what the ones before have left open. All instants of a run and all images that
+the ordering rules admit are judged, as in ``rpsim crash``; the first violation of each condition is kept as it is,
+since a run of one update has nothing to leave out.
+
+Where a shape checks its words itself (``line``, ``page``), lines tear as wholes: an image torn within a line shows the
+same there as one that lacks it, and there are 2**8 times fewer of them for each line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...models.places import IN_WORDS, Place
+from ...protocols.guarantees import Condition, Verdict
+from ...scenarios.experiment import run_variant
+from ...scenarios.load import scenario_from_data
+from ..explorer import ASKED, Exploration, Explorer
+from ..findings import Counterexample
+from ..shrink import Case
+from ..story import tell
+from .configurations import Configuration
+
+FAULT = "server[0] power"
+VALUES = {"word": "8 B", "line": "48 B", "page": "3072 B", "log": "64 B", "pair": "64 B", "other-qp": "8 B"}
+"""The size of a value for each shape: what makes the messages as large as the shape says."""
+AWAY = "100 us"
+"""How long the server's core is away in the second schedule: longer than any primitive takes without it."""
+SCHEDULES: tuple[tuple[int, bool], ...] = ((1, False), (1, True), (3, False))
+"""How many updates, and whether the server's core is away at first."""
+TOLD = (Condition.NO_LOST_ACK, Condition.DURABLE, Condition.COMMITTED)
+"""Which condition's counterexample is shown, the first that is violated."""
+BUDGET = 600
+"""States of a schedule after which what is not violated is undecided."""
+
+
+@dataclass
+class Finding:
+    """What was found of a cell."""
+
+    verdicts: dict[str, str] = field(default_factory=dict)
+    """Condition -> verdict; empty where the primitive cannot be used."""
+    states: int = 0
+    exhaustive: bool = True
+    refused: str = ""
+    """Why the primitive cannot be used here."""
+    examples: dict[str, Counterexample] = field(default_factory=dict)
+    """By violated condition."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether no condition is violated or open."""
+        return bool(self.verdicts) and all(verdict == Verdict.HOLDS for verdict in self.verdicts.values())
+
+    @property
+    def told(self) -> Counterexample | None:
+        """The counterexample that tells most."""
+        return next((self.examples[str(name)] for name in TOLD if str(name) in self.examples), None)
+
+    @property
+    def why(self) -> str:
+        """In a phrase, why it is not durable; empty where it is."""
+        if self.refused:
+            return self.refused
+        example = self.told
+        if example is None:
+            undecided = [name for name, verdict in self.verdicts.items() if verdict == Verdict.UNDECIDED]
+            return f"undecided: {', '.join(undecided)}" if undecided else ""
+        return phrase(example)
+
+
+def phrase(example: Counterexample) -> str:
+    """A counterexample in a phrase: what is lost, where it may have been, and what did not force it on."""
+    if not example.lost:
+        return example.explanation
+    first = example.lost[0]
+    return f"{first.label} may still be in {IN_WORDS[Place(first.place)]}: {first.reason}"
+
+
+def scenario_data(
+    scheme: str, configuration: Configuration, value: str, updates: int, away: bool = False, seed: int = 1
+) -> dict[str, Any]:
+    """The scenario of a cell: one client, one object, a few updates one after the other."""
+    shape = scheme.partition(" over ")[0]
+    atomicity = "whole" if shape in ("line", "page") else "word"
+    operation = {"process": 0, "f": "put", "object": "k0"}
+    return {
+        "scenario": "matrix",
+        "title": f"{scheme} on {configuration.label}",
+        "seed": seed,
+        "vary": configuration.vary(line_atomicity=atomicity),
+        "schemes": [scheme],
+        "workload": {"kind": "schedule", "keys": 1, "value": value, "operations": [operation] * updates},
+        "crash": {"fault": FAULT},
+        "outages": [{"core": "server[0] core 0", "at": "0 ps", "for": AWAY}] if away else [],
+    }
+
+
+def judge(
+    scheme: str,
+    configuration: Configuration,
+    *,
+    value: str | None = None,
+    seed: int = 1,
+    schedules: tuple[tuple[int, bool], ...] = SCHEDULES,
+) -> Finding:
+    """Explore a cell; ``scheme`` is a shape's name (``line over read-after-write``)."""
+    found = Finding()
+    size = value or VALUES[scheme.partition(" over ")[0]]
+    for updates, away in schedules:
+        open_ = [c for c in ASKED if found.verdicts.get(str(c)) != Verdict.VIOLATED]
+        if open_ and not found.refused:
+            _explore(scenario_data(scheme, configuration, size, updates, away, seed), open_, found)
+    return found
+
+
+def _explore(data: dict[str, Any], conditions: list[Condition], found: Finding) -> None:
+    scenario = scenario_from_data(data, "matrix")
+    variant = scenario.variants()[0]
+    result = run_variant(scenario, variant)
+    refused = getattr(result.scheme, "refused", None)
+    if refused:
+        found.verdicts, found.refused = {}, str(refused)
+        return
+    explorer = Explorer(result, conditions=conditions)
+
+    def all_violated(now: Exploration) -> bool:
+        return all(now.loses(condition, acknowledged=True) for condition in conditions)
+
+    exploration = explorer.walk(until=all_violated, budget=BUDGET)
+    found.states += exploration.states
+    for condition in conditions:
+        verdict = str(exploration.verdict(condition))
+        if found.verdicts.get(str(condition)) != Verdict.UNDECIDED or verdict == Verdict.VIOLATED:
+            found.verdicts[str(condition)] = verdict
+        if condition in exploration.first:
+            case = Case(scenario, variant, result, explorer, exploration.first[condition])
+            found.examples[str(condition)] = tell(case)
+    found.exhaustive = Verdict.UNDECIDED not in found.verdicts.values()

@@ -1,0 +1,116 @@
+"""Rows of the matrix of primitives: jobs that processes share, and what each brings home (plain data that pickles)."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ...protocols.guarantees import Condition, Verdict, claimed
+from ...protocols.shapes import SHAPES, shaped
+from ...sim.errors import InputError, Mistake, nearest
+from .configurations import Configuration
+from .judging import FAULT, Finding, judge
+from .timing import QUEUE_PAIRS, SIZES, Costs, measure
+
+_Job = TypeVar("_Job")
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A primitive on a configuration: the shapes that are judged, the sizes and queue pairs that are timed."""
+
+    primitive: str
+    configuration: Configuration
+    shapes: tuple[str, ...] = tuple(SHAPES)
+    sizes: tuple[int, ...] = SIZES
+    queue_pairs: tuple[int, ...] = QUEUE_PAIRS
+    seed: int = 1
+
+
+@dataclass
+class Row:
+    """What was found of a job."""
+
+    primitive: str
+    configuration: Configuration
+    claimed: dict[str, str]
+    """Condition -> ``holds``, where the primitive's source claims it."""
+    findings: dict[str, Finding] = field(default_factory=dict)
+    """By shape."""
+    costs: Costs = field(default_factory=Costs)
+
+    @property
+    def found(self) -> dict[str, str]:
+        """The verdict of each condition over all shapes but those that split the primitive between queue pairs."""
+        worst: dict[str, str] = {}
+        for finding in self.whole.values():
+            for condition, verdict in finding.verdicts.items():
+                worst[condition] = max(worst.get(condition, Verdict.HOLDS), verdict, key=_SEVERITY.index)
+        return worst
+
+    @property
+    def whole(self) -> dict[str, Finding]:
+        """The findings of the shapes that the primitive itself answers for: one run of it makes one update durable."""
+        return {shape: finding for shape, finding in self.findings.items() if shape not in ("other-qp", "log")}
+
+    @property
+    def refuted(self) -> list[str]:
+        """Conditions that its source claims here and that are violated."""
+        return [condition for condition in self.claimed if self.found.get(condition) == Verdict.VIOLATED]
+
+
+_SEVERITY = [str(Verdict.HOLDS), str(Verdict.UNDECIDED), str(Verdict.VIOLATED)]
+
+
+def row(job: Job) -> Row:
+    """Judge and measure."""
+    words, claims = job.configuration.words(), shaped(f"word over {job.primitive}").primitive.claims
+    said = {Condition(name): where for name, where in claims.items()}
+    answer = Row(
+        job.primitive,
+        job.configuration,
+        {str(name): str(Verdict.HOLDS) for name in said if claimed(said, name, words, FAULT)},
+    )
+    for shape in job.shapes:
+        answer.findings[shape] = judge(f"{shape} over {job.primitive}", job.configuration, seed=job.seed)
+    if not any(finding.refused for finding in answer.findings.values()):
+        sizes, pairs = job.sizes, job.queue_pairs
+        answer.costs = measure(job.primitive, job.configuration, sizes=sizes, queue_pairs=pairs, seed=job.seed)
+    return answer
+
+
+def shapes(names: Sequence[str]) -> tuple[str, ...]:
+    """Checked names of shapes; raises InputError with the nearest."""
+    for name in names:
+        if name not in SHAPES:
+            expected, close = f"a shape: {', '.join(SHAPES)}", nearest(name, SHAPES)
+            raise InputError(Mistake(f"'{name}'", expected, field="--shapes", nearest=close))
+    return tuple(dict.fromkeys(names))
+
+
+def in_parallel(
+    function: Callable[[_Job], _Answer],
+    jobs: Sequence[_Job],
+    workers: int,
+    done: Callable[[int], None] = lambda number: None,
+) -> list[_Answer]:
+    """The answers in the order of the jobs, computed by ``workers`` processes; ``done`` is told how many there are."""
+    answers: list[_Answer] = []
+    if min(workers, len(jobs)) <= 1:
+        for job in jobs:
+            answers.append(function(job))
+            done(len(answers))
+        return answers
+    with ProcessPoolExecutor(min(workers, len(jobs)), multiprocessing.get_context("spawn")) as pool:
+        try:
+            for answer in pool.map(function, jobs):
+                answers.append(answer)
+                done(len(answers))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return answers
