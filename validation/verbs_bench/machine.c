@@ -11,6 +11,7 @@
 
 #include "clock.h"
 #include "cpu_flush.h"
+#include "ddio.h"
 #include "extensions.h"
 #include "samples.h"
 
@@ -146,11 +147,14 @@ static void write_device(FILE *out, const struct control *control)
 	struct path path = control_path(control);
 	struct ibv_device_attr attributes;
 	struct ibv_port_attr port;
+	char folder[256];
 
 	fputs("\"device\": ", out);
 	json_string(out, device);
 	fact_of_device(out, "pcie_speed", device, "current_link_speed");
 	fact_of_device(out, "pcie_width", device, "current_link_width");
+	snprintf(folder, sizeof folder, "/sys/class/infiniband/%s/device", device);
+	fact(out, "ddio", ddio_state(folder));
 	if (!ibv_query_device(context, &attributes)) {
 		fact(out, "firmware", attributes.fw_ver);
 		fprintf(out, ", \"vendor_id\": %u, \"vendor_part_id\": %u, \"max_qp\": %d, \"max_reads_in_flight\": %d",
