@@ -57,7 +57,7 @@ def test_links_lead_somewhere(page):
 def test_files_named_in_the_text_exist(page):
     everything = {path.name for path in ROOT.rglob("*") if ".venv" not in path.parts}
     for word in re.findall(r"`([\w./-]+)`", prose(page)):
-        if "/" in word and not word.startswith((".venv/", "results/", "build/")):
+        if "/" in word and not word.startswith((".venv/", "results/", "build/", "/dev/")):
             assert (ROOT / word).exists() or word in LATER, f"{page.name}: {word}"
         elif re.search(r"\.(py|ya?ml|md|json|html|csv|cfg|toml|txt)$", word):
             assert word in everything | WRITTEN, f"{page.name}: {word}"
