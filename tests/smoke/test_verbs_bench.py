@@ -125,14 +125,25 @@ def test_a_list_is_all_combinations_the_size_changing_fastest(program: Path, tmp
     plan = tmp_path / "plan.yaml"
     plan.write_text(
         "plan: p\nmeasurements:\n"
-        "- {id: a, verb: [WRITE, CAS, WRITE+FLUSH], sizes: [8, 1 KiB], depth: [1, 2],\n"
-        "   placement: [global, persistent]}\n"
+        "- {id: a, verb: [WRITE, CAS], sizes: [8, 1 KiB], depth: [1, 2]}\n"
+        "- {id: b, verb: WRITE+FLUSH, sizes: [8, 1 KiB], depth: [1, 2], placement: [global, persistent]}\n"
     )
     found = [(o["verb"], o.get("placement"), o["depth"], o["size_bytes"]) for o in listed(program, plan)]
     write = [("WRITE", None, depth, size) for depth in (1, 2) for size in (8, 1024)]
-    cas = [("CAS", None, 1, 8), ("CAS", None, 2, 8)]  # always 8 bytes, and it flushes nothing
+    cas = [("CAS", None, 1, 8), ("CAS", None, 2, 8)]  # always 8 bytes
     flush = [("WRITE+FLUSH", p, d, s) for p in ("global", "persistent") for d in (1, 2) for s in (8, 1024)]
     assert found == write + cas + flush
+
+
+@pytest.mark.parametrize("name", ["quick", "standard"])
+def test_the_simulator_reads_the_same_out_of_a_plan(program: Path, name: str) -> None:
+    plans = pytest.importorskip("rpsim.validation.measuring.plan")
+    modes = {None: "auto", True: "yes", False: "no"}
+    native, points = listed(program, PLANS / f"{name}.yaml"), plans.read_plan(PLANS / f"{name}.yaml").points
+    assert len(native) == len(points)
+    for one, point in zip(native, points, strict=True):
+        simulated = {field: getattr(point, field) for field in one}
+        assert {**simulated, "inline": modes[point.inline]} == one
 
 
 def test_datagrams_are_measured_there_and_back(program: Path, tmp_path: Path) -> None:
