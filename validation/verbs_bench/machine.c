@@ -144,7 +144,7 @@ static void write_device(FILE *out, const struct control *control)
 	static const char *const layers[] = {"unspecified", "InfiniBand", "Ethernet"};
 	struct ibv_context *context = control->id->verbs;
 	const char *device = ibv_get_device_name(context->device);
-	struct path path = control_path(control);
+	const struct path *path = &control->path;
 	struct ibv_device_attr attributes;
 	struct ibv_port_attr port;
 	char folder[256];
@@ -161,13 +161,13 @@ static void write_device(FILE *out, const struct control *control)
 			attributes.vendor_id, attributes.vendor_part_id, attributes.max_qp,
 			attributes.max_qp_init_rd_atom);
 	}
-	if (!ibv_query_port(context, (uint8_t)path.port, &port)) {
+	if (!ibv_query_port(context, (uint8_t)path->port, &port)) {
 		fact(out, "link_layer", layers[port.link_layer % 3]);
-		fprintf(out, ", \"port\": %u, \"link_speed_code\": %u, \"link_width_code\": %u", path.port,
+		fprintf(out, ", \"port\": %u, \"link_speed_code\": %u, \"link_width_code\": %u", path->port,
 			port.active_speed, port.active_width);
 	}
-	fprintf(out, ", \"path_mtu_bytes\": %u, \"gid_index\": %u", 128u << path.rtr.path_mtu,
-		path.rtr.ah_attr.grh.sgid_index);
+	fprintf(out, ", \"path_mtu_bytes\": %u, \"gid_index\": %u", 128u << path->rtr.path_mtu,
+		path->rtr.ah_attr.grh.sgid_index);
 }
 
 void machine_facts(const struct control *control, char *text, size_t room)
