@@ -1,4 +1,4 @@
-"""Documents of measurements against their schema. `python tests/measurements.py FILE` is what `make verbs-vm` ends with."""
+"""Documents of measurements against their schema; `make verbs-vm` ends with `python tests/measurements.py FILE`."""
 
 from __future__ import annotations
 

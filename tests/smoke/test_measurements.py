@@ -57,7 +57,7 @@ def at(document: Any, path: list[Any]) -> Any:
         (["origin"], "guessed", "$.origin: 'guessed' is not one of"),
         (["results", 0, "verb"], "PUT", "$.results[0].verb: 'PUT' is not one of"),
         (["results", 0, "size_bytes"], 0, "$.results[0].size_bytes: 0 is less than the minimum of 1"),
-        (["results", 0, "placement"], "global", "$.results[0].placement: False schema"),
+        (["results", 0, "placement"], "global", "$.results[0]: False schema does not allow 'global'"),
         (["results", 0, "skipped"], "too slow", "$.results[0]: "),  # measured and skipped at once
         (["results", 0, "latency_ns", "p50"], -1, "$.results[0].latency_ns.p50: -1 is less than the minimum of 0"),
         (["results", 0, "latency_ns", "p95"], 1, "$.results[0].latency_ns: Additional properties are not allowed"),

@@ -33,8 +33,9 @@ def program(built: tuple[Path, str]) -> Path:
     return built[0] / "rpsim-verbs"
 
 
-def without_device(test):
-    return pytest.mark.skipif(DEVICES.exists() and any(DEVICES.iterdir()), reason="this machine has an RDMA device")(test)
+without_device = pytest.mark.skipif(
+    DEVICES.exists() and any(DEVICES.iterdir()), reason="this machine has an RDMA device"
+)
 
 
 # building ------------------------------------------------------------------------------------------------------
@@ -89,6 +90,9 @@ def test_without_a_device_nothing_is_written(program: Path, tmp_path: Path) -> N
         (["serve", "--plan", "x.yaml"], "not an option of this command: --plan"),
         (["serve", "--port"], "a value is missing for --port"),
         (["serve", "--cpu", "two"], "--cpu expects a number, found two"),
+        (["serve", "--dax", "/dev/dax9.9"], "--dax /dev/dax9.9: it is not there, or may not be read and written"),
+        (["serve", "--dmabuf", "/dev/udmabug"], "--dmabuf /dev/udmabug: it is not there"),
+        (["serve", "--dax", "/none/file"], "--dax /none/file: it is not there"),
         (["plan", "none.yaml"], "none.yaml: cannot be read: No such file or directory"),
         (["measure", "h", "--plan", str(PLANS / "quick.yaml"), "--only", "wriet"], "no measurement of"),
     ],
@@ -124,18 +128,30 @@ def test_a_list_is_all_combinations_the_size_changing_fastest(program: Path, tmp
     plan = tmp_path / "plan.yaml"
     plan.write_text(
         "plan: p\nmeasurements:\n"
-        "- {id: a, verb: [WRITE, CAS, WRITE+FLUSH], sizes: [8, 1 KiB], depth: [1, 2], placement: [global, persistent]}\n"
+        "- {id: a, verb: [WRITE, CAS], sizes: [8, 1 KiB], depth: [1, 2]}\n"
+        "- {id: b, verb: WRITE+FLUSH, sizes: [8, 1 KiB], depth: [1, 2], placement: [global, persistent]}\n"
     )
     found = [(o["verb"], o.get("placement"), o["depth"], o["size_bytes"]) for o in listed(program, plan)]
     write = [("WRITE", None, depth, size) for depth in (1, 2) for size in (8, 1024)]
-    cas = [("CAS", None, 1, 8), ("CAS", None, 2, 8)]  # always 8 bytes, and it flushes nothing
+    cas = [("CAS", None, 1, 8), ("CAS", None, 2, 8)]  # always 8 bytes
     flush = [("WRITE+FLUSH", p, d, s) for p in ("global", "persistent") for d in (1, 2) for s in (8, 1024)]
     assert found == write + cas + flush
 
 
+@pytest.mark.parametrize("name", ["quick", "standard"])
+def test_the_simulator_reads_the_same_out_of_a_plan(program: Path, name: str) -> None:
+    plans = pytest.importorskip("rpsim.validation.measuring.plan")
+    modes = {None: "auto", True: "yes", False: "no"}
+    native, points = listed(program, PLANS / f"{name}.yaml"), plans.read_plan(PLANS / f"{name}.yaml").points
+    assert len(native) == len(points)
+    for one, point in zip(native, points, strict=True):
+        simulated = {field: getattr(point, field) for field in one}
+        assert {**simulated, "inline": modes[point.inline]} == one
+
+
 def test_datagrams_are_measured_there_and_back(program: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
-    plan.write_text("plan: p\nmeasurements:\n- {id: a, verb: SEND, transport: [rc, uc, ud], sizes: 64, depth: [1, 2]}\n")
+    plan.write_text("plan: p\nmeasurements:\n- {id: a, verb: SEND, transport: [rc, uc, ud], sizes: 8, depth: [1, 2]}\n")
     assert [(o["transport"], o["depth"], o["method"]) for o in listed(program, plan)] == [
         ("rc", 1, "completion"),
         ("rc", 2, "completion"),
@@ -162,10 +178,10 @@ WRONG = [
     ("{id: a, verb: READ, sizes: 8, transport: uc}", "verb: found READ on uc, expected WRITE, WRITE_WITH_IMM or SEND"),
     ("{id: a, verb: WRITE, sizes: 8, transport: ud}", "verb: found WRITE on ud, expected SEND"),
     ("{id: a, verb: READ, sizes: 8, inline: yes}", "inline: found yes for READ, expected auto or no"),
-    ("{id: a, verb: WRITE, sizes: 8 KiB, region: 4 KiB}", "sizes: found 8192 bytes, expected no more than the region's"),
+    ("{id: a, verb: WRITE, sizes: 8 KiB, region: 4 KiB}", "sizes: found 8192 bytes, expected no more than the"),
     ("{id: a, verb: WRITE, sizes: 8, level: range}", "level: found for WRITE, expected for FLUSH and WRITE+FLUSH only"),
     ("{id: a, verb: CAS, sizes: 16 B}", "sizes: found 16 bytes for CAS, expected 8 B"),
-    ("{id: a, verb: READ, sizes: 8, method: half_round_trip}", "method: found half_round_trip for READ, expected WRITE"),
+    ("{id: a, verb: READ, sizes: 8, method: half_round_trip}", "method: found half_round_trip for READ, expected"),
     ("{id: a, verb: SEND, sizes: 8, method: half_round_trip, depth: 2}", "method: found half_round_trip at depth 2"),
     ("{id: a, verb: SEND, sizes: 8, sizes: 9}", "sizes: found a second time (first on line 4), expected once"),
     ("7", "measurements: found '7', expected a mapping with id, verb and sizes"),
@@ -186,7 +202,8 @@ def test_a_mistake_in_a_plan_has_its_line(program: Path, tmp_path: Path, entry: 
 
 def test_all_mistakes_are_told_at_once(program: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
-    plan.write_text("titel: p\nmeasurements:\n- {id: a, verb: REED, sizes: 8}\n- {id: a, verb: WRITE, sizes: 8, qps: x}\n")
+    entries = ["{id: a, verb: REED, sizes: 8}", "{id: a, verb: WRITE, sizes: 8, qps: x}"]
+    plan.write_text("titel: p\nmeasurements:\n" + "".join(f"- {entry}\n" for entry in entries))
     lines = [text.removeprefix(f"{plan}:").split(":")[0] for text in run(program, "plan", plan).stderr.splitlines()]
     assert Counter(lines) == {"1": 2, "3": 1, "4": 1}  # the title is misspelt, the name missing
 
@@ -194,16 +211,19 @@ def test_all_mistakes_are_told_at_once(program: Path, tmp_path: Path) -> None:
 # statistics ----------------------------------------------------------------------------------------------------
 
 
+def linked(program: Path, probe: str, *parts: str) -> Path:
+    """A small program of the tests, linked with parts of the benchmark."""
+    made = program.parent / probe
+    source = ROOT / "tests" / "smoke" / f"{probe}.c"
+    objects = [program.parent / f"{part}.o" for part in parts]
+    flags = ["-std=c11", "-D_GNU_SOURCE", f"-I{SOURCES}"]
+    subprocess.run(["cc", *flags, source, *objects, "-libverbs", "-o", made], check=True)
+    return made
+
+
 @pytest.fixture(scope="module")
 def probe(program: Path) -> Path:
-    made = program.parent / "samples-probe"
-    found = (program.parent / "found.mk").read_text().partition(":= ")[2].replace('\\"', '"').split()
-    names = ("samples", "measurement", "report", "clock")
-    objects = [program.parent / f"{name}.o" for name in names]
-    source = ROOT / "tests" / "smoke" / "samples_probe.c"
-    command = ["cc", "-std=c11", "-D_GNU_SOURCE", *found, f"-I{SOURCES}", source, *objects, "-libverbs", "-o", made]
-    subprocess.run(command, check=True)
-    return made
+    return linked(program, "samples_probe", "samples", "measurement", "report", "clock")
 
 
 @settings(max_examples=40)
@@ -231,3 +251,44 @@ def test_percentiles_and_histogram_are_those_of_the_samples(probe: Path, values:
         assert edge - here.min() <= max(1, here.min() / 32 + 1), "a bin is at most a thirty-second wide"
     total = sum(values)
     assert result["operations_per_s"] == pytest.approx(len(values) * 1e9 / total if total else 0, rel=1e-6, abs=0.051)
+
+
+# DDIO ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def ddio_probe(program: Path) -> Path:
+    return linked(program, "ddio_probe", "ddio")
+
+
+@pytest.mark.parametrize(
+    ("device", "perfctrlsts_0", "below", "said"),
+    [
+        ("0x2030", 0x80, "", "on"),
+        ("0x2033", 0x80, "0000:17:00.0/0000:18:08.0/", "on"),  # behind a switch
+        ("0x2030", 0x08, "", "off"),
+        ("0x2030", 0x88, "", "off"),
+        ("0x2030", 0x00, "", "off"),
+        ("0x2030", None, "", "unknown: root may read it"),
+        ("0x6f02", 0x80, "", "unknown: not a root port of Skylake-SP or Cascade Lake-SP"),
+    ],
+)
+def test_ddio_is_read_from_the_root_port(
+    ddio_probe: Path, tmp_path: Path, device: str, perfctrlsts_0: int | None, below: str, said: str
+) -> None:
+    port = tmp_path / "pci0000:16" / "0000:16:00.0"
+    nic = port / below / "0000:19:00.0"
+    nic.mkdir(parents=True)
+    (port / "vendor").write_text("0x8086\n")
+    (port / "device").write_text(f"{device}\n")
+    config = bytearray(64 if perfctrlsts_0 is None else 4096)
+    if perfctrlsts_0 is not None:
+        config[0x180] = perfctrlsts_0
+    (port / "config").write_bytes(config)
+    (tmp_path / "link").symlink_to(nic)
+    assert run(ddio_probe, tmp_path / "link").stdout == f"{said}\n"
+
+
+def test_a_software_device_has_no_ddio(ddio_probe: Path, tmp_path: Path) -> None:
+    assert run(ddio_probe, tmp_path).stdout == "unknown: not a PCI device\n"
+    assert run(ddio_probe, tmp_path / "none").stdout == "unknown: not a PCI device\n"

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -34,7 +33,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, str]:
     if missing := [tool for tool in TOOLS if shutil.which(tool) is None] or lacking():
         pytest.skip(f"no virtual machine: {', '.join(missing)} not installed")
     results = tmp_path_factory.mktemp("verbs_vm") / "results.json"
-    image = subprocess.run(["bash", SOURCES / "vm" / "build-image", FOLDER], capture_output=True, text=True, check=False)
+    command = ["bash", SOURCES / "vm" / "build-image", FOLDER]
+    image = subprocess.run(command, capture_output=True, text=True, check=False)
     if "knows no Debian mirror" in image.stderr:
         pytest.skip("no virtual machine: this system's apt knows no mirror of Debian to build the image from")
     assert image.returncode == 0, image.stderr

@@ -85,7 +85,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(root: Path, wheel: Path) -
 
 
 def test_a_wheel_that_lacks_a_file_or_has_one_too_many_is_reported(tmp_path: Path) -> None:
-    for path in ("__init__.py", "py.typed", "models/platforms/new.yaml", "sim/__pycache__/a.pyc", "tests/t.py", "sim/build/x"):
+    there = ("__init__.py", "py.typed", "models/platforms/new.yaml", "tests/t.py")
+    for path in (*there, "sim/__pycache__/a.pyc", "sim/build/x"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()
     assert wheel_complaints(tmp_path, ["rpsim/__init__.py", "rpsim/py.typed", "rpsim/tests/t.py", "sim/a.py"]) == [

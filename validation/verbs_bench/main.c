@@ -1,6 +1,7 @@
 /* rpsim-verbs: one- and two-sided RDMA operations, timed on real hardware, in rpsim's format of measurements. */
 #include <errno.h>
 #include <getopt.h>
+#include <libgen.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -161,12 +162,26 @@ static int command_plan(int count, char **arguments)
 
 /* serve -------------------------------------------------------------------------------------------------- */
 
+/* A file for DAX may be made yet, in a folder that is there. */
+static void check_place(const char *option, const char *path, bool may_be_new)
+{
+	char *copy = strdup(path);
+
+	if (access(path, R_OK | W_OK) && !(may_be_new && errno == ENOENT && !access(dirname(copy), W_OK)))
+		stop("%s %s: it is not there, or may not be read and written (%s)", option, path, errno_name(errno));
+	free(copy);
+}
+
 static int command_serve(int count, char **arguments)
 {
 	struct options options = parse(count, arguments, "btdmhc1");
 
 	if (optind != count)
 		misused("found an argument that is not expected: ", arguments[optind]);
+	if (options.places.dax)
+		check_place("--dax", options.places.dax, strncmp(options.places.dax, "/dev/", 5) != 0);
+	if (options.places.dmabuf)
+		check_place("--dmabuf", options.places.dmabuf, false);
 	machine_check();
 	clock_start();
 	struct rdma_cm_id *listener = control_listen(options.own_address, options.port);
@@ -176,8 +191,7 @@ static int command_serve(int count, char **arguments)
 	do {
 		struct control control;
 
-		control_accept(&control, listener);
-		if (control_receive(&control, -1)) {
+		if (control_accept(&control, listener) && control_receive(&control, -1)) {
 			struct message *greeting = control_draft(&control, HELLO);
 
 			machine_facts(&control, greeting->text, sizeof greeting->text);

@@ -195,7 +195,7 @@ static struct verdict connect_one(struct pairs *pairs, unsigned q, const struct 
 struct verdict pairs_connect(struct pairs *pairs, struct control *control, const struct message *peer,
 			     uint32_t own_psn, unsigned reads)
 {
-	struct path path = control_path(control);
+	struct path path = control->path;
 	struct verdict verdict = done();
 
 	pairs->remote = peer->address;

@@ -87,7 +87,8 @@ static bool has_room(const struct run *run)
 static struct verdict out_of_patience(const struct run *run)
 {
 	return failed("no completion within %d s, %u of %u operations done%s", PATIENCE_S, run->ended, run->total,
-		      run->m->transport == RC ? ": is the link up?" : ": a message was lost; nobody sends it again");
+		      run->m->transport == RC ? ": is the server alive, is the link up?"
+					      : ": a message was lost; nobody sends it again");
 }
 
 static struct verdict run_completions(struct run *run)
