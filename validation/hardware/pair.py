@@ -19,7 +19,7 @@ PAGE_BYTES = 4096
 class Pair:
     """A client and a server; ``memory`` is the server's device that requests go to, ``access`` what its key opens.
 
-    Completions of the client's requests come to ``sent``, what it receives to ``answers``; ``received`` is the server's.
+    Completions of the client's requests come to ``sent``, its receives to ``answers``, the server's to ``received``.
     """
 
     def __init__(

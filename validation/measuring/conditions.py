@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -83,7 +83,7 @@ class Conditions:
 
     @property
     def series(self) -> str:
-        """All but the size, in words: measurements of one series make one curve."""
+        """All but size, MTU and where the data is, in words: measurements of one series make one curve."""
         words = [self.verb, "" if self.transport == "rc" else self.transport.upper()]
         words.append("one way" if self.method == "half_round_trip" else "")
         if self.verb.endswith("FLUSH"):
@@ -93,14 +93,31 @@ class Conditions:
         words.append(f"depth {self.depth}" if self.depth > 1 else "")
         words.append("" if self.region_bytes == REGION_BYTES else f"in {format_bytes(self.region_bytes)}")
         words.append("random" if self.access == "random" else "")
-        words.append(f"MTU {self.mtu_bytes}" if self.mtu_bytes else "")
-        words.append({None: "", True: "inline", False: "not inline"}[self.inline] if self.verb in INLINE else "")
         return " ".join(word for word in words if word)
 
     @property
     def name(self) -> str:
         """The series and the size."""
         return f"{self.series}, {format_bytes(self.size_bytes)}"
+
+
+def series_names(points: Sequence[Conditions]) -> list[str]:
+    """The series of each, with its MTU and ``inline`` where a series has several of the one or both of the other."""
+    mtus: dict[str, set[int | None]] = {}
+    inline: dict[tuple[str, int, int | None], set[bool | None]] = {}
+    for one in points:
+        mtus.setdefault(one.series, set()).add(one.mtu_bytes)
+        inline.setdefault((one.series, one.size_bytes, one.mtu_bytes), set()).add(one.inline)
+    both = {key[0] for key, found in inline.items() if len(found) > 1}
+    names = []
+    for one in points:
+        words = [one.series]
+        if len(mtus[one.series]) > 1 and one.mtu_bytes is not None:
+            words.append(f"MTU {one.mtu_bytes}")
+        if one.series in both and one.inline is not None:
+            words.append("inline" if one.inline else "not inline")
+        names.append(" ".join(words))
+    return names
 
 
 STATISTICS = ("min", "mean", "p50", "p90", "p99", "p999", "max")

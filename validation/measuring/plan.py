@@ -107,7 +107,7 @@ class _Reader:
         if len(self.mistakes) > before:
             return []
         return [
-            _conditions(name, dict(zip(LISTS, combination, strict=True)), values)
+            _conditions(str(name), dict(zip(LISTS, combination, strict=True)), values)
             for combination in itertools.product(*(values[key] for key in LISTS))
         ]
 

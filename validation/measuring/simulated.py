@@ -21,9 +21,8 @@ from .conditions import ANSWERABLE, INLINE, REPLIED, VERBS, WORD_BYTES, Conditio
 MESSAGE_BYTES = 16
 """Where and how much: what the SEND behind a WRITE tells the responder's core."""
 GRH_BYTES = 40
-STEADY_BYTES = 512 << 10
-"""So much under way fills every path there is: what is beyond it waits, and changes no rate."""
-STEADY_LEAST = 4
+STEADY, STEADY_LEAST, STEADY_BYTES = 64, 4, 128 << 10
+"""So many operations, and so much, under way fill every path there is: what is beyond waits, and changes no rate."""
 SETTLED = 2
 """Operations after which a latency repeats itself: caches of adapter and host know their lines."""
 
@@ -78,15 +77,16 @@ def measure(platform: Platform, conditions: Conditions) -> Measurement:
 def per_operation_ps(platform: Platform, conditions: Conditions) -> float:
     """The same number as a measurement's ``per_operation_ns``, in ps, by as few operations as it takes.
 
-    A latency by the last of a few operations; a rate by two windows, of at most STEADY_BYTES each. Raises Unmeasurable.
+    A latency by the last of a few operations; a rate by a window of STEADY operations behind another. Raises
+    Unmeasurable.
     """
     if conditions.depth == 1:
         many = 8 if conditions.access == "random" else 0
         return Bench(platform, conditions).run(SETTLED + many, 1 + many).median_ps
-    steady = max(STEADY_LEAST, conditions.qps, STEADY_BYTES // conditions.size_bytes)
-    depth = min(conditions.depth, steady)
+    depth = max(min(conditions.depth, STEADY, STEADY_BYTES // conditions.size_bytes), conditions.qps, STEADY_LEAST)
+    depth = min(depth, conditions.depth)
     every = min(conditions.signal_every, max(1, depth // (2 * conditions.qps)))
-    run = Bench(platform, replace(conditions, depth=depth, signal_every=every)).run(2 * depth, max(32, 2 * depth))
+    run = Bench(platform, replace(conditions, depth=depth, signal_every=every)).run(depth, max(2 * STEADY_LEAST, depth))
     return run.elapsed_ps / run.completed
 
 
@@ -158,7 +158,8 @@ class Bench:
     def works(self, number: int) -> list[SendWR]:
         """The work requests of one operation; the last one asks for a completion, now and then."""
         about, pair = self.conditions, self.pair
-        target, works = pair.target + self.offset(number), []
+        target = pair.target + self.offset(number)
+        works: list[SendWR] = []
         for opcode in self.opcodes:
             flags = SendFlags.IBV_SEND_INLINE if self.inline and not works else SendFlags.NONE
             work = SendWR(number, opcode, pair.source, about.size_bytes, target, pair.rkey, flags)
