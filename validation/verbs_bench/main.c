@@ -1,0 +1,325 @@
+/* rpsim-verbs: one- and two-sided RDMA operations, timed on real hardware, in rpsim's format of measurements. */
+#include <errno.h>
+#include <getopt.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "control.h"
+#include "machine.h"
+#include "plan.h"
+#include "requester.h"
+#include "responder.h"
+#include "samples.h"
+
+#define VERSION "1.0"
+#define DEFAULT_PORT "18515"
+
+static const char usage[] =
+	"usage: rpsim-verbs serve [--bind ADDRESS] [--port PORT] [--dax PATH] [--dmabuf DEVICE] [--huge-pages]\n"
+	"                         [--cpu N] [--once]\n"
+	"       rpsim-verbs measure SERVER --plan PLAN [--only ID] [--out FILE] [--json] [--bind ADDRESS]\n"
+	"                         [--port PORT] [--cpu N]\n"
+	"       rpsim-verbs plan PLAN\n"
+	"\n"
+	"Start `serve` on one machine, `measure` on the other; SERVER is an IP address (or name) of an RDMA port there.\n"
+	"\n"
+	"  --plan PLAN       what to measure (YAML; see plans/)\n"
+	"  --only ID         only the plan's measurements of this id; may be repeated\n"
+	"  --out FILE        write the results, as JSON, there\n"
+	"  --json            print the results on standard output, and the table on standard error\n"
+	"  --bind ADDRESS    own IP address, where there are several RDMA ports\n"
+	"  --port PORT       of the connection manager (default " DEFAULT_PORT ")\n"
+	"  --dax PATH        device DAX, or a file on a file system mounted with -o dax: memory `dax`\n"
+	"  --dmabuf DEVICE   /dev/udmabuf or /dev/dma_heap/NAME: memory `dmabuf`\n"
+	"  --huge-pages      ask for transparent huge pages for memory `dram`\n"
+	"  --cpu N           run on this processor only\n"
+	"  --once            serve one client, then end\n"
+	"\n"
+	"Exit status: 0 measured, or skipped what device or library cannot do; 1 a measurement failed; 2 the input is\n"
+	"wrong, there is no RDMA device, or the server cannot be reached.\n";
+
+enum { MAX_ONLY = 64 };
+
+struct options {
+	const char *plan, *out, *own_address, *port;
+	const char *only[MAX_ONLY];
+	unsigned only_count;
+	struct places places;
+	bool json, once;
+};
+
+static _Noreturn void misused(const char *problem, const char *what)
+{
+	stop("%s%s\n%s", problem, what, usage);
+}
+
+static void pin(const char *text)
+{
+	cpu_set_t set;
+	char *end;
+	long cpu = strtol(text, &end, 10);
+
+	if (*end || cpu < 0 || cpu >= CPU_SETSIZE)
+		misused("--cpu expects a number, found ", text);
+	CPU_ZERO(&set);
+	CPU_SET((int)cpu, &set);
+	if (sched_setaffinity(0, sizeof set, &set))
+		stop("--cpu %ld: there is no such processor, or it may not be used (%s)", cpu, errno_name(errno));
+}
+
+/* Which options a command knows, as a string of their letters. */
+static struct options parse(int count, char **arguments, const char *known)
+{
+	static const struct option names[] = {
+		{"plan", required_argument, NULL, 'p'},   {"only", required_argument, NULL, 'i'},
+		{"out", required_argument, NULL, 'o'},    {"json", no_argument, NULL, 'j'},
+		{"bind", required_argument, NULL, 'b'},   {"port", required_argument, NULL, 't'},
+		{"dax", required_argument, NULL, 'd'},    {"dmabuf", required_argument, NULL, 'm'},
+		{"huge-pages", no_argument, NULL, 'h'},   {"cpu", required_argument, NULL, 'c'},
+		{"once", no_argument, NULL, '1'},         {0},
+	};
+	struct options options = {.port = DEFAULT_PORT};
+	int letter;
+
+	opterr = 0;
+	while ((letter = getopt_long(count, arguments, ":", names, NULL)) != -1) {
+		if (letter == '?')
+			misused("unknown option ", arguments[optind - 1]);
+		if (letter == ':')
+			misused("a value is missing for ", arguments[optind - 1]);
+		if (!strchr(known, letter))
+			misused("not an option of this command: ", arguments[optind - (optarg ? 2 : 1)]);
+		switch (letter) {
+		case 'p': options.plan = optarg; break;
+		case 'o': options.out = optarg; break;
+		case 'j': options.json = true; break;
+		case 'b': options.own_address = optarg; break;
+		case 't': options.port = optarg; break;
+		case 'd': options.places.dax = optarg; break;
+		case 'm': options.places.dmabuf = optarg; break;
+		case 'h': options.places.huge_pages = true; break;
+		case 'c': pin(optarg); break;
+		case '1': options.once = true; break;
+		default:
+			if (options.only_count == MAX_ONLY)
+				misused("--only is given too often: ", optarg);
+			options.only[options.only_count++] = optarg;
+		}
+	}
+	return options;
+}
+
+static struct plan read_plan(const char *path)
+{
+	struct plan plan;
+
+	if (plan_read(path, &plan))
+		exit(STATUS_WRONG);
+	return plan;
+}
+
+/* plan --------------------------------------------------------------------------------------------------- */
+
+static int command_plan(int count, char **arguments)
+{
+	(void)parse(count, arguments, "");
+	if (optind + 1 != count)
+		misused("one PLAN is expected", "");
+	struct plan plan = read_plan(arguments[optind]);
+
+	for (unsigned i = 0; i < plan.count; i++) {
+		const struct measurement *m = &plan.measurements[i];
+
+		printf("%-24s %-14s %s %7u B  qps %u  depth %u  %s", m->id, verb_names[m->verb],
+		       transport_names[m->transport], m->size_bytes, m->qps, m->depth, memory_names[m->memory]);
+		if (has_flush(m->verb))
+			printf("  %s %s", placement_names[m->placement], level_names[m->level]);
+		putchar('\n');
+	}
+	fprintf(stderr, "%s: %u measurements\n", plan.name, plan.count);
+	plan_free(&plan);
+	return STATUS_DONE;
+}
+
+/* serve -------------------------------------------------------------------------------------------------- */
+
+static int command_serve(int count, char **arguments)
+{
+	struct options options = parse(count, arguments, "btdmhc1");
+
+	if (optind != count)
+		misused("found an argument that is not expected: ", arguments[optind]);
+	machine_check();
+	clock_start();
+	struct rdma_cm_id *listener = control_listen(options.own_address, options.port);
+
+	fprintf(stderr, "rpsim-verbs: serving on %s, port %s\n", options.own_address ? options.own_address : "all addresses",
+		options.port);
+	do {
+		struct control control;
+
+		control_accept(&control, listener);
+		if (control_receive(&control, -1)) {
+			struct message *greeting = control_draft(&control, HELLO);
+
+			machine_facts(&control, greeting->text, sizeof greeting->text);
+			if (control_send(&control))
+				serve(&control, &options.places);
+		}
+		control_close(&control);
+	} while (!options.once);
+	return STATUS_DONE;
+}
+
+/* measure ------------------------------------------------------------------------------------------------ */
+
+static bool wanted(const struct options *options, const struct measurement *m)
+{
+	for (unsigned i = 0; i < options->only_count; i++)
+		if (!strcmp(options->only[i], m->id))
+			return true;
+	return !options->only_count;
+}
+
+static void check_only(const struct options *options, const struct plan *plan)
+{
+	for (unsigned i = 0; i < options->only_count; i++) {
+		unsigned k = 0;
+
+		while (k < plan->count && strcmp(plan->measurements[k].id, options->only[i]))
+			k++;
+		if (k == plan->count)
+			stop("--only %s: no measurement of %s has this id", options->only[i], options->plan);
+	}
+}
+
+/* Measures all that is wanted into a JSON document. Returns whether something failed. */
+static bool measure_all(struct control *control, const struct options *options, const struct plan *plan, FILE *out,
+			FILE *table)
+{
+	const char *comma = "";
+	bool alive = true, any_failed = false;
+
+	table_head(table);
+	fputs("\"results\": [", out);
+	for (unsigned i = 0; i < plan->count; i++) {
+		const struct measurement *m = &plan->measurements[i];
+
+		if (!wanted(options, m))
+			continue;
+		struct samples samples = samples_open(m->iterations);
+
+		if (alive)
+			alive = measure(control, m, &samples);
+		else
+			samples.verdict = failed("the server is gone");
+		fprintf(out, "%s\n", comma);
+		samples_write(out, m, &samples);
+		table_row(table, m, &samples);
+		if (samples.verdict.outcome != OUTCOME_DONE)
+			fprintf(stderr, "  %s %s: %s\n", m->id,
+				samples.verdict.outcome == OUTCOME_SKIPPED ? "skipped" : "FAILED", samples.verdict.reason);
+		any_failed |= samples.verdict.outcome == OUTCOME_FAILED;
+		comma = ",";
+		samples_close(&samples);
+	}
+	fputs("\n]", out);
+	return any_failed;
+}
+
+/* Results get their name only when they are complete; however the program ends, nothing half-written stays. */
+static char temporary[4096];
+
+static void remove_temporary(void)
+{
+	if (*temporary)
+		unlink(temporary);
+}
+
+static void interrupted(int signal_number)
+{
+	remove_temporary();
+	_exit(128 + signal_number);
+}
+
+static FILE *open_output(const struct options *options)
+{
+	FILE *out;
+
+	if (!options->out)
+		return options->json ? stdout : fopen("/dev/null", "w");
+	snprintf(temporary, sizeof temporary, "%s.part", options->out);
+	out = fopen(temporary, "w");
+	if (!out)
+		stop("%s: cannot be written (%s)", options->out, errno_name(errno));
+	atexit(remove_temporary);
+	signal(SIGINT, interrupted);
+	signal(SIGTERM, interrupted);
+	return out;
+}
+
+static int command_measure(int count, char **arguments)
+{
+	struct options options = parse(count, arguments, "piojbtc");
+	struct control control;
+	char facts[sizeof((struct message *)0)->text];
+	const struct message *greeting;
+
+	if (optind + 1 != count)
+		misused("one SERVER is expected", "");
+	if (!options.plan)
+		misused("a plan is missing: --plan PLAN", "");
+	if (options.json && options.out)
+		misused("--json and --out exclude each other", "");
+	struct plan plan = read_plan(options.plan);
+
+	check_only(&options, &plan);
+	machine_check();
+	FILE *out = open_output(&options);
+	clock_start();
+	control_connect(&control, arguments[optind], options.port, options.own_address);
+	machine_facts(&control, facts, sizeof facts);
+	control_draft(&control, HELLO);
+	greeting = control_send(&control) ? control_receive(&control, 10000) : NULL;
+	if (!greeting)
+		stop("the server does not answer; does it run the same version of rpsim-verbs?");
+	fputs("{\"format\": \"rpsim-measurements-1\", \"origin\": \"native\", "
+	      "\"program\": {\"name\": \"rpsim-verbs\", \"version\": \"" VERSION "\"},\n\"plan\": ", out);
+	json_string(out, plan.name);
+	fprintf(out, ",\n\"machine\": %s,\n\"responder\": %s,\n", facts, greeting->text);
+	bool any_failed = measure_all(&control, &options, &plan, out, options.json ? stderr : stdout);
+	fputs("}\n", out);
+	control_close(&control);
+	plan_free(&plan);
+	if (fflush(out) || ferror(out) || (out != stdout && fclose(out)))
+		stop("%s: cannot be written (%s)", options.out ? options.out : "standard output", errno_name(errno));
+	if (options.out && rename(temporary, options.out))
+		stop("%s: cannot be written (%s)", options.out, errno_name(errno));
+	*temporary = 0;
+	return any_failed ? STATUS_FAILED : STATUS_DONE;
+}
+
+int main(int count, char **arguments)
+{
+	const char *command = count > 1 ? arguments[1] : "--help";
+
+	if (!strcmp(command, "--help") || !strcmp(command, "-h") || !strcmp(command, "help")) {
+		fputs(usage, stdout);
+		return STATUS_DONE;
+	}
+	if (!strcmp(command, "--version")) {
+		puts("rpsim-verbs " VERSION ", libibverbs " LIBRARY_VERSION);
+		return STATUS_DONE;
+	}
+	if (!strcmp(command, "plan"))
+		return command_plan(count - 1, arguments + 1);
+	if (!strcmp(command, "serve"))
+		return command_serve(count - 1, arguments + 1);
+	if (!strcmp(command, "measure"))
+		return command_measure(count - 1, arguments + 1);
+	misused("found the command ", command);
+}

@@ -1,0 +1,399 @@
+#include "plan.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "fields.h"
+#include "report.h"
+
+enum { MAX_CHOICES = 64, MAX_MEASUREMENTS = 100000 };
+
+/* One measurement as written: every field is a list, and all combinations are wanted. */
+struct choices {
+	unsigned count;
+	uint64_t values[MAX_CHOICES];
+	size_t line; /* 0: not given */
+};
+
+struct reader {
+	const char *path;
+	yaml_document_t *document;
+	struct plan *plan;
+	unsigned mistakes;
+	size_t room;       /* for measurements */
+	size_t first_line; /* of the measurement that is being read */
+};
+
+static void mistake(struct reader *reader, size_t line, const char *field, const char *format, ...) FORMAT(4, 5);
+
+static void mistake(struct reader *reader, size_t line, const char *field, const char *format, ...)
+{
+	va_list arguments;
+
+	fprintf(stderr, "%s:%zu: %s%s", reader->path, line, field, *field ? ": " : "");
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fputc('\n', stderr);
+	reader->mistakes++;
+}
+
+static size_t line_of(const yaml_node_t *node)
+{
+	return node->start_mark.line + 1;
+}
+
+static const char *text_of(const yaml_node_t *node)
+{
+	switch (node->type) {
+	case YAML_SCALAR_NODE: return (const char *)node->data.scalar.value;
+	case YAML_SEQUENCE_NODE: return "a list";
+	case YAML_MAPPING_NODE: return "a mapping";
+	default: return "nothing";
+	}
+}
+
+static bool said(const yaml_node_t *key, const char *name)
+{
+	return key->type == YAML_SCALAR_NODE && !strcmp(text_of(key), name);
+}
+
+static void suggest(const char *found, const char *const *names, unsigned count, char *text, size_t room)
+{
+	const char *nearest = nearest_name(found, names, count);
+
+	*text = 0;
+	if (nearest)
+		snprintf(text, room, "; did you mean '%s'?", nearest);
+}
+
+/* fields ------------------------------------------------------------------------------------------------- */
+
+static void read_choice(struct reader *reader, const struct field *field, struct choices *choices,
+			const yaml_node_t *node)
+{
+	uint64_t value;
+
+	if (choices->count == MAX_CHOICES) {
+		mistake(reader, line_of(node), field->name, "found more than %d, expected fewer", MAX_CHOICES);
+	} else if (node->type == YAML_SCALAR_NODE && field_value(field, text_of(node), &value)) {
+		choices->values[choices->count++] = value;
+	} else {
+		char expected[300], hint[100] = "";
+
+		field_expects(field, expected, sizeof expected);
+		if (field->kind == NAME)
+			suggest(text_of(node), field->names, (unsigned)field->most + 1, hint, sizeof hint);
+		mistake(reader, line_of(node), field->name, "found '%s', expected %s%s", text_of(node), expected, hint);
+	}
+}
+
+static void read_field(struct reader *reader, enum field_index index, struct choices *all, const yaml_node_t *node)
+{
+	const struct field *field = &fields[index];
+	struct choices *choices = &all[index];
+
+	if (choices->line) {
+		mistake(reader, line_of(node), field->name, "found a second time (first on line %zu), expected once",
+			choices->line);
+		return;
+	}
+	choices->line = line_of(node);
+	if (node->type != YAML_SEQUENCE_NODE) {
+		read_choice(reader, field, choices, node);
+		return;
+	}
+	if (!field->many) {
+		mistake(reader, choices->line, field->name, "found a list, expected one value");
+		return;
+	}
+	for (yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top; item++)
+		read_choice(reader, field, choices, yaml_document_get_node(reader->document, *item));
+	if (node->data.sequence.items.start == node->data.sequence.items.top)
+		mistake(reader, choices->line, field->name, "found an empty list, expected one value or more");
+}
+
+static void read_id(struct reader *reader, const yaml_node_t *node, char *id)
+{
+	const char *text = text_of(node);
+	bool good = node->type == YAML_SCALAR_NODE && *text && strlen(text) < MAX_ID;
+
+	for (const char *c = text; good && *c; c++)
+		good = islower((unsigned char)*c) || isdigit((unsigned char)*c) || *c == '-';
+	for (unsigned i = 0; good && i < reader->plan->count; i++)
+		if (!strcmp(text, reader->plan->measurements[i].id)) {
+			mistake(reader, line_of(node), "id", "found '%s' a second time, expected another name", text);
+			break;
+		}
+	if (good)
+		strcpy(id, text);
+	else
+		mistake(reader, line_of(node), "id",
+			"found '%s', expected a name of at most %d small letters, digits and '-'", text, MAX_ID - 1);
+}
+
+/* combinations ------------------------------------------------------------------------------------------- */
+
+static bool combination_is_legal(struct reader *reader, const struct measurement *m, const struct choices *all)
+{
+	const char *verb = verb_names[m->verb];
+	size_t verb_line = all[F_VERB].line;
+	unsigned before = reader->mistakes;
+
+	if (!legal_on(m->verb, m->transport))
+		mistake(reader, verb_line, "verb", "found %s on %s, expected %s", verb, transport_names[m->transport],
+			m->transport == UD ? "SEND" : "WRITE, WRITE_WITH_IMM or SEND");
+	if (m->size_bytes > m->region_bytes)
+		mistake(reader, all[F_SIZES].line ? all[F_SIZES].line : verb_line, "sizes",
+			"found %u bytes, expected no more than the region's %llu", m->size_bytes,
+			(unsigned long long)m->region_bytes);
+	if (m->inline_mode == INLINE_YES && !carries_data(m->verb))
+		mistake(reader, all[F_INLINE].line, "inline", "found yes for %s, expected auto or no: "
+			"it has no data that could be inline", verb);
+	if (m->method == HALF_ROUND_TRIP && (m->depth > 1 || m->qps > 1))
+		mistake(reader, all[F_METHOD].line, "method", "found half_round_trip at depth %u on %u queue pairs, "
+			"expected depth 1 and qps 1", m->depth, m->qps);
+	if (m->method == HALF_ROUND_TRIP && m->verb != VERB_WRITE && m->verb != VERB_WRITE_WITH_IMM &&
+	    m->verb != VERB_SEND)
+		mistake(reader, all[F_METHOD].line, "method", "found half_round_trip for %s, "
+			"expected WRITE, WRITE_WITH_IMM or SEND", verb);
+	return reader->mistakes == before;
+}
+
+/* False if this combination repeats another one, because the verb does not look at the field. */
+static bool is_new(const struct choices *all, const unsigned *chosen)
+{
+	enum verb verb = (enum verb)all[F_VERB].values[chosen[F_VERB]];
+
+	if (is_atomic_size(verb) && chosen[F_SIZES])
+		return false;
+	return has_flush(verb) || (!chosen[F_PLACEMENT] && !chosen[F_LEVEL]);
+}
+
+static struct measurement combine(const char *id, const struct choices *all, const unsigned *chosen)
+{
+	struct measurement m = {0};
+	uint64_t value[FIELDS];
+
+	for (unsigned f = 0; f < FIELDS; f++)
+		value[f] = all[f].values[chosen[f]];
+	memcpy(m.id, id, MAX_ID);
+	m.verb = (uint32_t)value[F_VERB];
+	m.transport = (uint32_t)value[F_TRANSPORT];
+	m.memory = (uint32_t)value[F_MEMORY];
+	m.region_bytes = value[F_REGION];
+	m.placement = (uint32_t)value[F_PLACEMENT];
+	m.level = (uint32_t)value[F_LEVEL];
+	m.qps = (uint32_t)value[F_QPS];
+	m.depth = (uint32_t)value[F_DEPTH];
+	m.size_bytes = is_atomic_size(m.verb) ? 8 : (uint32_t)value[F_SIZES];
+	m.inline_mode = (uint32_t)value[F_INLINE];
+	m.method = (uint32_t)value[F_METHOD];
+	m.access = (uint32_t)value[F_ACCESS];
+	m.iterations = (uint32_t)value[F_ITERATIONS];
+	m.warmup = (uint32_t)value[F_WARMUP];
+	if (!all[F_METHOD].line && m.transport != RC && m.depth == 1 && m.qps == 1 && legal_on(m.verb, m.transport))
+		m.method = HALF_ROUND_TRIP; /* a completion there only says that the bytes left */
+	return m;
+}
+
+static void add_combinations(struct reader *reader, const char *id, const struct choices *all)
+{
+	struct plan *plan = reader->plan;
+	unsigned chosen[FIELDS] = {0};
+	int turning;
+
+	do {
+		if (is_new(all, chosen)) {
+			struct measurement m = combine(id, all, chosen);
+
+			if (!combination_is_legal(reader, &m, all))
+				return;
+			if (plan->count == MAX_MEASUREMENTS) {
+				mistake(reader, reader->first_line, "measurements", "found more than %d combinations, "
+					"expected fewer", MAX_MEASUREMENTS);
+				return;
+			}
+			if (plan->count == reader->room) {
+				reader->room = reader->room ? 2 * reader->room : 64;
+				plan->measurements = realloc(plan->measurements, reader->room * sizeof m);
+				if (!plan->measurements)
+					stop("out of memory");
+			}
+			plan->measurements[plan->count++] = m;
+		}
+		for (turning = FIELDS - 1; turning >= 0; turning--) {
+			if (++chosen[turning] < all[turning].count)
+				break;
+			chosen[turning] = 0;
+		}
+	} while (turning >= 0);
+}
+
+/* What a field means for none of the verbs is a mistake; what is not given has its default. */
+static void complete(struct reader *reader, struct choices *all)
+{
+	bool any_flush = false, only_atomics = true;
+
+	for (unsigned i = 0; i < all[F_VERB].count; i++) {
+		any_flush |= has_flush((enum verb)all[F_VERB].values[i]);
+		only_atomics &= is_atomic_size((enum verb)all[F_VERB].values[i]);
+	}
+	if (!all[F_VERB].line) {
+		mistake(reader, reader->first_line, "verb", "found nothing, expected a verb, e.g. WRITE");
+	} else if (all[F_VERB].count) {
+		for (unsigned f = F_PLACEMENT; f <= F_LEVEL; f++)
+			if (all[f].line && !any_flush)
+				mistake(reader, all[f].line, fields[f].name, "found for %s, expected for FLUSH and "
+					"WRITE+FLUSH only", verb_names[all[F_VERB].values[0]]);
+		if (!all[F_SIZES].line && !only_atomics)
+			mistake(reader, reader->first_line, "sizes", "found nothing, expected %s",
+				fields[F_SIZES].expected);
+		for (unsigned i = 0; only_atomics && i < all[F_SIZES].count; i++)
+			if (all[F_SIZES].values[i] != 8)
+				mistake(reader, all[F_SIZES].line, "sizes", "found %llu bytes for %s, expected 8 B",
+					(unsigned long long)all[F_SIZES].values[i], verb_names[all[F_VERB].values[0]]);
+	}
+	for (unsigned f = 0; f < FIELDS; f++)
+		if (!all[f].count)
+			all[f] = (struct choices){.count = 1, .values = {fields[f].fallback}, .line = all[f].line};
+}
+
+/* the document ------------------------------------------------------------------------------------------- */
+
+static void read_measurement(struct reader *reader, const yaml_node_t *node)
+{
+	struct choices all[FIELDS] = {0};
+	char id[MAX_ID] = "";
+	const char *names[FIELDS + 1] = {"id"};
+	unsigned before = reader->mistakes;
+	bool has_id = false;
+
+	for (unsigned f = 0; f < FIELDS; f++)
+		names[f + 1] = fields[f].name;
+	reader->first_line = line_of(node);
+	if (node->type != YAML_MAPPING_NODE) {
+		mistake(reader, line_of(node), "measurements", "found '%s', expected a mapping with id, verb and sizes",
+			text_of(node));
+		return;
+	}
+	for (yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++) {
+		const yaml_node_t *key = yaml_document_get_node(reader->document, pair->key);
+		const yaml_node_t *value = yaml_document_get_node(reader->document, pair->value);
+		unsigned f = 0;
+
+		while (f < FIELDS && !said(key, fields[f].name))
+			f++;
+		if (said(key, "id") && has_id) {
+			mistake(reader, line_of(key), "id", "found a second time, expected once");
+		} else if (said(key, "id")) {
+			has_id = true;
+			read_id(reader, value, id);
+		} else if (f < FIELDS) {
+			read_field(reader, (enum field_index)f, all, value);
+		} else {
+			char hint[100];
+
+			suggest(text_of(key), names, FIELDS + 1, hint, sizeof hint);
+			mistake(reader, line_of(key), text_of(key), "found a field that is not known, expected id, verb, "
+				"sizes, transport or another of a measurement%s", hint);
+		}
+	}
+	if (!has_id)
+		mistake(reader, line_of(node), "id", "found nothing, expected a name for this measurement");
+	if (reader->mistakes != before && !all[F_VERB].count)
+		return; /* what else is wrong depends on the verb */
+	complete(reader, all);
+	if (reader->mistakes == before)
+		add_combinations(reader, id, all);
+}
+
+static void read_measurements(struct reader *reader, const yaml_node_t *node)
+{
+	if (node->type != YAML_SEQUENCE_NODE || node->data.sequence.items.start == node->data.sequence.items.top) {
+		mistake(reader, line_of(node), "measurements", "found '%s', expected a list of measurements",
+			node->type == YAML_SEQUENCE_NODE ? "[]" : text_of(node));
+		return;
+	}
+	for (yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top; item++)
+		read_measurement(reader, yaml_document_get_node(reader->document, *item));
+}
+
+static void read_document(struct reader *reader)
+{
+	static const char *const names[] = {"plan", "title", "measurements"};
+	const yaml_node_t *root = yaml_document_get_root_node(reader->document);
+	bool seen[3] = {false};
+
+	if (!root || root->type != YAML_MAPPING_NODE) {
+		mistake(reader, 1, "", "found %s, expected a plan: fields plan, title and measurements",
+			root ? text_of(root) : "an empty file");
+		return;
+	}
+	for (yaml_node_pair_t *pair = root->data.mapping.pairs.start; pair < root->data.mapping.pairs.top; pair++) {
+		const yaml_node_t *key = yaml_document_get_node(reader->document, pair->key);
+		const yaml_node_t *value = yaml_document_get_node(reader->document, pair->value);
+		unsigned i = 0;
+
+		while (i < 3 && !said(key, names[i]))
+			i++;
+		if (i == 3) {
+			char hint[100];
+
+			suggest(text_of(key), names, 3, hint, sizeof hint);
+			mistake(reader, line_of(key), text_of(key), "found a field that is not known, expected plan, "
+				"title or measurements%s", hint);
+			continue;
+		}
+		if (seen[i])
+			mistake(reader, line_of(key), names[i], "found a second time, expected once");
+		else if (i == 2)
+			read_measurements(reader, value);
+		else if (value->type != YAML_SCALAR_NODE || !*text_of(value))
+			mistake(reader, line_of(value), names[i], "found '%s', expected a text", text_of(value));
+		else if (i == 0)
+			snprintf(reader->plan->name, MAX_ID, "%s", text_of(value));
+		seen[i] = true;
+	}
+	for (unsigned i = 0; i < 3; i += 2)
+		if (!seen[i])
+			mistake(reader, 1, names[i], "found nothing, expected %s", i ? "a list of measurements" : "a name");
+}
+
+unsigned plan_read(const char *path, struct plan *plan)
+{
+	yaml_document_t document;
+	yaml_parser_t parser;
+	struct reader reader = {.path = path, .document = &document, .plan = plan};
+	FILE *file = fopen(path, "r");
+
+	*plan = (struct plan){0};
+	if (!file) {
+		fprintf(stderr, "%s: cannot be read: %s\n", path, strerror(errno));
+		return 1;
+	}
+	if (!yaml_parser_initialize(&parser))
+		stop("out of memory");
+	yaml_parser_set_input_file(&parser, file);
+	if (yaml_parser_load(&parser, &document)) {
+		read_document(&reader);
+		yaml_document_delete(&document);
+	} else {
+		mistake(&reader, parser.problem_mark.line + 1, "", "found no valid YAML, expected a plan: %s",
+			parser.problem ? parser.problem : "cannot be read");
+	}
+	yaml_parser_delete(&parser);
+	fclose(file);
+	return reader.mistakes;
+}
+
+void plan_free(struct plan *plan)
+{
+	free(plan->measurements);
+	plan->measurements = NULL;
+}
