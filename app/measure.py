@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from ..sim.errors import InputError, Mistake
+from ..validation.measuring.conditions import series_names
 from ..validation.measuring.documents import Document
 from ..validation.measuring.plan import Plan, read_plan
 from ..validation.measuring.profile import check_target, write_whole
@@ -83,7 +84,8 @@ def text(found: Sequence[Measurement]) -> list[str]:
     lines: list[str] = []
     measured = [one for one in found if not one.skipped]
     if measured:
-        rows = [_row(one) for one in measured]
+        names = series_names([replace(one.conditions, mtu_bytes=None) for one in measured])
+        rows = [_row(name, one) for name, one in zip(names, measured, strict=True)]
         lines += table(["", "size B", "p50 us", "p99 us", "kop/s", "Gb/s"], rows)
     skipped: dict[str, int] = {}
     for one in found:
@@ -96,9 +98,8 @@ def text(found: Sequence[Measurement]) -> list[str]:
     return lines
 
 
-def _row(one: Measurement) -> list[str]:
+def _row(name: str, one: Measurement) -> list[str]:
     about, rate = one.conditions, one.rate or 0.0
-    name = about.series
     return [
         name if len(name) <= 30 else f"{name[:27]}...",
         f"{about.size_bytes:,}",

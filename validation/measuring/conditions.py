@@ -153,6 +153,6 @@ class Measurement:
     @property
     def per_operation_ns(self) -> float | None:
         """What is compared: a latency where one operation is under way, else the time from one to the next."""
-        if self.conditions.depth == 1 and self.typical_ns is not None:
+        if self.conditions.depth == 1 and self.typical_ns:
             return self.typical_ns
         return 1e9 / self.rate if self.rate else None

@@ -19,7 +19,7 @@ from . import conditions as known
 from .conditions import Conditions, Measurement
 
 FORMAT = "rpsim-measurements-1"
-ORIGINS = ("native", "simulated", "perftest", "published")
+ORIGINS = ("native", "simulated", "perftest")
 MAX_BYTES = 64 << 20
 MOST_MISTAKES = 20
 
@@ -32,7 +32,7 @@ _COUNTS = {
     "signal_every": 1,
 }  # fmt: skip
 _RATES = ("operations_per_s", "bytes_per_s")
-_KEYS = ("id", "verb", "inline", *_WORDS, *_COUNTS, "latency_ns", "histogram", *_RATES, "skipped")
+_KEYS = ("id", "verb", "inline", *_WORDS, *_COUNTS, "latency_ns", "histogram", *_RATES, "skipped", "failed")
 
 
 @dataclass(frozen=True)
@@ -176,8 +176,9 @@ class _Reader:
                 self.wrong(describe(value), f"a whole number from {least}", (*at, key))
         if not isinstance(data.get("inline", False), bool):
             self.wrong(describe(data["inline"]), "true or false", (*at, "inline"))
-        if not isinstance(data.get("skipped", ""), str):
-            self.wrong(describe(data["skipped"]), "why it was skipped, in words", (*at, "skipped"))
+        for key in ("skipped", "failed"):
+            if not isinstance(data.get(key, ""), str):
+                self.wrong(describe(data[key]), "why, in words", (*at, key))
         self._numbers(data, at)
         if len(self.mistakes) > before:
             return None
@@ -191,7 +192,7 @@ class _Reader:
             tuple((float(edge), count) for edge, count in data.get("histogram", [])),
             data.get("operations_per_s"),
             data.get("bytes_per_s"),
-            data.get("skipped", ""),
+            data.get("skipped", "") or data.get("failed", ""),
             self.file,
         )
 
@@ -206,26 +207,26 @@ class _Reader:
                 close = nearest(key, known.STATISTICS)
                 path = (*at, "latency_ns", key)
                 self.wrong(f"the unknown key '{key}'", f"one of {', '.join(known.STATISTICS)}", path, close)
-            elif not _positive(value):
-                self.wrong(describe(value), "a number of ns above 0", (*at, "latency_ns", key))
+            elif not _is_number(value):
+                self.wrong(describe(value), "a number of ns from 0", (*at, "latency_ns", key))
         for key in _RATES:
-            if key in data and not _positive(data[key]):
-                self.wrong(describe(data[key]), "a number above 0", (*at, key))
+            if key in data and not _is_number(data[key]):
+                self.wrong(describe(data[key]), "a number from 0", (*at, key))
         pairs = data.get("histogram", [])
         if not isinstance(pairs, list) or not all(_is_pair(pair) for pair in pairs):
             self.wrong(describe(pairs), "a list of [upper edge in ns, count]", (*at, "histogram"))
-        if not latency and not any(key in data for key in _RATES) and not data.get("skipped"):
+        if not latency and not any(data.get(key) for key in (*_RATES, "skipped", "failed")):
             self.wrong("nothing measured", "latency_ns, operations_per_s, bytes_per_s, or skipped", at)
 
 
-def _positive(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return math.isfinite(value) and value > 0
+    return math.isfinite(value) and value >= 0
 
 
 def _is_pair(pair: Any) -> bool:
-    return isinstance(pair, list) and len(pair) == 2 and _positive(pair[0]) and isinstance(pair[1], int)
+    return isinstance(pair, list) and len(pair) == 2 and _is_number(pair[0]) and isinstance(pair[1], int)
 
 
 def merged(documents: Iterable[Document]) -> tuple[Measurement, ...]:

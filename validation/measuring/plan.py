@@ -171,9 +171,6 @@ class _Reader:
                 f"{max(values['sizes'])} B in a region of {min(values['region'])} B", "sizes within the region",
                 (*at, "sizes"),
             )  # fmt: skip
-        if max(values["qps"]) > min(values["depth"]) and values["depth"] != [1]:
-            found = f"{max(values['qps'])} queue pairs for {min(values['depth'])} operations"
-            self.mistake(found, "at least as many operations under way as queue pairs", (*at, "depth"))
         if values["method"] == ["half_round_trip"]:
             single = values["depth"] == [1] and values["qps"] == [1]
             if not single or not set(verbs) <= set(known.ANSWERABLE):

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import floor, log10
 
 from ...models.opcodes import FlushLevel, FlushType
 from ...models.platform import Platform
 from ...models.verbs import FLUSHES, REMOTE, Access, Opcode, QpType, RecvWR, SendFlags, SendWR
+from ...sim.units import format_bytes
 from ..hardware.pair import PAGE_BYTES, Code, Pair
 from ..hardware.verbs import with_mtu
 from .conditions import ANSWERABLE, INLINE, REPLIED, VERBS, WORD_BYTES, Conditions, Measurement
@@ -25,6 +25,11 @@ STEADY, STEADY_LEAST, STEADY_BYTES = 64, 4, 128 << 10
 """So many operations, and so much, under way fill every path there is: what is beyond waits, and changes no rate."""
 SETTLED = 2
 """Operations after which a latency repeats itself: caches of adapter and host know their lines."""
+
+
+SAMPLED = 33
+"""Operations whose median counts where they differ: other queue pairs, or pages."""
+MOST_PAGES = 1024
 
 
 class Unmeasurable(Exception):
@@ -65,10 +70,8 @@ def measure(platform: Platform, conditions: Conditions) -> Measurement:
         run = bench.run(conditions.warmup, conditions.iterations)
     except Unmeasurable as error:
         return Measurement(asked, skipped=str(error))
-    asked = replace(asked, inline=bench.inline)
-    rate = run.completed * 1e12 / run.elapsed_ps
-    if conditions.method == "half_round_trip":
-        rate = 1e12 * len(run.latencies_ps) / sum(run.latencies_ps)
+    asked = replace(asked, inline=bench.inline or conditions.verb == "ATOMIC_WRITE")
+    rate = run.completed * 1e12 / run.elapsed_ps  # of round trips, where half of one is the latency
     return Measurement(
         asked, statistics(run.latencies_ps), histogram(run.latencies_ps), rate, rate * conditions.size_bytes
     )
@@ -81,8 +84,10 @@ def per_operation_ps(platform: Platform, conditions: Conditions) -> float:
     Unmeasurable.
     """
     if conditions.depth == 1:
-        many = 8 if conditions.access == "random" else 0
-        return Bench(platform, conditions).run(SETTLED + many, 1 + many).median_ps
+        known = conditions.qps if conditions.qps > 1 else 0
+        if conditions.access == "random":
+            known += 2 * min(MOST_PAGES, conditions.region_bytes // platform.nic.page_bytes) + 2 * SETTLED
+        return Bench(platform, conditions).run(SETTLED + known, min(SAMPLED, 1 + known)).median_ps
     depth = max(min(conditions.depth, STEADY, STEADY_BYTES // conditions.size_bytes), conditions.qps, STEADY_LEAST)
     depth = min(depth, conditions.depth)
     every = min(conditions.signal_every, max(1, depth // (2 * conditions.qps)))
@@ -101,14 +106,19 @@ class Bench:
         self.one_way = conditions.method == "half_round_trip"
         self.qp_type = QpType(conditions.transport.upper())
         self._check()
-        self.pair = pair = Pair(
-            platform,
-            memory=memory_of(platform, conditions.memory),
-            queue_pairs=conditions.qps,
-            region_bytes=max(conditions.region_bytes, conditions.slot_bytes, PAGE_BYTES),
-            qp_type=self.qp_type,
-            access=self._access(),
-        )
+        memory = memory_of(platform, conditions.memory)
+        try:
+            self.pair = pair = Pair(
+                platform,
+                memory=memory,
+                queue_pairs=conditions.qps,
+                region_bytes=max(conditions.region_bytes, conditions.slot_bytes, PAGE_BYTES),
+                qp_type=self.qp_type,
+                access=self._access(),
+            )
+        except MemoryError:
+            room = f"a region of {format_bytes(conditions.region_bytes)}"
+            raise Unmeasurable(f"{memory} of {platform.name} has no room for {room}") from None
         self.inline = self._inline()
         self.signal_every = min(conditions.signal_every, max(1, conditions.depth // conditions.qps))
         self.landing = pair.client.memory["dram"].allocate(max(conditions.size_bytes, PAGE_BYTES), "landing", align=64)
@@ -275,7 +285,7 @@ class Bench:
                 arrived_ps = pair.server.host.last_visible_ps + self.platform.cpu.spin_loop_ps
             if number >= warmup:
                 latencies.append(arrived_ps - start_ps)
-        return Run(latencies, iterations, sum(latencies))
+        return Run(latencies, iterations, 2 * sum(latencies))
 
 
 def statistics(latencies_ps: Sequence[int]) -> dict[str, float]:
@@ -288,9 +298,11 @@ def statistics(latencies_ps: Sequence[int]) -> dict[str, float]:
 
 
 def histogram(latencies_ps: Sequence[int]) -> tuple[tuple[float, int], ...]:
-    """How many latencies lie up to each edge and above the one before; edges have three significant digits."""
-    counts: Counter[float] = Counter()
+    """How many latencies lie below each edge, in ns, and not below the one before: 1 ns wide up to 64 ns, then 32 bins
+    to each power of two."""
+    counts: Counter[int] = Counter()
     for latency_ps in latencies_ps:
-        step = 10 ** max(0, floor(log10(max(1, latency_ps))) - 2)
-        counts[-(-latency_ps // step) * step / 1000] += 1
-    return tuple(sorted(counts.items()))
+        ns = latency_ps // 1000
+        width = 1 << max(0, ns.bit_length() - 6)
+        counts[(ns // width + 1) * width] += 1
+    return tuple(sorted((float(edge), count) for edge, count in counts.items()))
