@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from ..sim.errors import InputError, Mistake
-from ..sim.units import parse_bytes
+from ..sim.units import parse_bytes, parse_duration_ps, parse_rate
 from ..validation.measuring import calibration
 from ..validation.measuring.calibration import Calibration, Fitted, Point, rms
 from ..validation.measuring.documents import merged
@@ -142,6 +142,7 @@ def text(found: Calibration) -> list[str]:
 
 def _parameters(found: Calibration) -> list[str]:
     rows, told = [], []
+    ranges = {parameter.path: parameter.range for parameter in found.platform.parameters()}
     for one in found.fitted:
         interval = one.interval()
         span = f"{interval[0]} to {interval[1]}" if interval else "not determined"
@@ -149,12 +150,13 @@ def _parameters(found: Calibration) -> list[str]:
         sum_of = "sum of " if len(one.knob.paths) > 1 else ""
         rows.append([f"{sum_of}{one.knob.paths[0]}", one.knob.together(1.0), value, span, f"{one.certainty.apart:.0%}"])
         rows += [[f"   and {path}", "", "", "", ""] for path in one.knob.paths[1:]]
-        told += _told(one)
+        told += _told(one, ranges)
     lines = table(["parameter", "was", "fitted", "95% confidence", "apart"], rows)
     lines += ["", "determined by"]
     for one in found.fitted:
         series = " and ".join(f"{name} ({share:.0%})" for name, share in one.certainty.series[:2] if share >= 0.1)
         lines += paragraph(f"{one.knob.paths[0]}: {series or 'nothing'}", 2, 2)
+    told += found.alike()
     if told or found.together:
         lines += ["", "take care"]
         for line in told:
@@ -172,13 +174,22 @@ def _parameters(found: Calibration) -> list[str]:
     return lines
 
 
-def _told(one: Fitted) -> list[str]:
+def _told(one: Fitted, ranges: Mapping[str, tuple[str, str] | None]) -> list[str]:
     lines = []
+    for path, text in one.knob.rounded(one.slower).items():
+        known = ranges.get(path)
+        if known and outside(text, known):
+            lines.append(f"{path}: {text} is outside of what the platform's sources have ({known[0]} to {known[1]})")
     if one.at_bound:
         lines.append(f"{one.knob.paths[0]} stands at its {one.at_bound} bound: it stands for something else")
-    if one.certainty.like:
-        lines.append(f"{one.knob.paths[0]} and {one.certainty.like} are nearly alike to these measurements")
     return lines
+
+
+def outside(text: str, known: tuple[str, str]) -> bool:
+    """Whether a time or a rate is not between two others."""
+    parse = parse_rate if text.endswith("/s") else parse_duration_ps
+    low, value, high = (parse(one) for one in (known[0], text, known[1]))
+    return not low <= value <= high
 
 
 def _series(found: Calibration) -> list[str]:

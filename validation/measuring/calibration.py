@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import NoReturn
 
 import numpy as np
 
@@ -18,10 +20,10 @@ from ...models.platform import Platform
 from ...sim.errors import InputError, Mistake
 from ...sim.units import format_bytes
 from .conditions import Conditions, Measurement, series_names
-from .identify import Certainty, Choice, certainties, choose, undetermined
+from .identify import FINEST, NOISE, Certainty, Choice, certainties, choose, undetermined
 from .knobs import CANDIDATES, FURTHER, Knob, candidates
 from .runner import Runner
-from .solver import Vector, least_squares, root_mean_square, slopes
+from .solver import Solution, Vector, least_squares, root_mean_square, slopes
 
 STEP = 0.02
 """Of an unknown, for its slopes: above the rounding to picoseconds, below most kinks."""
@@ -99,6 +101,13 @@ class Calibration:
         """The fitted parameters as a profile states them."""
         return {path: text for one in self.fitted for path, text in one.knob.rounded(one.slower).items()}
 
+    def alike(self) -> list[str]:
+        """Which parameters' errors go together, in words; each pair once."""
+        pairs = {frozenset((one.knob.name, one.certainty.like)) for one in self.fitted if one.certainty.like}
+        return [
+            f"{' and '.join(sorted(pair))} are nearly alike to these measurements" for pair in sorted(pairs, key=sorted)
+        ]
+
     def of(self, held_out: bool) -> list[Point]:
         """The points that were fitted to, or those that were not."""
         return [point for point in self.points if point.held_out is held_out]
@@ -150,7 +159,10 @@ def _asked(about: Conditions, platform: Platform) -> Conditions:
 
 
 def held_out(measurements: Sequence[Measurement], share: float) -> list[bool]:
-    """Which are held out: of each series, by size, inner points at equal distances, so that none is extrapolated."""
+    """Which are held out: of each series, by size, inner points at equal distances, so that none is extrapolated.
+
+    Each series begins one further, so that they are not all of the same size.
+    """
     chosen = [False] * len(measurements)
     if share <= 0:
         return chosen
@@ -158,9 +170,10 @@ def held_out(measurements: Sequence[Measurement], share: float) -> list[bool]:
     by_series: dict[str, list[int]] = {}
     for index, name in enumerate(series_names([one.conditions for one in measurements])):
         by_series.setdefault(name, []).append(index)
-    for indexes in by_series.values():
+    for number, indexes in enumerate(by_series.values()):
         indexes.sort(key=lambda index: measurements[index].conditions.size_bytes)
-        for index in indexes[every // 2 : -1 : every]:
+        first = 1 + number % max(1, min(every, len(indexes) - 2))
+        for index in indexes[first:-1:every]:
             chosen[index] = True
     return chosen
 
@@ -195,33 +208,15 @@ def calibrate(
     kept, before = _measurable(kept, skipped, runner)
     out = held_out(kept, share)
     inner = [index for index, held in enumerate(out) if not held]
-    points = [kept[index].conditions for index in inner]
-    measured = np.array([_ps(kept[index]) for index in inner])
-    at_base = np.array([before[index] for index in inner]) / measured - 1
-    choice = (
-        Choice(tuple(knobs), ()) if knobs is not None else _chosen(platform, runner, points, measured, at_base, tell)
-    )
+    search = _Search(runner, [kept[index] for index in inner], np.array([before[index] for index in inner]), tell)
+    if len(inner) <= LEAST_FREE:
+        search.refuse(1, sum(out))
+    if knobs is None:
+        choice, solution = search.choose(platform, sum(out))
+    else:
+        choice = Choice(tuple(knobs), ())
+        solution = search.fit(choice.knobs, sum(out))
     turned = choice.knobs
-    if len(inner) < len(turned) + LEAST_FREE or not turned:
-        expected = f"at least {max(1, len(turned)) + LEAST_FREE} measurements to fit {max(1, len(turned))} parameters"
-        what = f"{len(inner)} to fit to" if turned else f"{len(inner)}, with which no parameter can be told"
-        raise InputError(Mistake(f"{what} ({sum(out)} held out)", expected, field="MEASUREMENTS"))
-
-    def residuals(places: Sequence[Vector]) -> list[Vector]:
-        variants = [_texts(turned, place) for place in places]
-        found = runner.numbers(points, variants)
-        return [soft(np.array([_as_number(one) for one in row]) / measured - 1) for row in found]
-
-    low, high = (np.array([getattr(knob, end) for knob in turned]) for end in ("low", "high"))
-    start = np.clip(np.ones(len(turned)), low, high)
-    solution = least_squares(
-        residuals,
-        start,
-        low,
-        high,
-        STEP * start,
-        lambda number, error: tell and tell(f"round {number}: rms {error:.2%}"),
-    )
     names = series_names([one.conditions for one in kept])
     known = certainties(turned, solution.slopes, solution.residuals, [names[index] for index in inner])
     fitted = tuple(Fitted(knob, float(x), one) for knob, x, one in zip(turned, solution.x, known, strict=True))
@@ -240,29 +235,65 @@ def calibrate(
     )
 
 
-def _chosen(
-    platform: Platform,
-    runner: Runner,
-    points: Sequence[Conditions],
-    measured: Vector,
-    at_base: Vector,
-    tell: Tell | None,
-) -> Choice:
-    """The knobs that these measurements determine, by the slopes at the platform as it stands."""
-    first = candidates(platform, CANDIDATES)
-    known = [*first, *candidates(platform, FURTHER)]
-    if tell:
-        tell(f"which of {len(known)} parameters the measurements determine")
-    if not points:
-        return Choice((), ())
+class _Search:
+    """The measurements that are fitted to, and the simulator beside them."""
 
-    def residuals(places: Sequence[Vector]) -> list[Vector]:
-        found = runner.numbers(points, [_texts(known, place) for place in places])
-        return [np.array([_as_number(one) for one in row]) / measured - 1 for row in found]
+    def __init__(
+        self, runner: Runner, measurements: Sequence[Measurement], before: Vector, tell: Tell | None = None
+    ) -> None:
+        self.runner = runner
+        self.points = [one.conditions for one in measurements]
+        self.measured = np.array([_ps(one) for one in measurements])
+        self.before = before / self.measured - 1
+        self.tell = tell or (lambda step: None)
 
-    ones = np.ones(len(known))
-    matrix = slopes(residuals, ones, at_base, STEP * ones, np.full(len(known), np.inf))
-    return choose(known, matrix, max(1, len(points) // 3), len(first))
+    def refuse(self, unknowns: int, out: int) -> NoReturn:
+        """Say that there are too few measurements."""
+        expected = f"at least {unknowns + LEAST_FREE} to fit {unknowns} of the platform's parameters"
+        found = f"{len(self.points)} measurements to fit to ({out} held out)"
+        raise InputError(Mistake(found, expected, field="MEASUREMENTS"))
+
+    def errors(self, knobs: Sequence[Knob], places: Sequence[Vector]) -> list[Vector]:
+        """Simulated over measured, less one, of all points at several places."""
+        found = self.runner.numbers(self.points, [_texts(knobs, place) for place in places])
+        return [np.array([_as_number(one) for one in row]) / self.measured - 1 for row in found]
+
+    def fit(self, knobs: Sequence[Knob], out: int, start: Mapping[str, float] = MappingProxyType({})) -> Solution:
+        """Least squares over these knobs; ``start`` is where some of them are known to be, by name."""
+        if len(self.points) < len(knobs) + LEAST_FREE:
+            self.refuse(len(knobs), out)
+        low, high = (np.array([getattr(knob, end) for knob in knobs]) for end in ("low", "high"))
+        begin = np.clip(np.array([start.get(knob.name, 1.0) for knob in knobs]), low, high)
+        return least_squares(
+            lambda places: [soft(row) for row in self.errors(knobs, places)],
+            begin,
+            low,
+            high,
+            STEP * begin,
+            lambda number, error: self.tell(f"round {number}: rms {error:.2%}"),
+        )
+
+    def choose(self, platform: Platform, out: int) -> tuple[Choice, Solution]:
+        """Fit those that the measurements determine; the better the models agree with them, the more these are."""
+        first = candidates(platform, CANDIDATES)
+        known = [*first, *candidates(platform, FURTHER)]
+        self.tell(f"which of {len(known)} parameters the measurements determine")
+        ones = np.ones(len(known))
+        matrix = slopes(
+            lambda places: self.errors(known, places), ones, self.before, STEP * ones, np.full(len(known), np.inf)
+        )
+        most, noise = max(1, len(self.points) // 3), NOISE
+        choice = choose(known, matrix, most, len(first), noise)
+        if not choice.knobs:
+            self.refuse(1, out)
+        solution = self.fit(choice.knobs, out)
+        while noise > FINEST and solution.rms < noise / 2:
+            noise = max(FINEST, solution.rms)
+            finer = choose(known, matrix, most, len(first), noise)
+            if finer.knobs != choice.knobs:
+                found = {knob.name: float(x) for knob, x in zip(choice.knobs, solution.x, strict=True)}
+                choice, solution = finer, self.fit(finer.knobs, out, found)
+        return choice, solution
 
 
 def _texts(knobs: Sequence[Knob], place: Vector) -> Mapping[str, str]:

@@ -19,6 +19,8 @@ from .solver import CUT, Vector
 
 NOISE = 0.03
 """How well simulated and measured agree where parameters are right, as a share; parameters are chosen by it."""
+FINEST = 2e-3
+"""The best agreement that is believed: perftest prints a microsecond in two decimals."""
 LOOSE = 0.3
 """A parameter that would be known no better than to this share of itself is not fitted on its own."""
 STRICTER = 2
@@ -41,16 +43,16 @@ class Choice:
     left: tuple[tuple[str, str], ...]
 
 
-def choose(knobs: Sequence[Knob], slopes: Vector, most: int, first: int = 0) -> Choice:
+def choose(knobs: Sequence[Knob], slopes: Vector, most: int, first: int = 0, noise: float = NOISE) -> Choice:
     """Those of the knobs that measurements with these slopes determine; at most ``most`` of them.
 
     One after the other: that which changes the measurements most, seen apart from those that are chosen already; the
-    first ``first`` of them before all others.
+    first ``first`` of them before all others. ``noise`` is how well measurements and simulation agree, as a share.
     """
     rest = slopes.copy()
     chosen: list[int] = []
     moving = np.abs(slopes).max(axis=0) >= STILL
-    least = NOISE / LOOSE
+    least = noise / LOOSE
     for tier, limit in ((range(first), least), (range(first, len(knobs)), STRICTER * least)):
         alive = [index for index in tier if moving[index]]
         while alive and len(chosen) < most:
