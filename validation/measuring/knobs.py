@@ -23,8 +23,9 @@ CANDIDATES = (
     ("pcie.dma_read",),
     ("fabric.link",),
 )
-"""What a calibration considers first, unless it is told what to fit. The two ways, and the two halves of the
-acknowledgement, are passed equally often, so that they show in sum only: they are scaled together."""
+"""What a calibration considers first, unless it is told what to fit. Two are scaled together: the two ways through an
+adapter, which only READs and atomics tell apart, by little; and the two halves of an acknowledgement, which nothing
+tells apart."""
 FURTHER = (
     ("nic.doorbell",),
     ("nic.poll",),

@@ -21,7 +21,7 @@ from .conditions import ANSWERABLE, INLINE, REPLIED, VERBS, WORD_BYTES, Conditio
 MESSAGE_BYTES = 16
 """Where and how much: what the SEND behind a WRITE tells the responder's core."""
 GRH_BYTES = 40
-STEADY, STEADY_LEAST, STEADY_BYTES = 64, 4, 128 << 10
+STEADY, STEADY_LEAST, STEADY_BYTES = 32, 4, 128 << 10
 """So many operations, and so much, under way fill every path there is: what is beyond waits, and changes no rate."""
 SETTLED = 2
 """Operations after which a latency repeats itself: caches of adapter and host know their lines."""
@@ -80,7 +80,8 @@ def measure(platform: Platform, conditions: Conditions) -> Measurement:
 def per_operation_ps(platform: Platform, conditions: Conditions) -> float:
     """The same number as a measurement's ``per_operation_ns``, in ps, by as few operations as it takes.
 
-    A latency by the last of a few operations; a rate by a window of STEADY operations behind another. Raises
+    A latency by the last of a few operations; a rate by when the completions of a third window of STEADY operations
+    come, polled or not: what piled up while the first was posted is polled faster than it came. Raises
     Unmeasurable.
     """
     if conditions.depth == 1:
@@ -91,8 +92,10 @@ def per_operation_ps(platform: Platform, conditions: Conditions) -> float:
     depth = max(min(conditions.depth, STEADY, STEADY_BYTES // conditions.size_bytes), conditions.qps, STEADY_LEAST)
     depth = min(depth, conditions.depth)
     every = min(conditions.signal_every, max(1, depth // (2 * conditions.qps)))
-    run = Bench(platform, replace(conditions, depth=depth, signal_every=every)).run(depth, max(2 * STEADY_LEAST, depth))
-    return run.elapsed_ps / run.completed
+    bench = Bench(platform, replace(conditions, depth=depth, signal_every=every))
+    bench.run(depth, 2 * depth)
+    come_ps = bench.come_ps[max(1, 2 * depth // every) - 1 :]
+    return (come_ps[-1] - come_ps[0]) / ((len(come_ps) - 1) * every)
 
 
 class Bench:
@@ -124,6 +127,8 @@ class Bench:
         self.landing = pair.client.memory["dram"].allocate(max(conditions.size_bytes, PAGE_BYTES), "landing", align=64)
         self.index = {peer: index for index, peer in enumerate(pair.peers)}
         self._offsets: list[int] = []
+        self.come_ps: list[int] = []
+        """When each completion became visible."""
 
     def _check(self) -> None:
         about, platform = self.conditions, self.platform
@@ -221,6 +226,7 @@ class Bench:
     def _window(self, warmup: int, iterations: int) -> Code:
         about, pair, thread = self.conditions, self.pair, self.pair.thread
         ends = pair.answers if self.replied else pair.sent
+        ends.notify = lambda: self.come_ps.append(pair.clock.now_ps)
         starts: dict[int, int] = {}
         latencies: list[int] = []
         number = done = begun = 0
