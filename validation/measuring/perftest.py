@@ -25,7 +25,7 @@ TITLE = re.compile(
 COMMAND = re.compile(r"\bib_(?P<verb>write|read|send|atomic)_(?P<test>lat|bw)\b(?P<options>.*)")
 SETTING = re.compile(r"(\w[\w .*-]*?)\s*:\s+(\S+)")
 HEAD = re.compile(r"\s*#bytes\s+#iterations\b")
-COLUMN = re.compile(r"#\w+|(?:[\d.]+% |BW )?\w+(?: average)?\s?\[[^\]]+\]|\S+")
+COLUMN = re.compile(r"#\w+|tps average|(?:[\d.]+% |BW )?\w+(?: average)?\s?\[[^\]]+\]|\S+")
 SINGLE = re.compile(r"\s*(#|\d+), ?\S+\s*")
 """A line of what ``-U`` or ``-H`` prints."""
 

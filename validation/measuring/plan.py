@@ -117,6 +117,8 @@ class _Reader:
         if key not in data:
             verbs = data.get("verb")
             small = [verbs] if isinstance(verbs, str) else verbs
+            if key in {nearest(other, KEYS) for other in data.keys() - set(KEYS)}:
+                return [DEFAULTS.get(key)]  # it is there, misspelt, and told already
             if key == "verb" or (key == "sizes" and not set(small or ()) <= set(known.WORDS)):
                 what = f"one of {', '.join(known.VERBS)}" if key == "verb" else "a size, as in 64 B, or a list of sizes"
                 self.mistake("nothing", what, path)
