@@ -30,6 +30,8 @@ COMMANDS = {
     "check": ("HISTORY", "judge a history file of your own system: the oracle alone"),
     "replay": ("CASE", "run a saved counterexample again, step by step"),
     "reproduce": ("SUBJECT", "published curves of hardware beside simulated ones: the scoreboard"),
+    "measure": ("PLAN", "a plan of measurements, run on a simulated platform"),
+    "calibrate": ("MEASUREMENTS", "fit a platform to measurements of a real machine, or compare"),
     "mutate": ("SCHEME", "faults planted in a scheme's code: how many the judge finds"),
     "matrix": ("", "flush primitives or schemes x platforms x faults: guarantees and costs"),
     "design": ("", "search the step language: primitives that are durable on a platform"),
@@ -45,6 +47,8 @@ ARGUMENTS = {
     "HISTORY": "a file of JSON Lines, one event a line, or Jepsen's EDN or log (docs/check.md)",
     "CASE": "a case-N.json from a results folder",
     "SUBJECT": "hardware",
+    "PLAN": "a plan of measurements (docs/calibration.md)",
+    "MEASUREMENTS": "files: JSON of measurements, or what perftest printed (ib_write_lat and the like)",
     "SCHEME": "the name of a scheme (rpsim list schemes)",
     "KIND": "schemes, platforms, scenarios or primitives",
     "KIND NAME": "primitive, and a name for it: a file of that name is written",
@@ -74,7 +78,7 @@ def parser() -> Parser:
     for name, (argument, text) in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         if argument:
-            several = "*" if argument == "PATH" else "?"
+            several = "*" if argument in ("PATH", "MEASUREMENTS") else "?"
             first, _, second = argument.partition(" ")
             command.add_argument("subject", metavar=first, nargs=several, help=ARGUMENTS[argument])
             if second:
@@ -106,6 +110,8 @@ def parser() -> Parser:
             _add_curve_options(command)
         elif name == "list":
             command.add_argument("--schema", action="store_true", help="of primitives: their JSON schema, for editors")
+        elif name in ("measure", "calibrate"):
+            _add_measurement_options(command, name)
     return top
 
 
@@ -173,6 +179,35 @@ def _add_curve_options(command: Parser) -> None:
     command.add_argument("--no-report", action="store_true", help="write no report.html")
 
 
+def _add_measurement_options(command: Parser, name: str) -> None:
+    command.add_argument("--platform", metavar="P", help="a platform (rpsim list platforms), or a profile's path")
+    command.add_argument(
+        "--set", dest="settings", metavar="NAME=VALUE", action="append", default=[],
+        help="a setting of the platform (ddio=off); may be repeated",
+    )  # fmt: skip
+    command.add_argument("--jobs", metavar="N", help="how many processes to use (default: one per processor)")
+    command.add_argument("--force", action="store_true", help="replace the file that --out names")
+    if name == "measure":
+        command.add_argument("--out", metavar="FILE", help="write the measurements as JSON")
+        command.add_argument("--iterations", metavar="N", help="at most so many of each measurement (default: 200)")
+        return
+    command.add_argument("--out", metavar="PROFILE", help="write what was fitted as a platform profile")
+    command.add_argument("--compare", action="store_true", help="fit nothing: the measurements beside the platform")
+    command.add_argument("--html", metavar="FILE", help="write a page: measured and simulated, curve by curve")
+    command.add_argument(
+        "--fit", metavar="PARAMETER", action="append", default=[],
+        help="fit this one (A+B: two, scaled together); may be repeated (default: what the measurements determine)",
+    )  # fmt: skip
+    command.add_argument(
+        "--bounds", metavar="P=LOW..HIGH", action="append", default=[],
+        help="where a parameter of --fit may lie (default: a twentieth to twenty times); may be repeated",
+    )  # fmt: skip
+    command.add_argument(
+        "--hold-out", metavar="SHARE", help="how much is held out to judge by (default: 25%%; 0: none)"
+    )
+    command.add_argument("--largest", metavar="SIZE", help="leave out larger messages (default: 64KiB)")
+
+
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse and check; raises InputError with the nearest name for an unknown command or option."""
     top = parser()
@@ -187,7 +222,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         )
     if options.command is None:
         return options
-    if COMMANDS[options.command][0] and options.subject is None:
+    if COMMANDS[options.command][0] and not options.subject and options.command != "litmus":
         argument = COMMANDS[options.command][0]
         raise InputError(Mistake(f"no {argument}", ARGUMENTS[argument], field=f"rpsim {options.command}"))
     if options.command in ("run", "crash"):
@@ -203,6 +238,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         options.jobs = _number(options.jobs, "--jobs", least=1) or os.cpu_count() or 1
         if options.command == "design":
             options.steps = _number(options.steps, "--steps", least=1) or 6
+    elif options.command in ("measure", "calibrate"):
+        options.jobs = _number(options.jobs, "--jobs", least=1) or os.cpu_count() or 1
+        if options.command == "measure":
+            options.iterations = _number(options.iterations, "--iterations", least=1)
+        for setting in options.settings:
+            if not re.match(r"[^=\s]+=", setting):
+                raise InputError(Mistake(f"'{setting}'", "NAME=VALUE, as in ddio=off", field="--set"))
     elif options.command == "reproduce":
         options.jobs = _number(options.jobs, "--jobs", least=1) or os.cpu_count() or 1
     elif options.command in ("check", "litmus"):
@@ -230,6 +272,11 @@ def _unknown(word: str, command: str | None) -> Mistake:
         known += ["--platform", "--steps", "--seed", "--out", "--jobs", "--no-report"]
     elif command == "list":
         known += ["--schema"]
+    elif command == "measure":
+        known += ["--platform", "--set", "--out", "--force", "--iterations", "--jobs"]
+    elif command == "calibrate":
+        known += ["--platform", "--set", "--out", "--force", "--compare", "--html", "--fit", "--bounds", "--hold-out"]
+        known += ["--largest", "--jobs"]
     elif command == "reproduce":
         known += ["--component", "--quick", "--sweep", "--pages", "--fit", "--out", "--jobs", "--no-report"]
     name = f"rpsim {command}" if command else "rpsim"

@@ -19,6 +19,7 @@ import yaml
 from rpsim.app.list import KINDS
 from rpsim.app.main import COMMANDS, main, parse, parser
 from rpsim.app.new import KINDS as STARTING_POINTS
+from rpsim.app.measure import plan_path
 from rpsim.app.reproduce import SUBJECTS
 from rpsim.protocols.scheme import schemes
 from rpsim.scenarios import experiment, schema
@@ -136,6 +137,10 @@ def check_rpsim(words: list[str], copied: frozenset[str]) -> None:
         assert options.subject in SUBJECTS, words
     elif options.command in ("replay", "check"):
         assert (ROOT / options.subject).is_file(), words
+    elif options.command == "measure":
+        assert plan_path(options.subject).is_file(), words
+    elif options.command == "calibrate":
+        assert all((ROOT / path).is_file() for path in options.subject), words
     elif options.command == "mutate":
         assert options.subject in schemes(), words
     elif options.command == "new":

@@ -7,13 +7,14 @@ ConnectX-3 WRITE curve (perftest) and of the 64 B WRITE completion of Kalia et a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...models.platform import load_platform
 from ...sim.units import PS_PER_NS, format_duration, parse_duration_ps
+from ..measuring.solver import Vector, root_mean_square, shortest_step, slopes
 from ..scoreboard import Bound, Status
 from .board import Task, simulate
 from .curves import Curve, load_curves
@@ -53,7 +54,7 @@ class Fit:
     @property
     def rms_error(self) -> float:
         """Root of the mean square of the relative errors."""
-        return float(np.sqrt(np.mean(np.square(list(self.errors.values())))))
+        return root_mean_square(np.array(list(self.errors.values())))
 
     def texts(self) -> dict[str, str]:
         """The parameters as profiles have them."""
@@ -77,16 +78,18 @@ def fit(progress: Progress | None = None) -> Fit:
     values = np.array([start[path] for path in PARAMETERS], dtype=float)
     bounds = _bounds(curves[0].platform)
     names, errors = _errors(curves, values)
-    before = _rms(errors)
+    before = root_mean_square(errors)
+    far = np.full(len(values), np.inf)
+
+    def moved(places: Sequence[Vector]) -> list[Vector]:
+        return [_errors(curves, place)[1] for place in places]
+
     for number in range(ROUNDS):
-        slopes = np.column_stack(
-            [(_errors(curves, values + STEP_PS * unit)[1] - errors) / STEP_PS for unit in np.eye(len(values))]
-        )
-        step, *_ = np.linalg.lstsq(slopes, -errors, rcond=1e-3)
+        step = shortest_step(slopes(moved, values, errors, np.full(len(values), float(STEP_PS)), far), errors)
         values = np.round(np.clip(values + step, *bounds) / PS_PER_NS) * PS_PER_NS
         _, errors = _errors(curves, values)
         if progress:
-            progress(number + 1, _rms(errors))
+            progress(number + 1, root_mean_square(errors))
         if np.abs(step).max() < SMALL_PS:
             break
     found = {path: int(value) for path, value in zip(PARAMETERS, values, strict=True)}
@@ -116,7 +119,3 @@ def _errors(curves: list[Curve], values: np.ndarray) -> tuple[list[str], np.ndar
             names.append(f"{curve.id}[{x}]")
             errors.append(simulate(Task(curve, x, texts)) / published - 1)
     return names, np.array(errors)
-
-
-def _rms(errors: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(np.square(errors))))

@@ -9,7 +9,7 @@ from ...models.cpu import Thread
 from ...models.packets import GRH_BYTES
 from ...models.platform import Platform
 from ...models.system import NodeSpec, System
-from ...models.verbs import Opcode, QpType, QueuePair, RecvWR, SendFlags, SendWR
+from ...models.verbs import REMOTE, Access, Opcode, QpType, QueuePair, RecvWR, SendFlags, SendWR
 
 Code = Generator[Any, Any, Any]
 
@@ -17,7 +17,10 @@ PAGE_BYTES = 4096
 
 
 class Pair:
-    """A client and a server; ``memory`` is the server's device that requests go to."""
+    """A client and a server; ``memory`` is the server's device that requests go to, ``access`` what its key opens.
+
+    Completions of the client's requests come to ``sent``, its receives to ``answers``, the server's to ``received``.
+    """
 
     def __init__(
         self,
@@ -28,6 +31,7 @@ class Pair:
         region_bytes: int = 1 << 20,
         qp_type: QpType = QpType.IBV_QPT_RC,
         cores: int = 1,
+        access: Access = REMOTE,
     ) -> None:
         devices = tuple(dict.fromkeys(("dram", memory)))
         specs = {"server": [NodeSpec(cores=cores, memory=devices)], "client": [NodeSpec()]}
@@ -39,12 +43,13 @@ class Pair:
         self.region_bytes = region_bytes
         self.target = self.device.allocate(region_bytes, "target", align=PAGE_BYTES)
         server_pd, client_pd = self.server.alloc_pd(), self.client.alloc_pd()
-        self.rkey = server_pd.reg_mr(self.target, region_bytes).key
+        self.rkey = server_pd.reg_mr(self.target, region_bytes, access).key
         self.sent, self.received = self.client.create_cq(), self.server.create_cq()
+        self.answers = self.client.create_cq()
         self.queue_pairs: list[QueuePair] = []
         self.peers: list[QueuePair] = []
         for _ in range(queue_pairs):
-            ours = client_pd.create_qp(self.sent, self.client.create_cq(), qp_type)
+            ours = client_pd.create_qp(self.sent, self.answers, qp_type)
             theirs = server_pd.create_qp(self.server.create_cq(), self.received, qp_type)
             if qp_type is not QpType.IBV_QPT_UD:
                 ours.connect(theirs)

@@ -58,6 +58,24 @@ def varied(platform: Platform, values: Mapping[str, str]) -> Platform:
     return platform
 
 
+def value_of(platform: Platform, path: str) -> tuple[str, Any] | None:
+    """The field that a path (``nic.staging``) leads to, and its value; None where the platform has no such thing."""
+    group: Any = platform
+    name = ""
+    for key in path.split("."):
+        if isinstance(group, Mapping):
+            if key not in group:
+                return None
+            group = group[key]
+            continue
+        fields = dataclasses.fields(group) if dataclasses.is_dataclass(group) else ()
+        names = [field.name for field in fields if yaml_key(field.name) == key]
+        if not names:
+            return None
+        name, group = names[0], getattr(group, names[0])
+    return name, group
+
+
 def _with(group: Any, path: list[str], text: str, whole: str) -> Any:
     key, *rest = path
     if isinstance(group, Mapping):

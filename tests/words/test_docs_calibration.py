@@ -1,0 +1,37 @@
+"""Does docs/calibration.md show what the commands print? (RPSIM_RENEW=1 writes the files anew.)"""
+
+from __future__ import annotations
+
+import pytest
+
+from rpsim.app.main import main
+from rpsim.validation.measuring.plan import DEFAULTS, KEYS
+
+from .pages import EXAMPLES, ROOT, code, rows, section
+from .test_docs_outcomes import printed
+
+PAGE = ROOT / "docs" / "calibration.md"
+LOG, TABLE = str(EXAMPLES / "perftest-connectx3.txt"), str(EXAMPLES / "connectx4-send.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("calibrate-compare.txt", [LOG, "--platform", "connectx3-perftest", "--compare"]),
+        ("calibrate-fit.txt", [LOG, "--platform", "connectx5-lab", "--largest", "2KiB"]),
+        ("calibrate-connectx4.txt", [TABLE, "--platform", "connectx4-lab"]),
+    ],
+)
+def test_a_calibration_prints_what_the_page_shows(capsys, name, words):
+    assert main(["calibrate", *words, "--jobs", "1"]) == 0
+    out = capsys.readouterr().out
+    assert out == printed(name, out)
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_every_key_of_a_plan_is_explained():
+    named = [
+        code(word) for row in rows(section(PAGE, "One description, two ways to run it")) for word in row[0].split(", ")
+    ]
+    assert sorted(named) == sorted(KEYS)
+    assert set(DEFAULTS) <= set(KEYS)
