@@ -42,7 +42,7 @@ ARGUMENTS = {
     "HISTORY": "a file of JSON Lines, one event a line, or Jepsen's EDN or log (docs/check.md)",
     "CASE": "a case-N.json from a results folder",
     "SUBJECT": "hardware",
-    "SCHEME": "the name of a scheme (rpsim list schemes)",
+    "SCHEME": "the name of a scheme (rpsim list schemes); none: all of them",
     "KIND": "schemes, platforms or scenarios",
 }
 
@@ -84,6 +84,7 @@ def parser() -> Parser:
             command.add_argument("--components", action="store_true", help="instead: what each component costs")
         elif name == "mutate":
             command.add_argument("--shared", action="store_true", help="also in the modules that it shares with others")
+            command.add_argument("--jobs", metavar="N", help="how many processes to use (default: one per processor)")
         elif name == "reproduce":
             _add_curve_options(command)
     return top
@@ -139,7 +140,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         )
     if options.command is None:
         return options
-    if options.command != "bench" and options.subject is None:
+    if options.command not in ("bench", "mutate") and options.subject is None:
         argument = COMMANDS[options.command][0]
         raise InputError(Mistake(f"no {argument}", ARGUMENTS[argument], field=f"rpsim {options.command}"))
     if options.command in ("run", "crash"):
@@ -148,7 +149,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         for override in options.overrides:
             if not re.match(r"[^=\s]+=", override):
                 raise InputError(Mistake(f"'{override}'", "FIELD=VALUE, as in workload.keys=50", field="--set"))
-    elif options.command == "reproduce":
+    elif options.command in ("reproduce", "mutate"):
         options.jobs = _number(options.jobs, "--jobs", least=1) or os.cpu_count() or 1
     elif options.command in ("check", "litmus"):
         options.budget = _number(options.budget, "--budget", least=1)
@@ -166,7 +167,7 @@ def _unknown(word: str, command: str | None) -> Mistake:
     elif command == "bench":
         known += ["--quick", "--components"]
     elif command == "mutate":
-        known += ["--shared"]
+        known += ["--shared", "--jobs"]
     elif command == "reproduce":
         known += ["--component", "--quick", "--sweep", "--pages", "--fit", "--out", "--jobs", "--no-report"]
     name = f"rpsim {command}" if command else "rpsim"
