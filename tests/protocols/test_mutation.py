@@ -111,7 +111,8 @@ def test_every_fault_of_saw_is_found():
     assert {fate.kind for fate in fates} >= {"drop a flush", "drop a fence", "wrong DDIO assumption"}
 
 
-def test_processes_share_the_work(monkeypatch):
+@pytest.mark.slow
+def test_processes_share_the_work():
     alone, together = (list(score_module.score([ClientActive], jobs=jobs)) for jobs in (1, 2))
     assert alone == together and len(alone) == 2
 

@@ -23,6 +23,8 @@ from ..testing.world import World
 
 LIVES = 30
 """So many random lives with crashes make one trial."""
+STATES = 2_000
+"""So many crash states are explored of a run at most: with some faults there is no end to what may be lost."""
 _STEPS = 16
 _LONGEST_PS = 8_000_000
 _GOOD = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.MONOTONIC, Condition.DURABLE)
@@ -78,7 +80,7 @@ def _exploration(fault: str, platform: str, ddio: str, workload: Mapping[str, An
 def _explored(scenario: Scenario, variant: Variant, kept: frozenset[str]) -> Verdicts:
     conditions = [Condition(name) for name in kept] or sorted({*ASKED, *_GOOD} & CONDITIONS.keys())
     explorer = Explorer(run_variant(scenario, variant), conditions=conditions)
-    found = explorer.walk(until=(lambda now: bool(now.first)) if kept else None)
+    found = explorer.walk(until=(lambda now: bool(now.first)) if kept else None, budget=STATES)
     return {str(condition): found.verdict(condition) for condition in conditions}
 
 
