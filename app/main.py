@@ -36,6 +36,9 @@ COMMANDS = {
 }
 """Name of a command (and of the module beside this one that does it): its argument, its one-line help."""
 
+TRACED = 50
+"""How many operations trace.json shows unless somebody asks for more."""
+
 ARGUMENTS = {
     "SCENARIO": "a path to a scenario file, or the name of a shipped one (rpsim list scenarios)",
     "PATH": "files of litmus tests, or folders of them (docs/litmus.md); none: the shipped library",
@@ -79,6 +82,8 @@ def parser() -> Parser:
             _add_history_options(command)
         elif argument == "PATH":
             command.add_argument("--budget", metavar="N", help="how many states of a test on a profile to explore")
+        elif argument == "CASE":
+            command.add_argument("--trace", metavar="FILE", help="write the case's run as a trace for ui.perfetto.dev")
         elif name == "bench":
             command.add_argument("--quick", action="store_true", help="a tenth of the work: rough figures in seconds")
             command.add_argument("--components", action="store_true", help="instead: what each component costs")
@@ -99,6 +104,9 @@ def _add_scenario_options(command: Parser) -> None:
     command.add_argument("--out", metavar="DIR", default="results", help="where results folders go (default: results)")
     command.add_argument("--jobs", metavar="N", help="how many processes to use (default: one per processor)")
     command.add_argument("--no-report", action="store_true", help="write no report.html")
+    command.add_argument(
+        "--trace", metavar="N", help="how many operations trace.json shows, for Perfetto (default: 50; 0: no file)"
+    )
 
 
 def _add_history_options(command: Parser) -> None:
@@ -146,6 +154,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if options.command in ("run", "crash"):
         options.seed = _number(options.seed, "--seed", least=0)
         options.jobs = _number(options.jobs, "--jobs", least=1) or os.cpu_count() or 1
+        trace = _number(options.trace, "--trace", least=0)
+        options.trace = TRACED if trace is None else trace
         for override in options.overrides:
             if not re.match(r"[^=\s]+=", override):
                 raise InputError(Mistake(f"'{override}'", "FIELD=VALUE, as in workload.keys=50", field="--set"))
@@ -159,13 +169,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def _unknown(word: str, command: str | None) -> Mistake:
     known = ["--help", "--json"] if command else ["--help", "--version"]
     if command in ("run", "crash"):
-        known += ["--set", "--seed", "--out", "--jobs", "--no-report"]
+        known += ["--set", "--seed", "--out", "--jobs", "--no-report", "--trace"]
     elif command == "check":
         known += ["--model", "--condition", "--budget", "--memory", "--loss", "--html"]
     elif command == "litmus":
         known += ["--budget"]
     elif command == "bench":
         known += ["--quick", "--components"]
+    elif command == "replay":
+        known += ["--trace"]
     elif command == "mutate":
         known += ["--shared", "--jobs"]
     elif command == "reproduce":

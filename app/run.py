@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..sim.errors import InputError, Mistake
-from .output import as_json, folder, manifest, replacing, write_json, write_operations
+from .output import as_json, as_trace, folder, manifest, replacing, write_json, write_operations
 from .summary import costs, performance
 from .work import Job, Outcome, perform_all
 
@@ -31,7 +31,8 @@ def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[O
         found = f"{scenario.workload.keys:,} objects, each of which would be recovered in every crash state"
         raise InputError(Mistake(found, f"at most {EXPLORED_KEYS:,}", options.subject, field="workload.keys"))
     target = folder(options.out, scenario.name, scenario.resolved(), scenario.seed, options.command)
-    jobs = [Job(options.subject, overrides, options.seed, index, crash) for index in range(len(scenario.variants()))]
+    variants = range(len(scenario.variants()))
+    jobs = [Job(options.subject, overrides, options.seed, index, crash, options.trace) for index in variants]
     return scenario, perform_all(jobs, options.jobs, f"{options.command} {scenario.name}"), target
 
 
@@ -52,6 +53,9 @@ def write(
     with replacing(target) as draft:
         write_json(draft / "summary.json", summary)
         write_operations(draft / "operations.csv", outcomes)
+        if options.trace:
+            events = [event for outcome in outcomes for event in outcome.trace]
+            (draft / "trace.json").write_text(as_trace(events), encoding="utf-8", newline="\n")
         more(draft)
         if not options.no_report:
             from .report import report
