@@ -10,7 +10,7 @@ from typing import Any
 from ..protocols.guarantees import Verdict
 from ..sim.errors import InputError, Mistake
 from ..sim.units import parse_bytes, parse_duration_ps
-from ..validation.checking import Judgement, Report, Witness, check_history
+from ..validation.checking import Judgement, Report, Witness, check_history, uncollected
 from ..validation.fitting import Act, key_text
 from ..validation.histories import CrashLine, read_history
 from ..validation.oracle.search import BUDGET, BUDGET_BYTES
@@ -26,9 +26,10 @@ def main(options: argparse.Namespace) -> int:
     """Read, judge, print; returns 0 when every condition holds, else 1 (violated, or undecided)."""
     loss_ps = _quantity(options.loss, parse_duration_ps, "--loss", "a time with its unit, as in 1s or 250us")
     memory = _quantity(options.memory, parse_bytes, "--memory", "a size with its unit, as in 512 MiB")
-    history = read_history(Path(options.subject))
     budget, memory = options.budget or BUDGET, BUDGET_BYTES if memory is None else memory
-    report = check_history(history, options.model, options.conditions, budget, memory, loss_ps)
+    with uncollected():
+        history = read_history(Path(options.subject))
+        report = check_history(history, options.model, options.conditions, budget, memory, loss_ps)
     if options.html is not None:
         from .history_view import page
 

@@ -87,6 +87,7 @@ def parser() -> Parser:
         elif name == "bench":
             command.add_argument("--quick", action="store_true", help="a tenth of the work: rough figures in seconds")
             command.add_argument("--components", action="store_true", help="instead: what each component costs")
+            command.add_argument("--oracle", action="store_true", help="instead: the oracle, beside the plain search")
         elif name == "mutate":
             command.add_argument("--shared", action="store_true", help="also in the modules that it shares with others")
             command.add_argument("--jobs", metavar="N", help="how many processes to use (default: one per processor)")
@@ -175,7 +176,7 @@ def _unknown(word: str, command: str | None) -> Mistake:
     elif command == "litmus":
         known += ["--budget"]
     elif command == "bench":
-        known += ["--quick", "--components"]
+        known += ["--quick", "--components", "--oracle"]
     elif command == "replay":
         known += ["--trace"]
     elif command == "mutate":
