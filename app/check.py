@@ -10,12 +10,12 @@ from typing import Any
 from ..protocols.guarantees import Verdict
 from ..sim.errors import InputError, Mistake
 from ..sim.units import parse_bytes, parse_duration_ps
-from ..validation.checking import Judgement, Report, Witness, check_history
+from ..validation.checking import Judgement, Report, Witness, check_history, uncollected
 from ..validation.fitting import Act, key_text
 from ..validation.histories import CrashLine, read_history
 from ..validation.oracle.search import BUDGET, BUDGET_BYTES
 from ..validation.oracle.wording import moment_text, nanoseconds
-from .output import as_json
+from .output import as_json, write_text
 from .text import count, paragraph, plural, table
 
 MOST_ROWS = 40
@@ -26,11 +26,14 @@ def main(options: argparse.Namespace) -> int:
     """Read, judge, print; returns 0 when every condition holds, else 1 (violated, or undecided)."""
     loss_ps = _quantity(options.loss, parse_duration_ps, "--loss", "a time with its unit, as in 1s or 250us")
     memory = _quantity(options.memory, parse_bytes, "--memory", "a size with its unit, as in 512 MiB")
-    history = read_history(Path(options.subject))
     budget, memory = options.budget or BUDGET, BUDGET_BYTES if memory is None else memory
-    report = check_history(history, options.model, options.conditions, budget, memory, loss_ps)
+    with uncollected():
+        history = read_history(Path(options.subject))
+        report = check_history(history, options.model, options.conditions, budget, memory, loss_ps)
     if options.html is not None:
-        _write_page(options.html, report)
+        from .history_view import page
+
+        write_text(options.html, page(report), "--html")
     if options.json:
         print(as_json(document(report)), end="")
     else:
@@ -43,22 +46,6 @@ def _quantity(text: str | None, parse: Callable[[str], int], option: str, expect
         return None if text is None else parse(text)
     except ValueError:
         raise InputError(Mistake(f"'{text}'", expected, field=option)) from None
-
-
-def _write_page(name: str, report: Report) -> None:
-    """Write the page that shows the history; complete or not at all."""
-    from .history_view import page
-
-    target = Path(name)
-    content = page(report)
-    draft = target.with_name(f".{target.name}.draft")
-    try:
-        draft.write_text(content, encoding="utf-8", newline="\n")
-        draft.replace(target)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        what = f"{name}, which cannot be written ({(error.strerror or str(error)).lower()})"
-        raise InputError(Mistake(what, "a file to write", field="--html")) from None
 
 
 def text(report: Report) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..protocols.scheme import schemes
 from .expected import Surprise, surprises
-from .output import as_json, write_json
+from .output import as_json, as_trace, write_json
 from .run import footer, simulate, title, write
 from .summary import by_brute_force, closing, crash_entry, findings, performance, verdicts, with_wall_time
 
@@ -48,7 +48,10 @@ def main(options: argparse.Namespace) -> int:
         for (index, number), name in names.items():
             report = outcomes[index].crash
             assert report is not None
-            write_json(draft / name, report.counterexamples[number].case)
+            example = report.counterexamples[number]
+            write_json(draft / name, example.case)
+            drawn = draft / name.replace(".json", "-trace.json")
+            drawn.write_text(as_trace(example.trace), encoding="utf-8", newline="\n")
 
     write(target, options, scenario, outcomes, summary, began, write_cases)
     if options.json:

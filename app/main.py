@@ -41,6 +41,9 @@ COMMANDS = {
 }
 """Name of a command (and of the module beside this one that does it): its argument, its one-line help."""
 
+TRACED = 50
+"""How many operations trace.json shows unless somebody asks for more."""
+
 ARGUMENTS = {
     "SCENARIO": "a path to a scenario file, or the name of a shipped one (rpsim list scenarios)",
     "PATH": "files of litmus tests, folders of them, or names of shipped ones (docs/litmus.md); none: all shipped",
@@ -49,7 +52,7 @@ ARGUMENTS = {
     "SUBJECT": "hardware",
     "PLAN": "a plan of measurements (docs/calibration.md)",
     "MEASUREMENTS": "files: JSON of measurements, or what perftest printed (ib_write_lat and the like)",
-    "SCHEME": "the name of a scheme (rpsim list schemes)",
+    "SCHEME": "the name of a scheme (rpsim list schemes); none: all of them",
     "KIND": "schemes, platforms, scenarios or primitives",
     "KIND NAME": "primitive, and a name for it: a file of that name is written",
 }
@@ -101,11 +104,15 @@ def parser() -> Parser:
             _add_matrix_options(command)
         elif name == "design":
             _add_design_options(command)
+        elif argument == "CASE":
+            command.add_argument("--trace", metavar="FILE", help="write the case's run as a trace for ui.perfetto.dev")
         elif name == "bench":
             command.add_argument("--quick", action="store_true", help="a tenth of the work: rough figures in seconds")
             command.add_argument("--components", action="store_true", help="instead: what each component costs")
+            command.add_argument("--oracle", action="store_true", help="instead: the oracle, beside the plain search")
         elif name == "mutate":
             command.add_argument("--shared", action="store_true", help="also in the modules that it shares with others")
+            command.add_argument("--jobs", metavar="N", help="how many processes to use (default: one per processor)")
         elif name == "reproduce":
             _add_curve_options(command)
         elif name == "list":
@@ -124,6 +131,9 @@ def _add_scenario_options(command: Parser) -> None:
     command.add_argument("--out", metavar="DIR", default="results", help="where results folders go (default: results)")
     command.add_argument("--jobs", metavar="N", help="how many processes to use (default: one per processor)")
     command.add_argument("--no-report", action="store_true", help="write no report.html")
+    command.add_argument(
+        "--trace", metavar="N", help="how many operations trace.json shows, for Perfetto (default: 50; 0: no file)"
+    )
 
 
 def _add_history_options(command: Parser) -> None:
@@ -222,12 +232,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         )
     if options.command is None:
         return options
-    if COMMANDS[options.command][0] and not options.subject and options.command != "litmus":
+    optional = ("litmus", "mutate")
+    if COMMANDS[options.command][0] and not options.subject and options.command not in optional:
         argument = COMMANDS[options.command][0]
         raise InputError(Mistake(f"no {argument}", ARGUMENTS[argument], field=f"rpsim {options.command}"))
     if options.command in ("run", "crash"):
         options.seed = _number(options.seed, "--seed", least=0)
         options.jobs = _number(options.jobs, "--jobs", least=1) or os.cpu_count() or 1
+        trace = _number(options.trace, "--trace", least=0)
+        options.trace = TRACED if trace is None else trace
         for override in options.overrides:
             if not re.match(r"[^=\s]+=", override):
                 raise InputError(Mistake(f"'{override}'", "FIELD=VALUE, as in workload.keys=50", field="--set"))
@@ -245,7 +258,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         for setting in options.settings:
             if not re.match(r"[^=\s]+=", setting):
                 raise InputError(Mistake(f"'{setting}'", "NAME=VALUE, as in ddio=off", field="--set"))
-    elif options.command == "reproduce":
+    elif options.command in ("reproduce", "mutate"):
         options.jobs = _number(options.jobs, "--jobs", least=1) or os.cpu_count() or 1
     elif options.command in ("check", "litmus"):
         options.budget = _number(options.budget, "--budget", least=1)
@@ -255,16 +268,18 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def _unknown(word: str, command: str | None) -> Mistake:
     known = ["--help", "--json"] if command else ["--help", "--version"]
     if command in ("run", "crash"):
-        known += ["--set", "--seed", "--out", "--jobs", "--no-report"]
+        known += ["--set", "--seed", "--out", "--jobs", "--no-report", "--trace"]
         known += ["--nested", "--brute-force"] if command == "crash" else []
     elif command == "check":
         known += ["--model", "--condition", "--budget", "--memory", "--loss", "--html"]
     elif command == "litmus":
         known += ["--budget", "--witness", "--no-reduction"]
     elif command == "bench":
-        known += ["--quick", "--components"]
+        known += ["--quick", "--components", "--oracle"]
+    elif command == "replay":
+        known += ["--trace"]
     elif command == "mutate":
-        known += ["--shared"]
+        known += ["--shared", "--jobs"]
     elif command == "matrix":
         known += ["--primitives", "--schemes", "--methods", "--platforms", "--faults", "--shapes", "--sizes", "--quick"]
         known += ["--seed", "--out", "--jobs", "--no-report"]

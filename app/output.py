@@ -71,6 +71,27 @@ def write_json(path: Path, document: object) -> None:
     path.write_text(as_json(document), encoding="utf-8", newline="\n")
 
 
+def as_trace(events: Iterable[Mapping[str, Any]]) -> str:
+    """Events in the Trace Event Format, as ui.perfetto.dev takes it, one a line."""
+    return '{"displayTimeUnit": "ns", "traceEvents": [\n' + ",\n".join(map(_compact, events)) + "\n]}\n"
+
+
+_compact = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def write_text(name: str, content: str, option: str) -> None:
+    """Write a file that an option names, complete or not at all; raises InputError if it cannot be written."""
+    target = Path(name)
+    draft = target.with_name(f".{target.name}.draft")
+    try:
+        draft.write_text(content, encoding="utf-8", newline="\n")
+        draft.replace(target)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        what = f"{name}, which cannot be written ({(error.strerror or str(error)).lower()})"
+        raise InputError(Mistake(what, "a file to write", field=option)) from None
+
+
 def write_operations(path: Path, outcomes: Iterable[Outcome]) -> None:
     """Every operation of every run, one a row."""
     with path.open("w", encoding="utf-8", newline="") as file:

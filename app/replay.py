@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ..sim.errors import InputError, Mistake
-from .output import as_json
+from .output import as_json, as_trace, write_text
 from .summary import counterexample
 from .timeline import timeline
 
@@ -29,6 +29,8 @@ def main(options: argparse.Namespace) -> int:
         return 1
     for difference in differences(path, example):
         print(f"{path}: simulated again, but differently ({difference})", file=sys.stderr)
+    if options.trace is not None:
+        write_text(options.trace, as_trace(example.trace), "--trace")
     case = example.case
     where = " on ".join(str(case[key]) for key in ("scheme", "platform") if key in case)
     if options.json:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..sim.errors import InputError, Mistake
-from .output import as_json, folder, manifest, replacing, write_json, write_operations
+from .output import as_json, as_trace, folder, manifest, replacing, write_json, write_operations
 from .summary import costs, performance
 from .work import Job, Outcome, perform_all
 
@@ -37,7 +37,10 @@ def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[O
     if brute and (scenario.crash.fault.executed or scenario.crash.view == "timed" or scenario.crash.instants != "all"):
         expected = "a failure of a server's power, the adversarial view and all instants"
         raise InputError(Mistake("a scenario that does not explore all images", expected, field="--brute-force"))
-    jobs = [Job(options.subject, overrides, options.seed, index, crash, spare, brute) for index in range(variants)]
+    jobs = [
+        Job(options.subject, overrides, options.seed, index, crash, spare, brute, options.trace)
+        for index in range(variants)
+    ]
     return scenario, perform_all(jobs, options.jobs, f"{options.command} {scenario.name}"), target
 
 
@@ -58,6 +61,9 @@ def write(
     with replacing(target) as draft:
         write_json(draft / "summary.json", summary)
         write_operations(draft / "operations.csv", outcomes)
+        if options.trace:
+            events = [event for outcome in outcomes for event in outcome.trace]
+            (draft / "trace.json").write_text(as_trace(events), encoding="utf-8", newline="\n")
         more(draft)
         if not options.no_report:
             from .report import report

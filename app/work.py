@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..sim.errors import InputError, Mistake
@@ -28,6 +28,10 @@ RUN_SHARE = 0.2
 """How much of a job's progress the run is when an exploration follows: a guess for the bar, nothing else."""
 
 
+PIDS = 10_000
+"""Processes that a variant may have in a trace."""
+
+
 @dataclass(frozen=True)
 class Job:
     """One variant of a scenario; a worker loads the scenario again, since a system under simulation cannot travel."""
@@ -41,6 +45,8 @@ class Job:
     """How many it may use for itself."""
     brute: bool = False
     """Whether it is explored by brute force as well."""
+    trace: int = 0
+    """How many operations of the run are drawn for Perfetto."""
 
 
 @dataclass
@@ -61,6 +67,8 @@ class Outcome:
     crash: CrashReport | None = None
     slider: dict[str, Any] | None = None
     brute: Comparison | None = None
+    trace: list[dict[str, Any]] = field(default_factory=list)
+    """Events for Perfetto: of the run, numbered from the variant's first process on."""
 
 
 def perform(job: Job, progress: Progress) -> Outcome:
@@ -87,6 +95,10 @@ def perform(job: Job, progress: Progress) -> Outcome:
         if job.brute:
             outcome.brute = _by_brute_force(result, report, variant.label)
         outcome.slider = slider(report, result, scenario, variant)
+    if job.trace:
+        from ..scenarios.perfetto import trace_events
+
+        outcome.trace = trace_events(result, operations=job.trace, first_pid=1 + job.index * PIDS)
     progress(1.0)
     return outcome
 

@@ -224,6 +224,7 @@ def _result(experiment: Experiment) -> RunResult:
         completed_ps=completed_ps,
         hops={f: found for f, found in hops.items() if found},
         fault=scenario.crash.fault,
+        spans={number: span.marks for number, span in experiment.spans.items()},
         spent=spent(experiment.system, completed),
     )
 

@@ -50,6 +50,8 @@ class RunResult:
     """When each of ``latency_ps`` completed."""
     hops: dict[str, list[Hop]]
     """By operation name: the hops of one typical operation (the one whose latency is the median)."""
+    spans: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
+    """By number, of every so manieth operation: the hops of its way, and when each of them ended."""
     spent: dict[str, dict[str, float]] = field(default_factory=dict)
     """By role: CPU time and counts for each operation (``scenarios.cputime``)."""
     fault: Fault = field(default_factory=lambda: Fault("server", 0, "power"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ..protocols.guarantees import Condition, Verdict
@@ -122,6 +124,18 @@ def check_history(
             verdicts[condition] = bench.judge(condition)
     assert_implications({condition: judgement.verdict for condition, judgement in verdicts.items()})
     return Report(history, model, subjects, verdicts, skipped)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Python's cyclic garbage collector is off meanwhile: over a long history it costs more than judging it."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _conditions(names: Sequence[str]) -> list[Condition]:

@@ -25,6 +25,10 @@ class Other:
 
 def freeze(value: Any) -> Hashable:
     """A JSON value as something to compare and to hash (true is not 1)."""
+    kind = type(value)
+    if kind is int or kind is str or value is None:  # nearly always
+        known: Hashable = value
+        return known
     if isinstance(value, list):
         return tuple(freeze(item) for item in value)
     return Other(json.dumps(value, sort_keys=True)) if isinstance(value, bool | dict) else value
@@ -41,7 +45,7 @@ def show(value: Hashable) -> str:
     return json.dumps(value) if isinstance(value, str | int | float | None) else repr(value)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Entry:
     """One operation: ``argument`` and ``result`` are JSON values as they stand in the file (or MISSING).
 

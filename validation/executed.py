@@ -133,18 +133,18 @@ def execute(
     schedules = scenario.crash.schedules
     for schedule in range(schedules):
         before, every = instants(scenario, variant, schedule)
-        chosen = list(_sampled(every, scenario))
+        few = list(chosen(every, scenario))
         found.instants += len(every)
-        for turn, at_ps in enumerate(chosen):
+        for turn, at_ps in enumerate(few):
             aftermath, wrong = breaches(scenario, variant, at_ps, conditions, schedule)
             found.add(aftermath, wrong, len(before.initial))
-            progress((schedule + (turn + 1) / len(chosen)) / schedules)
+            progress((schedule + (turn + 1) / len(few)) / schedules)
         if all(condition in found.first for condition in conditions):
             break
     return found
 
 
-def _sampled(every: Sequence[int], scenario: Scenario) -> Iterator[int]:
+def chosen(every: Sequence[int], scenario: Scenario) -> Iterator[int]:
     """All instants, or one drawn from each of so many even stretches of them."""
     crash = scenario.crash
     most = crash.budget or RUNS_AT_MOST if crash.instants == "all" else crash.instants

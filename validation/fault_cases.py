@@ -16,12 +16,13 @@ from ..scenarios.fields import exact_duration
 from ..scenarios.history import History, Operation
 from ..scenarios.inject import Aftermath, arrived, instants
 from ..scenarios.load import scenario_from_data
+from ..scenarios.perfetto import trace_events
 from ..scenarios.results import RunResult
 from ..scenarios.schema import Scenario, Variant
 from ..scenarios.workload import Planned, schedule_data
 from ..sim.trace import Stage
 from .executed import Breach, breaches
-from .findings import Counterexample, LineFate, TimelineRow
+from .findings import Counterexample, LineFate, TimelineRow, marks_of
 from .story import CASE_FORMAT, show
 
 
@@ -137,6 +138,7 @@ def tell(case: FaultCase) -> Counterexample:
     breach, history = case.breach, case.aftermath.history
     lost = tuple(_fates(case))
     read = breach.flaw.operations[0] if breach.flaw.operations else None
+    rows = _timeline(case, lost)
     return Counterexample(
         condition=breach.condition,
         instant_ps=breach.at_ps,
@@ -145,7 +147,8 @@ def tell(case: FaultCase) -> Counterexample:
         lost=lost,
         recovered=None if read is None or read.f in history.updates else read.result,
         explanation=breach.flaw.explanation,
-        timeline=tuple(_timeline(case, lost)),
+        timeline=tuple(rows),
+        trace=trace_events(case.aftermath.result, marks=marks_of(rows)),
         case={
             "case": CASE_FORMAT,
             "scheme": case.variant.scheme,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,12 @@ class TimelineRow:
     deceived, else empty."""
 
 
+def marks_of(rows: Sequence[TimelineRow]) -> list[tuple[int, str]]:
+    """What a trace marks for all to see: the failure, what was lost, what a checksum missed, what recovery found."""
+    return [(row.time_ps, f"{row.mark}: {row.text}" if row.mark else row.text) for row in rows
+            if row.mark or row.side == "recovery"]  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Counterexample:
     """A 1-minimal case: without any one operation, or any one lost line, the condition is not violated."""
@@ -55,6 +61,8 @@ class Counterexample:
     timeline: tuple[TimelineRow, ...]
     case: dict[str, Any] = field(default_factory=dict)
     """All that ``rpsim replay`` needs, JSON-able: resolved scenario, schedule of operations, instant, lost lines."""
+    trace: list[dict[str, Any]] = field(default_factory=list, compare=False)
+    """The case's run as events for Perfetto, with the failure and what was lost."""
 
     @property
     def manner(self) -> Hashable:

@@ -17,7 +17,7 @@ from .user_models import user_model
 from .values import suits
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Act:
     """An operation of the file as a call of the model; the result is UNKNOWN unless it returned ``ok``."""
 

@@ -9,11 +9,12 @@ from ..models.places import IN_WORDS, PLACES, Path, Place
 from ..models.rules import Target
 from ..models.views import Content, LineKey, Piece
 from ..scenarios.history import Operation, Torn, Value
+from ..scenarios.perfetto import trace_events
 from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.trace import NEVER, Chunk, Stage
 from ..sim.units import format_us
 from .again import OutcomeAgain
-from .findings import Counterexample, LineFate, TimelineRow
+from .findings import Counterexample, LineFate, TimelineRow, marks_of
 from .shrink import Case
 
 CASE_FORMAT = 1
@@ -27,6 +28,7 @@ def tell(case: Case) -> Counterexample:
     lost = tuple(
         _fate(case, key, content) for key, content in violation.outcome.image if content.absent or content.torn
     )
+    rows = _timeline(case, lost)
     return Counterexample(
         condition=violation.condition,
         instant_ps=violation.instant_ps,
@@ -35,7 +37,8 @@ def tell(case: Case) -> Counterexample:
         lost=lost,
         recovered=violation.outcome.value,
         explanation=violation.explanation,
-        timeline=tuple(_timeline(case, lost)),
+        timeline=tuple(rows),
+        trace=trace_events(case.result, marks=marks_of(rows)),
         case={
             "case": CASE_FORMAT,
             "scheme": case.variant.scheme,

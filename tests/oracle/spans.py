@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import random
 import types
 from collections.abc import Callable, Hashable
 from itertools import product
 
 from rpsim.validation.oracle.known import NEVER_PS
-from rpsim.validation.oracle.models import ILLEGAL, MODELS, UNKNOWN, Call, Model, State, Takes
+from rpsim.validation.oracle.models import ILLEGAL, UNKNOWN, Call, Model, State, Takes
 from rpsim.validation.oracle.search import Span
 
 Choose = Callable[[int], int]
@@ -138,44 +137,6 @@ def is_legal(model: Model, spans: list[Span], order: tuple[int, ...]) -> bool:
         if state is ILLEGAL:
             return False
     return True
-
-
-def hard_cas_history(
-    seed: int, operations: int = 90, clients: int = 5, values: int = 5, late_lie: bool = False
-) -> list[Span]:
-    """Clients in closed loops on a cas-register, a tenth of the outcomes unknown; every second one has a lie in it.
-
-    ``late_lie``: each has one, near its end, so that a search has to go through all that may have happened.
-    """
-    rng = random.Random(seed)
-    model = MODELS["cas-register"]
-    free = [0] * clients
-    planned = []
-    for number in range(1, operations + 1):
-        client = min(range(clients), key=free.__getitem__)
-        begin = free[client] + rng.randrange(1, 20)
-        act = begin + rng.randrange(1, 100)
-        end = free[client] = act + rng.randrange(1, 100)
-        kind = rng.random()
-        if kind < 0.5:
-            call = ("cas", (rng.randrange(values), rng.randrange(values)))
-        else:
-            call = ("write", rng.randrange(values)) if kind < 0.75 else ("read", None)
-        planned.append((act, number, *call, begin, end))
-    state: State = None
-    spans = []
-    for _, number, f, argument, begin, end in sorted(planned):
-        after, result = returned(model, state, f, argument)
-        unknown = rng.random() < 0.1
-        state = state if unknown and rng.random() < 0.5 else after
-        call = Call(f, argument, UNKNOWN if unknown else result)
-        spans.append(Span(number, call, begin, None if unknown else end))
-    if seed % 2 or late_lie:
-        reads = [i for i, span in enumerate(spans) if span.call.f == "read" and span.return_ps is not None]
-        i = reads[-1] if late_lie else rng.choice(reads[len(reads) // 2 :])
-        lie = values + 1 if late_lie else rng.randrange(values)
-        spans[i] = spans[i]._replace(call=Call("read", None, lie))
-    return sorted(spans, key=lambda span: span.number)
 
 
 def mutant(module: types.ModuleType, old: str, new: str) -> types.ModuleType:

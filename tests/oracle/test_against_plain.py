@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import random
 import statistics
-import time
 from collections import Counter
 
 import pytest
 
 from rpsim.protocols.guarantees import Verdict
+from rpsim.validation.naive.plain_search import plain
 from rpsim.validation.oracle.models import MODELS
 from rpsim.validation.oracle.search import search
+from rpsim.validation.oracle_bench import compare, measure
 
-from .plain import TooHard, plain
-from .spans import ARGUMENTS, hard_cas_history, random_spans
+from .spans import ARGUMENTS, random_spans
 
 
 @pytest.mark.parametrize(
@@ -35,42 +35,13 @@ def test_verdicts_are_those_of_the_plain_search(histories: int) -> None:
     assert unknown > histories // 2
 
 
-def compare(seeds: range, most: int) -> tuple[list[float], int]:
-    """On hard histories: how many times the steps the plain search takes, and how often it takes more than ``most``.
-
-    Where it gives up it counts with those.
-    """
-    ratios, beyond = [], 0
-    for seed in seeds:
-        spans = hard_cas_history(seed, late_lie=True)
-        answer = search(MODELS["cas-register"], spans)
-        assert answer.verdict is Verdict.VIOLATED
-        try:
-            holds, steps = plain(MODELS["cas-register"], spans, most)
-            assert not holds
-        except TooHard:
-            steps, beyond = most, beyond + 1
-        ratios.append(steps / answer.steps)
-    return ratios, beyond
-
-
 def test_steps_on_hard_histories() -> None:
-    ratios, beyond = compare(range(8), 60_000)
-    print(f"plain over ours: median {statistics.median(ratios):.0f}; {beyond} of {len(ratios)} given up")
-    assert statistics.median(ratios) > 20
+    cases = [compare(seed, 60_000) for seed in range(8)]
+    assert statistics.median(case.plain_steps / case.steps for case in cases) > 20
 
 
 @pytest.mark.slow
 def test_a_hundred_times_fewer_steps_than_the_plain_search() -> None:
-    ratios, beyond = compare(range(40), 1_000_000)
-    seconds = []
-    for seed in range(200):
-        spans = hard_cas_history(seed, late_lie=seed % 3 == 0)
-        began = time.process_time()
-        search(MODELS["cas-register"], spans)
-        seconds.append(time.process_time() - began)
-    print(
-        f"plain over ours: median {statistics.median(ratios):.0f}, mean {statistics.mean(ratios):.0f}, "
-        f"{beyond} of {len(ratios)} given up; slowest of 200: {max(seconds) * 1e3:.1f} ms"
-    )
-    assert statistics.median(ratios) > 100
+    figures = measure(1.0, lambda what: None)
+    print(f"plain over ours: {figures.ratio:.0f}; slowest of 200: {figures.slowest_seconds * 1e3:.1f} ms")
+    assert figures.ratio > 100

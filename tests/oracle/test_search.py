@@ -17,8 +17,9 @@ from rpsim.validation.oracle import search as search_module
 from rpsim.validation.oracle.known import NEVER_PS
 from rpsim.validation.oracle.models import MODELS, UNKNOWN, Call
 from rpsim.validation.oracle.search import Span, search
+from rpsim.validation.oracle_bench import hard_cas_history
 
-from .spans import ARGUMENTS, hard_cas_history, has_an_order, is_legal, mutant, random_spans
+from .spans import ARGUMENTS, has_an_order, is_legal, mutant, random_spans
 
 CAS = MODELS["cas-register"]
 SEARCH, STEPS = search_module, models_module

@@ -10,8 +10,7 @@ from rpsim.validation.checking import Report, check_history
 from rpsim.validation.histories import parse_history
 from rpsim.validation.oracle.models import MODELS, Call
 from rpsim.validation.oracle.search import Budget, Search, Span, search
-
-from .spans import hard_cas_history
+from rpsim.validation.oracle_bench import hard_cas_history
 
 
 def history(hard: int, wrong: bool) -> str:

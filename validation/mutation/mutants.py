@@ -38,12 +38,16 @@ def modules_of(scheme: type[Scheme]) -> list[ModuleType]:
     return [sys.modules[name] for name in dict.fromkeys(found)]
 
 
-def seeded(scheme: type[Scheme], shared: bool = True) -> Iterator[tuple[ModuleType, Change]]:
-    """All seeded faults of a scheme: of its own module, and of those that it shares with others if asked for."""
-    modules = modules_of(scheme) if shared else [sys.modules[scheme.__module__]]
+def seeded(scheme: type[Scheme], shared: bool = True) -> Iterator[tuple[ModuleType, int, Change]]:
+    """All seeded faults of a scheme, each with its number in its module.
+
+    Those of its own module; then those of the modules that it shares with others, if asked for.
+    """
+    own = sys.modules[scheme.__module__]
+    modules = [own, *(module for module in modules_of(scheme) if module is not own)] if shared else [own]
     for module in modules:
-        for change in changes(inspect.getsource(module)):
-            yield module, change
+        for number, change in enumerate(changes(inspect.getsource(module))):
+            yield module, number, change
 
 
 @contextmanager

@@ -1,12 +1,16 @@
 """The seeded faults, as changes of a scheme's source: which there are, and where they apply.
 
-- *drop*: a step of a protocol is left out (a flush, a fence, a READ behind a WRITE, a reply's precondition, a mark);
+- *drop*: a step of a protocol is left out (a flush, a READ behind a WRITE, a reply's precondition, a mark);
+- *unfence*: a flush is begun, and nobody waits for it: its ``sfence`` is left out;
+- *bypass*: what should be flushed is read instead, which would do if DMA and stores went past the caches;
 - *swap*: two steps, one behind the other, change places (publish and persist);
 - *trust*: a checksum or a comparison of checksums is taken to match;
 - *stand still*: something that should advance does not (a log's tail, a version number, a bit of a bitmap);
-- *believe*: an ``if`` is taken whatever it asks.
+- *believe*: an ``if`` is taken whatever it asks;
+- *retry*: a client that does not know what became of its operation does it again, on its new connection.
 
-They are found in the text, so they exist for every scheme, also for one that is written tomorrow.
+They are found in the text, so they exist for every scheme, also for one that is written tomorrow. ``kinds`` names them
+by what an engineer would call the mistake.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-CHECKSUMS = frozenset({"crc32", "crc32_of", "crc32_matches"})
+from .kinds import FLUSHES, kind_of
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,11 @@ class Change:
     tree: ast.Module
 
     @property
+    def kind(self) -> str:
+        """What an engineer would call the mistake: one of ``kinds.KINDS``."""
+        return kind_of(self.operator, self.function, self.text)
+
+    @property
     def name(self) -> str:
         """What to call it: stable as long as the text of the statement is."""
         return f"{self.operator} {self.function}: {self.text}"
@@ -41,8 +50,13 @@ def changes(source: str) -> Iterator[Change]:
     tree = ast.parse(source)
     for cls in (node for node in tree.body if isinstance(node, ast.ClassDef)):
         for function in (node for node in cls.body if isinstance(node, ast.FunctionDef)):
-            if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function)) or _advances(function):
+            before = function.name == "load" or function.name.startswith("_load")  # before the run: no protocol
+            if not before and any(isinstance(node, _TELLING) for node in ast.walk(function)):
                 yield from _of_function(tree, cls.name, function)
+
+
+_TELLING = ast.Yield | ast.YieldFrom | ast.AugAssign
+"""What a function has that does something to the world, or counts what was done."""
 
 
 def _of_function(tree: ast.Module, cls: str, function: ast.FunctionDef) -> Iterator[Change]:
@@ -52,6 +66,12 @@ def _of_function(tree: ast.Module, cls: str, function: ast.FunctionDef) -> Itera
             text = ast.unparse(statement).splitlines()[0]
             if _is_step(statement):
                 yield Change("drop", where, statement.lineno, text, _with(tree, statement, [ast.Pass()]))
+            if _is_step(statement) and _called(_waited(statement)) in FLUSHES:
+                for operator, instruction in (("unfence", "clwb"), ("bypass", "load")):
+                    instead = _calling(statement, instruction)
+                    yield Change(operator, where, statement.lineno, text, _with(tree, statement, [instead]))
+            if isinstance(statement, ast.Raise) and _called(statement.exc) == "OutcomeUnknown":
+                yield Change("retry", where, statement.lineno, text, _with(tree, statement, [ast.Pass()]))
             if isinstance(statement, ast.AugAssign):
                 yield Change("stand still", where, statement.lineno, text, _with(tree, statement, [ast.Pass()]))
             if isinstance(statement, ast.If):
@@ -84,32 +104,51 @@ def _is_step(statement: ast.stmt) -> bool:
         return False
     value = statement.value
     if isinstance(value, ast.YieldFrom):
+        if _called(value.value) == "compute":
+            return False  # only takes time
         return not (isinstance(value.value, ast.Tuple) and not value.value.elts)  # ``yield from ()`` does nothing
     return isinstance(value, ast.Call) and _called(value) not in ("append", "__init__", "begin", "start")
 
 
-def _advances(function: ast.FunctionDef) -> bool:
-    return any(isinstance(node, ast.AugAssign) for node in ast.walk(function))
+def _waited(statement: ast.stmt) -> ast.AST | None:
+    """What ``yield from`` waits for, where that is all that a statement does."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return value.value if isinstance(value, ast.YieldFrom) else None
+
+
+def _calling(statement: ast.stmt, instruction: str) -> ast.stmt:
+    """The same statement with another instruction of the same thread, on the same range."""
+    other = copy.deepcopy(statement)
+    call = _waited(other)
+    assert isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+    call.func.attr = instruction
+    return other
 
 
 def _may_swap(first: ast.stmt, second: ast.stmt) -> bool:
     """Both do something to the world, and the second one uses nothing that the first one makes."""
     if not (_acts(first) and _acts(second)):
         return False
+    if any(isinstance(node, _LEAVING) for both in (first, second) for node in ast.walk(both)):
+        return False
     made = {node.id for node in ast.walk(first) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     used = {node.id for node in ast.walk(second) if isinstance(node, ast.Name)}
     return not made & used
 
 
+_LEAVING = ast.Return | ast.Raise | ast.Continue | ast.Break
+"""What keeps the steps behind it from being taken."""
+
+
 def _acts(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.Expr | ast.Assign):
+    if isinstance(statement, ast.Expr | ast.Assign | ast.If | ast.For):
         return any(isinstance(node, ast.YieldFrom) for node in ast.walk(statement)) and not (
             isinstance(statement, ast.Expr) and not _is_step(statement)
         )
     return False
 
 
-def _called(node: ast.AST) -> str:
+def _called(node: ast.AST | None) -> str:
     if isinstance(node, ast.Call):
         function = node.func
         return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")

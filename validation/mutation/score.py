@@ -1,38 +1,36 @@
 """The mutation score: each seeded fault is given to the judge, who finds it (*killed*) or does not (*survives*).
 
-A fault is found when a condition that the scheme keeps without it is violated with it, when the code fails, or when it
-does not come to an end. What survives needs a reason: ``reasons.yaml`` has those that somebody has looked into.
+A fault is found when a condition that the scheme keeps without it is violated with it, when the code fails, or when a
+random life does not come to an end. That the oracle contradicts itself finds no fault: it is one. What survives needs a
+reason: ``reasons.yaml`` has those that somebody has looked into.
 """
 
 from __future__ import annotations
 
-import random
 import signal
-from collections.abc import Callable, Iterator, Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
-from ...protocols.guarantees import Condition, Verdict
+from ...protocols.guarantees import Verdict
 from ...protocols.scheme import Scheme
+from ...protocols.scheme import scheme as scheme_named
 from ...sim.yaml_source import read_yaml
-from ..testing.checks import crash_report
-from ..testing.world import World
+from ..oracle import Inconsistent
 from .mutants import planted, seeded
+from .trials import Trial, Verdicts, trials
 
 REASONS = Path(__file__).parent / "reasons.yaml"
 SECONDS = 10
-"""Of the processor; a trial that takes longer does not come to an end."""
-LIVES = 30
-"""So many random lives with crashes make one trial."""
-_STEPS = 16
-_LONGEST_PS = 8_000_000
+"""Of the processor; after so long a trial is broken off."""
 
-Verdicts = Mapping[str, Verdict]
-Trial = Callable[[type[Scheme]], Verdicts]
-_GOOD = frozenset({Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.MONOTONIC, Condition.DURABLE})
+Sound = Mapping[str, frozenset[str]]
+"""By trial: the conditions that a scheme keeps without any fault."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,10 @@ class Fate:
     """What became of one seeded fault."""
 
     scheme: str
+    """The scheme that was tried; of what several share, the one that it was found with, else the last."""
     module: str
     line: int
+    kind: str
     operator: str
     fault: str
     killed_by: str
@@ -50,88 +50,124 @@ class Fate:
     """Why it survives, if somebody knows."""
 
 
+@dataclass(frozen=True)
+class _Task:
+    """A fault, by its module and its number there, and the schemes that have it."""
+
+    module: str
+    number: int
+    schemes: tuple[str, ...]
+
+
 def score(
-    scheme: type[Scheme], *, shared: bool = False, progress: Callable[[int, int], None] | None = None
+    schemes: Sequence[type[Scheme]],
+    *,
+    shared: bool = False,
+    jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Fate]:
-    """The fate of every seeded fault of ``scheme``; of the modules that it shares with others if asked for."""
-    sound = {name: _verdicts(trial, scheme) for name, trial in trials().items()}
-    faults = list(seeded(scheme, shared))
-    for number, (module, change) in enumerate(faults):
+    """The fate of every seeded fault of ``schemes``, once each; of the modules that they share if asked for.
+
+    ``jobs`` processes share the work. Raises :class:`Inconsistent` if the oracle contradicts itself.
+    """
+    tasks = _tasks(schemes, shared)
+    if jobs == 1 or len(tasks) < 2:
+        sound = {known.name: keeps(known) for known in schemes}
+        yield from _told((_fate(task, sound) for task in tasks), len(tasks), progress)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from _told(_spread(pool, schemes, tasks), len(tasks), progress)
+
+
+def _spread(pool: Executor, schemes: Sequence[type[Scheme]], tasks: Sequence[_Task]) -> Iterator[Fate]:
+    names = [(known.name, trial) for known in schemes for trial in trials()]
+    kept = list(pool.map(_keeps_in, *zip(*names, strict=True)))
+    sound = {known.name: {t: k for (n, t), k in zip(names, kept, strict=True) if n == known.name} for known in schemes}
+    yield from pool.map(_fate, tasks, [sound] * len(tasks))
+
+
+def _told(fates: Iterator[Fate], total: int, progress: Callable[[int, int], None] | None) -> Iterator[Fate]:
+    for number, fate in enumerate(fates):
         if progress is not None:
-            progress(number, len(faults))
-        with planted(scheme, module, change) as mutant:
-            killed_by = _killed_by(mutant, sound)
+            progress(number + 1, total)
+        yield fate
+
+
+def _tasks(schemes: Sequence[type[Scheme]], shared: bool) -> list[_Task]:
+    """Every fault once, with all schemes that have it, those of a scheme's own module first."""
+    owners: dict[tuple[str, int], list[str]] = {}
+    for known in schemes:
+        for module, number, _ in seeded(known, shared):
+            owners.setdefault((module.__name__, number), []).append(known.name)
+    return [_Task(module, number, tuple(names)) for (module, number), names in owners.items()]
+
+
+def keeps(scheme: type[Scheme]) -> Sound:
+    """What a scheme keeps, trial by trial."""
+    return {name: _kept(trial, scheme) for name, trial in trials().items()}
+
+
+def _keeps_in(name: str, trial: str) -> frozenset[str]:
+    return _kept(trials()[trial], scheme_named(name))
+
+
+def _kept(trial: Trial, scheme: type[Scheme]) -> frozenset[str]:
+    found = trial.ask(scheme, frozenset())
+    return frozenset(condition for condition, verdict in found.items() if verdict is Verdict.HOLDS)
+
+
+def _fate(task: _Task, sound: Mapping[str, Sound]) -> Fate:
+    """Try a fault with each scheme that has it, until one finds it."""
+    fate = None
+    for name in task.schemes:
+        known = scheme_named(name)
+        rows = [(module, change) for module, turn, change in seeded(known, shared=True) if turn == task.number]
+        module, change = next(row for row in rows if row[0].__name__ == task.module)
+        with planted(known, module, change) as mutant:
+            killed_by = killed(mutant, sound[name])
         short = module.__name__.rpartition(".")[2]
-        reason = "" if killed_by else _reasons().get(f"{short} {change.name}", "")
-        yield Fate(scheme.name, short, change.line, change.operator, change.name, killed_by, reason)
+        fate = Fate(name, short, change.line, change.kind, change.operator, change.name, killed_by)
+        if killed_by:
+            return fate
+    assert fate is not None, "a fault of no scheme"
+    return replace(fate, reason=_reasons().get(f"{fate.module} {fate.fault}", ""))
 
 
-def trials() -> dict[str, Trial]:
-    """What a fault is tried with, the quickest first."""
-    found: dict[str, Trial] = {}
-    for ddio in ("on", "off"):
-        found[f"lives, ddio {ddio}"] = lambda scheme, ddio=ddio: _lives(scheme, ddio)  # type: ignore[misc]
-    for platform, ddio in (("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on")):
-        for mix in ("update-only", "a"):
-            found[f"{platform}, ddio {ddio}, mix {mix}"] = _exploration(platform, ddio, mix, "server[0] power")
-    for fault in ("server[0] power in recovery", "server[0] process", "client[0] power"):
-        found[f"{fault}, optane-adr"] = _exploration("optane-adr", "on", "a", fault)
-    return found
-
-
-def _exploration(platform: str, ddio: str, mix: str, fault: str) -> Trial:
-    operations = 6 if mix == "update-only" else 12
-    workload: dict[str, Any] = {"mix": mix, "operations": operations, "value": "128 B"}
-
-    def trial(scheme: type[Scheme]) -> Verdicts:
-        report = crash_report(scheme, platform, workload=workload, fault=fault, ddio=ddio)
-        return {str(condition): verdict for condition, verdict in report.verdicts.items()}
-
-    return trial
-
-
-def _lives(scheme: type[Scheme], ddio: str) -> Verdicts:
-    """Random lives of a system with crashes in them, all judged: a condition is kept if it is in each of them."""
-    found: dict[str, Verdict] = {}
-    for seed in range(LIVES):
-        draw = random.Random(seed)
-        world = World(scheme, "optane-adr", ddio=ddio, seed=seed)
-        for _ in range(_STEPS):
-            step, idle = draw.random(), world.idle()
-            if step < 0.55 and idle:
-                world.invoke(draw.choice(idle), draw.choice(scheme.operations), draw.choice(list(world.names)))
-            elif step < 0.9:
-                world.run(draw.randrange(1, _LONGEST_PS))
-            else:
-                world.crash(draw.randrange)
-        world.read_all()
-        for condition, judgement in world.judge().verdicts.items():
-            if condition in _GOOD and found.get(str(condition)) is not Verdict.VIOLATED:
-                found[str(condition)] = judgement.verdict
-    return found
-
-
-def _killed_by(mutant: type[Scheme], sound: Mapping[str, Verdicts]) -> str:
+def killed(mutant: type[Scheme], sound: Sound) -> str:
+    """The trial that finds the fault in ``mutant``, and how; empty if none does."""
     for name, trial in trials().items():
         try:
-            found = _verdicts(trial, mutant)
+            found = _ended(trial, mutant, sound[name])
         except _TooLong:
-            return f"{name}: does not come to an end"
+            if trial.endless:
+                return f"{name}: does not come to an end"
+            continue
+        except Inconsistent:
+            raise
         except Exception as error:
-            return f"{name}: {type(error).__name__}: {error}".splitlines()[0]
+            if isinstance(error, AssertionError) and _is_ours(error):
+                raise  # the judge's own: it says nothing about the code that it judges
+            return f"{name}: {type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
         for condition, verdict in found.items():
-            if verdict is Verdict.VIOLATED and sound[name].get(condition) is Verdict.HOLDS:
+            if verdict is Verdict.VIOLATED and condition in sound[name]:
                 return f"{name}: {condition} violated"
     return ""
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether the innermost frame of an error is the judge's own code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and Path(frames[-1].filename).is_relative_to(Path(__file__).parents[1])
 
 
 class _TooLong(BaseException):
     """Nothing may take it for a failure of its own."""
 
 
-def _verdicts(trial: Trial, scheme: type[Scheme]) -> Verdicts:
+def _ended(trial: Trial, scheme: type[Scheme], kept: frozenset[str]) -> Verdicts:
+    """A trial of what a scheme ought to keep; nothing to ask for is nothing found, unless the code fails."""
     with _alarm():
-        return trial(scheme)
+        return trial.ask(scheme, kept or frozenset({"committed"}))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ The rules about time, common to all conditions:
 
 from .check import CONDITIONS, FINDERS, Finding, assert_implications, check
 from .incremental import RegisterHistory
-from .known import NOT_READ, Flaw, ObjectHistory
+from .known import NOT_READ, Flaw, Inconsistent, ObjectHistory
 
 __all__ = [
     "CONDITIONS",
@@ -26,6 +26,7 @@ __all__ = [
     "NOT_READ",
     "Finding",
     "Flaw",
+    "Inconsistent",
     "ObjectHistory",
     "RegisterHistory",
     "assert_implications",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...protocols.guarantees import EXPLORED, Condition, Verdict
 from ...scenarios.history import History, Operation, Value
 from . import committed, durable, monotonic, no_lost_ack, persistent, strict
-from .known import NOT_READ, RECOVERY, Finder, ObjectHistory, cut
+from .known import NOT_READ, RECOVERY, Finder, Inconsistent, ObjectHistory, cut
 
 FINDERS: Mapping[Condition, Finder] = {
     Condition.COMMITTED: committed.find,
@@ -108,9 +108,9 @@ def _one_by_one(known: ObjectHistory, values: tuple[Value, ...], crash_ps: int, 
 
 
 def assert_implications(found: Mapping[Condition, Verdict | Finding]) -> None:
-    """AssertionError if a condition holds and one that it implies is violated: then the oracle itself is wrong."""
+    """Inconsistent if a condition holds and one that it implies is violated: then the oracle itself is wrong."""
     verdicts = {c: v.verdict if isinstance(v, Finding) else v for c, v in found.items()}
     for stronger, weaker in IMPLIES.items():
         for condition in weaker:
             if verdicts.get(stronger) is Verdict.HOLDS and verdicts.get(condition) is Verdict.VIOLATED:
-                raise AssertionError(f"{stronger} holds, and {condition}, which it implies, is violated")
+                raise Inconsistent(f"{stronger} holds, and {condition}, which it implies, is violated")

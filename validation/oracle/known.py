@@ -33,6 +33,10 @@ NOT_READ = _NotRead.NOT_READ
 Recovered = Value | Literal[_NotRead.NOT_READ]
 
 
+class Inconsistent(AssertionError):
+    """The oracle contradicts itself: its mistake, whatever was judged."""
+
+
 @dataclass(frozen=True)
 class Flaw:
     """Why one object breaks a condition: the operations that the explanation names, the offending one first."""

@@ -88,14 +88,9 @@ class Answer:
 _Link = tuple[int, "_Link"] | None
 
 
-class _Configuration(NamedTuple):
-    state: State
-    done: int
-    """By slot: operations under way that have taken effect and have not returned."""
-    used: int
-    """By slot: unknown operations that have taken effect."""
-    last: _Link
-    """The operation that took effect last, and what was before it."""
+_Configuration = tuple[State, int, int, _Link]
+"""A plain tuple, for speed: the state; by slot, the operations under way that have taken effect (*done*) and the
+unknown ones that have (*used*); the operation that took effect last, and what was before it (*last*)."""
 
 
 class _Spent(Exception):
@@ -111,24 +106,24 @@ class _Frontier:
 
     def add(self, one: _Configuration) -> bool:
         """Whether ``one`` is new, and no other can do all that it can."""
-        key = (one.state, one.done)
-        rivals = self._known.get(key)
+        state, done, own, _ = one
+        rivals = self._known.get((state, done))
         if rivals is None:
-            self._known[key] = [one.used]
+            self._known[state, done] = [own]
         else:
             for used in rivals:
-                if used & one.used == used:
+                if used & own == used:
                     return False
-            for used in [used for used in rivals if used & one.used == one.used]:
+            for used in [used for used in rivals if used & own == own]:
                 rivals.remove(used)
-                del self._kept[one.state, one.done, used]
-            rivals.append(one.used)
-        self._kept[one.state, one.done, one.used] = one
+                del self._kept[state, done, used]
+            rivals.append(own)
+        self._kept[state, done, own] = one
         return True
 
     def keeps(self, one: _Configuration) -> bool:
         """Whether ``one`` was added, and nothing better since."""
-        return (one.state, one.done, one.used) in self._kept
+        return one[:3] in self._kept
 
     def states(self) -> tuple[State, ...]:
         """The states, each once, in the order of their discovery."""
@@ -200,7 +195,7 @@ class Search:
     def _walked(self) -> Generator[None, None, Answer]:
         events = self._events()
         returns = sum(kind == _RETURN for _, kind, _, _ in events)
-        frontier = [_Configuration(self._initial, 0, 0, None)]
+        frontier: list[_Configuration] = [(self._initial, 0, 0, None)]
         bits: dict[int, int] = {}
         passed = 0
         for _, kind, _, span in events:
@@ -211,18 +206,18 @@ class Search:
             try:
                 after = yield from self._carry_on(frontier, bits[span.number], optional=kind == _EXPIRE)
             except _Spent as spent:
-                order = _order(frontier[0].last)
+                order = _order(frontier[0][3])
                 return Answer(Verdict.UNDECIDED, self._steps, order, span.number, passed, returns, (), str(spent))
             finally:
                 self._budget.spent += self._steps - began
             if not after:
-                order = _order(frontier[0].last)
+                order = _order(frontier[0][3])
                 return Answer(Verdict.VIOLATED, self._steps, order, span.number, passed, returns, self._states)
             frontier = after
             if kind == _RETURN:
                 passed += 1
                 self._release(bits[span.number])
-        return Answer(Verdict.HOLDS, self._steps, _order(frontier[0].last), None, passed, returns)
+        return Answer(Verdict.HOLDS, self._steps, _order(frontier[0][3]), None, passed, returns)
 
     def _events(self) -> list[tuple[int, int, int, Span]]:
         rows: list[tuple[int, int, int, Span]] = []
@@ -258,7 +253,7 @@ class Search:
         If it is ``optional`` (its deadline has come, and it is an unknown one), also those in which it never does.
         """
         reached, met = _Frontier(), _Frontier()
-        each = 300 + _size(frontier[0].state)
+        each = 300 + _size(frontier[0][0])
         limit = self._budget.steps - self._budget.spent + self._steps
         waiting: list[tuple[int, int, _Configuration]] = []  # by how many unknown operations were used
         turn = 0
@@ -266,7 +261,7 @@ class Search:
             one = self._settled(*start)
             state, done, used, last = one
             if (done | used) & wanted:
-                reached.add(_Configuration(state, done & ~wanted, used & ~wanted, last))
+                reached.add((state, done & ~wanted, used & ~wanted, last))
                 continue
             if optional:
                 reached.add(one)
@@ -290,7 +285,7 @@ class Search:
             for after in self._next(one):
                 state, done, used, last = after
                 if (done | used) & wanted:
-                    reached.add(_Configuration(state, done & ~wanted, used & ~wanted, last))
+                    reached.add((state, done & ~wanted, used & ~wanted, last))
                 elif met.add(after):
                     turn += 1
                     heapq.heappush(waiting, (used.bit_count(), turn, after))
@@ -302,22 +297,23 @@ class Search:
             self._states = met.states()
         return found
 
-    def _next(self, one: _Configuration) -> Iterable[_Configuration]:
+    def _next(self, one: _Configuration) -> list[_Configuration]:
         """The configurations after one more operation that changes something."""
         state, done, used, last = one
-        step, settled = self._step, self._settled
+        step, settled, found = self._step, self._settled, []
         for bit, (number, call) in self._open.items():
             if not done & bit:
                 self._steps += 1
                 after = step(state, call)
                 if after is not ILLEGAL:
-                    yield settled(after, done | bit, used, (number, last))
+                    found.append(settled(after, done | bit, used, (number, last)))
         for number, bit, before, call in self._unknown:
             if not used & bit and (used & before or not before):
                 self._steps += 1
                 after = step(state, call)
                 if after is not ILLEGAL and after != state:
-                    yield settled(after, done, used | bit, (number, last))
+                    found.append(settled(after, done, used | bit, (number, last)))
+        return found
 
     def _settled(self, state: State, done: int, used: int, last: _Link) -> _Configuration:
         """The configuration after all operations under way that change nothing and fit have taken effect."""
@@ -327,7 +323,7 @@ class Search:
                 if self._step(state, call) is not ILLEGAL:
                     done |= bit
                     last = (number, last)
-        return _Configuration(state, done, used, last)
+        return state, done, used, last
 
 
 def search(model: Model, spans: Iterable[Span], budget: int | Budget = BUDGET) -> Answer:

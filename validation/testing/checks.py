@@ -9,6 +9,7 @@ from ...protocols.guarantees import Condition, Verdict, claimed
 from ...protocols.scheme import Scheme
 from ...scenarios.experiment import run_variant
 from ...scenarios.load import scenario_from_data
+from ...scenarios.schema import Scenario
 from ...sim.errors import InputError, Mistake, nearest
 from ..crash import explore
 from ..findings import CrashReport
@@ -51,6 +52,27 @@ def crash_report(
     map of a scenario (docs/scenarios.md), which states only what differs from :data:`DEFAULT_WORKLOAD`; ``conditions``
     are those to judge beyond the usual ones and the claimed ones. Raises InputError for what a scenario may not say.
     """
+    scenario = scenario_of(
+        scheme, platform, conditions=conditions, workload=workload, clients=clients, fault=fault, schedules=schedules,
+        seed=seed, **settings,
+    )  # fmt: skip
+    (variant,) = scenario.variants()
+    return explore(run_variant(scenario, variant), scenario, variant)
+
+
+def scenario_of(
+    scheme: type[Scheme],
+    platform: str = "optane-adr",
+    *,
+    conditions: Iterable[str | Condition] = (),
+    workload: Mapping[str, Any] | None = None,
+    clients: int = 2,
+    fault: str = "server[0] power",
+    schedules: int = 1,
+    seed: int = 1,
+    **settings: str,
+) -> Scenario:
+    """The scenario, of one variant, that :func:`crash_report` explores."""
     given = dict(workload or {})
     load = given if given.get("kind", "ycsb") != "ycsb" else {**DEFAULT_WORKLOAD, **given}
     asked = [condition_named(name) for name in conditions]
@@ -64,9 +86,7 @@ def crash_report(
         "crash": {"fault": fault, "schedules": schedules},
         "expect": {scheme.name: {str(condition): "holds" for condition in asked}},
     }
-    scenario = scenario_from_data(data, f"the test of {scheme.name}")
-    (variant,) = scenario.variants()
-    return explore(run_variant(scenario, variant), scenario, variant)
+    return scenario_from_data(data, f"the test of {scheme.name}")
 
 
 def assert_holds(

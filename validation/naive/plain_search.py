@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rpsim.validation.oracle.models import ILLEGAL, Model
-from rpsim.validation.oracle.search import Span
+from ..oracle.models import ILLEGAL, Model
+from ..oracle.search import Span
 
 FOREVER = 1 << 62
 

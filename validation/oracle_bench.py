@@ -1,0 +1,143 @@
+"""How hard the oracle's questions are: unique values by zones, and CAS registers beside the plain search.
+
+A step of a search is one transition of the model tried: unlike seconds it is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from ..protocols.guarantees import Condition, Verdict
+from .bench import long_history
+from .naive.plain_search import TooHard, plain
+from .oracle import check
+from .oracle.models import MODELS, UNKNOWN, Call, State
+from .oracle.search import Answer, Span, search
+
+SIZES = (25_000, 50_000, 100_000)
+HARD = 40
+"""Histories that both searches are given."""
+GIVEN_UP = 1_000_000
+"""After so many steps the plain search gives up; it is counted with those."""
+
+
+@dataclass(frozen=True)
+class HardCase:
+    """One hard history: what each search took."""
+
+    steps: int
+    seconds: float
+    plain_steps: int
+    given_up: bool
+
+
+@dataclass(frozen=True)
+class OracleFigures:
+    """What was measured."""
+
+    seconds: dict[int, float]
+    """By operations on one register with unique values: processor time of a durable linearizability check."""
+    hard: Sequence[HardCase]
+    slowest_seconds: float
+    """Of the hard histories that only our search was given as well."""
+
+    @property
+    def growth(self) -> float:
+        """How many times longer twice as many operations take, at the end: 2.1 is n log n, 4 a square."""
+        return self.seconds[SIZES[-1]] / self.seconds[SIZES[-2]]
+
+    @property
+    def ratio(self) -> float:
+        """How many times more steps the plain search takes, in the middle."""
+        return median(case.plain_steps / case.steps for case in self.hard)
+
+
+def measure(effort: float, tell: Callable[[str], None]) -> OracleFigures:
+    """All figures; ``effort`` 1.0 takes about a minute and a half, nearly all of it the plain search's."""
+    seconds = {}
+    for size in SIZES:
+        tell(f"{size:,} operations with unique values")
+        seconds[size] = min(_unique(size) for _ in range(3))
+    hard = []
+    for seed in range(max(4, int(HARD * effort))):
+        tell("hard histories, both searches")
+        hard.append(compare(seed, max(10_000, int(GIVEN_UP * effort))))
+    tell("hard histories, ours alone")
+    slowest = max(_timed(hard_cas_history(seed, late_lie=seed % 3 == 0))[1] for seed in range(int(200 * effort) + 1))
+    return OracleFigures(seconds, hard, slowest)
+
+
+def _unique(operations: int) -> float:
+    """Processor time of durable linearizability on one register's history of so many operations."""
+    history, contents = long_history(operations)
+    end_ps = max(operation.return_ps or 0 for operation in history.operations)
+    began = time.process_time()
+    check(history, end_ps, contents, [Condition.DURABLE])
+    return time.process_time() - began
+
+
+def compare(seed: int, most: int) -> HardCase:
+    """Both searches on one hard history; AssertionError if they disagree."""
+    spans = hard_cas_history(seed, late_lie=True)
+    answer, seconds = _timed(spans)
+    assert answer.verdict is Verdict.VIOLATED
+    try:
+        holds, steps = plain(MODELS["cas-register"], spans, most)
+    except TooHard:
+        return HardCase(answer.steps, seconds, most, given_up=True)
+    assert not holds
+    return HardCase(answer.steps, seconds, steps, given_up=False)
+
+
+def _timed(spans: Sequence[Span]) -> tuple[Answer, float]:
+    """An answer and its processor time; the least of three, for a machine that does other things as well."""
+    took = []
+    for _ in range(3):
+        began = time.process_time()
+        answer = search(MODELS["cas-register"], spans)
+        took.append(time.process_time() - began)
+    return answer, min(took)
+
+
+def hard_cas_history(
+    seed: int, operations: int = 90, clients: int = 5, values: int = 5, late_lie: bool = False
+) -> list[Span]:
+    """Clients in closed loops on a cas-register, a tenth of the outcomes unknown; every second one has a lie in it.
+
+    ``late_lie``: each has one, near its end, so that a search has to go through all that may have happened.
+    """
+    rng = random.Random(seed)
+    model = MODELS["cas-register"]
+    free = [0] * clients
+    planned = []
+    for number in range(1, operations + 1):
+        client = min(range(clients), key=free.__getitem__)
+        begin = free[client] + rng.randrange(1, 20)
+        act = begin + rng.randrange(1, 100)
+        end = free[client] = act + rng.randrange(1, 100)
+        kind = rng.random()
+        if kind < 0.5:
+            asked: tuple[str, Any] = ("cas", (rng.randrange(values), rng.randrange(values)))
+        else:
+            asked = ("write", rng.randrange(values)) if kind < 0.75 else ("read", None)
+        planned.append((act, number, *asked, begin, end))
+    state: State = None
+    spans = []
+    for _, number, f, argument, begin, end in sorted(planned):
+        result = state == argument[0] if f == "cas" else state if f == "read" else None
+        after = model.step(state, Call(f, argument, result))
+        unknown = rng.random() < 0.1
+        state = state if unknown and rng.random() < 0.5 else after
+        call = Call(f, argument, UNKNOWN if unknown else result)
+        spans.append(Span(number, call, begin, None if unknown else end))
+    if seed % 2 or late_lie:
+        reads = [i for i, span in enumerate(spans) if span.call.f == "read" and span.return_ps is not None]
+        i = reads[-1] if late_lie else rng.choice(reads[len(reads) // 2 :])
+        lie = values + 1 if late_lie else rng.randrange(values)
+        spans[i] = spans[i]._replace(call=Call("read", None, lie))
+    return sorted(spans, key=lambda span: span.number)
