@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from ..models.cpu import Thread
 from ..models.memory import MemoryDevice
@@ -48,8 +48,21 @@ class Location:
         return Location(word >> _LENGTH_BITS, word & ((1 << _LENGTH_BITS) - 1)) if word else None
 
 
+class Word(Protocol):
+    """What the 8-byte word of an entry says: a :class:`Location`, or what a store keeps there instead."""
+
+    def pack(self) -> int:
+        """The word; not zero."""
+
+    @staticmethod
+    def unpack(word: int) -> Any:
+        """What it says; None if it is zero."""
+
+
 class HashIndex:
     """The table: loaded before the run, searched and published by the server, searched by clients."""
+
+    word: ClassVar[type[Word]] = Location
 
     def __init__(self, device: MemoryDevice, keys: Sequence[bytes]) -> None:
         """Format a table for ``keys``. Raises MemoryError when no salt gives every key a free entry."""
@@ -79,7 +92,7 @@ class HashIndex:
         """The slot of a key that the table was formatted for: it keeps it for ever. None for others."""
         return next((slot for slot in self.slots_of(key) if self._placement.key_in(slot) == key), None)
 
-    def load(self, where: Callable[[bytes], Location]) -> None:
+    def load(self, where: Callable[[bytes], Word]) -> None:
         """Fill in the entries of the keys that the table was formatted for, before the run."""
         start = self.address - self._device.base
         if isinstance(self._placement, Stored):
@@ -95,17 +108,17 @@ class HashIndex:
 
         self._device.space.compute(start, self.length, entry_in)
 
-    @staticmethod
-    def find(key: bytes, neighbourhood: bytes) -> tuple[int, Location] | None:
-        """The key's entry among the bytes of its neighbourhood: (which one of them, location)."""
+    @classmethod
+    def find(cls, key: bytes, neighbourhood: bytes) -> tuple[int, Any] | None:
+        """The key's entry among the bytes of its neighbourhood: (which one of them, what its word says)."""
         for turn in range(NEIGHBOURHOOD):
             entry = Entry.unpack(neighbourhood[turn * ENTRY_BYTES : (turn + 1) * ENTRY_BYTES])
-            location = Location.unpack(entry.location)
+            location = cls.word.unpack(entry.location)
             if location is not None and entry.key == key:
                 return turn, location
         return None
 
-    def publish(self, thread: Thread, key: bytes, location: Location) -> Code:
+    def publish(self, thread: Thread, key: bytes, location: Word) -> Code:
         """Point the key at ``location`` by one 8-byte store, visible at once; returns the entry's address.
 
         Raises MemoryError when the key is new and its neighbourhood is full.
@@ -123,7 +136,7 @@ class HashIndex:
         free = self._free(content)
         return (None if free is None else address + free * ENTRY_BYTES), None
 
-    def link(self, thread: Thread, key: bytes, found: tuple[int | None, Location | None], location: Location) -> Code:
+    def link(self, thread: Thread, key: bytes, found: tuple[int | None, Any], location: Word) -> Code:
         """What :meth:`publish` does with what :meth:`look_up` found."""
         entry, old = found
         if entry is None:
@@ -134,7 +147,7 @@ class HashIndex:
         return entry
 
     @staticmethod
-    def point(thread: Thread, entry: int, location: Location) -> Code:
+    def point(thread: Thread, entry: int, location: Word) -> Code:
         """Point the entry at an address at ``location``, by one 8-byte store."""
         yield from thread.store(entry + Entry.offset_of("location"), location.pack().to_bytes(8, "little"))
 
