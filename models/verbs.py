@@ -329,6 +329,11 @@ class QueuePair:
         for _ in range(answers):
             self.unseen.popleft()(at_ps)
 
+    @property
+    def max_inline_data(self) -> int:
+        """``ibv_qp_cap``'s: how many bytes a work request may carry inline."""
+        return self.nic.parameters.inline_max_bytes
+
     def connect(self, peer: QueuePair) -> None:
         """``ibv_modify_qp`` to RTS on both ends. Raises ValueError for different transports, or for datagrams."""
         if self.qp_type is not peer.qp_type or self.qp_type is QpType.IBV_QPT_UD:

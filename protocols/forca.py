@@ -179,3 +179,11 @@ class Forca(KvScheme, name="forca"):
     def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
         self.meta_tail = max((end for end, _ in results), default=0) or META_BYTES
         yield from super().finish_recovery(thread, [end for _, end in results])
+
+
+class ForcaPublic(Forca, name="forca-public"):
+    """Forca as its public code has it: a version is verified and flushed for its first reader alone."""
+
+    title = "Forca that remembers which versions it has verified and flushed"
+    section = "reference [2]: the public code"
+    remembers_verdict = True

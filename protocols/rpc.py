@@ -21,7 +21,7 @@ Handler = Callable[[Thread, Any], Code]
 """The server's code for a message, or for an immediate: returns the reply's bytes."""
 
 MESSAGE_BYTES = 256
-"""Room for a message in a receive buffer, unless a server asks for more; what is no longer travels inline."""
+"""Room for a message in a receive buffer, unless a server asks for more."""
 
 
 class VerbsError(Exception):
@@ -179,6 +179,6 @@ class Connection:
 def _send(thread: Thread, end: _Buffers, message: bytes) -> Code:
     """SEND a message, inline if it is short, unsignalled: the reply is what tells that it arrived."""
     yield from thread.store(end.send, message)
-    flags = SendFlags.IBV_SEND_INLINE if len(message) <= MESSAGE_BYTES else SendFlags.NONE
+    flags = SendFlags.IBV_SEND_INLINE if len(message) <= end.qp.max_inline_data else SendFlags.NONE
     work = SendWR(0, Opcode.IBV_WR_SEND, end.send, len(message), send_flags=flags)
     yield from thread.post_send(end.qp, work)
