@@ -28,6 +28,8 @@ def page(board: Board, summary: Summary, variations: Sequence[Variation] = ()) -
     figures = {f"curve-{index}": figure(result) for index, result in enumerate(board.results)}
     parts = {
         "title": "rpsim: hardware against published curves",
+        "kind": "rpsim reproduce hardware",
+        "heading": "The hardware models against published curves",
         "summary": _summary(summary),
         "missed": _missed(board.claims()),
         "sweep": _sweep(variations),
@@ -37,7 +39,7 @@ def page(board: Board, summary: Summary, variations: Sequence[Variation] = ()) -
         "plotly": get_plotlyjs(),
         "figures": inline(figures),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template("hardware.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template("scoreboard.html"))
 
 
 def figure(result: Result) -> Figure:

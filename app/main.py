@@ -29,7 +29,7 @@ COMMANDS = {
     "litmus": ("PATH", "tiny programs against the ordering rules: may the outcome be?"),
     "check": ("HISTORY", "judge a history file of your own system: the oracle alone"),
     "replay": ("CASE", "run a saved counterexample again, step by step"),
-    "reproduce": ("SUBJECT", "published curves of hardware beside simulated ones: the scoreboard"),
+    "reproduce": ("SUBJECT", "published numbers beside simulated ones: the scoreboard"),
     "mutate": ("SCHEME", "faults planted in a scheme's code: how many the judge finds"),
     "bench": ("", "how fast the simulator and the checker are on this machine"),
     "list": ("KIND", "what there is: schemes, platforms, scenarios"),
@@ -41,7 +41,7 @@ ARGUMENTS = {
     "PATH": "files of litmus tests, or folders of them (docs/litmus.md); none: the shipped library",
     "HISTORY": "a file of JSON Lines, one event a line, or Jepsen's EDN or log (docs/check.md)",
     "CASE": "a case-N.json from a results folder",
-    "SUBJECT": "hardware",
+    "SUBJECT": "hardware, or a paper (efactory), or a figure of one (efactory/9d)",
     "SCHEME": "the name of a scheme (rpsim list schemes)",
     "KIND": "schemes, platforms or scenarios",
 }
@@ -114,11 +114,13 @@ def _add_history_options(command: Parser) -> None:
 
 def _add_curve_options(command: Parser) -> None:
     command.add_argument("--component", metavar="C", help="the curves of one component (default: all)")
-    command.add_argument("--quick", action="store_true", help="some points of each curve")
+    command.add_argument("--quick", action="store_true", help="some points of each curve, a paper's ends of each axis")
     command.add_argument(
         "--sweep", action="store_true", help="again with each badly known parameter at the ends of its range"
     )
-    command.add_argument("--pages", metavar="DIR", help="write a page for each platform (docs/platforms) as well")
+    command.add_argument(
+        "--pages", metavar="DIR", help="write pages as well: of platforms (docs/platforms), or of a paper"
+    )
     command.add_argument("--fit", action="store_true", help="fit the adapter's residual hops, and print them")
     command.add_argument("--out", metavar="DIR", default="results", help="where results folders go (default: results)")
     command.add_argument("--jobs", metavar="N", help="how many processes to use (default: one per processor)")

@@ -2,8 +2,8 @@
 
 A *claim* is one published number, with what the simulator says in its place. Its status says what it may show: ``fit``
 (a parameter was fitted to it), ``input`` (it is a model's input, or follows from one in closed form), ``predict`` (no
-parameter knows it) and ``shape`` (a direction or a bound, no number). Only predictions count. The other statuses say why
-a paper's number is shown and does not count.
+parameter knows it) and ``shape`` (a direction or a bound, no number). Only predictions count. The others say why a
+paper's number is shown and does not count.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ class Claim:
     """How far off a number may be, as a share of what is published."""
     reason: str = ""
     """Why it is missed, if somebody has found out."""
+    same_side: bool = False
+    """Of a quotient: whether who is ahead has to be ahead, however near the numbers are."""
 
     @property
     def error(self) -> float | None:
@@ -88,8 +90,9 @@ class Claim:
         """Whether the simulator is near enough."""
         if isinstance(self.published, Bound):
             return all(self.published.met_by(value) for value in _ends(self.simulated))
-        pairs = zip(_ends(self.published), _ends(self.simulated), strict=True)
-        return all(abs(b - a) <= self.tolerance * abs(a) for a, b in pairs)
+        pairs = list(zip(_ends(self.published), _ends(self.simulated), strict=True))
+        near = all(abs(b - a) <= self.tolerance * abs(a) for a, b in pairs)
+        return near and not (self.same_side and any(_other_side(a, b) for a, b in pairs))
 
     def row(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -106,6 +109,14 @@ class Claim:
             "met": self.met,
             "reason": "" if self.met else self.reason or NOT_ANALYSED,
         }
+
+
+_EQUAL = 0.05
+"""Quotients that near to one are about equal: nobody is ahead."""
+
+
+def _other_side(published: float, simulated: float) -> bool:
+    return abs(published - 1) > _EQUAL and (published > 1) != (simulated > 1)
 
 
 def _ends(number: float | Range) -> tuple[float, float]:
