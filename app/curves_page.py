@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from plotly.offline import get_plotlyjs
 
 from ..validation.hardware.board import Board, Result
-from ..validation.scoreboard import NOT_ANALYSED, Bound, Claim, Summary
+from ..validation.scoreboard import NOT_ANALYSED, Bound, Claim, Range, Summary
 from .plots import COLOURS, Figure, figure_layout
 from .report import inline, template
 
@@ -147,5 +147,5 @@ def _curve(index: int, result: Result) -> str:
     )
 
 
-def _value(published: float | Bound) -> str:
-    return str(published) if isinstance(published, Bound) else f"{published:g}"
+def _value(published: float | Bound | Range) -> str:
+    return f"{published:g}" if isinstance(published, float | int) else str(published)

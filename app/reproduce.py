@@ -64,15 +64,21 @@ def main(options: argparse.Namespace) -> int:
     return 0 if summary.met else 1
 
 
-def _paper(options: argparse.Namespace) -> int:
+def subjects() -> list[str]:
+    """What can be reproduced: the hardware, and the papers whose claims are here."""
     from ..validation.papers.paper import papers
+
+    return [HARDWARE, *papers()]
+
+
+def _paper(options: argparse.Namespace) -> int:
     from . import reproduce_paper
 
-    subjects = [HARDWARE, *papers()]
+    known = subjects()
     name = options.subject.partition("/")[0]
-    if name not in subjects or options.subject.startswith(f"{HARDWARE}/"):
-        expected = f"one of {', '.join(subjects)}, or a paper's figure as in {subjects[1]}/9a"
-        raise InputError(Mistake(f"'{options.subject}'", expected, nearest=nearest(name, subjects)))
+    if name not in known or options.subject.startswith(f"{HARDWARE}/"):
+        expected = f"one of {', '.join(known)}, or a paper's figure as in {known[1]}/9a"
+        raise InputError(Mistake(f"'{options.subject}'", expected, nearest=nearest(name, known)))
     for option in _OF_HARDWARE:
         if getattr(options, option):
             raise InputError(Mistake(f"--{option}", f"none with a paper: it is for '{HARDWARE}'", field=f"--{option}"))

@@ -49,7 +49,7 @@ def main(options: argparse.Namespace) -> int:
         total=len(runs), desc=f"reproduce {paper.name}", leave=False, file=sys.stderr, disable=None, ncols=WIDTH
     ) as bar:
         measured = perform(
-            paper, runs, jobs=options.jobs, operations=operations, kept=kept, tell=lambda _: bar.update() and None
+            paper, runs, jobs=options.jobs, operations=operations, kept=kept, tell=lambda _: _advance(bar)
         )
     values = values_of(paper, measured)
     rows = [(claim, judge(paper, claim, values)) for claim in claims]
@@ -73,6 +73,10 @@ def main(options: argparse.Namespace) -> int:
         report = [] if options.no_report else [f"report:  {(target / 'report.html').as_posix()}"]
         print("\n".join([*text(rows, summary), "", *report, f"results: {target.as_posix()}"]))
     return 0 if summary.met else 1
+
+
+def _advance(bar: tqdm[Any]) -> None:
+    bar.update()
 
 
 def _chosen(subject: str) -> tuple[Paper, list[PaperClaim]]:

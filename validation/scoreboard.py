@@ -116,7 +116,7 @@ _EQUAL = 0.05
 
 
 def _other_side(published: float, simulated: float) -> bool:
-    return abs(published - 1) > _EQUAL and (published > 1) != (simulated > 1)
+    return round(abs(published - 1), 9) > _EQUAL and (published > 1) != (simulated > 1)
 
 
 def _ends(number: float | Range) -> tuple[float, float]:

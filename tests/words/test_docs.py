@@ -18,7 +18,7 @@ import yaml
 
 from rpsim.app.list import KINDS
 from rpsim.app.main import COMMANDS, main, parse, parser
-from rpsim.app.reproduce import SUBJECTS
+from rpsim.app.reproduce import subjects
 from rpsim.protocols.scheme import schemes
 from rpsim.scenarios import experiment, schema
 from rpsim.scenarios.load import load_scenario
@@ -132,7 +132,7 @@ def check_rpsim(words: list[str], copied: frozenset[str]) -> None:
     elif options.command == "litmus":
         assert read_tests([ROOT / path for path in options.subject] or [LIBRARY]), words
     elif options.command == "reproduce":
-        assert options.subject in SUBJECTS, words
+        assert options.subject in subjects(), words
     elif options.command in ("replay", "check"):
         assert (ROOT / options.subject).is_file(), words
     elif options.command == "mutate":

@@ -60,7 +60,7 @@ class Expression:
         return result
 
     def _name(self, found: re.Match[str]) -> str:
-        measure, words = found[1], [word.strip() for word in found[2].split(",")]
+        measure, words = found[1], [word.strip() for word in found[2].split(",") if word.strip()]
         if measure not in MEASURES:
             raise ValueError(f"the measure '{measure}'; there are {', '.join(MEASURES)}")
         at = [tuple(part.strip() for part in word.split("=", 1)) for word in words if "=" in word]
