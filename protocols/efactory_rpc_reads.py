@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from .efactory import EFactory, Get, Version
-from .index import Location
-from .kv import Region, Session
+from .efactory import EFactory
+from .kv import Session
 
 Code = Generator[Any, Any, Any]
 
@@ -22,8 +21,4 @@ class EFactoryRpcReads(EFactory, name="efactory-wo-hr"):
     section = "sections 5.3.4 and 6.1"
 
     def get(self, session: Session, key: bytes) -> Code:
-        region = Region.unpack((yield from session.connection.call(Get, key=key)))
-        if not region.length:
-            return None
-        data = yield from self.read_object(session, Location(region.offset, region.length))
-        return Version.unpack(data).value
+        return (yield from self.ask_and_read(session, key))

@@ -72,7 +72,10 @@ class Versions:
 class Buckets(HashIndex):
     """The index: what an entry says is which versions there are."""
 
-    word = Versions
+    @classmethod
+    def says(cls, entry: bytes) -> tuple[bytes, Versions | None]:
+        found = Entry.unpack(entry)
+        return found.key, Versions.unpack(found.location)
 
 
 class Erda(KvScheme, name="erda"):
@@ -148,12 +151,11 @@ class Erda(KvScheme, name="erda"):
         """One bucket: turned back where only the older version is whole; returns where the log ended for it."""
         assert isinstance(unit, int)
         address = self.index.address_of(unit)
-        entry = Entry.unpack((yield from thread.load(address, Entry.size)))
-        versions = Versions.unpack(entry.location)
+        key, versions = self.index.says((yield from thread.load(address, Entry.size)))
         if versions is None:
             return 0
-        whole = yield from self.is_whole(thread, entry.key, versions.newest)
-        if not whole and versions.older and (yield from self.is_whole(thread, entry.key, versions.older)):
+        whole = yield from self.is_whole(thread, key, versions.newest)
+        if not whole and versions.older and (yield from self.is_whole(thread, key, versions.older)):
             yield from self.index.point(thread, address, versions.turned_back())
             yield from thread.flush(address, ENTRY_BYTES)
         return max(versions.newest, versions.older) + Checked.size + self.sizes.value_bytes

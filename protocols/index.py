@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from ..models.cpu import Thread
 from ..models.memory import MemoryDevice
@@ -54,15 +54,9 @@ class Word(Protocol):
     def pack(self) -> int:
         """The word; not zero."""
 
-    @staticmethod
-    def unpack(word: int) -> Any:
-        """What it says; None if it is zero."""
-
 
 class HashIndex:
     """The table: loaded before the run, searched and published by the server, searched by clients."""
-
-    word: ClassVar[type[Word]] = Location
 
     def __init__(self, device: MemoryDevice, keys: Sequence[bytes]) -> None:
         """Format a table for ``keys``. Raises MemoryError when no salt gives every key a free entry."""
@@ -71,6 +65,17 @@ class HashIndex:
         self._device = device
         self.length = (self.slots + NEIGHBOURHOOD - 1) * ENTRY_BYTES
         self.address = device.allocate(self.length, "index", item_bytes=ENTRY_BYTES)
+
+    @classmethod
+    def says(cls, entry: bytes) -> tuple[bytes, Any]:
+        """An entry's key, and what it says of it: a :class:`Location`; None if it is free."""
+        found = Entry.unpack(entry)
+        return found.key, Location.unpack(found.location)
+
+    @staticmethod
+    def entry(key: bytes, word: Word) -> bytes:
+        """An entry's bytes before the run."""
+        return Entry.pack(key=key, location=word.pack())
 
     def home(self, key: bytes) -> int:
         """The slot that a key's neighbourhood begins at."""
@@ -97,25 +102,23 @@ class HashIndex:
         start = self.address - self._device.base
         if isinstance(self._placement, Stored):
             for slot, key in self._placement.taken():
-                entry = Entry.pack(key=key, location=where(key).pack())
-                self._device.space.poke(start + slot * ENTRY_BYTES, entry)
+                self._device.space.poke(start + slot * ENTRY_BYTES, self.entry(key, where(key)))
             return
 
         def entry_in(line: int) -> bytes:
             key = self._placement.key_in(line - start // ENTRY_BYTES)
-            packed = b"" if key is None else Entry.pack(key=key, location=where(key).pack())
+            packed = b"" if key is None else self.entry(key, where(key))
             return packed.ljust(ENTRY_BYTES, b"\0")
 
         self._device.space.compute(start, self.length, entry_in)
 
     @classmethod
     def find(cls, key: bytes, neighbourhood: bytes) -> tuple[int, Any] | None:
-        """The key's entry among the bytes of its neighbourhood: (which one of them, what its word says)."""
+        """The key's entry among the bytes of its neighbourhood: (which one of them, what it says)."""
         for turn in range(NEIGHBOURHOOD):
-            entry = Entry.unpack(neighbourhood[turn * ENTRY_BYTES : (turn + 1) * ENTRY_BYTES])
-            location = cls.word.unpack(entry.location)
-            if location is not None and entry.key == key:
-                return turn, location
+            found, said = cls.says(neighbourhood[turn * ENTRY_BYTES : (turn + 1) * ENTRY_BYTES])
+            if said is not None and found == key:
+                return turn, said
         return None
 
     def publish(self, thread: Thread, key: bytes, location: Word) -> Code:
@@ -151,9 +154,9 @@ class HashIndex:
         """Point the entry at an address at ``location``, by one 8-byte store."""
         yield from thread.store(entry + Entry.offset_of("location"), location.pack().to_bytes(8, "little"))
 
-    @staticmethod
-    def _free(content: bytes) -> int | None:
+    @classmethod
+    def _free(cls, content: bytes) -> int | None:
         for turn in range(NEIGHBOURHOOD):
-            if not Entry.unpack(content[turn * ENTRY_BYTES : (turn + 1) * ENTRY_BYTES]).location:
+            if cls.says(content[turn * ENTRY_BYTES : (turn + 1) * ENTRY_BYTES])[1] is None:
                 return turn
         return None

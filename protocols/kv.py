@@ -74,9 +74,13 @@ class KvScheme(Scheme):
         self.keys = Keys(sizes.objects)
         self.index = self.Index(self.pm, self.keys)
         self._object_bytes = -(-(self.Object.size + sizes.value_bytes) // 64) * 64
-        self.log_bytes = 64 + self._object_bytes * (len(sizes.objects) + sizes.updates + 1)
+        self.log_bytes = self.bytes_of_log()
         self.log = self.pm.allocate(self.log_bytes, "log")
         self.begin()
+
+    def bytes_of_log(self) -> int:
+        """Room for what is loaded and for every update: nothing is ever freed."""
+        return 64 + self._object_bytes * (len(self.sizes.objects) + self.sizes.updates + 1)
 
     def begin(self) -> None:
         self.tail = 64  # offset 0 is never an object
@@ -231,8 +235,7 @@ class KvScheme(Scheme):
     def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
         """One index entry: returns where its object ends, 0 for a free one."""
         assert isinstance(unit, int)
-        data = yield from thread.load(self.index.address_of(unit), Entry.size)
-        location = Location.unpack(Entry.unpack(data).location)
+        _, location = self.index.says((yield from thread.load(self.index.address_of(unit), Entry.size)))
         return location.offset + location.length if location is not None else 0
 
     def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:

@@ -23,6 +23,9 @@ Handler = Callable[[Thread, Any], Code]
 MESSAGE_BYTES = 256
 """Room for a message in a receive buffer, unless a server asks for more."""
 
+NOTICES = 16
+"""So many notices may come before a client takes the first of them."""
+
 
 class VerbsError(Exception):
     """A work request completed with an error; ``completion`` is the ``ibv_wc``."""
@@ -106,6 +109,17 @@ class Server:
         buffers = _Buffers(theirs, dram.allocate(room, "request"), dram.allocate(room, "reply"), room)
         return Connection(thread, buffers, dram.allocate(max(64, scratch_bytes), "scratch"), self._kinds)
 
+    def tell_all(self, thread: Thread, notice: int) -> Code:
+        """A notice to every client, by SEND with immediate and nothing in it; returns when all adapters have it."""
+        under_way = 0
+        for end in list(self._ends.values()):
+            work = SendWR(0, Opcode.IBV_WR_SEND_WITH_IMM, end.send, 0, imm_data=notice)
+            yield from thread.post_send(end.qp, work)
+            under_way += 1
+        while under_way:
+            completion = yield from thread.poll(self._sent)
+            under_way -= completion.opcode is Opcode.IBV_WR_SEND_WITH_IMM
+
     def serve(self, thread: Thread) -> Code:
         """A server thread: requests in the order of their receive completions, for ever."""
         while True:
@@ -137,6 +151,8 @@ class Connection:
         self._end = end
         self._scratch = scratch
         self._kinds = kinds
+        self.notice: int | None = None
+        """The last one that the server has sent, and the client has seen."""
 
     def call(self, kind: type[Layout], **fields: Any) -> Code:
         """Call the server; returns the reply's bytes."""
@@ -153,10 +169,29 @@ class Connection:
         yield from self.thread.post_send(self._end.qp, work)
         return (yield from self._reply())
 
-    def _reply(self) -> Code:
-        completion = yield from self.thread.poll(self._end.qp.recv_cq)
+    def expect_notices(self) -> None:
+        """Have receive requests there for notices, beside that of a call's reply."""
+        for _ in range(NOTICES):
+            self._end.post_receive(self.thread)
+
+    def look_for_notices(self) -> Code:
+        """Take the notices that have come, without waiting."""
+        while (completion := (yield from self.thread.try_poll(self._end.qp.recv_cq))) is not None:
+            self._take(completion)
+
+    def _take(self, completion: WorkCompletion) -> bool:
+        """Whether it is a notice: then it is taken, and the next one may come."""
         if completion.status is not Status.IBV_WC_SUCCESS:
             raise VerbsError(completion)
+        if completion.imm_data is None:
+            return False
+        self.notice = completion.imm_data
+        self._end.post_receive(self.thread)
+        return True
+
+    def _reply(self) -> Code:
+        while self._take(completion := (yield from self.thread.poll(self._end.qp.recv_cq))):
+            pass
         return (yield from self.thread.load(self._end.receive, completion.byte_len))
 
     def write(self, address: int, rkey: int, data: bytes) -> Code:
