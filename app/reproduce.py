@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..validation.hardware.sweep import Variation
 
 HARDWARE = "hardware"
-_OF_HARDWARE = ("component", "sweep", "fit")
+_OF_HARDWARE = ("component", "fit")
 """Options that mean nothing for a paper."""
 
 

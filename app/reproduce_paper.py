@@ -21,7 +21,7 @@ from ..validation.papers.runs import Measured, Run, needed, perform
 from ..validation.scoreboard import NOT_ANALYSED, Bar, Claim, Range, Status, Summary, summarise
 from .output import as_json, folder, git_revision, replacing, write_json
 from .plots import COLOURS, figure_layout
-from .text import WIDTH, paragraph, plural
+from .text import WIDTH, paragraph, plural, table
 
 if TYPE_CHECKING:
     from .plots import Figure
@@ -31,6 +31,8 @@ BAR = Bar(met_share=0.8, median_error=0.3)
 QUICK_OPERATIONS = 1000
 
 Row = tuple[PaperClaim, Claim]
+Swept = dict[str, list[Row]]
+"""By what is set otherwise (``cpu.request = 300 ns``): the scoreboard over the few points of a quick look."""
 
 
 def main(options: argparse.Namespace) -> int:
@@ -39,7 +41,7 @@ def main(options: argparse.Namespace) -> int:
     paper, claims = _chosen(options.subject)
     if options.quick:
         claims = quick(paper, claims)
-    settings = {"subject": options.subject, "quick": options.quick}
+    settings = {"subject": options.subject, "quick": options.quick, "sweep": options.sweep}
     target = folder(options.out, options.subject.replace("/", "-"), settings, 1, "reproduce")
     target.parent.mkdir(parents=True, exist_ok=True)
     kept = target.parent / f".{paper.name}-runs.jsonl"
@@ -54,29 +56,61 @@ def main(options: argparse.Namespace) -> int:
     values = values_of(paper, measured)
     rows = [(claim, judge(paper, claim, values)) for claim in claims]
     summary = summarise([found for _, found in rows], BAR)
-    answer = document(paper, rows, summary)
+    swept = _sweep(paper, claims, kept, options.jobs) if options.sweep else {}
+    answer = document(paper, rows, summary, swept)
     with replacing(target) as draft:
         write_json(draft / "summary.json", answer)
         write_json(draft / "runs.json", [{"scheme": run.scheme, **dict(run.at), **measured[run]} for run in runs])
         if not options.no_report:
-            (draft / "report.html").write_text(page(paper, rows, summary, measured), encoding="utf-8", newline="\n")
+            (draft / "report.html").write_text(
+                page(paper, rows, summary, measured, swept), encoding="utf-8", newline="\n"
+            )
         write_json(draft / "manifest.json", _manifest(settings, paper, len(runs), time.monotonic() - began))
     if options.pages:
         folder_of_pages = Path(options.pages)
         folder_of_pages.mkdir(parents=True, exist_ok=True)
         (folder_of_pages / f"{paper.name}.md").write_text(
-            markdown(paper, rows, summary), encoding="utf-8", newline="\n"
+            markdown(paper, rows, summary, swept), encoding="utf-8", newline="\n"
         )
     if options.json:
         print(as_json({**answer, "results": target.as_posix()}), end="")
     else:
         report = [] if options.no_report else [f"report:  {(target / 'report.html').as_posix()}"]
-        print("\n".join([*text(rows, summary), "", *report, f"results: {target.as_posix()}"]))
+        print("\n".join([*text(rows, summary, swept), "", *report, f"results: {target.as_posix()}"]))
     return 0 if summary.met else 1
 
 
 def _advance(bar: tqdm[Any]) -> None:
     bar.update()
+
+
+def _sweep(paper: Paper, claims: Sequence[PaperClaim], kept: Path, jobs: int) -> Swept:
+    """The scoreboard's few points again, with each parameter that is not known well at an end of its range."""
+    few = quick(paper, claims)
+    runs = needed(paper, few, figures=False)
+    found: Swept = {}
+    with tqdm(total=len(runs) * len(paper.sweep), desc="sweep", leave=False, file=sys.stderr, disable=None) as bar:
+        for path, value in paper.sweep:
+            measured = perform(
+                paper, runs, jobs=jobs, operations=QUICK_OPERATIONS, kept=kept, tell=lambda _: _advance(bar),
+                values={path: value},
+            )  # fmt: skip
+            values = values_of(paper, measured)
+            found[f"{path} = {value}"] = [(claim, judge(paper, claim, values)) for claim in few]
+    return found
+
+
+def _swept(swept: Swept) -> list[list[str]]:
+    """One row for each variation: what it does to the scoreboard."""
+    rows = []
+    for name, claims in swept.items():
+        short = summarise([found for _, found in claims], BAR)
+        met = f"{short.predicted_met} of {short.predicted}"
+        rows.append([name, met, f"{short.shapes_met} of {short.shapes}", f"{short.median_error:.1%}"])
+    return rows
+
+
+SWEPT = ("at an end of its range", "predicted met", "shapes met", "median error")
 
 
 def _chosen(subject: str) -> tuple[Paper, list[PaperClaim]]:
@@ -92,7 +126,7 @@ def _chosen(subject: str) -> tuple[Paper, list[PaperClaim]]:
     return paper, claims
 
 
-def document(paper: Paper, rows: Sequence[Row], summary: Summary) -> dict[str, Any]:
+def document(paper: Paper, rows: Sequence[Row], summary: Summary, swept: Swept) -> dict[str, Any]:
     """The answer as JSON."""
     return {
         "subject": paper.name,
@@ -100,10 +134,14 @@ def document(paper: Paper, rows: Sequence[Row], summary: Summary) -> dict[str, A
             {**found.row(), "figure": claim.figure, "words": claim.words, "why": claim.why} for claim, found in rows
         ],
         "summary": summary.row(),
+        "sweep": [
+            {"parameter": name, **summarise([c for _, c in claims], BAR).row(), "claims": [c.row() for _, c in claims]}
+            for name, claims in swept.items()
+        ],
     }
 
 
-def text(rows: Sequence[Row], summary: Summary) -> list[str]:
+def text(rows: Sequence[Row], summary: Summary, swept: Swept) -> list[str]:
     """The scoreboard as lines of a terminal: claim, published, simulated, verdict; the reason where one is missed."""
     lines: list[str] = []
     for figure in dict.fromkeys(claim.figure for claim, _ in rows):
@@ -115,6 +153,8 @@ def text(rows: Sequence[Row], summary: Summary) -> list[str]:
                 if not found.met:
                     lines += paragraph(_reason(claim, found), 9, 2)
         lines.append("")
+    if swept:
+        lines += [*table(SWEPT, _swept(swept), indent=0), ""]
     return lines + paragraph(_bar(summary))
 
 
@@ -157,7 +197,7 @@ def _bar(summary: Summary) -> str:
     )
 
 
-def markdown(paper: Paper, rows: Sequence[Row], summary: Summary) -> str:
+def markdown(paper: Paper, rows: Sequence[Row], summary: Summary, swept: Swept) -> str:
     """docs/reproduction/NAME.md."""
     lines = [
         f"# {paper.title}",
@@ -176,6 +216,10 @@ def markdown(paper: Paper, rows: Sequence[Row], summary: Summary) -> str:
         simulated = _number(found.simulated) if claim.kind == "value" else f"{_low(found.simulated):.0%}"
         cells = [claim.id, claim.figure, claim.words, found.status.replace("_", " "), published, simulated]
         lines.append("| " + " | ".join([*cells, "met" if found.met else "missed"]) + " |")
+    if swept:
+        lines += ["", "## What the paper does not determine", "", "| " + " | ".join(SWEPT) + " |"]
+        lines += ["| " + " | ".join(["---"] * len(SWEPT)) + " |"]
+        lines += ["| " + " | ".join(row) + " |" for row in _swept(swept)]
     missed = [(claim, found) for claim, found in rows if not found.met]
     if missed:
         lines += ["", "## Missed, and why", ""]
@@ -191,7 +235,7 @@ def paragraph_of(words: str) -> list[str]:
     return textwrap.wrap(words, 120, subsequent_indent="  " if words.startswith("- ") else "", break_on_hyphens=False)
 
 
-def page(paper: Paper, rows: Sequence[Row], summary: Summary, measured: dict[Run, Measured]) -> str:
+def page(paper: Paper, rows: Sequence[Row], summary: Summary, measured: dict[Run, Measured], swept: Swept) -> str:
     """The whole page as text."""
     from plotly.offline import get_plotlyjs
 
@@ -214,7 +258,7 @@ def page(paper: Paper, rows: Sequence[Row], summary: Summary, measured: dict[Run
         "missed": _table([row for row in rows if not row[1].met])
         + "<h2>Met</h2>"
         + _table([r for r in rows if r[1].met]),
-        "sweep": "",
+        "sweep": _sweep_table(swept),
         "curves": sections or "<p>Left out for a quick look.</p>",
         "version": escape(__version__),
         "style": template("style.css"),
@@ -222,6 +266,15 @@ def page(paper: Paper, rows: Sequence[Row], summary: Summary, measured: dict[Run
         "figures": inline(figures),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template("scoreboard.html"))
+
+
+def _sweep_table(swept: Swept) -> str:
+    if not swept:
+        return ""
+    head = "".join(f"<th>{escape(name)}</th>" for name in SWEPT)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in _swept(swept))
+    title = "<h2>What the paper does not determine</h2>"
+    return f"{title}<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _table(rows: Sequence[Row]) -> str:

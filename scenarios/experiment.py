@@ -37,11 +37,19 @@ class Experiment:
     """One variant of a scenario, assembled and about to run: loaded, connected, every client at its first operation.
 
     Schedule 0 is the undisturbed one; in others servers' cores pause now and then, drawn from the seed. ``watched``
-    notes where they might, and when packets leave. ``observer`` adds a client machine that takes no part.
+    notes where they might, and when packets leave. ``observer`` adds a client machine that takes no part. ``platform``
+    stands for the one that the variant names.
     """
 
     def __init__(
-        self, scenario: Scenario, variant: Variant, schedule: int = 0, *, watched: bool = False, observer: bool = False
+        self,
+        scenario: Scenario,
+        variant: Variant,
+        schedule: int = 0,
+        *,
+        watched: bool = False,
+        observer: bool = False,
+        platform: Platform | None = None,
     ) -> None:
         self.scenario, self.variant = scenario, variant
         kind = scheme(variant.scheme)
@@ -53,7 +61,7 @@ class Experiment:
         sizes = Sizes(
             scenario.workload.value_bytes, objects(scenario.workload), planned_updates(planned), self.processes
         )
-        platform = scaled(load_platform(variant.platform, **variant.settings), scenario.scale)
+        platform = scaled(platform or load_platform(variant.platform, **variant.settings), scenario.scale)
         self.system = build_system(kind, platform, scenario, observer)
         self.at_work = kind(self.system, sizes)
         self.at_work.load(self.initial)
@@ -94,9 +102,18 @@ class Experiment:
         return result
 
 
-def run_variant(scenario: Scenario, variant: Variant, schedule: int = 0, watched: bool = False) -> RunResult:
-    """Run one scheme of ``scenario`` on one platform: load, connect, perform the workload to its end."""
-    experiment = Experiment(scenario, variant, schedule, watched=watched)
+def run_variant(
+    scenario: Scenario,
+    variant: Variant,
+    schedule: int = 0,
+    watched: bool = False,
+    platform: Platform | None = None,
+) -> RunResult:
+    """Run one scheme of ``scenario`` on one platform: load, connect, perform the workload to its end.
+
+    ``platform`` stands for the one that the variant names, with some parameter set otherwise.
+    """
+    experiment = Experiment(scenario, variant, schedule, watched=watched, platform=platform)
     experiment.system.clock.run_until(experiment.finished)
     return experiment.result()
 

@@ -1,9 +1,10 @@
 """Reads a paper's claims from ``validation/claims/NAME.yaml``: every mistake with its line.
 
-Keys: ``paper, title, source, tolerances, scenario`` (what every run starts from), ``axes`` (name: what each of its
-values sets in the scenario), ``at`` (where a claim is made unless it says otherwise), ``figures``, ``claims``. A claim
-has ``id, figure, status, words``, ``value`` with ``published`` (a number, a range, or ``{at_least: x}``), or ``check``
-or ``trend``; ``over`` (an axis, or ``{axis: [values]}``) makes it one about several values of an axis.
+Keys: ``paper, title, source, tolerances, scenario`` (what every run starts from), ``sweep`` (parameters of the platform
+that no measurement of the paper determines), ``axes`` (name: what each of its values sets in the scenario), ``at``
+(where a claim is made unless it says otherwise), ``figures``, ``claims``. A claim has ``id, figure, status, words``,
+``value`` with ``published`` (a number, a range, or ``{at_least: x}``), or ``check`` or ``trend``; ``over`` (an axis, or
+``{axis: [values]}``) makes it one about several values of an axis.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FOLDER = FilePath(__file__).parent.parent / "claims"
 At = Mapping[str, str]
 """A value of every axis, by the axis' name."""
 
-_PAPER = ("paper", "title", "source", "tolerances", "scenario", "axes", "at", "figures", "claims")
+_PAPER = ("paper", "title", "source", "tolerances", "scenario", "sweep", "axes", "at", "figures", "claims")
 _CLAIM = (
     "id", "figure", "status", "words", "why", "at", "over", "value", "check", "trend", "least", "published",
     "tolerance", "unit", "counts", "missed",
@@ -98,6 +99,8 @@ class Paper:
     axes: Mapping[str, Axis]
     figures: Mapping[str, Figure]
     claims: tuple[PaperClaim, ...]
+    sweep: tuple[tuple[str, str], ...]
+    """Parameters that no measurement of the paper determines, each with a value at an end of what is known of it."""
 
 
 def papers() -> list[str]:
@@ -145,6 +148,7 @@ class _Reader:
             axes,
             figures,
             tuple(claim for claim in claims if claim is not None),
+            tuple((path, str(text)) for path, texts in data["sweep"].items() for text in texts),
         )
 
     def _axis(self, name: str, data: Any) -> Axis:

@@ -14,18 +14,22 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from ...models.platform import load_platform
 from ...scenarios.experiment import run_variant
 from ...scenarios.load import scenario_from_data
+from ..hardware.vary import varied
 from .language import Term, where
 from .paper import Paper, PaperClaim
 
 Measured = Mapping[str, Any]
 """What a run measured: ``thr``, and ``lat``, ``med``, ``p99`` by operation (``""``: all), latencies in us."""
 Tell = Callable[[str], None]
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 _US = 1e6
 _FLOORS = ("sim", "models", "protocols", "scenarios")
@@ -89,10 +93,14 @@ def perform(
     operations: int | None = None,
     kept: Path | None = None,
     tell: Tell | None = None,
+    values: Mapping[str, str] = NOTHING,
 ) -> dict[Run, Measured]:
-    """What each run measures; those that ``kept`` has already are not run again, and the others are added to it."""
+    """What each run measures; those that ``kept`` has already are not run again, and the others are added to it.
+
+    ``values`` are parameters of the platform that are set otherwise (``cpu.request``: ``300 ns``).
+    """
     todo = {run: scenario(paper, run, operations) for run in runs}
-    names = {run: _name(data) for run, data in todo.items()}
+    names = {run: _name(data, values) for run, data in todo.items()}
     before = _read(kept)
     found = {run: before[names[run]] for run in todo if names[run] in before}
     for run in found:
@@ -110,10 +118,10 @@ def perform(
     rest = [run for run in todo if run not in found]
     if jobs == 1 or len(rest) < 2:
         for run in rest:
-            done(run, measure(todo[run]))
+            done(run, measure(todo[run], values))
         return found
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        waiting = {pool.submit(measure, todo[run]): run for run in rest}
+        waiting = {pool.submit(measure, todo[run], dict(values)): run for run in rest}
         try:
             for future in as_completed(waiting):
                 done(waiting[future], future.result())
@@ -123,11 +131,12 @@ def perform(
     return found
 
 
-def measure(data: Mapping[str, Any]) -> dict[str, Any]:
+def measure(data: Mapping[str, Any], values: Mapping[str, str] = NOTHING) -> dict[str, Any]:
     """Run a scenario of one variant; what it measured."""
     made = scenario_from_data(data, str(data["scenario"]))
     (variant,) = made.variants()
-    result = run_variant(made, variant)
+    platform = varied(load_platform(variant.platform, **variant.settings), values)
+    result = run_variant(made, variant, platform=platform)
     latencies = {f: values for f, values in result.latency_ps.items() if len(values)}
     latencies[""] = np.concatenate(list(latencies.values()))
     return {
@@ -152,8 +161,8 @@ def _read(kept: Path | None) -> dict[str, Measured]:
     return found
 
 
-def _name(data: Mapping[str, Any]) -> str:
-    text = json.dumps(data, sort_keys=True) + fingerprint()
+def _name(data: Mapping[str, Any], values: Mapping[str, str]) -> str:
+    text = json.dumps([data, dict(values)], sort_keys=True) + fingerprint()
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
