@@ -82,6 +82,8 @@ def parser() -> Parser:
         elif name == "bench":
             command.add_argument("--quick", action="store_true", help="a tenth of the work: rough figures in seconds")
             command.add_argument("--components", action="store_true", help="instead: what each component costs")
+        elif name == "list":
+            command.add_argument("--pages", metavar="DIR", help="write a page for each scheme (docs/schemes)")
         elif name == "mutate":
             command.add_argument("--shared", action="store_true", help="also in the modules that it shares with others")
         elif name == "reproduce":

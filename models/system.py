@@ -138,7 +138,7 @@ class Node:
 
     def _thread(self, core: int, name: str, pinned: bool, waits: str) -> Thread:
         system = self.system
-        return Thread(
+        return system.thread_type(
             system.clock,
             system.ordering,
             system.platform,
@@ -234,6 +234,8 @@ class System:
         self.ordering = Ordering(self.trace)
         self.streams = Streams(seed)
         self.outages = outages or {}
+        self.thread_type: type[Thread] = Thread
+        """What new threads are: whoever wants to look over their shoulders puts a kind of its own here."""
         self._devices = 0
         names = [f"{role}[{index}]" for role, machines in specs.items() for index in range(len(machines))]
         fabric = platform.fabric
