@@ -97,6 +97,12 @@ def test_every_claim_of_a_shipped_paper_names_schemes_axes_and_figures_that_ther
     )
 
 
+def test_the_example_of_the_docs_is_a_paper():
+    paper = read_paper(Path(__file__).parents[2] / "docs/examples/claims.yaml")
+    assert [claim.id for claim in paper.claims] == ["X-1", "X-2"]
+    assert len(needed(paper, paper.claims, figures=True)) == 6
+
+
 def test_every_mistake_of_a_file_is_told_with_its_line(tmp_path):
     text = (Path(__file__).parents[2] / "validation/claims/efactory.yaml").read_text(encoding="utf-8")
     wrong = text.replace('thr[efactory] / thr[imm]", published: [1.42', 'thr[efactry] / thr[imm]", published: [9.42')
