@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from plotly.offline import get_plotlyjs
 
 from ..validation.hardware.board import Board, Result
-from ..validation.scoreboard import NOT_ANALYSED, Bound, Claim, Summary
+from ..validation.scoreboard import NOT_ANALYSED, Bound, Claim, Range, Summary
 from .plots import COLOURS, Figure, figure_layout
 from .report import inline, template
 
@@ -28,6 +28,8 @@ def page(board: Board, summary: Summary, variations: Sequence[Variation] = ()) -
     figures = {f"curve-{index}": figure(result) for index, result in enumerate(board.results)}
     parts = {
         "title": "rpsim: hardware against published curves",
+        "kind": "rpsim reproduce hardware",
+        "heading": "The hardware models against published curves",
         "summary": _summary(summary),
         "missed": _missed(board.claims()),
         "sweep": _sweep(variations),
@@ -37,7 +39,7 @@ def page(board: Board, summary: Summary, variations: Sequence[Variation] = ()) -
         "plotly": get_plotlyjs(),
         "figures": inline(figures),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template("hardware.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template("scoreboard.html"))
 
 
 def figure(result: Result) -> Figure:
@@ -145,5 +147,5 @@ def _curve(index: int, result: Result) -> str:
     )
 
 
-def _value(published: float | Bound) -> str:
-    return str(published) if isinstance(published, Bound) else f"{published:g}"
+def _value(published: float | Bound | Range) -> str:
+    return f"{published:g}" if isinstance(published, float | int) else str(published)

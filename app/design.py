@@ -65,7 +65,9 @@ def _configuration(options: argparse.Namespace) -> Configuration:
     try:
         return configurations([options.platform])[0]
     except InputError as error:
-        raise InputError([Mistake(m.found, m.expected, m.file, m.line, "--platform", m.nearest) for m in error.mistakes]) from None
+        raise InputError(
+            [Mistake(m.found, m.expected, m.file, m.line, "--platform", m.nearest) for m in error.mistakes]
+        ) from None
 
 
 def explore(configuration: Configuration, steps: int, jobs: int, seed: int, scratch: Path) -> Search:
@@ -122,7 +124,13 @@ def lines(search: Search, names: dict[Found, str]) -> list[str]:
     if not durable:
         return [*out, f"nothing of at most {search.steps} steps is durable here"]
     body = [
-        [name, f"{one.cost.p50_ns / 1000:.2f}", f"{one.cost.cpu_ns:.0f}", f"{one.cost.packets:g}", ", ".join(one.published)]
+        [
+            name,
+            f"{one.cost.p50_ns / 1000:.2f}",
+            f"{one.cost.cpu_ns:.0f}",
+            f"{one.cost.packets:g}",
+            ", ".join(one.published),
+        ]
         for one, name in names.items()
     ]
     out += [*table(["not dominated", "p50 us", "CPU ns", "packets", "is"], body), ""]

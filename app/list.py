@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 
 from ..sim.errors import InputError, Mistake, nearest
 from .output import as_json
@@ -24,6 +25,8 @@ def main(options: argparse.Namespace) -> int:
 
         print(as_json(schema()), end="")
         return 0
+    if options.pages:
+        return _write_pages(kind, options.pages)
     rows = KINDS[kind]()
     if options.json:
         print(as_json({kind: rows}), end="")
@@ -35,6 +38,16 @@ def main(options: argparse.Namespace) -> int:
             print(line)
         for text in more:
             print("\n".join(paragraph(text, width, 2)))
+    return 0
+
+
+def _write_pages(kind: str, folder: str) -> int:
+    if kind != "schemes":
+        raise InputError(Mistake("--pages", f"none with '{kind}': pages are made of schemes", field="--pages"))
+    from .scheme_pages import write
+
+    for path in write(Path(folder)):
+        print(path.as_posix())
     return 0
 
 

@@ -29,7 +29,7 @@ COMMANDS = {
     "litmus": ("PATH", "tiny programs against the ordering rules: may the outcome be?"),
     "check": ("HISTORY", "judge a history file of your own system: the oracle alone"),
     "replay": ("CASE", "run a saved counterexample again, step by step"),
-    "reproduce": ("SUBJECT", "published curves of hardware beside simulated ones: the scoreboard"),
+    "reproduce": ("SUBJECT", "published numbers beside simulated ones: the scoreboard"),
     "measure": ("PLAN", "a plan of measurements, run on a simulated platform"),
     "calibrate": ("MEASUREMENTS", "fit a platform to measurements of a real machine, or compare"),
     "mutate": ("SCHEME", "faults planted in a scheme's code: how many the judge finds"),
@@ -49,7 +49,7 @@ ARGUMENTS = {
     "PATH": "files of litmus tests, folders of them, or names of shipped ones (docs/litmus.md); none: all shipped",
     "HISTORY": "a file of JSON Lines, one event a line, or Jepsen's EDN or log (docs/check.md)",
     "CASE": "a case-N.json from a results folder",
-    "SUBJECT": "hardware",
+    "SUBJECT": "hardware, or a paper (efactory), or a figure of one (efactory/9d)",
     "PLAN": "a plan of measurements (docs/calibration.md)",
     "MEASUREMENTS": "files: JSON of measurements, or what perftest printed (ib_write_lat and the like)",
     "SCHEME": "the name of a scheme (rpsim list schemes); none: all of them",
@@ -117,6 +117,7 @@ def parser() -> Parser:
             _add_curve_options(command)
         elif name == "list":
             command.add_argument("--schema", action="store_true", help="of primitives: their JSON schema, for editors")
+            command.add_argument("--pages", metavar="DIR", help="of schemes: write a page for each (docs/schemes)")
         elif name in ("measure", "calibrate"):
             _add_measurement_options(command, name)
     return top
@@ -178,11 +179,13 @@ def _add_computing_options(command: Parser) -> None:
 
 def _add_curve_options(command: Parser) -> None:
     command.add_argument("--component", metavar="C", help="the curves of one component (default: all)")
-    command.add_argument("--quick", action="store_true", help="some points of each curve")
+    command.add_argument("--quick", action="store_true", help="some points of each curve, a paper's ends of each axis")
     command.add_argument(
         "--sweep", action="store_true", help="again with each badly known parameter at the ends of its range"
     )
-    command.add_argument("--pages", metavar="DIR", help="write a page for each platform (docs/platforms) as well")
+    command.add_argument(
+        "--pages", metavar="DIR", help="write pages as well: of platforms (docs/platforms), or of a paper"
+    )
     command.add_argument("--fit", action="store_true", help="fit the adapter's residual hops, and print them")
     command.add_argument("--out", metavar="DIR", default="results", help="where results folders go (default: results)")
     command.add_argument("--jobs", metavar="N", help="how many processes to use (default: one per processor)")
@@ -286,7 +289,7 @@ def _unknown(word: str, command: str | None) -> Mistake:
     elif command == "design":
         known += ["--platform", "--steps", "--seed", "--out", "--jobs", "--no-report"]
     elif command == "list":
-        known += ["--schema"]
+        known += ["--schema", "--pages"]
     elif command == "measure":
         known += ["--platform", "--set", "--out", "--force", "--iterations", "--jobs"]
     elif command == "calibrate":

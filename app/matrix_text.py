@@ -128,7 +128,9 @@ def _reasons(rows: Sequence[Row], cases: Cases) -> list[str]:
         for why, numbers in groups.items():
             where = "; ".join(rows[number].configuration.label for number in numbers)
             out += paragraph(f"{where}: {why}", 4, 2)
-            case = next((cases[numbers[0], shape] for shape in rows[numbers[0]].whole if (numbers[0], shape) in cases), "")
+            case = next(
+                (cases[numbers[0], shape] for shape in rows[numbers[0]].whole if (numbers[0], shape) in cases), ""
+            )
             out += [f"      {case}"] if case else []
     return out
 

@@ -1,4 +1,7 @@
-"""``rpsim reproduce hardware``: published curves of hardware beside what the models give; the scoreboard."""
+"""``rpsim reproduce hardware``: published curves of hardware beside what the models give; the scoreboard.
+
+``rpsim reproduce PAPER`` is in ``reproduce_paper.py``.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,15 @@ if TYPE_CHECKING:
     from ..validation.hardware.curves import Curve
     from ..validation.hardware.sweep import Variation
 
-SUBJECTS = ("hardware",)
+HARDWARE = "hardware"
+_OF_HARDWARE = ("component", "fit")
+"""Options that mean nothing for a paper."""
 
 
 def main(options: argparse.Namespace) -> int:
     """Run the curves, print, write; returns 0 if the predictions reach the bar, else 1."""
-    if options.subject not in SUBJECTS:
-        expected = f"one of {', '.join(SUBJECTS)}"
-        raise InputError(Mistake(f"'{options.subject}'", expected, nearest=nearest(options.subject, SUBJECTS)))
+    if options.subject != HARDWARE:
+        return _paper(options)
     if options.fit:
         return _fit(options)
     began = time.monotonic()
@@ -58,6 +62,27 @@ def main(options: argparse.Namespace) -> int:
         report = [] if options.no_report else [f"report:  {(target / 'report.html').as_posix()}"]
         print("\n".join([*text(board, summary, variations), "", *report, f"results: {target.as_posix()}"]))
     return 0 if summary.met else 1
+
+
+def subjects() -> list[str]:
+    """What can be reproduced: the hardware, and the papers whose claims are here."""
+    from ..validation.papers.paper import papers
+
+    return [HARDWARE, *papers()]
+
+
+def _paper(options: argparse.Namespace) -> int:
+    from . import reproduce_paper
+
+    known = subjects()
+    name = options.subject.partition("/")[0]
+    if name not in known or options.subject.startswith(f"{HARDWARE}/"):
+        expected = f"one of {', '.join(known)}, or a paper's figure as in {known[1]}/9a"
+        raise InputError(Mistake(f"'{options.subject}'", expected, nearest=nearest(name, known)))
+    for option in _OF_HARDWARE:
+        if getattr(options, option):
+            raise InputError(Mistake(f"--{option}", f"none with a paper: it is for '{HARDWARE}'", field=f"--{option}"))
+    return reproduce_paper.main(options)
 
 
 def document(board: Board, summary: Summary, variations: Sequence[Variation] = ()) -> dict[str, Any]:

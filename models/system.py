@@ -141,7 +141,7 @@ class Node:
 
     def _thread(self, core: int, name: str, pinned: bool, waits: str, kind: type[Thread] = Thread) -> Thread:
         system = self.system
-        return kind(
+        return (system.thread_type if kind is Thread else kind)(
             system.clock,
             system.ordering,
             system.platform,
@@ -239,6 +239,8 @@ class System:
         self.ordering = Ordering(self.trace)
         self.streams = Streams(seed, draws)
         self.outages = outages or {}
+        self.thread_type: type[Thread] = Thread
+        """What new threads are: whoever wants to look over their shoulders puts a kind of its own here."""
         self._devices = 0
         names = [f"{role}[{index}]" for role, machines in specs.items() for index in range(len(machines))]
         fabric = platform.fabric

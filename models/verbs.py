@@ -165,6 +165,9 @@ class CompletionQueue:
                 return
         self._entries.append(completion)
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def pop(self) -> WorkCompletion | None:
         """The oldest completion, taken out; None if there is none."""
         if not self._entries:
@@ -330,6 +333,11 @@ class QueuePair:
         """A completion has been polled: what the oldest ``answers`` responses prove is known now."""
         for _ in range(answers):
             self.unseen.popleft()(at_ps)
+
+    @property
+    def max_inline_data(self) -> int:
+        """``ibv_qp_cap``'s: how many bytes a work request may carry inline."""
+        return self.nic.parameters.inline_max_bytes
 
     def connect(self, peer: QueuePair) -> None:
         """``ibv_modify_qp`` to RTS on both ends. Raises ValueError for different transports, or for datagrams."""

@@ -123,13 +123,15 @@ class EFactory(KvScheme, name="efactory"):
         if location is None:
             return None
         version = Version.unpack((yield from self.read_object(session, location)))
-        if not version.durable:
-            region = Region.unpack((yield from session.connection.call(Get, key=key)))
-            if not region.length:
-                return None
-            intact = Location(region.offset, region.length)
-            version = Version.unpack((yield from self.read_object(session, intact)))
-        return version.value
+        return version.value if version.durable else (yield from self.ask_and_read(session, key))
+
+    def ask_and_read(self, session: Session, key: bytes) -> Code:
+        """The server says where the newest intact version lies, the client READs it."""
+        region = Region.unpack((yield from session.connection.call(Get, key=key)))
+        if not region.length:
+            return None
+        data = yield from self.read_object(session, Location(region.offset, region.length))
+        return Version.unpack(data).value
 
     # server: requests ---------------------------------------------------------------------------------
     def handlers(self) -> Mapping[type[Layout], Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ..models.cpu import Thread
 from ..models.memory import MemoryDevice
@@ -48,6 +48,13 @@ class Location:
         return Location(word >> _LENGTH_BITS, word & ((1 << _LENGTH_BITS) - 1)) if word else None
 
 
+class Word(Protocol):
+    """What the 8-byte word of an entry says: a :class:`Location`, or what a store keeps there instead."""
+
+    def pack(self) -> int:
+        """The word; not zero."""
+
+
 class HashIndex:
     """The table: loaded before the run, searched and published by the server, searched by clients."""
 
@@ -58,6 +65,17 @@ class HashIndex:
         self._device = device
         self.length = (self.slots + NEIGHBOURHOOD - 1) * ENTRY_BYTES
         self.address = device.allocate(self.length, "index", item_bytes=ENTRY_BYTES)
+
+    @classmethod
+    def says(cls, entry: bytes) -> tuple[bytes, Any]:
+        """An entry's key, and what it says of it: a :class:`Location`; None if it is free."""
+        found = Entry.unpack(entry)
+        return found.key, Location.unpack(found.location)
+
+    @staticmethod
+    def entry(key: bytes, word: Word) -> bytes:
+        """An entry's bytes before the run."""
+        return Entry.pack(key=key, location=word.pack())
 
     def home(self, key: bytes) -> int:
         """The slot that a key's neighbourhood begins at."""
@@ -79,33 +97,31 @@ class HashIndex:
         """The slot of a key that the table was formatted for: it keeps it for ever. None for others."""
         return next((slot for slot in self.slots_of(key) if self._placement.key_in(slot) == key), None)
 
-    def load(self, where: Callable[[bytes], Location]) -> None:
+    def load(self, where: Callable[[bytes], Word]) -> None:
         """Fill in the entries of the keys that the table was formatted for, before the run."""
         start = self.address - self._device.base
         if isinstance(self._placement, Stored):
             for slot, key in self._placement.taken():
-                entry = Entry.pack(key=key, location=where(key).pack())
-                self._device.space.poke(start + slot * ENTRY_BYTES, entry)
+                self._device.space.poke(start + slot * ENTRY_BYTES, self.entry(key, where(key)))
             return
 
         def entry_in(line: int) -> bytes:
             key = self._placement.key_in(line - start // ENTRY_BYTES)
-            packed = b"" if key is None else Entry.pack(key=key, location=where(key).pack())
+            packed = b"" if key is None else self.entry(key, where(key))
             return packed.ljust(ENTRY_BYTES, b"\0")
 
         self._device.space.compute(start, self.length, entry_in)
 
-    @staticmethod
-    def find(key: bytes, neighbourhood: bytes) -> tuple[int, Location] | None:
-        """The key's entry among the bytes of its neighbourhood: (which one of them, location)."""
+    @classmethod
+    def find(cls, key: bytes, neighbourhood: bytes) -> tuple[int, Any] | None:
+        """The key's entry among the bytes of its neighbourhood: (which one of them, what it says)."""
         for turn in range(NEIGHBOURHOOD):
-            entry = Entry.unpack(neighbourhood[turn * ENTRY_BYTES : (turn + 1) * ENTRY_BYTES])
-            location = Location.unpack(entry.location)
-            if location is not None and entry.key == key:
-                return turn, location
+            found, said = cls.says(neighbourhood[turn * ENTRY_BYTES : (turn + 1) * ENTRY_BYTES])
+            if said is not None and found == key:
+                return turn, said
         return None
 
-    def publish(self, thread: Thread, key: bytes, location: Location) -> Code:
+    def publish(self, thread: Thread, key: bytes, location: Word) -> Code:
         """Point the key at ``location`` by one 8-byte store, visible at once; returns the entry's address.
 
         Raises MemoryError when the key is new and its neighbourhood is full.
@@ -123,7 +139,7 @@ class HashIndex:
         free = self._free(content)
         return (None if free is None else address + free * ENTRY_BYTES), None
 
-    def link(self, thread: Thread, key: bytes, found: tuple[int | None, Location | None], location: Location) -> Code:
+    def link(self, thread: Thread, key: bytes, found: tuple[int | None, Any], location: Word) -> Code:
         """What :meth:`publish` does with what :meth:`look_up` found."""
         entry, old = found
         if entry is None:
@@ -134,13 +150,13 @@ class HashIndex:
         return entry
 
     @staticmethod
-    def point(thread: Thread, entry: int, location: Location) -> Code:
+    def point(thread: Thread, entry: int, location: Word) -> Code:
         """Point the entry at an address at ``location``, by one 8-byte store."""
         yield from thread.store(entry + Entry.offset_of("location"), location.pack().to_bytes(8, "little"))
 
-    @staticmethod
-    def _free(content: bytes) -> int | None:
+    @classmethod
+    def _free(cls, content: bytes) -> int | None:
         for turn in range(NEIGHBOURHOOD):
-            if not Entry.unpack(content[turn * ENTRY_BYTES : (turn + 1) * ENTRY_BYTES]).location:
+            if cls.says(content[turn * ENTRY_BYTES : (turn + 1) * ENTRY_BYTES])[1] is None:
                 return turn
         return None

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, overload
 from ..models.cpu import Thread
 from ..models.system import System
 from ..sim.bytespace import LINE_BYTES
-from .index import ENTRY_BYTES, Entry, HashIndex, Location
+from .index import ENTRY_BYTES, Entry, HashIndex, Location, Word
 from .layout import U32, U64, Bytes, Layout, Rest
 from .placement import NEIGHBOURHOOD, STORED_KEYS
 from .rpc import Connection, Server, VerbsError
@@ -55,7 +55,7 @@ class Session:
 
 
 class KvScheme(Scheme):
-    """A store with one server; subclasses implement :meth:`put` and the server's :meth:`on_allocate`."""
+    """A store with one server; subclasses implement :meth:`put`, and what the server does for it."""
 
     model = "kv"
     roles: ClassVar[Mapping[str, Role]] = {
@@ -65,23 +65,32 @@ class KvScheme(Scheme):
     operations = ("put", "get")
     updates = frozenset({"put"})
     Object: ClassVar[type[Layout]] = Object
+    Index: ClassVar[type[HashIndex]] = HashIndex
 
     def __init__(self, system: System, sizes: Sizes) -> None:
         super().__init__(system, sizes)
         self.node = system.nodes["server"][0]
         self.pm = self.node.memory["pm"]
         self.keys = Keys(sizes.objects)
-        self.index = HashIndex(self.pm, self.keys)
+        self.index = self.Index(self.pm, self.keys)
         self._object_bytes = -(-(self.Object.size + sizes.value_bytes) // 64) * 64
-        self.log_bytes = 64 + self._object_bytes * (len(sizes.objects) + sizes.updates + 1)
+        self.log_bytes = self.bytes_of_log()
         self.log = self.pm.allocate(self.log_bytes, "log")
         self.begin()
 
+    def bytes_of_log(self) -> int:
+        """Room for what is loaded and for every update: nothing is ever freed."""
+        return 64 + self._object_bytes * (len(self.sizes.objects) + self.sizes.updates + 1)
+
     def begin(self) -> None:
         self.tail = 64  # offset 0 is never an object
-        self.server = Server(self.node, self.handlers())
+        self.server = self.listener()
         self._index_region = self.server.register(self.index.address, self.index.length)
         self._log_region = self.server.register(self.log, self.log_bytes)
+
+    def listener(self) -> Server:
+        """The server's end of the connections that clients make."""
+        return Server(self.node, self.handlers())
 
     def handlers(self) -> Mapping[type[Layout], Any]:
         """The server's code for each kind of request."""
@@ -99,7 +108,7 @@ class KvScheme(Scheme):
             location = self.allocate(len(data))
             self.pm.space.poke(self.log + location.offset - self.pm.base, data)
             entries[key] = location
-        self.index.load(entries.__getitem__)
+        self.index.load(lambda key: self.loaded_entry(entries[key]))
 
     def _load_computed(self, objects: Mapping[Hashable, bytes]) -> None:
         """The same objects at the same places, each computed when it is first touched."""
@@ -113,7 +122,15 @@ class KvScheme(Scheme):
 
         self.pm.space.compute(start, len(names) * self._object_bytes, line_of)
         self.tail += len(names) * self._object_bytes
-        self.index.load(lambda key: Location(first + self.keys.index(key) * self._object_bytes, length))
+
+        def entry_of(key: bytes) -> Word:
+            return self.loaded_entry(Location(first + self.keys.index(key) * self._object_bytes, length))
+
+        self.index.load(entry_of)
+
+    def loaded_entry(self, location: Location) -> Word:
+        """What the index says of an object that is there before the run."""
+        return location
 
     def loaded_object(self, key: bytes, value: bytes) -> bytes:
         """What lies in the log of an object that is there, durable, before the run."""
@@ -172,10 +189,10 @@ class KvScheme(Scheme):
         return Object.unpack(data).value
 
     def read_entry(self, session: Session, key: bytes) -> Code:
-        """READ the neighbourhood that the key must be in; returns the key's location, None if it has no entry."""
+        """READ the neighbourhood that the key must be in; returns what its entry says, None if it has none."""
         address, length = self.index.neighbourhood(key)
         content = yield from session.connection.read(address, session.index_key, length)
-        found = HashIndex.find(key, content)
+        found = self.index.find(key, content)
         return found[1] if found is not None else None
 
     def read_object(self, session: Session, location: Location) -> Code:
@@ -185,10 +202,13 @@ class KvScheme(Scheme):
     def write_object(self, session: Session, key: bytes, value: bytes) -> Code:
         """Ask for room and WRITE the object there; returns its region at the WRITE's work completion."""
         data = Object.pack(key=key, length=len(value), value=value)
-        reply = yield from session.connection.call(Allocate, key=key, length=len(data))
-        region = Region.unpack(reply)
+        region = yield from self.ask_for_room(session, key, len(data))
         yield from session.connection.write(self.log + region.offset, session.log_key, data)
         return region
+
+    def ask_for_room(self, session: Session, key: bytes, length: int) -> Code:
+        """A :class:`Region` of the log for an object of ``length`` bytes."""
+        return Region.unpack((yield from session.connection.call(Allocate, key=key, length=length)))
 
     # server -------------------------------------------------------------------------------------------
     def allocate(self, length: int) -> Location:
@@ -200,8 +220,10 @@ class KvScheme(Scheme):
         return location
 
     def on_allocate(self, thread: Thread, request: Allocate) -> Code:
-        """Reply with a :class:`Region` for the object."""
-        raise NotImplementedError
+        """Reply with a :class:`Region` for the object: nothing but bookkeeping, the index is left alone."""
+        location = self.allocate(request.length)
+        yield from ()
+        return Region.pack(offset=location.offset, length=location.length)
 
     # after a failure of the server, on the surviving bytes ----------------------------------------------
     def recovery_units(self) -> Iterable[Hashable]:
@@ -213,8 +235,7 @@ class KvScheme(Scheme):
     def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
         """One index entry: returns where its object ends, 0 for a free one."""
         assert isinstance(unit, int)
-        data = yield from thread.load(self.index.address_of(unit), Entry.size)
-        location = Location.unpack(Entry.unpack(data).location)
+        _, location = self.index.says((yield from thread.load(self.index.address_of(unit), Entry.size)))
         return location.offset + location.length if location is not None else 0
 
     def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:

@@ -1,7 +1,8 @@
 """Remote procedure calls over SEND and RECV on a reliable connection, and one-sided access to a registered region.
 
 A message is one byte that names its kind and a :class:`Layout`. Small messages travel inline. A client has one call
-under way; the server thread serves all connections from one receive queue's completions, in order.
+under way; the server thread serves all connections from one receive queue's completions, in order. A WRITE with
+immediate is a call too: what it asks for is the immediate.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ from .layout import Layout
 
 Code = Generator[Any, Any, Any]
 Handler = Callable[[Thread, Any], Code]
+"""The server's code for a message, or for an immediate: returns the reply's bytes."""
 
 MESSAGE_BYTES = 256
-"""Room for a message in a receive buffer."""
+"""Room for a message in a receive buffer, unless a server asks for more."""
+
+NOTICES = 16
+"""So many notices may come before a client takes the first of them."""
 
 
 class VerbsError(Exception):
@@ -42,16 +47,27 @@ class _Buffers:
     qp: QueuePair
     send: int
     receive: int
+    length: int
 
     def post_receive(self, thread: Thread) -> None:
-        thread.post_recv(self.qp, RecvWR(0, self.receive, MESSAGE_BYTES))
+        thread.post_recv(self.qp, RecvWR(0, self.receive, self.length))
 
 
 class Server:
     """The server's end of all connections to one node, served by threads that call :meth:`serve`."""
 
-    def __init__(self, node: Node, handlers: Mapping[type[Layout], Handler]) -> None:
+    def __init__(
+        self,
+        node: Node,
+        handlers: Mapping[type[Layout], Handler],
+        *,
+        on_immediate: Handler | None = None,
+        message_bytes: int = MESSAGE_BYTES,
+    ) -> None:
+        """``handlers`` has the code for each kind of message, ``on_immediate`` that for a WRITE with immediate."""
         self.node = node
+        self._on_immediate = on_immediate
+        self._message_bytes = message_bytes
         self._kinds = list(handlers)
         self._handlers = handlers
         self._domain = node.process(node.name).alloc_pd()
@@ -85,12 +101,24 @@ class Server:
         theirs = domain.create_qp(node.create_cq(), node.create_cq())
         ours = self._domain.create_qp(self._sent, self._completions)
         ours.connect(theirs)
-        end = _Buffers(ours, *(self.node.memory["dram"].allocate(MESSAGE_BYTES, what) for what in ("reply", "request")))
+        room, dram = self._message_bytes, self.node.memory["dram"]
+        end = _Buffers(ours, dram.allocate(room, "reply"), dram.allocate(room, "request"), room)
         self._ends[ours.number] = end
-        ours.post_recv(RecvWR(0, end.receive, MESSAGE_BYTES))
+        ours.post_recv(RecvWR(0, end.receive, room))
         dram = node.memory["dram"]
-        buffers = _Buffers(theirs, *(dram.allocate(MESSAGE_BYTES, what) for what in ("request", "reply")))
+        buffers = _Buffers(theirs, dram.allocate(room, "request"), dram.allocate(room, "reply"), room)
         return Connection(thread, buffers, dram.allocate(max(64, scratch_bytes), "scratch"), self._kinds)
+
+    def tell_all(self, thread: Thread, notice: int) -> Code:
+        """A notice to every client, by SEND with immediate and nothing in it; returns when all adapters have it."""
+        under_way = 0
+        for end in list(self._ends.values()):
+            work = SendWR(0, Opcode.IBV_WR_SEND_WITH_IMM, end.send, 0, imm_data=notice)
+            yield from thread.post_send(end.qp, work)
+            under_way += 1
+        while under_way:
+            completion = yield from thread.poll(self._sent)
+            under_way -= completion.opcode is Opcode.IBV_WR_SEND_WITH_IMM
 
     def serve(self, thread: Thread) -> Code:
         """A server thread: requests in the order of their receive completions, for ever."""
@@ -100,11 +128,17 @@ class Server:
                 self._ends.pop(completion.qp.number, None)
                 continue
             end = self._ends[completion.qp.number]
-            message = yield from thread.load(end.receive, completion.byte_len)
-            end.post_receive(thread)
+            if completion.opcode is Opcode.IBV_WC_RECV_RDMA_WITH_IMM:
+                assert self._on_immediate is not None
+                handler, request = self._on_immediate, completion.imm_data
+                end.post_receive(thread)
+            else:
+                message = yield from thread.load(end.receive, completion.byte_len)
+                end.post_receive(thread)
+                kind = self._kinds[message[0]]
+                handler, request = self._handlers[kind], kind.unpack(message[1:])
             yield from thread.compute()
-            kind = self._kinds[message[0]]
-            reply = yield from self._handlers[kind](thread, kind.unpack(message[1:]))
+            reply = yield from handler(thread, request)
             yield from _send(thread, end, reply)
             thread.span = None
 
@@ -117,14 +151,47 @@ class Connection:
         self._end = end
         self._scratch = scratch
         self._kinds = kinds
+        self.notice: int | None = None
+        """The last one that the server has sent, and the client has seen."""
 
     def call(self, kind: type[Layout], **fields: Any) -> Code:
         """Call the server; returns the reply's bytes."""
         self._end.post_receive(self.thread)
         yield from _send(self.thread, self._end, bytes([self._kinds.index(kind)]) + kind.pack(**fields))
-        completion = yield from self.thread.poll(self._end.qp.recv_cq)
+        return (yield from self._reply())
+
+    def write_with_imm(self, address: int, rkey: int, data: bytes, immediate: int) -> Code:
+        """RDMA WRITE of ``data`` with an immediate of 32 bits, unsignalled; returns the server's reply to it."""
+        yield from self.thread.store(self._scratch, data)
+        self._end.post_receive(self.thread)
+        work = SendWR(0, Opcode.IBV_WR_RDMA_WRITE_WITH_IMM, self._scratch, len(data), address, rkey, SendFlags.NONE)
+        work.imm_data = immediate
+        yield from self.thread.post_send(self._end.qp, work)
+        return (yield from self._reply())
+
+    def expect_notices(self) -> None:
+        """Have receive requests there for notices, beside that of a call's reply."""
+        for _ in range(NOTICES):
+            self._end.post_receive(self.thread)
+
+    def look_for_notices(self) -> Code:
+        """Take the notices that have come, without waiting."""
+        while (completion := (yield from self.thread.try_poll(self._end.qp.recv_cq))) is not None:
+            self._take(completion)
+
+    def _take(self, completion: WorkCompletion) -> bool:
+        """Whether it is a notice: then it is taken, and the next one may come."""
         if completion.status is not Status.IBV_WC_SUCCESS:
             raise VerbsError(completion)
+        if completion.imm_data is None:
+            return False
+        self.notice = completion.imm_data
+        self._end.post_receive(self.thread)
+        return True
+
+    def _reply(self) -> Code:
+        while self._take(completion := (yield from self.thread.poll(self._end.qp.recv_cq))):
+            pass
         return (yield from self.thread.load(self._end.receive, completion.byte_len))
 
     def write(self, address: int, rkey: int, data: bytes) -> Code:
@@ -145,7 +212,8 @@ class Connection:
 
 
 def _send(thread: Thread, end: _Buffers, message: bytes) -> Code:
-    """SEND a message inline, unsignalled: the reply is what tells that it arrived."""
+    """SEND a message, inline if it is short, unsignalled: the reply is what tells that it arrived."""
     yield from thread.store(end.send, message)
-    work = SendWR(0, Opcode.IBV_WR_SEND, end.send, len(message), send_flags=SendFlags.IBV_SEND_INLINE)
+    flags = SendFlags.IBV_SEND_INLINE if len(message) <= end.qp.max_inline_data else SendFlags.NONE
+    work = SendWR(0, Opcode.IBV_WR_SEND, end.send, len(message), send_flags=flags)
     yield from thread.post_send(end.qp, work)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from ..models.cpu import Thread
 from .guarantees import ALWAYS, SERVER_CRASH, Claims, Condition
 from .index import ENTRY_BYTES, Location
-from .kv import Allocate, KvScheme, Region, Session
+from .kv import KvScheme, Session
 from .layout import U32, U64, Bytes, Layout
 
 Code = Generator[Any, Any, Any]
@@ -41,11 +41,6 @@ class Saw(KvScheme, name="saw"):
     # server -------------------------------------------------------------------------------------------
     def handlers(self) -> Mapping[type[Layout], Any]:
         return {**super().handlers(), Persist: self.on_persist}
-
-    def on_allocate(self, thread: Thread, request: Allocate) -> Code:
-        location = self.allocate(request.length)
-        yield from ()  # nothing but bookkeeping: the index is left alone
-        return Region.pack(offset=location.offset, length=location.length)
 
     def on_persist(self, thread: Thread, request: Persist) -> Code:
         yield from thread.flush(self.log + request.offset, request.length)

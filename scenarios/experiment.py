@@ -40,11 +40,18 @@ class Experiment:
 
     Schedule 0 is the undisturbed one; in others what the scenario perturbs is drawn from the seed: servers' cores pause
     now and then, hardware chooses otherwise. ``watched`` notes where cores might pause, and when packets leave.
-    ``observer`` adds a client machine that takes no part.
+    ``observer`` adds a client machine that takes no part. ``platform`` stands for the one that the variant names.
     """
 
     def __init__(
-        self, scenario: Scenario, variant: Variant, schedule: int = 0, *, watched: bool = False, observer: bool = False
+        self,
+        scenario: Scenario,
+        variant: Variant,
+        schedule: int = 0,
+        *,
+        watched: bool = False,
+        observer: bool = False,
+        platform: Platform | None = None,
     ) -> None:
         self.scenario, self.variant = scenario, variant
         kind = scheme(variant.scheme)
@@ -58,7 +65,7 @@ class Experiment:
         )
         number = (scenario.crash.first or 0) + schedule
         otherwise = scenario.crash.perturbed if number else ()
-        platform = scaled(load_platform(variant.platform, **variant.settings), scenario.scale)
+        platform = scaled(platform or load_platform(variant.platform, **variant.settings), scenario.scale)
         platform = perturbed_platform(platform, otherwise)
         draws = f"schedule {number}, " if set(otherwise) - {PAUSES} else ""
         network = scenario.network.disturbance() if scenario.network is not None else None
@@ -104,9 +111,18 @@ class Experiment:
         return result
 
 
-def run_variant(scenario: Scenario, variant: Variant, schedule: int = 0, watched: bool = False) -> RunResult:
-    """Run one scheme of ``scenario`` on one platform: load, connect, perform the workload to its end."""
-    experiment = Experiment(scenario, variant, schedule, watched=watched)
+def run_variant(
+    scenario: Scenario,
+    variant: Variant,
+    schedule: int = 0,
+    watched: bool = False,
+    platform: Platform | None = None,
+) -> RunResult:
+    """Run one scheme of ``scenario`` on one platform: load, connect, perform the workload to its end.
+
+    ``platform`` stands for the one that the variant names, with some parameter set otherwise.
+    """
+    experiment = Experiment(scenario, variant, schedule, watched=watched, platform=platform)
     experiment.system.clock.run_until(experiment.finished)
     return experiment.result()
 

@@ -2,7 +2,8 @@
 
 A *claim* is one published number, with what the simulator says in its place. Its status says what it may show: ``fit``
 (a parameter was fitted to it), ``input`` (it is a model's input, or follows from one in closed form), ``predict`` (no
-parameter knows it) and ``shape`` (a direction or a bound, no number). Only predictions count.
+parameter knows it) and ``shape`` (a direction or a bound, no number). Only predictions count. The others say why a
+paper's number is shown and does not count.
 """
 
 from __future__ import annotations
@@ -23,6 +24,12 @@ class Status(StrEnum):
     INPUT = "input"
     PREDICT = "predict"
     SHAPE = "shape"
+    EITHER_OR = "either_or"
+    """It excludes another claim of the paper: each is shown in its own variant."""
+    CONDITION_MISSING = "condition_missing"
+    """The paper does not say where it holds."""
+    CONTRADICTED = "contradicted"
+    """The paper contradicts it itself."""
 
 
 @dataclass(frozen=True)
@@ -42,33 +49,50 @@ class Bound:
 
 
 @dataclass(frozen=True)
+class Range:
+    """The smallest and the largest of several numbers."""
+
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.low:.4g} to {self.high:.4g}"
+
+
+@dataclass(frozen=True)
 class Claim:
     """One published number and the simulator's."""
 
     id: str
     paper: str
     status: Status
-    published: float | Bound
-    simulated: float
+    published: float | Bound | Range
+    simulated: float | Range
+    """A range where what is published is one, or a bound on several numbers."""
     unit: str
     tolerance: float
     """How far off a number may be, as a share of what is published."""
     reason: str = ""
     """Why it is missed, if somebody has found out."""
+    same_side: bool = False
+    """Of a quotient: whether who is ahead has to be ahead, however near the numbers are."""
 
     @property
     def error(self) -> float | None:
-        """How far off the simulator is, as a share of what is published; None for a direction."""
+        """How far off the simulator is, as a share of what is published (at the worse end); None for a direction."""
         if isinstance(self.published, Bound):
             return None
-        return (self.simulated - self.published) / self.published
+        published, simulated = _ends(self.published), _ends(self.simulated)
+        return max(((b - a) / a for a, b in zip(published, simulated, strict=True)), key=abs)
 
     @property
     def met(self) -> bool:
         """Whether the simulator is near enough."""
         if isinstance(self.published, Bound):
-            return self.published.met_by(self.simulated)
-        return abs(self.simulated - self.published) <= self.tolerance * abs(self.published)
+            return all(self.published.met_by(value) for value in _ends(self.simulated))
+        pairs = list(zip(_ends(self.published), _ends(self.simulated), strict=True))
+        near = all(abs(b - a) <= self.tolerance * abs(a) for a, b in pairs)
+        return near and not (self.same_side and any(_other_side(a, b) for a, b in pairs))
 
     def row(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -77,14 +101,26 @@ class Claim:
             "id": self.id,
             "paper": self.paper,
             "status": str(self.status),
-            "published": str(self.published) if isinstance(self.published, Bound) else self.published,
-            "simulated": float(f"{self.simulated:.4g}"),
+            "published": self.published if isinstance(self.published, float | int) else str(self.published),
+            "simulated": str(self.simulated) if isinstance(self.simulated, Range) else float(f"{self.simulated:.4g}"),
             "unit": self.unit,
             "error": None if error is None else round(error, 4),
             "tolerance": self.tolerance,
             "met": self.met,
             "reason": "" if self.met else self.reason or NOT_ANALYSED,
         }
+
+
+_EQUAL = 0.05
+"""Quotients that near to one are about equal: nobody is ahead."""
+
+
+def _other_side(published: float, simulated: float) -> bool:
+    return round(abs(published - 1), 9) > _EQUAL and (published > 1) != (simulated > 1)
+
+
+def _ends(number: float | Range) -> tuple[float, float]:
+    return (number.low, number.high) if isinstance(number, Range) else (number, number)
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,11 @@ from rpsim.scenarios.values import decode_value, encode_value
 Code = Generator[Any, Any, Any]
 
 
-def machines(clients: int = 1, cores: int = 2, platform: str = "optane-adr", **settings: str) -> System:
+def machines(
+    clients: int = 1, cores: int = 2, platform: str = "optane-adr", server_cores: int = 1, **settings: str
+) -> System:
     """A server and so many client machines."""
-    specs = {"server": [NodeSpec(1, ("dram", "pm"))], "client": [NodeSpec(cores) for _ in range(clients)]}
+    specs = {"server": [NodeSpec(server_cores, ("dram", "pm"))], "client": [NodeSpec(cores) for _ in range(clients)]}
     return System(load_platform(platform, **settings), specs, seed=1)
 
 
@@ -50,7 +52,7 @@ class Shop:
         **settings: str,
     ) -> None:
         self.value_bytes = value_bytes
-        self.system = machines(platform=platform, **settings)
+        self.system = machines(platform=platform, server_cores=kind.roles["server"].cores, **settings)
         objects = tuple(f"k{number}" for number in range(keys))
         self.store = kind(self.system, Sizes(value_bytes, objects, updates, 2))
         self.store.load({name: encode_value(0, value_bytes) for name in objects})
