@@ -17,7 +17,8 @@ import pytest
 import yaml
 
 from rpsim.app.list import KINDS
-from rpsim.app.main import COMMANDS, main, parse, parser
+from rpsim.app.commands import COMMANDS
+from rpsim.app.main import main, parse, parser
 from rpsim.app.measure import plan_path
 from rpsim.app.new import KINDS as STARTING_POINTS
 from rpsim.app.reproduce import subjects
@@ -125,7 +126,7 @@ def test_example_scenarios_do_what_they_expect(path, tmp_path, capsys):
 
 
 def check_rpsim(words: list[str], copied: frozenset[str]) -> None:
-    if words[1] in COMMANDS and words[2:] in ([], COMMANDS[words[1]][0].split()):
+    if words[1] in COMMANDS and words[2:] in ([], COMMANDS[words[1]].argument.split()):
         return  # rpsim run SCENARIO: it is spoken of
     options = parse(words[1:]) if "--help" not in words else None
     if options is None or copied & set(re.split(r"[\s=]", " ".join(words))):
