@@ -148,6 +148,11 @@ class Run:
         self._later(step, self.nic.clock.now_ps + duration_ps, self._end)
 
     def _copy(self, step: Step) -> None:
+        """The payloads have to be in their buffers: what of them waits in staging goes first."""
+        if not self.nic.drain.behind(self.qp, partial(self._copy_now, step)):
+            self._copy_now(step)
+
+    def _copy_now(self, step: Step) -> None:
         """Read each message's payload, and write it where it belongs."""
         nic, messages = self.nic, self.qp.messages
         assert messages is not None
