@@ -129,7 +129,7 @@ class Service:
         if any(step.do == "copy" for program in self.plan.programs.values() for step in program.steps):
             ours.messages = deque()
         end = self._ends[ours.number] = End(ours, slots, dram.allocate(64, "reply"), theirs if datagrams else None)
-        flag = self.flag_word()
+        flag = self.flag_word() if self.plan.flagged else 0
         end.requester = Requester(self, end, thread, node, theirs, flag)
         return end.requester
 
