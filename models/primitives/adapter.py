@@ -18,6 +18,7 @@ from ..adapter import mark
 from ..inbound import Proof
 from ..opcodes import Opcode, Status
 from ..ordering import Covered
+from ..packets import GRH_BYTES
 from ..places import Domain
 from ..rules import Event, Placement, Request, Target
 from ..work import WorkCompletion
@@ -165,7 +166,8 @@ class Run:
 
         nic.settle(self._key(step))
         for number, target in enumerate(self.order.ranges):
-            nic.dma.read(self._key(step, 1 + number), messages.popleft(), target[1], partial(copied, target))
+            message = messages.popleft() + (0 if self.qp.peer is not None else GRH_BYTES)
+            nic.dma.read(self._key(step, 1 + number), message, target[1], partial(copied, target))
 
     def _write_flag(self, step: Step) -> None:
         flag = self.order.flag

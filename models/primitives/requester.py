@@ -164,7 +164,7 @@ class Requester:
             raise ValueError("no updates to persist")
         targets = [(address, len(data)) for address, data in updates]
         _, region = self.service.region_of(targets[0][0])
-        room = self.service.slot_bytes - TRAILER_BYTES
+        room = self.service.slot_bytes - self._end.header_bytes - TRAILER_BYTES
         for address, length in targets:
             if not region.covers(address, length):
                 raise ValueError(
@@ -208,7 +208,7 @@ class Requester:
         if self.plan.follows == "SEND":
             payload = data + TRAILER.pack(address, len(data))
             slot = self._end.slots[self._sent_messages % len(self._end.slots)]
-            place = slot, len(data)
+            place = slot + self._end.header_bytes, len(data)
         elif self.plan.follows == "WRITE_WITH_IMM":
             offset = address - region.address
             if offset >> WINDOW_BITS or number >> (32 - WINDOW_BITS):
@@ -348,6 +348,8 @@ class Requester:
 
     def _post(self, work: SendWR) -> Code:
         self.packets += 1
+        if self._end.destination is not None:
+            work.destination = self._end.qp
         yield from self.thread.post_send(self.qp, work)
 
     def _until(self, number: int) -> Code:

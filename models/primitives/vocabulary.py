@@ -93,7 +93,7 @@ PLACEMENTS = {
     "both": FlushType.IBV_FLUSH_GLOBAL | FlushType.IBV_FLUSH_PERSISTENT,
 }
 STATUSES = ("specified", "in use", "proposed", "emulated")
-TRANSPORTS = ("RC", "UC")
+TRANSPORTS = ("RC", "UC", "UD")
 UPDATE = "update"
 """What the first step waits for if it does not say: the updates that the primitive follows."""
 

@@ -242,6 +242,9 @@ def test_unreliable_connections_have_no_answer_but_a_notification():
     for name in ("rflush-write", "rflush-send", "rflush-write-emulated", "rflush-send-emulated"):
         certain, world = outcome(name, platform_of("adr", ddio=False), transport="UC", receive_in="pm")
         assert certain and not world.requester.qp.reliable, name
+        if "send" in name:
+            certain, world = outcome(name, platform_of("adr", ddio=False), transport="UD", receive_in="pm")
+            assert certain and world.requester.qp.peer is None, name
 
 
 @pytest.mark.parametrize(
