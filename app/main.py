@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ..sim.errors import InputError, Mistake, nearest
 from .commands import COMMANDS, Option
@@ -64,7 +64,7 @@ def _add(command: Parser, option: Option) -> None:
     if not option.value:
         command.add_argument(option.flag, action="store_true", help=option.help)
         return
-    how = {"action": "append", "default": []} if option.several else {}
+    how: dict[str, Any] = {"action": "append", "default": []} if option.several else {}
     command.add_argument(option.flag, dest=option.attribute, metavar=option.value, help=option.help, **how)
 
 

@@ -26,6 +26,8 @@ def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[O
     from ..scenarios.load import load_scenario
 
     overrides = tuple(options.overrides)
+    if crash and options.nested is not None:
+        overrides += (f"crash.nested={options.nested}",)
     scenario = load_scenario(options.subject, overrides, options.seed)
     if crash and scenario.workload.keys > EXPLORED_KEYS:
         found = f"{scenario.workload.keys:,} objects, each of which would be recovered in every crash state"

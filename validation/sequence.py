@@ -115,7 +115,7 @@ def sequences(kind: type[Scheme], platform: str, value_bytes: int = 256) -> list
 
 
 def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Sequence:
-    system = build_system(kind, load_platform(platform), _scenario(kind, platform, value_bytes))
+    system = build_system(kind, load_platform(platform), _scenario(kind, platform, value_bytes), None)
     steps: list[Step] = []
     system.thread_type = type("Noting", (_Noting,), {"steps": steps})
     scheme = kind(system, Sizes(value_bytes, OBJECTS, 4, 1))
