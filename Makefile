@@ -14,10 +14,10 @@ HOUSE := setup.cfg pyproject.toml constraints.txt __init__.py
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format types unit slow wheel clean distclean
+.PHONY: help demo test lint format types unit slow verbs-vm wheel clean distclean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/.runtime  ## the quickstart: three stores, one power cut at every instant, the verdict
 	$(BIN)/rpsim crash quickstart
@@ -42,13 +42,19 @@ unit: .venv/.dev  ## the tests without the slow ones, in WORKERS=2 processes
 slow: .venv/.dev  ## the slow tests
 	$(BIN)/python -m pytest -m slow
 
+VM := build/verbs-vm
+verbs-vm: .venv/.dev  ## the native benchmark in a virtual machine, on a software RDMA device (qemu, mmdebstrap)
+	@bash validation/verbs_bench/vm/build-image $(VM)
+	@bash validation/verbs_bench/vm/run $(VM) validation/verbs_bench/plans/quick.yaml $(VM)/results.json
+	@$(BIN)/python tests/measurements.py $(VM)/results.json
+
 wheel: .venv/.dev  ## sdist, and the wheel made from it, in dist/
 	rm -rf dist
 	@echo 'python -m build (its messages: .venv/build.log)'
 	@$(BIN)/python -m build --no-isolation --outdir dist . >.venv/build.log 2>&1 || { cat .venv/build.log; exit 1; }
 
 clean:  ## remove what tools and builds left behind
-	rm -rf build dist rpsim.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build dist validation/verbs_bench/build rpsim.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 distclean: clean  ## clean, and remove .venv

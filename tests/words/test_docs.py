@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from itertools import dropwhile
+from itertools import dropwhile, pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -58,7 +58,7 @@ def test_links_lead_somewhere(page):
 def test_files_named_in_the_text_exist(page):
     everything = {path.name for path in ROOT.rglob("*") if ".venv" not in path.parts}
     for word in re.findall(r"`([\w./-]+)`", prose(page)):
-        if "/" in word and not word.startswith((".venv/", "results/", "build/")):
+        if "/" in word and not word.startswith((".venv/", "results/", "build/", "/dev/")):
             assert (ROOT / word).exists() or word in LATER, f"{page.name}: {word}"
         elif re.search(r"\.(py|ya?ml|md|json|html|csv|cfg|toml|txt)$", word):
             assert word in everything | WRITTEN, f"{page.name}: {word}"
@@ -146,16 +146,29 @@ def check_rpsim(words: list[str], copied: frozenset[str]) -> None:
         assert options.subject in KINDS, words
 
 
+def check_rpsim_verbs(words: list[str]) -> None:
+    usage = (ROOT / "validation" / "verbs_bench" / "main.c").read_text(encoding="utf-8")
+    assert f"rpsim-verbs {words[1]} " in usage, words
+    for option, value in pairwise(words):
+        assert not option.startswith("--") or f"{option} " in usage, words
+        assert option != "--plan" or (ROOT / value).is_file(), words
+
+
 @every_page
 def test_command_lines_would_run(page):
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
     for line_of_words, copied in commands(page):
         words = list(dropwhile(lambda word: re.fullmatch(r"[A-Z_]+=\S+", word), line_of_words))
         if words[0] == "rpsim":
             check_rpsim(words, copied)
         elif words[0] == "make":
+            if words[1] == "-C":
+                assert (ROOT / words[2] / "Makefile").is_file(), words
+                del words[1:3]
             asked = {word for word in words[1:] if "=" not in word and word != "&&"} - {"make"}
             assert asked <= targets, words
+        elif words[0] == "rpsim-verbs":
+            check_rpsim_verbs(words)
         elif words[0] == "cp":
             assert (ROOT / words[1]).is_file() and (ROOT / words[2]).is_dir(), words
             assert not (ROOT / words[2] / Path(words[1]).name).exists(), f"{words}: there is such a file already"

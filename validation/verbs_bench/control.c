@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,19 +69,18 @@ static struct sockaddr_storage resolve(const char *host, const char *port, bool 
 
 /* The queue pair for messages ---------------------------------------------------------------------------- */
 
-static void post_receive(struct control *control)
+static bool post_room(struct control *control)
 {
 	struct ibv_sge room = {(uintptr_t)&control->messages[1], sizeof(struct message), control->mr->lkey};
 	struct ibv_recv_wr request = {.sg_list = &room, .num_sge = 1}, *bad;
-	int error = ibv_post_recv(control->id->qp, &request, &bad);
 
-	if (error)
-		stop("control connection: ibv_post_recv (%s)", errno_name(error));
+	return !ibv_post_recv(control->id->qp, &request, &bad);
 }
 
 static void open_queue_pair(struct control *control)
 {
 	struct ibv_context *device = control->id->verbs;
+	const char *name = ibv_get_device_name(device->device);
 	struct ibv_qp_init_attr wanted = {
 		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
 		.qp_type = IBV_QPT_RC,
@@ -93,17 +93,15 @@ static void open_queue_pair(struct control *control)
 		control->cq = ibv_create_cq(device, 8, NULL, control->completions, 0);
 	control->messages = calloc(2, sizeof(struct message));
 	if (!control->pd || !control->cq || !control->messages)
-		stop("control connection: %s",
-		     refused("ibv_alloc_pd or ibv_create_cq", errno, "on %s", ibv_get_device_name(device->device)).reason);
+		stop("control connection: %s", refused("ibv_alloc_pd or ibv_create_cq", errno, "on %s", name).reason);
 	control->mr = ibv_reg_mr(control->pd, control->messages, 2 * sizeof(struct message), IBV_ACCESS_LOCAL_WRITE);
 	if (!control->mr)
-		stop("control connection: %s",
-		     refused("ibv_reg_mr", errno, "on %s", ibv_get_device_name(device->device)).reason);
+		stop("control connection: %s", refused("ibv_reg_mr", errno, "on %s", name).reason);
 	wanted.send_cq = wanted.recv_cq = control->cq;
 	if (rdma_create_qp(control->id, control->pd, &wanted))
-		stop("control connection: %s",
-		     refused("rdma_create_qp", errno, "on %s", ibv_get_device_name(device->device)).reason);
-	post_receive(control);
+		stop("control connection: %s", refused("rdma_create_qp", errno, "on %s", name).reason);
+	if (!post_room(control))
+		stop("control connection: ibv_post_recv failed on %s", name);
 }
 
 static struct rdma_conn_param parameters(void)
@@ -126,7 +124,33 @@ struct rdma_cm_id *control_listen(const char *own_address, const char *port)
 	return listener;
 }
 
-void control_accept(struct control *control, struct rdma_cm_id *listener)
+static bool learn_path(struct control *control)
+{
+	struct path *path = &control->path;
+	int mask;
+
+	*path = (struct path){.init = {.qp_state = IBV_QPS_INIT}, .rtr = {.qp_state = IBV_QPS_RTR}};
+	if (rdma_init_qp_attr(control->id, &path->init, &mask) || rdma_init_qp_attr(control->id, &path->rtr, &mask))
+		return false;
+	path->port = control->id->port_num;
+	path->rtr.ah_attr.port_num = control->id->port_num;
+	return true;
+}
+
+/* A client that dies meanwhile is nothing to end a server for. */
+static bool established(struct control *control)
+{
+	struct pollfd waiting = {.fd = control->events->fd, .events = POLLIN};
+	struct rdma_cm_event *event;
+
+	if (poll(&waiting, 1, CONNECT_MS) <= 0 || rdma_get_cm_event(control->events, &event))
+		return false;
+	bool good = event->event == RDMA_CM_EVENT_ESTABLISHED;
+	rdma_ack_cm_event(event);
+	return good;
+}
+
+bool control_accept(struct control *control, struct rdma_cm_id *listener)
 {
 	struct rdma_cm_event *event = expect(listener->channel, RDMA_CM_EVENT_CONNECT_REQUEST, -1, "waiting");
 	struct rdma_conn_param wanted = parameters();
@@ -136,9 +160,7 @@ void control_accept(struct control *control, struct rdma_cm_id *listener)
 	if (rdma_migrate_id(control->id, control->events))
 		stop("rdma_migrate_id (%s)", errno_name(errno));
 	open_queue_pair(control);
-	if (rdma_accept(control->id, &wanted))
-		stop("rdma_accept (%s)", errno_name(errno));
-	rdma_ack_cm_event(expect(control->events, RDMA_CM_EVENT_ESTABLISHED, CONNECT_MS, "accepting a client"));
+	return !rdma_accept(control->id, &wanted) && established(control) && learn_path(control);
 }
 
 void control_connect(struct control *control, const char *host, const char *port, const char *own_address)
@@ -162,18 +184,8 @@ void control_connect(struct control *control, const char *host, const char *port
 	if (rdma_connect(control->id, &wanted))
 		stop("%s: rdma_connect (%s)", host, errno_name(errno));
 	rdma_ack_cm_event(expect(control->events, RDMA_CM_EVENT_ESTABLISHED, CONNECT_MS, host));
-}
-
-struct path control_path(const struct control *control)
-{
-	struct path path = {.init = {.qp_state = IBV_QPS_INIT}, .rtr = {.qp_state = IBV_QPS_RTR}};
-	int mask;
-
-	if (rdma_init_qp_attr(control->id, &path.init, &mask) || rdma_init_qp_attr(control->id, &path.rtr, &mask))
-		stop("rdma_init_qp_attr (%s)", errno_name(errno));
-	path.port = control->id->port_num;
-	path.rtr.ah_attr.port_num = control->id->port_num;
-	return path;
+	if (!learn_path(control))
+		stop("%s: rdma_init_qp_attr (%s): the server went away again", host, errno_name(errno));
 }
 
 /* Messages ----------------------------------------------------------------------------------------------- */
@@ -262,9 +274,12 @@ const struct message *control_receive(struct control *control, int timeout_ms)
 		return NULL;
 	copy = control->messages[1];
 	control->received = false;
-	post_receive(control);
-	if (copy.magic != MAGIC || copy.bytes != sizeof copy)
-		stop("the other side runs another version of rpsim-verbs; build both from the same sources");
+	if (!post_room(control))
+		return NULL;
+	if (copy.magic != MAGIC || copy.bytes != sizeof copy) {
+		fputs("rpsim-verbs: the other side runs another version; build both from the same sources\n", stderr);
+		return NULL;
+	}
 	copy.text[sizeof copy.text - 1] = 0;
 	return &copy;
 }

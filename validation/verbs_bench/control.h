@@ -31,6 +31,12 @@ struct message {
 	char text[8192];
 };
 
+/* What the paths of the measured queue pairs look like, as the connection manager sets them up. */
+struct path {
+	struct ibv_qp_attr init, rtr;
+	unsigned port;
+};
+
 struct control {
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id;
@@ -39,20 +45,16 @@ struct control {
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
 	struct message *messages; /* [0] to send, [1] received */
+	struct path path;
 	bool received, sent;
 };
 
-/* What the paths of the measured queue pairs look like. */
-struct path {
-	struct ibv_qp_attr init, rtr; /* as the connection manager would set them */
-	unsigned port;
-};
-
-/* All of these end the program with a message if they cannot work. */
+/* These end the program with a message if they cannot work. */
 struct rdma_cm_id *control_listen(const char *address, const char *port);
-void control_accept(struct control *control, struct rdma_cm_id *listener);
 void control_connect(struct control *control, const char *host, const char *port, const char *own_address);
-struct path control_path(const struct control *control);
+
+/* Waits for a client. False: it went away again before it was connected; to be closed all the same. */
+bool control_accept(struct control *control, struct rdma_cm_id *listener);
 
 struct message *control_draft(struct control *control, enum message_kind kind);
 bool control_send(struct control *control); /* false: the other side is gone */

@@ -21,11 +21,13 @@ struct verdict extension_available(struct ibv_context *device, const struct meas
 		return skipped("the libibverbs that this was built with has no ATOMIC_WRITE (rdma-core 44 has)");
 	if (ibv_query_device_ex(device, NULL, &attributes))
 		return skipped("%s: the device does not answer ibv_query_device_ex", name);
-	if (m->verb == VERB_ATOMIC_WRITE && !(attributes.device_cap_flags_ex & CAP_ATOMIC_WRITE))
+	uint64_t has = attributes.device_cap_flags_ex;
+
+	if (m->verb == VERB_ATOMIC_WRITE && !(has & CAP_ATOMIC_WRITE))
 		return skipped("the device has no ATOMIC_WRITE");
-	if (has_flush(m->verb) && m->placement == GLOBAL && !(attributes.device_cap_flags_ex & CAP_FLUSH_GLOBAL))
+	if (has_flush(m->verb) && m->placement == GLOBAL && !(has & CAP_FLUSH_GLOBAL))
 		return skipped("the device has no FLUSH to global visibility");
-	if (has_flush(m->verb) && m->placement == PERSISTENT && !(attributes.device_cap_flags_ex & CAP_FLUSH_PERSISTENT))
+	if (has_flush(m->verb) && m->placement == PERSISTENT && !(has & CAP_FLUSH_PERSISTENT))
 		return skipped("the device has no FLUSH to persistence");
 	return done();
 }
@@ -51,6 +53,13 @@ unsigned extension_access(const struct measurement *m)
 #endif
 	(void)m;
 	return 0;
+}
+
+const char *extension_use(const struct measurement *m)
+{
+	if (!has_flush(m->verb))
+		return "";
+	return m->placement == PERSISTENT ? " for FLUSH to persistence" : " for FLUSH to global visibility";
 }
 
 void extension_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t address, size_t bytes, const struct measurement *m)

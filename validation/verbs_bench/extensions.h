@@ -22,6 +22,8 @@ struct verdict extension_available(struct ibv_context *device, const struct meas
 unsigned extension_send_ops(void);
 unsigned extension_access(const struct measurement *m);
 
+const char *extension_use(const struct measurement *m); /* of that access, in words */
+
 /* Inside ibv_wr_start .. ibv_wr_complete. */
 void extension_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t address, size_t bytes, const struct measurement *m);
 void extension_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t address, const void *value);

@@ -11,6 +11,7 @@
 
 #include "clock.h"
 #include "cpu_flush.h"
+#include "ddio.h"
 #include "extensions.h"
 #include "samples.h"
 
@@ -143,27 +144,30 @@ static void write_device(FILE *out, const struct control *control)
 	static const char *const layers[] = {"unspecified", "InfiniBand", "Ethernet"};
 	struct ibv_context *context = control->id->verbs;
 	const char *device = ibv_get_device_name(context->device);
-	struct path path = control_path(control);
+	const struct path *path = &control->path;
 	struct ibv_device_attr attributes;
 	struct ibv_port_attr port;
+	char folder[256];
 
 	fputs("\"device\": ", out);
 	json_string(out, device);
 	fact_of_device(out, "pcie_speed", device, "current_link_speed");
 	fact_of_device(out, "pcie_width", device, "current_link_width");
+	snprintf(folder, sizeof folder, "/sys/class/infiniband/%s/device", device);
+	fact(out, "ddio", ddio_state(folder));
 	if (!ibv_query_device(context, &attributes)) {
 		fact(out, "firmware", attributes.fw_ver);
 		fprintf(out, ", \"vendor_id\": %u, \"vendor_part_id\": %u, \"max_qp\": %d, \"max_reads_in_flight\": %d",
 			attributes.vendor_id, attributes.vendor_part_id, attributes.max_qp,
 			attributes.max_qp_init_rd_atom);
 	}
-	if (!ibv_query_port(context, (uint8_t)path.port, &port)) {
+	if (!ibv_query_port(context, (uint8_t)path->port, &port)) {
 		fact(out, "link_layer", layers[port.link_layer % 3]);
-		fprintf(out, ", \"port\": %u, \"link_speed_code\": %u, \"link_width_code\": %u", path.port,
+		fprintf(out, ", \"port\": %u, \"link_speed_code\": %u, \"link_width_code\": %u", path->port,
 			port.active_speed, port.active_width);
 	}
-	fprintf(out, ", \"path_mtu_bytes\": %u, \"gid_index\": %u", 128u << path.rtr.path_mtu,
-		path.rtr.ah_attr.grh.sgid_index);
+	fprintf(out, ", \"path_mtu_bytes\": %u, \"gid_index\": %u", 128u << path->rtr.path_mtu,
+		path->rtr.ah_attr.grh.sgid_index);
 }
 
 void machine_facts(const struct control *control, char *text, size_t room)

@@ -1,6 +1,7 @@
 /* rpsim-verbs: one- and two-sided RDMA operations, timed on real hardware, in rpsim's format of measurements. */
 #include <errno.h>
 #include <getopt.h>
+#include <libgen.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -23,14 +24,14 @@ static const char usage[] =
 	"                         [--cpu N] [--once]\n"
 	"       rpsim-verbs measure SERVER --plan PLAN [--only ID] [--out FILE] [--json] [--bind ADDRESS]\n"
 	"                         [--port PORT] [--cpu N]\n"
-	"       rpsim-verbs plan PLAN\n"
+	"       rpsim-verbs plan PLAN [--json]      (reads the plan, lists its measurements)\n"
 	"\n"
-	"Start `serve` on one machine, `measure` on the other; SERVER is an IP address (or name) of an RDMA port there.\n"
+	"Start `serve` on one machine, `measure` on the other; SERVER is the IP address of an RDMA port there.\n"
 	"\n"
 	"  --plan PLAN       what to measure (YAML; see plans/)\n"
 	"  --only ID         only the plan's measurements of this id; may be repeated\n"
 	"  --out FILE        write the results, as JSON, there\n"
-	"  --json            print the results on standard output, and the table on standard error\n"
+	"  --json            print the results (or the list) as JSON on standard output, the table on standard error\n"
 	"  --bind ADDRESS    own IP address, where there are several RDMA ports\n"
 	"  --port PORT       of the connection manager (default " DEFAULT_PORT ")\n"
 	"  --dax PATH        device DAX, or a file on a file system mounted with -o dax: memory `dax`\n"
@@ -124,22 +125,36 @@ static struct plan read_plan(const char *path)
 
 /* plan --------------------------------------------------------------------------------------------------- */
 
+static void print_measurement(const struct measurement *m)
+{
+	printf("%-24s %-14s %s %7u B  qps %u  depth %u  %s", m->id, verb_names[m->verb], transport_names[m->transport],
+	       m->size_bytes, m->qps, m->depth, memory_names[m->memory]);
+	if (has_flush(m->verb))
+		printf("  %s %s", placement_names[m->placement], level_names[m->level]);
+	putchar('\n');
+}
+
 static int command_plan(int count, char **arguments)
 {
-	(void)parse(count, arguments, "");
+	struct options options = parse(count, arguments, "j");
+
 	if (optind + 1 != count)
 		misused("one PLAN is expected", "");
 	struct plan plan = read_plan(arguments[optind]);
 
-	for (unsigned i = 0; i < plan.count; i++) {
-		const struct measurement *m = &plan.measurements[i];
+	for (unsigned i = 0; i < plan.count; i++)
+		if (options.json) {
+			char mode[16];
 
-		printf("%-24s %-14s %s %7u B  qps %u  depth %u  %s", m->id, verb_names[m->verb],
-		       transport_names[m->transport], m->size_bytes, m->qps, m->depth, memory_names[m->memory]);
-		if (has_flush(m->verb))
-			printf("  %s %s", placement_names[m->placement], level_names[m->level]);
-		putchar('\n');
-	}
+			snprintf(mode, sizeof mode, "\"%s\"", inline_names[plan.measurements[i].inline_mode]);
+			fputs(i ? ",\n" : "[", stdout);
+			measurement_write(stdout, &plan.measurements[i], mode);
+			putchar('}');
+		} else {
+			print_measurement(&plan.measurements[i]);
+		}
+	if (options.json)
+		puts(plan.count ? "]" : "[]");
 	fprintf(stderr, "%s: %u measurements\n", plan.name, plan.count);
 	plan_free(&plan);
 	return STATUS_DONE;
@@ -147,23 +162,36 @@ static int command_plan(int count, char **arguments)
 
 /* serve -------------------------------------------------------------------------------------------------- */
 
+/* A file for DAX may be made yet, in a folder that is there. */
+static void check_place(const char *option, const char *path, bool may_be_new)
+{
+	char *copy = strdup(path);
+
+	if (access(path, R_OK | W_OK) && !(may_be_new && errno == ENOENT && !access(dirname(copy), W_OK)))
+		stop("%s %s: it is not there, or may not be read and written (%s)", option, path, errno_name(errno));
+	free(copy);
+}
+
 static int command_serve(int count, char **arguments)
 {
 	struct options options = parse(count, arguments, "btdmhc1");
 
 	if (optind != count)
 		misused("found an argument that is not expected: ", arguments[optind]);
+	if (options.places.dax)
+		check_place("--dax", options.places.dax, strncmp(options.places.dax, "/dev/", 5) != 0);
+	if (options.places.dmabuf)
+		check_place("--dmabuf", options.places.dmabuf, false);
 	machine_check();
 	clock_start();
 	struct rdma_cm_id *listener = control_listen(options.own_address, options.port);
 
-	fprintf(stderr, "rpsim-verbs: serving on %s, port %s\n", options.own_address ? options.own_address : "all addresses",
-		options.port);
+	fprintf(stderr, "rpsim-verbs: serving on %s, port %s\n",
+		options.own_address ? options.own_address : "all addresses", options.port);
 	do {
 		struct control control;
 
-		control_accept(&control, listener);
-		if (control_receive(&control, -1)) {
+		if (control_accept(&control, listener) && control_receive(&control, -1)) {
 			struct message *greeting = control_draft(&control, HELLO);
 
 			machine_facts(&control, greeting->text, sizeof greeting->text);
@@ -220,9 +248,6 @@ static bool measure_all(struct control *control, const struct options *options, 
 		fprintf(out, "%s\n", comma);
 		samples_write(out, m, &samples);
 		table_row(table, m, &samples);
-		if (samples.verdict.outcome != OUTCOME_DONE)
-			fprintf(stderr, "  %s %s: %s\n", m->id,
-				samples.verdict.outcome == OUTCOME_SKIPPED ? "skipped" : "FAILED", samples.verdict.reason);
 		any_failed |= samples.verdict.outcome == OUTCOME_FAILED;
 		comma = ",";
 		samples_close(&samples);

@@ -35,8 +35,11 @@ static struct verdict open_own(struct pairs *pairs, struct ibv_pd *pd)
 	pairs->own_grh = stride;
 	pairs->own_echo = stride + CACHE_LINE;
 	pairs->own_requests = pairs->own_echo + stride;
-	return region_open(&pairs->own, pd, DRAM, pairs->own_requests + (requests + 1) * CACHE_LINE,
-			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, NULL);
+	struct verdict verdict = region_open(&pairs->own, pd, DRAM, pairs->own_requests + (requests + 1) * CACHE_LINE,
+					     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, "", NULL);
+	if (verdict.outcome == OUTCOME_DONE)
+		memset(pairs->own.base + pairs->own_data, PATTERN, stride);
+	return verdict;
 }
 
 /* Queue pairs -------------------------------------------------------------------------------------------- */
@@ -192,20 +195,21 @@ static struct verdict connect_one(struct pairs *pairs, unsigned q, const struct 
 struct verdict pairs_connect(struct pairs *pairs, struct control *control, const struct message *peer,
 			     uint32_t own_psn, unsigned reads)
 {
-	struct path path = control_path(control);
+	struct path path = control->path;
 	struct verdict verdict = done();
 
 	pairs->remote = peer->address;
 	pairs->rkey = peer->rkey;
 	memcpy(pairs->peers, peer->qpns, pairs->count * sizeof *pairs->peers);
-	if (pairs->m->transport != RC && pairs->m->transport == UD &&
-	    pairs->m->size_bytes > 128u << path.rtr.path_mtu)
+	pairs->mtu_bytes = 128u << path.rtr.path_mtu; /* enum ibv_mtu: 1 is 256 */
+	if (pairs->m->transport == UD && pairs->m->size_bytes > pairs->mtu_bytes)
 		return skipped("%u bytes are more than the path's MTU of %u; a UD message is one packet",
-			       pairs->m->size_bytes, 128u << path.rtr.path_mtu);
+			       pairs->m->size_bytes, pairs->mtu_bytes);
 	for (unsigned q = 0; q < pairs->count && verdict.outcome == OUTCOME_DONE; q++)
 		verdict = connect_one(pairs, q, &path, peer, own_psn, reads);
 	if (verdict.outcome == OUTCOME_DONE && pairs->m->transport == UD) {
-		path.rtr.ah_attr.grh.hop_limit = path.rtr.ah_attr.grh.hop_limit ? path.rtr.ah_attr.grh.hop_limit : HOP_LIMIT;
+		if (!path.rtr.ah_attr.grh.hop_limit)
+			path.rtr.ah_attr.grh.hop_limit = HOP_LIMIT;
 		pairs->ah = ibv_create_ah(control->pd, &path.rtr.ah_attr);
 		if (!pairs->ah)
 			verdict = refused("ibv_create_ah", errno, "address of the other side");

@@ -8,6 +8,7 @@
 #include "region.h"
 
 enum { GRH_BYTES = 40, REQUEST_BYTES = 16, REPLY_BYTES = 8 };
+enum { PATTERN = 0x5A }; /* every byte that a requester writes */
 enum { QKEY = 0x11111111 }; /* of UD; top bit 0: anybody may use it */
 
 /* A work request's wr_id: whether it is a receive, then a number, then (modulo MAX_QPS) the queue pair. */
@@ -21,7 +22,7 @@ struct pairs {
 	struct ibv_cq *cq;
 	struct ibv_ah *ah; /* UD */
 	uint32_t *peers;   /* queue pair numbers of the other side */
-	unsigned max_inline_bytes;
+	unsigned max_inline_bytes, mtu_bytes;
 
 	/* Own memory, for data, answers and requests; plain DRAM. */
 	struct region own;

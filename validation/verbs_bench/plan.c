@@ -170,9 +170,7 @@ static bool is_new(const struct choices *all, const unsigned *chosen)
 {
 	enum verb verb = (enum verb)all[F_VERB].values[chosen[F_VERB]];
 
-	if (is_atomic_size(verb) && chosen[F_SIZES])
-		return false;
-	return has_flush(verb) || (!chosen[F_PLACEMENT] && !chosen[F_LEVEL]);
+	return !is_atomic_size(verb) || !chosen[F_SIZES];
 }
 
 static struct measurement combine(const char *id, const struct choices *all, const unsigned *chosen)
@@ -235,22 +233,26 @@ static void add_combinations(struct reader *reader, const char *id, const struct
 	} while (turning >= 0);
 }
 
-/* What a field means for none of the verbs is a mistake; what is not given has its default. */
+/* A field that means nothing for a verb is a mistake; what is not given has its default. */
 static void complete(struct reader *reader, struct choices *all)
 {
-	bool any_flush = false, only_atomics = true;
+	bool only_flushes = true, only_atomics = true;
+	uint64_t other = 0; /* a verb that does not flush */
 
 	for (unsigned i = 0; i < all[F_VERB].count; i++) {
-		any_flush |= has_flush((enum verb)all[F_VERB].values[i]);
+		if (!has_flush((enum verb)all[F_VERB].values[i])) {
+			only_flushes = false;
+			other = all[F_VERB].values[i];
+		}
 		only_atomics &= is_atomic_size((enum verb)all[F_VERB].values[i]);
 	}
 	if (!all[F_VERB].line) {
 		mistake(reader, reader->first_line, "verb", "found nothing, expected a verb, e.g. WRITE");
 	} else if (all[F_VERB].count) {
 		for (unsigned f = F_PLACEMENT; f <= F_LEVEL; f++)
-			if (all[f].line && !any_flush)
+			if (all[f].line && !only_flushes)
 				mistake(reader, all[f].line, fields[f].name, "found for %s, expected for FLUSH and "
-					"WRITE+FLUSH only", verb_names[all[F_VERB].values[0]]);
+					"WRITE+FLUSH only", verb_names[other]);
 		if (!all[F_SIZES].line && !only_atomics)
 			mistake(reader, reader->first_line, "sizes", "found nothing, expected %s",
 				fields[F_SIZES].expected);
@@ -300,8 +302,8 @@ static void read_measurement(struct reader *reader, const yaml_node_t *node)
 			char hint[100];
 
 			suggest(text_of(key), names, FIELDS + 1, hint, sizeof hint);
-			mistake(reader, line_of(key), text_of(key), "found a field that is not known, expected id, verb, "
-				"sizes, transport or another of a measurement%s", hint);
+			mistake(reader, line_of(key), text_of(key), "found a field that is not known, expected id, "
+				"verb, sizes, transport or another of a measurement%s", hint);
 		}
 	}
 	if (!has_id)
@@ -362,7 +364,8 @@ static void read_document(struct reader *reader)
 	}
 	for (unsigned i = 0; i < 3; i += 2)
 		if (!seen[i])
-			mistake(reader, 1, names[i], "found nothing, expected %s", i ? "a list of measurements" : "a name");
+			mistake(reader, 1, names[i], "found nothing, expected %s",
+				i ? "a list of measurements" : "a name");
 }
 
 unsigned plan_read(const char *path, struct plan *plan)

@@ -78,7 +78,8 @@ int post_operation(struct pairs *pairs, unsigned q, uint64_t offset, uint32_t id
 	};
 	const struct measurement *m = pairs->m;
 	struct ibv_sge first_data = data_of(pairs, pairs->own_data, m->size_bytes), second_data;
-	struct ibv_send_wr second = {.wr_id = id, .sg_list = &second_data, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr second = {.wr_id = id, .sg_list = &second_data, .num_sge = 1,
+				     .send_flags = IBV_SEND_SIGNALED};
 	struct ibv_send_wr first = {.wr_id = id, .sg_list = &first_data, .num_sge = 1, .opcode = opcodes[m->verb],
 				    .send_flags = IBV_SEND_SIGNALED | (pairs->inline_data ? IBV_SEND_INLINE : 0u)};
 	struct ibv_send_wr *bad;

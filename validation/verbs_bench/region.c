@@ -102,7 +102,7 @@ static struct verdict open_dmabuf(struct region *region, const char *path)
 }
 
 struct verdict region_open(struct region *region, struct ibv_pd *pd, enum memory memory, uint64_t bytes,
-			   unsigned access, const struct places *places)
+			   unsigned access, const char *use, const struct places *places)
 {
 	struct verdict verdict;
 
@@ -118,8 +118,8 @@ struct verdict region_open(struct region *region, struct ibv_pd *pd, enum memory
 				     : ibv_reg_mr(pd, region->base, bytes, (int)access);
 		if (!region->mr)
 			verdict = refused(memory == DMABUF ? "ibv_reg_dmabuf_mr" : "ibv_reg_mr", errno,
-					  "the device does not register %llu bytes of %s with access flags 0x%x",
-					  (unsigned long long)bytes, memory_names[memory], access);
+					  "the device does not register %llu bytes of %s%s", (unsigned long long)bytes,
+					  memory_names[memory], use);
 	}
 	if (verdict.outcome != OUTCOME_DONE)
 		region_close(region);

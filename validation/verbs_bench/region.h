@@ -24,8 +24,9 @@ struct region {
 	struct ibv_mr *mr;
 };
 
+/* `use` says in the message of a device that does not register it what for, e.g. " for persistent FLUSH". */
 struct verdict region_open(struct region *region, struct ibv_pd *pd, enum memory memory, uint64_t bytes,
-			   unsigned access, const struct places *places);
+			   unsigned access, const char *use, const struct places *places);
 void region_close(struct region *region); /* also one that is closed, or all zero */
 
 #endif

@@ -47,7 +47,9 @@ static struct verdict post_next(struct run *run)
 static void record(struct run *run, unsigned q, uint32_t operation, uint64_t now)
 {
 	if (run->ended++ >= run->m->warmup) {
-		run->samples->ticks[run->samples->count++] = now - run->starts[q * run->m->depth + operation % run->m->depth];
+		uint64_t start = run->starts[q * run->m->depth + operation % run->m->depth];
+
+		run->samples->ticks[run->samples->count++] = now - start;
 		run->samples->end = now;
 	}
 }
@@ -85,7 +87,8 @@ static bool has_room(const struct run *run)
 static struct verdict out_of_patience(const struct run *run)
 {
 	return failed("no completion within %d s, %u of %u operations done%s", PATIENCE_S, run->ended, run->total,
-		      run->m->transport == RC ? ": is the link up?" : ": a message was lost, and nobody sends it again");
+		      run->m->transport == RC ? ": is the server alive, is the link up?"
+					      : ": a message was lost; nobody sends it again");
 }
 
 static struct verdict run_completions(struct run *run)
@@ -127,7 +130,6 @@ static struct verdict run_round_trips(struct run *run)
 	bool in_memory = run->m->verb == VERB_WRITE;
 	struct ibv_wc completion;
 
-	pairs->own.base[pairs->own_data + run->m->size_bytes - 1] = 1;
 	while (run->ended < run->total) {
 		bool sent = false, answered = false;
 		struct verdict verdict;
@@ -178,6 +180,7 @@ static struct verdict run_operations(struct pairs *pairs, const struct measureme
 		stop("out of memory");
 	run.sent = run.posted + m->qps;
 	run.replied = run.sent + m->qps;
+	samples->mtu_bytes = pairs->mtu_bytes;
 	samples->inline_data = pairs->inline_data || m->verb == VERB_ATOMIC_WRITE;
 	struct verdict verdict = m->method == HALF_ROUND_TRIP ? run_round_trips(&run) : run_completions(&run);
 	free(run.starts);
@@ -243,7 +246,10 @@ bool measure(struct control *control, const struct measurement *m, struct sample
 			if (samples->verdict.outcome == OUTCOME_DONE)
 				samples->verdict = run_operations(&pairs, m, samples);
 			control_draft(control, FINISH);
-			alive = control_send(control) && control_receive(control, SERVER_MS);
+			answer = control_send(control) ? control_receive(control, SERVER_MS) : NULL;
+			alive = answer != NULL;
+			if (alive && answer->outcome == OUTCOME_FAILED && samples->verdict.outcome == OUTCOME_DONE)
+				samples->verdict = failed("%.380s", answer->text);
 		}
 	}
 	pairs_close(&pairs);

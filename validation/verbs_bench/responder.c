@@ -43,7 +43,8 @@ static struct verdict get_region(struct session *session)
 	    region->access == access_of(m))
 		return done();
 	region_close(region);
-	return region_open(region, session->control->pd, m->memory, m->region_bytes, access_of(m), session->places);
+	return region_open(region, session->control->pd, m->memory, m->region_bytes, access_of(m), extension_use(m),
+			   session->places);
 }
 
 /* Receives ----------------------------------------------------------------------------------------------- */
@@ -60,8 +61,8 @@ static struct verdict post_one(struct session *session, unsigned q, uint32_t id)
 				     (uint64_t)(q * pairs->receives + id / MAX_QPS) * CACHE_LINE,
 				     REQUEST_BYTES, pairs->own.mr->lkey, id);
 	else if (session->m.verb == VERB_SEND)
-		error = post_receive(pairs, q, session->region.base + slots_next(&session->slots), session->m.size_bytes,
-				     session->region.mr->lkey, id);
+		error = post_receive(pairs, q, session->region.base + slots_next(&session->slots),
+				     session->m.size_bytes, session->region.mr->lkey, id);
 	else
 		error = post_receive(pairs, q, NULL, 0, 0, id);
 	return error ? refused("ibv_post_recv", error, "the responder's receives") : done();
@@ -113,14 +114,36 @@ static struct verdict answer(struct session *session, const struct ibv_wc *compl
 	return verdict.outcome == OUTCOME_DONE ? post_one(session, q, id) : verdict;
 }
 
-/* Before the client may begin: of a WRITE that is awaited in memory, no trace of an earlier one may be there. */
+/* Before the client may begin: no trace of earlier writes where this one's are awaited, or looked for at the end. */
 static void clear(struct session *session)
 {
 	const struct measurement *m = &session->m;
+	struct slots slots = slots_of(m);
 
-	session->pairs.own.base[session->pairs.own_data + m->size_bytes - 1] = 1;
 	if (m->method == HALF_ROUND_TRIP && m->verb == VERB_WRITE)
 		memset(session->region.base, 0, session->region.bytes);
+	else
+		memset(session->region.base + slots_next(&slots), 0, m->size_bytes);
+}
+
+/* At the end: what the first operation wrote is there. Where nobody acknowledges, it may be lost. */
+static struct verdict check_bytes(const struct session *session)
+{
+	const struct measurement *m = &session->m;
+	struct slots slots = slots_of(m);
+	const char *first = session->region.base + slots_next(&slots);
+	bool writes = carries_data(m->verb) || m->verb == VERB_ATOMIC_WRITE || m->verb == VERB_FETCH_ADD;
+	uint32_t size = m->size_bytes;
+
+	if (m->method == HALF_ROUND_TRIP && m->verb == VERB_WRITE)
+		size--; /* the last byte was awaited, and taken back */
+	if (m->transport != RC || !writes)
+		return done();
+	for (uint32_t i = 0; i < size; i++)
+		if (m->verb == VERB_FETCH_ADD ? !first[0] && !first[1] && !first[2] : first[i] != PATTERN)
+			return failed("byte %u of the first operation is 0x%02x in the responder's memory", i,
+				      (unsigned char)first[i]);
+	return done();
 }
 
 /* Answers until the client says that it has finished. A WRITE is seen in memory, by its last byte. */
@@ -186,9 +209,9 @@ static bool reply_ready(struct session *session, uint32_t psn, unsigned reads)
 	return control_send(session->control);
 }
 
-static bool reply_refused(struct control *control, const struct verdict *verdict)
+static bool reply(struct control *control, enum message_kind kind, const struct verdict *verdict)
 {
-	struct message *message = control_draft(control, REFUSED);
+	struct message *message = control_draft(control, kind);
 
 	message->outcome = verdict->outcome;
 	snprintf(message->text, sizeof message->text, "responder: %s", verdict->reason);
@@ -215,11 +238,11 @@ static bool serve_measurement(struct session *session, const struct message *req
 		/* One-sided operations need nobody here: sleep, and leave caches and power to them. */
 		alive = alive && control_receive(session->control, -1);
 		if (alive) {
-			control_draft(session->control, FINISHED);
-			alive = control_send(session->control);
+			verdict = check_bytes(session);
+			alive = reply(session->control, FINISHED, &verdict);
 		}
 	} else {
-		alive = reply_refused(session->control, &verdict);
+		alive = reply(session->control, REFUSED, &verdict);
 	}
 	pairs_close(&session->pairs);
 	return alive;

@@ -84,19 +84,24 @@ static void write_histogram(FILE *out, const struct measurement *m, const struct
 	fputs("]", out);
 }
 
-void samples_write(FILE *out, const struct measurement *m, struct samples *samples)
+void measurement_write(FILE *out, const struct measurement *m, const char *inline_data)
 {
 	fprintf(out, "{\"id\": \"%s\", \"verb\": \"%s\", \"transport\": \"%s\", \"size_bytes\": %u, ", m->id,
 		verb_names[m->verb], transport_names[m->transport], m->size_bytes);
 	fprintf(out, "\"inline\": %s, \"qps\": %u, \"depth\": %u, \"method\": \"%s\", \"memory\": \"%s\", ",
-		samples->inline_data ? "true" : "false", m->qps, m->depth, method_names[m->method],
-		memory_names[m->memory]);
+		inline_data, m->qps, m->depth, method_names[m->method], memory_names[m->memory]);
 	fprintf(out, "\"region_bytes\": %llu, \"access\": \"%s\", ", (unsigned long long)m->region_bytes,
 		access_names[m->access]);
 	if (has_flush(m->verb))
 		fprintf(out, "\"placement\": \"%s\", \"level\": \"%s\", ", placement_names[m->placement],
 			level_names[m->level]);
-	fprintf(out, "\"iterations\": %u, \"warmup\": %u, ", m->iterations, m->warmup);
+	fprintf(out, "\"iterations\": %u, \"warmup\": %u", m->iterations, m->warmup);
+}
+
+void samples_write(FILE *out, const struct measurement *m, struct samples *samples)
+{
+	measurement_write(out, m, samples->inline_data ? "true" : "false");
+	fputs(", ", out);
 	if (samples->verdict.outcome != OUTCOME_DONE) {
 		fputs(samples->verdict.outcome == OUTCOME_SKIPPED ? "\"skipped\": " : "\"failed\": ", out);
 		json_string(out, samples->verdict.reason);
@@ -107,8 +112,8 @@ void samples_write(FILE *out, const struct measurement *m, struct samples *sampl
 			mean_ns(m, samples), percentile_ns(m, samples, 0.5), percentile_ns(m, samples, 0.9),
 			percentile_ns(m, samples, 0.99), percentile_ns(m, samples, 0.999),
 			percentile_ns(m, samples, 1));
-		fprintf(out, "\"operations_per_s\": %.1f, \"bytes_per_s\": %.1f, ", operations_per_s(samples),
-			operations_per_s(samples) * m->size_bytes);
+		fprintf(out, "\"mtu_bytes\": %u, \"operations_per_s\": %.1f, \"bytes_per_s\": %.1f, ",
+			samples->mtu_bytes, operations_per_s(samples), operations_per_s(samples) * m->size_bytes);
 		write_histogram(out, m, samples);
 	}
 	fputs("}", out);
@@ -145,6 +150,23 @@ static const char *size_text(uint64_t bytes, char *text, size_t room)
 	return text;
 }
 
+/* In lines of 80 columns. */
+static void print_reason(FILE *out, const char *reason)
+{
+	enum { WIDTH = 76 };
+
+	while (*reason) {
+		size_t length = strlen(reason);
+
+		if (length > WIDTH)
+			for (length = WIDTH; length > 1 && reason[length] != ' '; length--)
+				;
+		fprintf(out, "    %.*s\n", (int)length, reason);
+		reason += length;
+		reason += strspn(reason, " ");
+	}
+}
+
 void table_head(FILE *out)
 {
 	fprintf(out, "%-29s %-3s %7s %4s %5s %8s %8s %8s\n", "verb, and what is special", "on", "size", "qps", "depth",
@@ -165,8 +187,11 @@ void table_row(FILE *out, const struct measurement *m, struct samples *samples)
 	if (m->memory != DRAM)
 		snprintf(special + strlen(special), sizeof special - strlen(special), " %s", memory_names[m->memory]);
 	if (m->access == RANDOM)
-		snprintf(special + strlen(special), sizeof special - strlen(special), " random");
-	fprintf(out, "%s%-*s %-3s %7s %4u %5u", verb_names[m->verb], (int)(29 - strlen(verb_names[m->verb])), special,
+		snprintf(special + strlen(special), sizeof special - strlen(special), " in %s",
+			 size_text(m->region_bytes, size, sizeof size));
+	int room = 29 - (int)strlen(verb_names[m->verb]);
+
+	fprintf(out, "%s%-*.*s %-3s %7s %4u %5u", verb_names[m->verb], room, room, special,
 		transport_names[m->transport], size_text(m->size_bytes, size, sizeof size), m->qps, m->depth);
 	if (samples->verdict.outcome == OUTCOME_DONE) {
 		qsort(samples->ticks, samples->count, sizeof *samples->ticks, ascending);
@@ -174,6 +199,7 @@ void table_row(FILE *out, const struct measurement *m, struct samples *samples)
 			percentile_ns(m, samples, 0.99) / 1000, operations_per_s(samples) / 1000);
 	} else {
 		fprintf(out, "  %s\n", samples->verdict.outcome == OUTCOME_SKIPPED ? "skipped" : "FAILED");
+		print_reason(out, samples->verdict.reason);
 	}
 	fflush(out);
 }

@@ -13,11 +13,15 @@ struct samples {
 	uint32_t count, room;
 	uint64_t start, end; /* first post, last completion: ticks */
 	bool inline_data;
+	uint32_t mtu_bytes; /* of the path */
 	struct verdict verdict;
 };
 
 struct samples samples_open(uint32_t room);
 void samples_close(struct samples *samples);
+
+/* The conditions of a measurement as the beginning of a JSON object, which is left open. */
+void measurement_write(FILE *out, const struct measurement *m, const char *inline_data);
 
 /* One entry of `results` in the JSON document. */
 void samples_write(FILE *out, const struct measurement *m, struct samples *samples);
