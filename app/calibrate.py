@@ -145,7 +145,7 @@ def _parameters(found: Calibration) -> list[str]:
     ranges = {parameter.path: parameter.range for parameter in found.platform.parameters()}
     for one in found.fitted:
         interval = one.interval()
-        span = f"{interval[0]} to {interval[1]}" if interval else "not determined"
+        span = spanned(interval) if interval else "not determined"
         value = one.knob.together(one.slower)
         sum_of = "sum of " if len(one.knob.paths) > 1 else ""
         rows.append([f"{sum_of}{one.knob.paths[0]}", one.knob.together(1.0), value, span, f"{one.certainty.apart:.0%}"])
@@ -163,7 +163,10 @@ def _parameters(found: Calibration) -> list[str]:
             lines += paragraph(line, 2, 2)
         for group in found.together:
             what = " and ".join(group)
-            lines += paragraph(f"the measurements do not tell apart: {what}", 2, 2)
+            alone = (
+                "at this value no measurement moves with" if len(group) == 1 else "the measurements do not tell apart:"
+            )
+            lines += paragraph(f"{alone} {what}", 2, 2)
     if found.left:
         lines += ["", "not fitted"]
         reasons: dict[str, list[str]] = {}
@@ -172,6 +175,12 @@ def _parameters(found: Calibration) -> list[str]:
         for reason, names in reasons.items():
             lines += paragraph(f"{reason}: {', '.join(names)}", 2, 2)
     return lines
+
+
+def spanned(ends: tuple[str, str]) -> str:
+    """``351.4 to 416.7 ns``."""
+    low, high = (end.rpartition(" ") for end in ends)
+    return f"{low[0]} to {ends[1]}" if low[2] == high[2] else f"{ends[0]} to {ends[1]}"
 
 
 def _told(one: Fitted, ranges: Mapping[str, tuple[str, str] | None]) -> list[str]:
