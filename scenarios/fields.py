@@ -265,12 +265,11 @@ def _parse_fault(value: Any, context: Context) -> Fault:
 def conditions_after(fault: Fault) -> tuple[Condition, ...]:
     """The conditions that a fault can be judged by.
 
-    ``monotonic`` and ``durable`` speak of crashes that end an era, which a client's is not (its operation stays open);
-    after the server's, ``linearizable`` is the same question as ``durable``.
+    A client's crash is no end of an era (its operation stays open), and ``linearizable`` is what is asked after it;
+    ``durable``, literally, is the same question where ids of processes are not used again, and ``monotonic`` is asked of
+    reads around that crash as around any other. After the server's ``linearizable`` is the same question as ``durable``.
     """
-    if fault.client:
-        return (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.LINEARIZABLE)
-    return EXPLORED
+    return (*EXPLORED, Condition.LINEARIZABLE) if fault.client else EXPLORED
 
 
 FaultText = Annotated[Fault, _from_context(_parse_fault), PlainSerializer(str, return_type=str)]

@@ -20,6 +20,8 @@ from ..scenarios.schema import Scenario, Variant
 from .explorer import ASKED
 from .oracle import FINDERS, NOT_READ, Flaw, ObjectHistory, assert_implications
 
+_AFTER_A_CLIENT = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.LINEARIZABLE)
+"""What is asked after a client's crash unless a scenario expects more."""
 RUNS_AT_MOST = 400
 """How many instants of a schedule are executed unless the scenario's ``crash.budget`` says: a choice, some seconds."""
 
@@ -83,8 +85,9 @@ class Executed:
 def asked(scenario: Scenario, variant: Variant) -> tuple[Condition, ...]:
     """What an executed fault is judged by: the usual conditions, what is expected, what is claimed, as far as apt."""
     fault = scenario.crash.fault
-    wanted = {*ASKED, *map(Condition, scenario.expect.get(variant.scheme, ())), *scheme(variant.scheme).claims}
-    return tuple(c for c in conditions_after(fault) if fault.client or c in wanted)
+    usual = {*_AFTER_A_CLIENT} if fault.client else {*ASKED, *scheme(variant.scheme).claims}
+    wanted = usual | set(map(Condition, scenario.expect.get(variant.scheme, ())))
+    return tuple(c for c in conditions_after(fault) if c in wanted)
 
 
 def judge(history: History, objects: Iterable[Hashable], conditions: Sequence[Condition]) -> dict[Condition, _Wrong]:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.protocols.scheme import Scheme
 from rpsim.scenarios.experiment import run_variant
 from rpsim.scenarios.inject import instants, run_with_fault
 from rpsim.validation.crash import explore
+from rpsim.validation.testing import crash_report
 
 from ..small import get, only_variant, put, scenario, ycsb
 from .fault_mutants import registered
@@ -128,3 +130,15 @@ def test_a_sample_of_the_instants_is_spread_evenly_and_never_says_holds():
     assert (report.states, report.exhaustive) == (5, False)
     assert report.over.startswith(f"5 of {report.instants} instants")
     assert set(report.verdicts.values()) == {Verdict.UNDECIDED}
+
+
+@pytest.mark.parametrize("scheme", ["saw", "client-active"])
+def test_monotonic_and_durable_are_judged_if_asked_for(scheme):
+    """No id of a process is used again: then durable linearizability is linearizability."""
+    asked = crash_report(
+        Scheme.registry[scheme], "optane-adr", conditions=["monotonic", "durable"], fault="client[0] process",
+        workload={"mix": "a", "operations": 6}, ddio="on",
+    ).verdicts  # fmt: skip
+    assert set(asked) == {*ALL, Condition.MONOTONIC, Condition.DURABLE}
+    assert asked[Condition.DURABLE] is asked[LINEARIZABLE]
+    assert asked[LINEARIZABLE] is (Verdict.HOLDS if scheme == "saw" else Verdict.VIOLATED)
