@@ -22,6 +22,9 @@ from .tlb import Tlb
 class Memory(Protocol):
     """What is behind the caches."""
 
+    def left_ps(self, key: Key) -> int:
+        """When a line that has left the caches is in a write pending queue; an instant of the past if none has."""
+
     def read_line(self, key: Key, at_ps: int) -> tuple[int, int]:
         """A line is asked for: (how long that takes, an instant before which it waits)."""
 
@@ -93,8 +96,10 @@ class Access:
                 took_ps, not_before_ps = self._level_ps[level], 0
                 if level is Level.MEMORY:
                     took_ps, not_before_ps = self._memory.read_line(key, start_ps)
+                if dirty and level is Level.MEMORY:  # behind what this line still has to bring to memory
+                    at_ps = max(at_ps, self._memory.left_ps(key))
                 at_ps = fills.free_ps(at_ps)
-                if dirty:  # the store buffer hides the rest, and what the line waits for
+                if dirty:  # the store buffer hides the rest
                     fills.take(at_ps + took_ps)
                     at_ps += took_ps // self._buffers
                 else:

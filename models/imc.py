@@ -52,6 +52,28 @@ class Traffic:
         return self.media_read_bytes / self.read_bytes if self.read_bytes else 0.0
 
 
+class Passed:
+    """How many have passed a gate before an instant; gates and questions in order of time."""
+
+    __slots__ = ("_next", "_number")
+
+    def __init__(self) -> None:
+        self._next: deque[int] = deque()
+        self._number = 0
+
+    def at(self, at_ps: int) -> None:
+        """One passes then."""
+        self._next.append(at_ps)
+
+    def until(self, at_ps: int) -> int:
+        """How many have passed before that."""
+        coming = self._next
+        while coming and coming[0] < at_ps:
+            coming.popleft()
+            self._number += 1
+        return self._number
+
+
 class Dimm:
     """One DIMM behind its write pending queue. All questions in the order in which lines leave for it."""
 
@@ -87,8 +109,8 @@ class Dimm:
         self._media_free_ps = 0
         self._read_free_ps = 0
         self._stored_ps = 0
-        self._under_way: deque[tuple[int, int, int]] = deque()
-        """Lines on their way to the buffer: when they came, had a place in the queue, and left the queues."""
+        self._came, self._had, self._went = Passed(), Passed(), Passed()
+        """Lines on their way to the buffer: when they came, had places in the queue, and left the queues."""
         self._queued: dict[int, tuple[int, int]] = {}
         """Lines that came: when the write pending queue had them, and when they left it."""
         self._fetched: dict[int, int] = {}
@@ -127,18 +149,12 @@ class Dimm:
             self._rows.near(line)
             stored_ps = left_ps + self._write_ps
         else:
-            came = queued = 0
-            under_way = self._under_way
-            while under_way and under_way[0][2] < sent_ps:
-                under_way.popleft()
-            for seen in under_way:
-                if seen[0] >= sent_ps:
-                    break
-                came += 1
-                queued += seen[1] < sent_ps
-            entered = buffer.write(line, arrive_ps, came - queued, queued)
+            came, had, went = self._came.until(sent_ps), self._had.until(sent_ps), self._went.until(sent_ps)
+            entered = buffer.write(line, arrive_ps, came - had, had - went)
             left_ps, stored_ps = self._take_in(entered, line, queued_ps, count)
-            under_way.append((came_ps, queued_ps, self._stage_ps))
+            self._came.at(came_ps)
+            self._had.at(queued_ps)
+            self._went.at(self._stage_ps)
         places[place] = left_ps
         if len(self._queued) >= self._recent:
             self._forget(arrive_ps - LONG_PS)

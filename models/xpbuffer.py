@@ -74,6 +74,7 @@ class XpBuffer:
         "_read",
         "_read_capacity",
         "_read_ps",
+        "_sent",
         "_wear",
         "_whole",
         "_write_ps",
@@ -112,6 +113,8 @@ class XpBuffer:
         self._queue: dict[int, list[int]] = {}
         """Those that are there: XPLine by XPLine where lines are combined, else one by one."""
         self._queued = 0
+        self._sent: dict[int, int] = {}
+        """How often each line is among all of these."""
         self._ait: dict[int, None] = {}
         self._ait_pages = controller.ait_bytes // controller.ait_page_bytes
         self._page = max(1, controller.ait_page_bytes // media.line_bytes)
@@ -132,6 +135,7 @@ class XpBuffer:
         if not outside and not self._queued and not waiting and not queued:
             return self._goes_in(line, at_ps)
         outside.append(line)
+        self._sent[line] = self._sent.get(line, 0) + 1
         while len(outside) > waiting:
             index = self._draw(len(outside))
             outside[index], outside[-1] = outside[-1], outside[index]
@@ -151,6 +155,10 @@ class XpBuffer:
         """What leaves the queue next: its first line, and with ``lsq_combines`` all others of that XPLine."""
         lines = self._queue.pop(next(iter(self._queue)))
         self._queued -= len(lines)
+        for line in lines:
+            left = self._sent.pop(line) - 1
+            if left:
+                self._sent[line] = left
         return lines
 
     def _goes_in(self, line: int, at_ps: int) -> Entered:
@@ -191,7 +199,8 @@ class XpBuffer:
         """
         self.lines_read += lines
         xpline, bits = line // self._lines, (1 << lines) - 1 << line % self._lines
-        if (self._outside or self._queued) and self._on_their_way(line, lines):
+        sent = self._sent
+        if sent and all(one in sent for one in range(line, line + lines)):
             return 0, 0, 0
         mask = self._held.get(xpline)
         if mask is not None and (mask > self._whole or mask & bits == bits):
@@ -219,11 +228,6 @@ class XpBuffer:
                 self._order.append(xpline)
             self._held[xpline] = self._whole + 1
         return self._read_ps, written_ps, late_ps
-
-    def _on_their_way(self, line: int, lines: int) -> bool:
-        """Whether all of these lines have been sent and are not in the buffer yet."""
-        sent = {one for queue in (self._outside, *self._queue.values()) for one in queue}
-        return all(one in sent for one in range(line, line + lines))
 
     def _draw(self, n: int) -> int:
         """One of ``n``."""

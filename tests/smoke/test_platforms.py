@@ -120,10 +120,17 @@ def test_the_successor_states_only_what_differs():
 
 
 def test_store_flush_and_fence_add_up_to_the_published_latencies():
+    """Yang et al., FAST'20: figure 2 for DRAM; for Optane between figure 2 and what the artifact has for 64 B."""
     cpu, media = load_platform("optane-adr").cpu, load_platform("optane-adr").media
-    for device, clwb_ps, ntstore_ps in (("optane", 62_300, 90_400), ("dram", 57_300, 86_900)):
-        assert cpu.store_ps + cpu.clwb_ps + media[device].clwb_to_wpq_ps + cpu.sfence_ps == clwb_ps
-        assert cpu.ntstore_ps + media[device].ntstore_to_wpq_ps + cpu.sfence_ps == ntstore_ps
+    stored_ps = cpu.store_ps + 64 * 8 * 10**12 // cpu.memcpy_bits_per_s
+    for device, clwb_ps, ntstore_ps in (
+        ("optane", (62_300, 116_400), (90_400, 124_700)),
+        ("dram", (57_300, 57_300), (86_900, 86_900)),
+    ):
+        kind = media[device]
+        fence_ps = cpu.sfence_ps + (kind.controller.ingest_ps if kind.controller.fence_drains else 0)
+        assert clwb_ps[0] <= stored_ps + cpu.clwb_ps + kind.clwb_to_wpq_ps + fence_ps <= clwb_ps[1]
+        assert ntstore_ps[0] <= cpu.ntstore_ps + kind.ntstore_to_wpq_ps + fence_ps <= ntstore_ps[1]
 
 
 def test_a_write_of_64_bytes_completes_near_the_published_median():

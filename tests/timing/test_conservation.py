@@ -61,8 +61,8 @@ class Watched:
     def _note_queued(self, patch: pytest.MonkeyPatch) -> None:
         write = Dimm.write
 
-        def noted(dimm: Dimm, line: int, arrive_ps: int, flush: bool) -> tuple[int, int]:
-            queued_ps, stored_ps = write(dimm, line, arrive_ps, flush)
+        def noted(dimm: Dimm, line: int, sent_ps: int, arrive_ps: int, flush: bool) -> tuple[int, int]:
+            queued_ps, stored_ps = write(dimm, line, sent_ps, arrive_ps, flush)
             self.queued[id(dimm)].append((queued_ps, dimm.left_ps(line)))
             return queued_ps, stored_ps
 

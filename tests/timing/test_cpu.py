@@ -23,13 +23,25 @@ def copy_ps(cpu, n_bytes):
     return n_bytes * 8 * PS // cpu.memcpy_bits_per_s
 
 
+def owned_ps(rig, lines=1):
+    """What reading lines before they are stored takes from the beginning of an XPLine on: shared by fill buffers."""
+    optane, buffers = rig.platform.media["optane"], rig.platform.private.fill_buffers
+    return sum((optane.near_load_ps if one % 4 else optane.load_ps) // buffers for one in range(lines))
+
+
+def drain_ps(rig):
+    """What a fence waits for behind the write pending queue."""
+    return rig.platform.media["optane"].controller.ingest_ps
+
+
 # one instruction -----------------------------------------------------------------------------------------------
 
 
 def test_a_store_retires_after_its_lines_and_its_bytes(rig, cpu):
-    assert rig.server.store(line(1)) == cpu.store_ps + copy_ps(cpu, 64)
-    start = rig.clock.now_ps
-    assert rig.server.store(line(1, 4), offset=32) - start == 5 * cpu.store_ps + copy_ps(cpu, 256)
+    assert rig.server.store(line(1)) == owned_ps(rig) + cpu.store_ps + copy_ps(cpu, 64)
+    rig.run(rig.clock.now_ps + 1_000_000)
+    start, rest = rig.clock.now_ps, owned_ps(rig, 5) - owned_ps(rig)
+    assert rig.server.store(line(1, 4), offset=32) - start == rest + 5 * cpu.store_ps + copy_ps(cpu, 256)
 
 
 def test_a_load_comes_from_the_device_and_then_from_the_cache(rig, cpu):
@@ -52,14 +64,14 @@ def test_the_line_of_a_dma_write_is_loaded_from_the_cache_with_ddio_only():
         assert rig.clock.now_ps - start == expected
 
 
-def test_store_clwb_sfence_is_the_published_figure(rig, cpu):
-    """Yang et al., FAST'20, figure 2: 62.3 ns for a store, a clwb and a fence; here 8 bytes are stored."""
-    rig.server.store(line(1)[:8])
+def test_store_clwb_sfence_is_between_the_published_figures(rig, cpu):
+    """Yang et al., FAST'20: 62.3 ns for a store, a clwb and a fence (figure 2), 116.4 ns (artifact)."""
+    rig.server.store(line(1))
     end = rig.server.flush()
-    way = rig.platform.media["optane"].clwb_to_wpq_ps
-    assert end == cpu.store_ps + copy_ps(cpu, 8) + cpu.clwb_ps + way + cpu.sfence_ps
-    assert end - copy_ps(cpu, 8) == 62_300
-    retired, queued = cpu.store_ps + copy_ps(cpu, 8), end - cpu.sfence_ps
+    way, retired = rig.platform.media["optane"].clwb_to_wpq_ps, owned_ps(rig) + cpu.store_ps + copy_ps(cpu, 64)
+    queued = retired + cpu.clwb_ps + way
+    assert end == queued + drain_ps(rig) + cpu.sfence_ps
+    assert 62_300 < end - owned_ps(rig) < 116_400
     optane = rig.platform.media["optane"]
     medium = optane.controller.ingest_ps - (-256 * 8 * PS // optane.write_bandwidth_bits_per_s) + optane.write_ps
     assert rig.story(line=0) == [
@@ -70,12 +82,13 @@ def test_store_clwb_sfence_is_the_published_figure(rig, cpu):
     ]
 
 
-def test_ntstore_sfence_is_the_published_figure(rig, cpu):
-    """Yang et al., FAST'20, figure 2: 90.4 ns."""
+def test_ntstore_sfence_is_between_the_published_figures(rig, cpu):
+    """Yang et al., FAST'20: 90.4 ns (figure 2), 124.7 ns (artifact)."""
     rig.server.ntstore(line(1))
     assert rig.clock.now_ps == cpu.ntstore_ps
-    assert rig.server.sfence() == 90_400
-    assert dict(rig.story(line=0))["wpq"] == 90_400 - cpu.sfence_ps
+    end = rig.server.sfence()
+    assert 90_400 < end < 124_700
+    assert dict(rig.story(line=0))["wpq"] == end - cpu.sfence_ps - drain_ps(rig)
 
 
 def test_clflush_waits_for_each_line(rig, cpu):
@@ -112,7 +125,7 @@ def test_clwb_keeps_the_line_where_the_processor_does(platform, kept):
     rig.server.flush()
     start = rig.clock.now_ps
     rig.server.load()
-    expected = rig.platform.cpu.load_ps if kept else rig.platform.imc.wpq_hit_ps
+    expected = rig.platform.cpu.load_ps if kept else rig.platform.media["optane"].near_load_ps  # the DIMM has it
     assert rig.clock.now_ps - start == expected
 
 
@@ -126,16 +139,15 @@ def flush_ps(rig, size):
 
 
 @pytest.mark.parametrize(
-    ("size", "published_ns", "tolerance"),
-    [(256, 192.5, 0.30), (512, 327.9, 0.30), (1024, 601.0, 0.25), (2048, 1015.2, 0.15), (4096, 1774.2, 0.05)],
+    ("size", "published_ns"),
+    [(128, 133.7), (256, 192.5), (512, 327.9), (1024, 601.0), (2048, 1015.2), (4096, 1774.2)],
 )
-def test_the_published_curve_of_clwb(rig, size, published_ns, tolerance):
-    """Yang et al., FAST'20, artifact NVSL/OptaneStudy, graphs/12-flush_instr_lat.csv.
-
-    The slope is met; the model has none of the 54 ns that a first line takes there beyond figure 2's 62.3 ns.
-    """
-    assert flush_ps(rig, size) / 1000 == pytest.approx(published_ns, rel=tolerance)
-    assert flush_ps(rig, size) / 1000 < published_ns
+def test_the_published_curve_of_clwb(rig, size, published_ns):
+    """Yang et al., FAST'20, artifact NVSL/OptaneStudy, graphs/12-flush_instr_lat.csv: lines that the cache has."""
+    rig.server.load(length=size)
+    start = rig.clock.now_ps
+    rig.server.store(line(1, size // LINE))
+    assert (rig.server.flush(lines=size // LINE) - start) / 1000 == pytest.approx(published_ns, rel=0.2)
 
 
 @pytest.mark.parametrize(
@@ -143,10 +155,10 @@ def test_the_published_curve_of_clwb(rig, size, published_ns, tolerance):
     [(128, 134.7), (256, 212.0), (512, 304.7), (1024, 484.0), (2048, 853.5), (4096, 1550.6)],
 )
 def test_the_published_curve_of_ntstore(rig, cpu, size, published_ns):
-    """Yang et al., FAST'20, the same file: met within 26 %, and never issued faster than line after line."""
+    """Yang et al., FAST'20, the same file; never issued faster than line after line."""
     rig.server.ntstore(line(1, size // LINE))
-    assert rig.clock.now_ps == cpu.ntstore_ps * size // LINE
-    assert rig.server.sfence() / 1000 == pytest.approx(published_ns, rel=0.26)
+    assert rig.clock.now_ps >= cpu.ntstore_ps * size // LINE
+    assert rig.server.sfence() / 1000 == pytest.approx(published_ns, rel=0.15)
 
 
 def test_flushing_one_dimm_goes_at_the_mediums_rate_once_its_buffers_are_full():
@@ -154,7 +166,7 @@ def test_flushing_one_dimm_goes_at_the_mediums_rate_once_its_buffers_are_full():
     times = [flush_ps(Rig(imc={"interleave_bytes": 1 << 30}), LINE * lines) for lines in (4096, 5120)]
     apart = (times[1] - times[0]) / 1024
     medium = LINE * 8 * PS / rig.platform.media["optane"].write_bandwidth_bits_per_s
-    assert apart == pytest.approx(medium, rel=0.001)
+    assert apart == pytest.approx(medium, rel=0.1)  # lines that wait come mixed: some XPLines are written twice
     assert apart > rig.platform.cpu.clwb_ps
     spread = [flush_ps(Rig(imc={"interleave_bytes": 256}), LINE * lines) for lines in (4096, 5120)]
     assert (spread[1] - spread[0]) / 1024 == rig.platform.cpu.clwb_ps  # six DIMMs take all that one core issues
@@ -191,7 +203,8 @@ def test_a_flush_behind_another_threads_work_starts_when_the_core_is_free(rig, c
     start = rig.clock.now_ps
     ends = both(rig, rig.server.threads[0].compute(), rig.thread(0).flush(rig.address(0), LINE))
     way = rig.platform.media["optane"].clwb_to_wpq_ps
-    assert [end - start for end in ends] == [cpu.request_ps, cpu.request_ps + cpu.clwb_ps + way + cpu.sfence_ps]
+    persisted = cpu.request_ps + cpu.clwb_ps + way + drain_ps(rig) + cpu.sfence_ps
+    assert [end - start for end in ends] == [cpu.request_ps, persisted]
     assert dict(rig.story(line=0))["wpq"] - start == cpu.request_ps + cpu.clwb_ps + way
 
 
@@ -220,9 +233,10 @@ def test_what_queues_behind_a_load_starts_when_that_is_done(rig, cpu):
 @pytest.mark.parametrize("buffers", [1, 2, 12])
 def test_a_core_has_so_many_lines_on_their_way_and_then_waits(way, buffers):
     """Closed form: a buffer is taken until its line is queued; with enough of them only the issue counts."""
-    rig = Rig(cpu={"write_buffers": buffers})
+    rig = Rig(private={"fill_buffers": buffers}, imc={"interleave_bytes": LINE})
     cpu, optane = rig.platform.cpu, rig.platform.media["optane"]
     rig.server.store(line(1, 64))
+    rig.run(rig.clock.now_ps + 1_000_000)
     start = rig.clock.now_ps
     if way == "clwb":
         rig.server.flush(lines=64)
@@ -232,7 +246,7 @@ def test_a_core_has_so_many_lines_on_their_way_and_then_waits(way, buffers):
         rig.server.sfence()
         issue, on_its_way = cpu.ntstore_ps, optane.ntstore_to_wpq_ps
     rounds = 64 * issue + on_its_way if buffers == 12 else 64 // buffers * (issue + on_its_way) + (buffers - 1) * issue
-    assert rig.clock.now_ps - start == rounds + cpu.sfence_ps
+    assert rig.clock.now_ps - start == rounds + drain_ps(rig) + cpu.sfence_ps
 
 
 def test_two_cores_that_flush_one_line_both_wait_for_it(rig):
@@ -247,7 +261,7 @@ def test_every_flush_of_a_line_that_drains_from_the_iio_waits_for_it():
     rig.client.write(line(1))
     ends = both(rig, *(thread.flush(rig.address(0), LINE) for thread in rig.server.threads))
     queued = dict(rig.story(line=0))["wpq"]
-    assert all(end == queued + rig.platform.cpu.sfence_ps for end in ends)
+    assert all(end == queued + drain_ps(rig) + rig.platform.cpu.sfence_ps for end in ends)
 
 
 def test_a_core_sees_its_own_non_temporal_store_at_once(rig):
@@ -269,10 +283,28 @@ def test_a_non_temporal_store_takes_the_dirty_rest_of_its_line_along(rig):
     assert rig.timed.content(0, end)[:16] == line(1)[:8] + line(2)[8:16]
 
 
-def test_a_fence_waits_for_the_non_temporal_stores_of_its_core_whoever_made_them(rig):
+def test_a_fence_waits_for_the_non_temporal_stores_of_its_core_whoever_made_them(rig, cpu):
     rig.server.ntstore(line(1))
     rig.server.run(rig.thread(0).sfence())
-    assert rig.clock.now_ps == 90_400
+    assert rig.clock.now_ps == dict(rig.story(line=0))["wpq"] + drain_ps(rig) + cpu.sfence_ps
+
+
+def test_loads_that_nobody_waits_for_go_as_fast_as_fill_buffers_allow(rig):
+    """Closed form: XPLines of which four lines each are under way, three at a time with ten buffers."""
+    optane, lines = rig.platform.media["optane"], 400
+    rig.server.run(rig.server.threads[0].prefetch(rig.address(0), lines * LINE))
+    per_xpline = optane.load_ps / 3
+    assert rig.clock.now_ps == pytest.approx(lines / 4 * per_xpline, rel=0.05)
+
+
+def test_a_load_of_a_line_that_is_being_prefetched_waits_for_it(rig):
+    thread, optane = rig.server.threads[0], rig.platform.media["optane"]
+    rig.server.run(thread.prefetch(rig.address(0), LINE))
+    rig.server.load()
+    assert rig.clock.now_ps == optane.load_ps
+    start = rig.clock.now_ps
+    rig.server.load()
+    assert rig.clock.now_ps - start == rig.platform.cpu.load_ps
 
 
 def test_stores_of_one_instant_apply_in_their_order(rig):
@@ -292,7 +324,7 @@ def test_crc_and_copy(rig, cpu):
     assert rig.clock.now_ps - start == cpu.load_ps + 64 * cpu.crc32_ps_per_byte
     start = rig.clock.now_ps
     rig.server.run(thread.memcpy(rig.address(9), rig.address(0), 64))
-    assert rig.clock.now_ps - start == cpu.load_ps + cpu.store_ps + copy_ps(cpu, 64)
+    assert rig.clock.now_ps - start == cpu.load_ps + owned_ps(rig) + cpu.store_ps + copy_ps(cpu, 64)
     assert rig.memory(9) == line(1)
 
 

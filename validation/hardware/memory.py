@@ -8,8 +8,8 @@ from .experiments import experiment
 
 LINE = 64
 XPLINE = 256
-APART_PS = 40_000
-"""Between two lines: slower than the medium, so that nothing waits."""
+APART_PS = 150_000
+"""Between two lines: slower than the medium writes an XPLine, so that nothing waits."""
 WARM_BYTES = 1 << 17
 LEAST_ROUNDS = 2
 

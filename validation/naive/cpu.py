@@ -76,6 +76,8 @@ class Thread:
             if touch.coming is not None and not touch.coming.processed and wait:
                 coming.append(touch.coming)
             if touch.dirty:
+                if touch.behind is not None:
+                    yield touch.behind
                 if touch.cost_ps:
                     buffer = yield from self.core.buffer()
                     self.core.leaves(buffer, [self.sim.timeout(touch.cost_ps)])

@@ -191,7 +191,7 @@ class Host:
                 took_ps, before = self._from_memory([line], 1, 0)
                 behind = self.sim.all_of(before)
             if dirty:
-                found.append(Touch(took_ps, dirty=True))
+                found.append(Touch(took_ps, self._under_way.get(line) if level is Level.MEMORY else None, dirty=True))
             elif level is Level.L1:
                 found.append(Touch(cpu.load_ps, coming=self.coming.get(key), key=key))
             else:
