@@ -130,7 +130,8 @@ class Erda(KvScheme, name="erda"):
         found = Checked.unpack((yield from self.read_object(session, Location(offset, longest))))
         value = found.value[: found.length]
         crc = yield from session.connection.thread.crc32_of(value)
-        return value if found.key == key and len(value) == found.length and found.crc == crc else None
+        # A header whose first word is not there yet has length 0, and 0 is the checksum of nothing.
+        return value if found.key == key and 0 < found.length == len(value) and found.crc == crc else None
 
     # server -------------------------------------------------------------------------------------------
     def handlers(self) -> Mapping[type[Layout], Any]:

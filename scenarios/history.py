@@ -20,6 +20,13 @@ class Torn:
         return f"torn ({self.note})"
 
 
+class Unread(Torn):
+    """No value at all: the store said that it cannot read the object. It shows that something is lost, nothing torn."""
+
+    def __str__(self) -> str:
+        return f"no value ({self.note})"
+
+
 Value = int | Torn | None
 """A stamp (0 is the loaded value, else the number of the operation that wrote it), a torn value, or absent."""
 

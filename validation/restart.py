@@ -20,7 +20,7 @@ from ..models.views import LineKey, Views
 from ..protocols.rpc import VerbsError
 from ..protocols.scheme import OperationFailed, Scheme
 from ..scenarios.experiment import client_thread
-from ..scenarios.history import Torn, Value
+from ..scenarios.history import Torn, Unread, Value
 from ..scenarios.results import RunResult
 from ..scenarios.values import decode_value
 from ..sim.bytespace import ByteSpace
@@ -117,7 +117,9 @@ class Restart:
                 session = scheme.connect(client_thread(system, 1, 0, self._kind))
                 try:
                     found = yield from scheme.perform(session, scheme.probe(one))
-                except (VerbsError, OperationFailed) as error:
+                except OperationFailed as error:
+                    answers.append(Unread(str(error)))
+                except VerbsError as error:
                     answers.append(Torn(f"the read fails: {error}"))
                 else:
                     answers.append(None if found is None else decode_value(found, scheme.sizes.value_bytes))

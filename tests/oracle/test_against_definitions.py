@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.scenarios.history import Torn, Unread
 from rpsim.validation.oracle import CONDITIONS, FINDERS, RegisterHistory, assert_implications, check
 
 from .histories import UPDATES, Case, feed, random_case, violated
@@ -73,6 +74,11 @@ def test_the_register_and_check_agree_at_every_size_and_in_every_order_of_ties()
         assert answer == {c for c, finding in findings.items() if finding.verdict is Verdict.VIOLATED}
         for condition in answer:
             assert register.explain(case.recovered, condition)
+        gone = register.judge(Unread("the store says so"))
+        before = Condition.COMMITTED in register.judge(0 if case.loaded else None)  # by an earlier read
+        assert gone == register.judge(Torn("of nobody")) - (set() if before else {Condition.COMMITTED})
+        for condition in gone:
+            assert register.explain(Unread("the store says so"), condition)
         seen.update((condition, condition in answer) for condition in CONDITIONS)
 
     agree()

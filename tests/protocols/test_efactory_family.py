@@ -273,3 +273,10 @@ def test_without_hybrid_read_a_get_of_a_durable_object_takes_longer(platform, dd
         return operation.return_ps - operation.invoke_ps
 
     assert latency("efactory") < latency("efactory-wo-hr")
+
+
+def test_what_cannot_be_read_any_more_is_lost_and_not_torn():
+    """Both versions that an entry names are broken: the read fails, and returns nothing that nobody wrote."""
+    first = violated("erda", ycsb(40, "update-only"), processes=4, keys=1, value="16 B")
+    assert COMMITTED not in first
+    assert "no value (neither version of the object is whole)" in first[LOST].explanation

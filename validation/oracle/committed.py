@@ -1,12 +1,13 @@
 """``committed``: each read returns the initial value or one whose write was invoked before the read returned and did
-not certainly fail; nothing torn, nothing out of thin air. The read after recovery is a read like the others.
+not certainly fail; nothing torn, nothing out of thin air. The read after recovery is a read like the others; one that
+failed has returned nothing (and says to other conditions that what was there is lost).
 
 A write invoked at the very instant at which the read returned counts as invoked before (closed intervals).
 """
 
 from __future__ import annotations
 
-from ...scenarios.history import Operation, Value
+from ...scenarios.history import Operation, Unread, Value
 from .known import NOT_READ, Flaw, ObjectHistory, Recovered, return_ps
 from .wording import microseconds, read_text, recovered_text, update_text
 
@@ -27,9 +28,14 @@ def find(known: ObjectHistory, recovered: Recovered) -> Flaw | None:
             bad = read
     if bad is not None:
         return _flaw(known, f"{read_text(bad)} returned at {microseconds(return_ps(bad))}", bad.result, (bad,))
-    if recovered is not NOT_READ and not known.may_hold(recovered):
-        return _flaw(known, recovered_text(known, recovered), recovered, ())
-    return None
+    return None if isinstance(recovered, Unread) else not_there(known, recovered)
+
+
+def not_there(known: ObjectHistory, recovered: Recovered) -> Flaw | None:
+    """Why the read after recovery may not have returned what it did, or failed; None if it may have."""
+    if recovered is NOT_READ or known.may_hold(recovered):
+        return None
+    return _flaw(known, recovered_text(known, recovered), recovered, ())
 
 
 def why_not_there(known: ObjectHistory, value: Value) -> str:

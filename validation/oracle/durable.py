@@ -48,7 +48,7 @@ def find(known: ObjectHistory, recovered: Recovered) -> Flaw | None:
 
 def find_by(known: ObjectHistory, recovered: Recovered, deadlines_ps: Mapping[Value, int]) -> Flaw | None:
     """The same where the updates of some stamps take effect before an instant or never."""
-    flaw = committed.find(known, recovered)
+    flaw = committed.find(known, recovered) or committed.not_there(known, recovered)
     if flaw is not None:
         return flaw
     pair = conflict(zones_of(known, recovered, deadlines_ps))

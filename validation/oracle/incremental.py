@@ -17,7 +17,7 @@ from bisect import bisect_left, insort
 from collections.abc import Hashable
 
 from ...protocols.guarantees import Condition
-from ...scenarios.history import Operation, Value
+from ...scenarios.history import Operation, Unread, Value
 from .check import CONDITIONS
 from .known import BEFORE_PS, NEVER_PS, ObjectHistory, return_ps
 
@@ -140,7 +140,8 @@ class RegisterHistory:
         if not known.may_hold(value):
             lost = known.loaded or bool(known.acknowledged_ps)
             taken_back = known.loaded and value is None and self._youngest_read_ps > _NOTHING_READ
-            return _COMMITTED | _DURABLE | (_NO_LOST_ACK if lost else 0) | (_MONOTONIC if taken_back else 0)
+            torn = 0 if isinstance(value, Unread) and not self._homeless else _COMMITTED
+            return torn | _DURABLE | (_NO_LOST_ACK if lost else 0) | (_MONOTONIC if taken_back else 0)
         returned_ps = BEFORE_PS if value == known.initial else known.acknowledged_ps.get(value, NEVER_PS)
         bits = _NO_LOST_ACK if returned_ps < self._last_acknowledged_ps else 0
         if self._existed_ps.get(value, NEVER_PS) < self._youngest_read_ps:
