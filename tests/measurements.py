@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,8 @@ def outcomes(document: Any) -> str:
     for result in document["results"]:
         kind = next((kind for kind in ("skipped", "failed") if kind in result), "measured")
         count[kind][result["verb"]] += 1
-    return "\n".join(
-        f"{kind}: " + ", ".join(f"{verb} {number}" for verb, number in verbs.items())
-        for kind, verbs in count.items()
-        if verbs
-    )
+    lines = [f"{kind}: " + ", ".join(f"{v} {n}" for v, n in verbs.items()) for kind, verbs in count.items() if verbs]
+    return "\n".join(textwrap.fill(line, 80, subsequent_indent="  ") for line in lines)
 
 
 def main(path: str) -> int:

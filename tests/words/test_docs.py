@@ -153,7 +153,7 @@ def check_rpsim(words: list[str], copied: frozenset[str]) -> None:
 
 
 def check_rpsim_verbs(words: list[str]) -> None:
-    usage = (ROOT / "validation" / "verbs_bench" / "main.c").read_text(encoding="utf-8")
+    usage = (ROOT / "validation" / "verbs_bench" / "options.c").read_text(encoding="utf-8")
     assert f"rpsim-verbs {words[1]} " in usage, words
     for option, value in pairwise(words):
         assert not option.startswith("--") or f"{option} " in usage, words
