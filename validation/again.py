@@ -242,10 +242,10 @@ class OutcomesAgain(Outcomes):
         self._settled: dict[int, list[list[Outcome]]] = {}
         """By recovery and instant: what follows a failure in it, where that depends on nothing but what it found."""
 
-    def at(self, at_ps: int) -> Iterator[Outcome]:
-        """Every outcome of a power failure at ``at_ps``, then those with another one during recovery, and so on."""
-        yield from super().at(at_ps)
-        states = [_State(Remains(self._contents, self._families, at_ps))]
+    def after(self, left: Remains) -> Iterator[Outcome]:
+        """Every outcome of a power failure, then those with another one during recovery, and so on."""
+        yield from self.of(left)
+        states = [_State(left)]
         met: set[Hashable] = set()
         for time in range(1, self._times + 1):
             following: list[_State] = []

@@ -21,7 +21,7 @@ from .again import OutcomesAgain, Recoveries
 from .checksums import Families
 from .opaque import WholeTree, is_opaque
 from .oracle import RegisterHistory
-from .outcomes import Contents, Outcome, Outcomes
+from .outcomes import Contents, Outcome, Outcomes, OutcomesElsewhere
 from .restart import Restart
 
 ASKED = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
@@ -152,15 +152,24 @@ class Explorer:
         whole = whole or is_opaque(type(result.scheme))
         self._recoveries = Recoveries(result, whole=whole) if result.fault.again else None
         self._whole = self._tree(names) if whole else None
-        self._objects = {name: _Object(name, result.history, self.outcomes(name)) for name in names}
+        self._objects = {name: _Object(name, result.history, self._outcomes(name)) for name in names}
         self._watchers: dict[LineKey, set[Hashable]] = defaultdict(set)
 
-    def outcomes(self, name: Hashable, contents: Contents | None = None, families: Families | None = None) -> Outcomes:
+    def outcomes(
+        self, name: Hashable, contents: Contents | None = None, families: Families | None = None
+    ) -> Outcomes | OutcomesElsewhere:
         """The outcomes of an object in the view that is explored, or where lines hold just these contents."""
+        if contents is None:
+            return self._outcomes(name)
         if self._whole is not None:
-            return (self._whole if contents is None else self._tree([name], contents, families)).of(name)
+            return self._tree([name], contents, families).of(name)
+        return OutcomesElsewhere(self._objects[name].outcomes, *self._view(contents, families))
+
+    def _outcomes(self, name: Hashable) -> Outcomes:
+        if self._whole is not None:
+            return self._whole.of(name)
         may_change = self.views.pieces.__contains__
-        contents, families = self._view(contents, families)
+        contents, families = self._view(None, None)
         if self._recoveries is not None:
             how = self.restart, self._recoveries, contents, may_change, families
             return OutcomesAgain(name, *how, times=self.result.fault.again)

@@ -116,10 +116,14 @@ class Outcomes:
 
         Once it turns out that a comparison's bytes matter, outcomes that were met before may come again.
         """
-        return self.of(Remains(self._contents, self._families, at_ps))
+        return self.after(Remains(self._contents, self._families, at_ps))
+
+    def after(self, left: Remains) -> Iterator[Outcome]:
+        """The same of whatever a failure may have left: a run depends on the bytes alone that it finds."""
+        return self.of(left)
 
     def of(self, left: Remains) -> Iterator[Outcome]:
-        """The same of whatever a failure may have left."""
+        """The outcomes if power does not fail again."""
         while True:
             try:
                 if self._root is None:
@@ -214,3 +218,16 @@ class Outcomes:
             node.line = line
             node.children[name] = node = _Node()
         node.value = value
+
+
+class OutcomesElsewhere:
+    """The outcomes of an object where lines hold something else: what was run before is not run again."""
+
+    def __init__(self, tree: Outcomes, contents: Contents, families: Families) -> None:
+        self._tree = tree
+        self._contents = contents
+        self._families = families
+
+    def at(self, at_ps: int) -> Iterator[Outcome]:
+        """As :meth:`Outcomes.at`."""
+        return self._tree.after(Remains(self._contents, self._families, at_ps))
