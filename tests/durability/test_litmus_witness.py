@@ -46,7 +46,7 @@ def test_no_reason_hides_an_outcome_that_shows():
     both = {"pmr-write-read"}
     for test in TESTS:
         cases = [case for case in test.cases if case.unseen and test.id not in both]
-        for found in search(test, cases, tries=12):
+        for found in search(test, cases, tries=6):
             assert found.witness is None, (test.id, found.case.profile.name)
 
 

@@ -133,7 +133,10 @@ class _Reader:
             grain = "8"
         a = self._program((*path, "A"), data.get("A", []), of_a=True)
         b = self._program((*path, "B"), data.get("B", []), of_a=False)
+        so_far = len(self.mistakes)
         found = self._expanded(path, a)
+        if len(self.mistakes) > so_far:  # what the outcomes may speak of is not known
+            return None
         rules = self._rules((*path, "rule"), data.get("rule"))
         stems = "grain" in data
         test = Test(
