@@ -293,9 +293,7 @@ class MemoryController:
             dimm = self.dimms[number] = Dimm(self._imc, self._media, number)
         return dimm, local * self._chunk + within
 
-    def write_line(
-        self, line: int, arrive_ps: int, flush: bool = False, sent_ps: int | None = None
-    ) -> tuple[int, int]:
+    def write_line(self, line: int, arrive_ps: int, flush: bool = False, sent_ps: int | None = None) -> tuple[int, int]:
         """A line arrives at ``arrive_ps``; returns (in the write pending queue, on the medium).
 
         ``flush`` says that an instruction or a verb writes it back, not an eviction or an inbound write; ``sent_ps`` is
