@@ -123,6 +123,7 @@ def test_clwb_keeps_the_line_where_the_processor_does(platform, kept):
     rig = Rig(platform)
     rig.server.store(line(1))
     rig.server.flush()
+    rig.run(rig.clock.now_ps + 1_000_000)  # the DIMM has read the XPLine
     start = rig.clock.now_ps
     rig.server.load()
     expected = rig.platform.cpu.load_ps if kept else rig.platform.media["optane"].near_load_ps  # the DIMM has it
@@ -166,7 +167,7 @@ def test_flushing_one_dimm_goes_at_the_mediums_rate_once_its_buffers_are_full():
     times = [flush_ps(Rig(imc={"interleave_bytes": 1 << 30}), LINE * lines) for lines in (4096, 5120)]
     apart = (times[1] - times[0]) / 1024
     medium = LINE * 8 * PS / rig.platform.media["optane"].write_bandwidth_bits_per_s
-    assert apart == pytest.approx(medium, rel=0.1)  # lines that wait come mixed: some XPLines are written twice
+    assert apart == pytest.approx(medium, rel=0.15)  # lines that wait come mixed: some XPLines are written twice
     assert apart > rig.platform.cpu.clwb_ps
     spread = [flush_ps(Rig(imc={"interleave_bytes": 256}), LINE * lines) for lines in (4096, 5120)]
     assert (spread[1] - spread[0]) / 1024 == rig.platform.cpu.clwb_ps  # six DIMMs take all that one core issues
@@ -245,7 +246,10 @@ def test_a_core_has_so_many_lines_on_their_way_and_then_waits(way, buffers):
         rig.server.ntstore(line(2, 64))
         rig.server.sfence()
         issue, on_its_way = cpu.ntstore_ps, optane.ntstore_to_wpq_ps
-    rounds = 64 * issue + on_its_way if buffers == 12 else 64 // buffers * (issue + on_its_way) + (buffers - 1) * issue
+    if buffers * issue >= issue + on_its_way:  # the first one is free again before all are taken
+        rounds = 64 * issue + on_its_way
+    else:
+        rounds = 64 // buffers * (issue + on_its_way) + (buffers - 1) * issue
     assert rig.clock.now_ps - start == rounds + drain_ps(rig) + cpu.sfence_ps
 
 

@@ -155,7 +155,7 @@ def bandwidth_over_threads(
     memory: str = "pm",
     pattern: str = "sequential",
     fence: int = 0,
-    total: int = 1 << 21,
+    total: int = 1 << 20,
 ) -> float:
     """Bytes a second of so many threads, each on its own region (OptaneStudy, bandwidth over threads).
 
