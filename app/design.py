@@ -65,7 +65,9 @@ def _configuration(options: argparse.Namespace) -> Configuration:
     try:
         return configurations([options.platform])[0]
     except InputError as error:
-        raise InputError([Mistake(m.found, m.expected, m.file, m.line, "--platform", m.nearest) for m in error.mistakes]) from None
+        raise InputError(
+            [Mistake(m.found, m.expected, m.file, m.line, "--platform", m.nearest) for m in error.mistakes]
+        ) from None
 
 
 def explore(configuration: Configuration, steps: int, jobs: int, seed: int, scratch: Path) -> Search:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -61,7 +60,9 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json({**document, "results": target.as_posix()}), end="")
     else:
-        print("\n".join([*matrix_text.lines(rows, cases), "", *matrix_text.closing(rows), "", *_footer(options, target)]))
+        print(
+            "\n".join([*matrix_text.lines(rows, cases), "", *matrix_text.closing(rows), "", *_footer(options, target)])
+        )
     return 0 if document["as_claimed"] else 1
 
 
@@ -168,5 +169,3 @@ def bar(description: str, total: int) -> AbstractContextManager[Callable[[int], 
 def _footer(options: argparse.Namespace, target: Path) -> list[str]:
     page = "" if options.no_report else f" (open {target.as_posix()}/matrix.html)"
     return [f"results: {target.as_posix()}{page}"]
-
-

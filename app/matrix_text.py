@@ -24,7 +24,7 @@ SIGNS = {Verdict.HOLDS: "yes", Verdict.VIOLATED: "-", Verdict.UNDECIDED: "?"}
 
 
 def sign(verdicts: Mapping[str, str], refused: bool, refuted: bool = False) -> str:
-    """``yes`` if all hold, ``-`` if one is violated, ``n/a`` where the primitive cannot be used; ``!``: it was claimed."""
+    """``yes`` if all hold, ``-`` if one is violated, ``n/a`` if it cannot be used there; ``!``: it was claimed."""
     if refused or not verdicts:
         return "n/a"
     for verdict in (Verdict.VIOLATED, Verdict.UNDECIDED):
@@ -107,8 +107,8 @@ def _costs(rows: Sequence[Row], labels: Sequence[str]) -> list[str]:
     if not out:
         return ["nothing was timed"]
     told = (
-        "Latency p50 in us by the update's size, quickest first; CPU of the responder in ns and bytes on the wire in both "
-        "directions, for an update of 64 B; millions of updates a second by queue pairs (x1, x8, ...)."
+        "Latency p50 in us by the update's size, quickest first; CPU of the responder in ns and bytes on the wire in "
+        "both directions, for an update of 64 B; millions of updates a second by queue pairs (x1, x8, ...)."
     )
     return ["what it costs", "", *out, "", *paragraph(told)]
 
@@ -128,7 +128,9 @@ def _reasons(rows: Sequence[Row], cases: Cases) -> list[str]:
         for why, numbers in groups.items():
             where = "; ".join(rows[number].configuration.label for number in numbers)
             out += paragraph(f"{where}: {why}", 4, 2)
-            case = next((cases[numbers[0], shape] for shape in rows[numbers[0]].whole if (numbers[0], shape) in cases), "")
+            case = next(
+                (cases[numbers[0], shape] for shape in rows[numbers[0]].whole if (numbers[0], shape) in cases), ""
+            )
             out += [f"      {case}"] if case else []
     return out
 

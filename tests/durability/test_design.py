@@ -14,7 +14,13 @@ def test_published_primitives_are_among_the_candidates():
         read = possible(one, Path("x.yaml"))
         if read is not None:
             written |= set(shipped.get(canonical(read), ()))
-    assert {"no-flush", "read-after-write", "write-imm-cpu-flush", "write-send-cpu-flush", "ibta-flush-global"} <= written
+    assert {
+        "no-flush",
+        "read-after-write",
+        "write-imm-cpu-flush",
+        "write-send-cpu-flush",
+        "ibta-flush-global",
+    } <= written
     assert {"ibta-flush-persistent", "wflush", "send-cpu-copy"} <= written
 
 

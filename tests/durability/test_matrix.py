@@ -17,13 +17,16 @@ def durable(scheme, label):
 
 
 @pytest.mark.parametrize(
-    ("label", "holds"), [("adr, ddio off", True), ("adr, ddio on", False), ("eadr, ddio on", True), ("adr, ddio off, ro", False)]
+    ("label", "holds"),
+    [("adr, ddio off", True), ("adr, ddio on", False), ("eadr, ddio on", True), ("adr, ddio off, ro", False)],
 )
 def test_read_after_write_needs_ddio_off_or_eadr_and_strict_ordering(label, holds):
     assert durable("word over read-after-write", label) is holds
 
 
-@pytest.mark.parametrize(("label", "holds"), [("adr, ddio off", False), ("eadr, ddio on", False), ("wsp, ddio on", True)])
+@pytest.mark.parametrize(
+    ("label", "holds"), [("adr, ddio off", False), ("eadr, ddio on", False), ("wsp, ddio on", True)]
+)
 def test_a_write_alone_is_durable_only_with_a_battery(label, holds):
     assert durable("word over no-flush", label) is holds
 

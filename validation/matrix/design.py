@@ -38,7 +38,11 @@ VERBS = (
 )
 PACKET = "at: wire, do: send, packet: NEW, header: 16 B"
 MESSAGE = "at: wire, do: send, verb: SEND"
-RECEIVE, REPLY, ACKNOWLEDGE = "at: responder cpu, do: receive", "at: responder cpu, do: reply", "at: wire, do: acknowledge"
+RECEIVE, REPLY, ACKNOWLEDGE = (
+    "at: responder cpu, do: receive",
+    "at: responder cpu, do: reply",
+    "at: wire, do: acknowledge",
+)
 CPU = ("at: responder cpu, do: flush", "at: responder cpu, do: fence")
 CPU_COPY = "at: responder cpu, do: copy"
 NIC = (

@@ -62,9 +62,7 @@ class Answer:
     """Cheaper ones, quickest first."""
 
 
-def questions(
-    configurations: Sequence[Configuration], primitives: Sequence[str] = (), seed: int = 1
-) -> list[Question]:
+def questions(configurations: Sequence[Configuration], primitives: Sequence[str] = (), seed: int = 1) -> list[Question]:
     """Every configuration x receive buffers x way of updates x kind."""
     names = tuple(primitives or known_primitives())
     return [

@@ -1,4 +1,4 @@
-"""What a primitive costs on a configuration: latency by size and hop, throughput by queue pairs, CPU, bytes, packets."""
+"""What a primitive costs on a configuration: latency by size and hop, throughput, CPU time, bytes, packets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from ...scenarios.experiment import run_variant
 from ...scenarios.load import scenario_from_data
 from ...scenarios.results import RunResult
-
 from ...sim.units import PS_PER_S, format_bytes
 from .configurations import Configuration
 
@@ -116,5 +115,7 @@ def measure(
         if found is not None:
             costs.latency[size] = found
     for count in queue_pairs:
-        costs.throughput[count] = round(run(scheme, configuration, THROUGHPUT_BYTES, count, seed).throughput_ops_per_s, 1)
+        costs.throughput[count] = round(
+            run(scheme, configuration, THROUGHPUT_BYTES, count, seed).throughput_ops_per_s, 1
+        )
     return costs
