@@ -135,8 +135,8 @@ def lines(search: Search, names: dict[Found, str]) -> list[str]:
     again = sorted({name for one in durable for name in one.published})
     out += ["", *paragraph(f"published ones among the durable: {', '.join(again) or 'none'}", 0, 2), ""]
     out += [f"what is within reach of {search.steps} steps"]
-    for what, one in reached(durable).items():
-        out.append(f"  {what}: " + (f"{one.cost.p50_ns / 1000:.2f} us" if one else "nothing"))
+    for what, quickest in reached(durable).items():
+        out.append(f"  {what}: " + (f"{quickest.cost.p50_ns / 1000:.2f} us" if quickest else "nothing"))
     return out
 
 
