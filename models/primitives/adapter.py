@@ -18,6 +18,7 @@ from ..adapter import mark
 from ..inbound import Proof
 from ..opcodes import Opcode, Status
 from ..ordering import Covered
+from ..packets import GRH_BYTES
 from ..places import Domain
 from ..rules import Event, Placement, Request, Target
 from ..work import WorkCompletion
@@ -147,6 +148,11 @@ class Run:
         self._later(step, self.nic.clock.now_ps + duration_ps, self._end)
 
     def _copy(self, step: Step) -> None:
+        """The payloads have to be in their buffers: what of them waits in staging goes first."""
+        if not self.nic.drain.behind(self.qp, partial(self._copy_now, step)):
+            self._copy_now(step)
+
+    def _copy_now(self, step: Step) -> None:
         """Read each message's payload, and write it where it belongs."""
         nic, messages = self.nic, self.qp.messages
         assert messages is not None
@@ -160,7 +166,8 @@ class Run:
 
         nic.settle(self._key(step))
         for number, target in enumerate(self.order.ranges):
-            nic.dma.read(self._key(step, 1 + number), messages.popleft(), target[1], partial(copied, target))
+            message = messages.popleft() + (0 if self.qp.peer is not None else GRH_BYTES)
+            nic.dma.read(self._key(step, 1 + number), message, target[1], partial(copied, target))
 
     def _write_flag(self, step: Step) -> None:
         flag = self.order.flag
@@ -209,8 +216,9 @@ class Run:
         self._end(step)
 
     # PCIe and the root complex ----------------------------------------------------------------------------------
-    def _placement(self) -> Placement:
-        return self.qp.inbound.placement(self.nic.regions.relaxed(self.work.rkey))
+    def _placement(self, step: Step) -> Placement:
+        """How the step's request is ordered behind writes."""
+        return self.qp.inbound.placement(step["relaxed"] is True and self.nic.regions.relaxed(self.work.rkey))
 
     def _observer(
         self, event: Event, step: Step, address: int, placement: Placement, returned: list[Chunk] | None = None
@@ -240,7 +248,7 @@ class Run:
             self._known[step.id] = known.sees(*known.lanes(host.destination(address).number))
 
     def _read(self, step: Step) -> None:
-        nic, length, placement = self.nic, step["length"], self._placement()
+        nic, length, placement = self.nic, step["length"], self._placement(step)
         assert isinstance(length, int)
         start, whole = self.order.address(str(step["address"]))
         address = max(0, start + whole - length) if step["address"] == "last byte" else start
@@ -263,7 +271,7 @@ class Run:
     def _request(self, step: Step) -> None:
         nic, qp, behind = self.nic, self.qp, step["behind"]
         if behind == "drained":
-            self._ask(step, self._placement())
+            self._ask(step, self._placement(step))
         elif not nic.drain.behind(qp, partial(self._ask, step)):
             self._ask(step)
 

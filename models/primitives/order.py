@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,3 @@ def address_of(word: str, span: Range, flag: tuple[int, bytes] | None) -> Range:
     if word == "first byte":
         return start, 1
     return (start + max(length, 1) - 1, 1) if word == "last byte" else span
-
-
-Code = Generator[Any, Any, Any]

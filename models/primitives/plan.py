@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...sim.errors import InputError, Mistake, nearest
+from ..opcodes import CARRIES, Opcode, QpType
 from .language import Primitive, Step
-from .vocabulary import AT_REQUESTER, ROOT_COMPLEX, STARTING, UPDATE, Place
+from .vocabulary import AT_REQUESTER, FOLLOWS, ROOT_COMPLEX, STARTING, UPDATE, VERBS, Place
 
 _MESSAGES = ("SEND", "WRITE_WITH_IMM")
 """Updates that the responder's thread is told of."""
@@ -93,6 +94,23 @@ def plan(primitive: Primitive, follows: str | None = None) -> Plan:
 def problems(primitive: Primitive) -> list[Mistake]:
     """What is wrong with the order of the steps, for each way in which updates may travel."""
     found: list[Mistake] = []
+    for transport in primitive.transport:
+        carried = CARRIES[QpType(transport)]
+        for follows in primitive.follows:
+            if FOLLOWS[follows] not in carried:
+                expected = f"ways of updates that {transport} carries"
+                found.append(
+                    Mistake(f"'{follows}' over {transport}", expected, primitive.file or None, None, "follows")
+                )
+        for step in primitive.steps:
+            verb = step.parameters.get("verb")
+            opcode = VERBS[str(verb)] if verb is not None else Opcode.PRIMITIVE
+            if step.do == "send" and opcode not in carried:
+                what, name = (
+                    f"{'a packet of a new kind' if verb is None else verb} over {transport}",
+                    f"steps.{step.id}",
+                )
+                found.append(Mistake(what, f"what {transport} carries", primitive.file or None, step.line, name))
     for follows in primitive.follows:
         try:
             plan(primitive, follows)

@@ -13,7 +13,7 @@ from ...sim.yaml_source import Path as Where
 from ...sim.yaml_source import Source, describe, dotted, parse_yaml, read_yaml
 from .language import Choice, Option, Primitive, Step, Value
 from .plan import is_requester, problems
-from .vocabulary import ACTIONS, FOLLOWS, STATUSES, TRANSPORTS, UPDATE, Action, Kind, Parameter, Place
+from .vocabulary import ACTIONS, FOLLOWS, STATUSES, TRANSPORTS, UPDATE, Kind, Parameter, Place
 
 FIELDS: Mapping[str, str] = {
     "name": "what it is called, as in `rpsim list primitives`",
@@ -365,8 +365,3 @@ def wanted(parameter: Parameter) -> str:
         case Kind.SIZE:
             return "a size, as in 16 B"
     return str(parameter.kind)
-
-
-def actions_at(place: Place) -> tuple[Action, ...]:
-    """What may be done at a place."""
-    return tuple(ACTIONS[place].values())

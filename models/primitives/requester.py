@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..opcodes import Opcode, SendFlags, Status
 from ..work import RecvWR, SendWR, WorkCompletion
 from .language import Step
-from .messages import TRAILER, WINDOW_BITS, message_of
+from .messages import TRAILER, TRAILER_BYTES, WINDOW_BITS, message_of
 from .order import Order, Range, address_of
 from .vocabulary import FOLLOWS, LEVELS, PLACEMENTS, UPDATE, VERBS
 
@@ -160,11 +160,18 @@ class Requester:
     # updates ----------------------------------------------------------------------------------------------------
     def _write(self, updates: list[Update], flag: Flag | None) -> Code:
         """Post the updates; those that the end is known by are signalled."""
+        if not updates:
+            raise ValueError("no updates to persist")
         targets = [(address, len(data)) for address, data in updates]
         _, region = self.service.region_of(targets[0][0])
-        stray = [address for address, length in targets if not region.covers(address, length)]
-        if stray:
-            raise ValueError(f"the update at {stray[0]:#x} is not in the region of the first: persist it by itself")
+        room = self.service.slot_bytes - self._end.header_bytes - TRAILER_BYTES
+        for address, length in targets:
+            if not region.covers(address, length):
+                raise ValueError(
+                    f"{length} bytes at {address:#x} are not in the region that the first update begins in"
+                )
+            if self.plan.follows == "SEND" and length > room:
+                raise ValueError(f"an update of {length} bytes, while receive buffers take {room}")
         ticket = Ticket(targets, targets, region.key, self._flag(flag), updates=len(updates))
         self._open.append(ticket)
         copies = self._copies
@@ -201,7 +208,7 @@ class Requester:
         if self.plan.follows == "SEND":
             payload = data + TRAILER.pack(address, len(data))
             slot = self._end.slots[self._sent_messages % len(self._end.slots)]
-            place = slot, len(data)
+            place = slot + self._end.header_bytes, len(data)
         elif self.plan.follows == "WRITE_WITH_IMM":
             offset = address - region.address
             if offset >> WINDOW_BITS or number >> (32 - WINDOW_BITS):
@@ -341,6 +348,8 @@ class Requester:
 
     def _post(self, work: SendWR) -> Code:
         self.packets += 1
+        if self._end.destination is not None:
+            work.destination = self._end.qp
         yield from self.thread.post_send(self.qp, work)
 
     def _until(self, number: int) -> Code:

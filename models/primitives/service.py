@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from ..opcodes import FLUSHES, REMOTE, Access, Opcode, QpType, SendFlags, Status
+from ..packets import GRH_BYTES
 from ..places import Domain
 from ..rules import Target
 from ..work import MemoryRegion, RecvWR, SendWR, WorkCompletion
@@ -26,14 +27,18 @@ if TYPE_CHECKING:
 Code = Generator[Any, Any, Any]
 
 REPLY_BYTES = 8
-SLOT_BYTES = (1 << 16) + TRAILER_BYTES
+SLOT_BYTES = (1 << 16) + GRH_BYTES + TRAILER_BYTES
 
 
 class End:
     """The responder's end of one queue pair."""
 
-    def __init__(self, qp: QueuePair, slots: list[int], reply: int) -> None:
+    def __init__(self, qp: QueuePair, slots: list[int], reply: int, destination: QueuePair | None) -> None:
         self.qp = qp
+        self.destination = destination
+        """Of datagrams: the requester's."""
+        self.header_bytes = 0 if destination is None else GRH_BYTES
+        """What lies before a message in its buffer."""
         self.slots = slots
         """Receive buffers, in the order in which messages fill them."""
         self.reply = reply
@@ -109,7 +114,9 @@ class Service:
         """A new queue pair for ``thread`` on ``node``: the client's end."""
         theirs = node.alloc_pd().create_qp(node.create_cq(), node.create_cq(), self.qp_type)
         ours = self._domain.create_qp(self._sent, self._received, self.qp_type)
-        ours.connect(theirs)
+        datagrams = self.qp_type is QpType.IBV_QPT_UD
+        if not datagrams:
+            ours.connect(theirs)
         dram = self.node.memory["dram"]
         memory = self.node.memory[self.receive_in]
         slots = []
@@ -121,8 +128,8 @@ class Service:
             ours.post_recv(RecvWR(slot, slot, self.slot_bytes))
         if any(step.do == "copy" for program in self.plan.programs.values() for step in program.steps):
             ours.messages = deque()
-        end = self._ends[ours.number] = End(ours, slots, dram.allocate(64, "reply"))
-        flag = self.flag_word()
+        end = self._ends[ours.number] = End(ours, slots, dram.allocate(64, "reply"), theirs if datagrams else None)
+        flag = self.flag_word() if self.plan.flagged else 0
         end.requester = Requester(self, end, thread, node, theirs, flag)
         return end.requester
 
@@ -161,11 +168,12 @@ class Service:
                 number, offset = completion.imm_data >> WINDOW_BITS, completion.imm_data & ((1 << WINDOW_BITS) - 1)
                 ranges = [(self.regions[number].address + offset, completion.byte_len)]
             elif carrier == UPDATE:
-                length = completion.byte_len - TRAILER_BYTES
-                trailer = yield from thread.load(slot + length, TRAILER_BYTES)
-                payload, ranges = (slot, length), [TRAILER.unpack(trailer)]
+                start, length = slot + end.header_bytes, completion.byte_len - end.header_bytes - TRAILER_BYTES
+                trailer = yield from thread.load(start + length, TRAILER_BYTES)
+                payload, ranges = (start, length), [TRAILER.unpack(trailer)]
             else:
-                ranges = ranges_in((yield from thread.load(slot, completion.byte_len)))
+                length = completion.byte_len - end.header_bytes
+                ranges = ranges_in((yield from thread.load(slot + end.header_bytes, length)))
             yield from self._chain(thread, chains[carrier], end, ranges, flag, payload)
         thread.post_recv(end.qp, RecvWR(slot, slot, self.slot_bytes))
 
@@ -214,7 +222,7 @@ class Service:
     def reply(self, thread: Thread, end: End) -> Code:
         """SEND a few bytes, unsignalled: that they come is the answer."""
         flags = SendFlags.IBV_SEND_INLINE
-        work = SendWR(0, Opcode.IBV_WR_SEND, end.reply, REPLY_BYTES, send_flags=flags)
+        work = SendWR(0, Opcode.IBV_WR_SEND, end.reply, REPLY_BYTES, send_flags=flags, destination=end.destination)
         yield from thread.post_send(end.qp, work)
 
     # what programs of the adapter ask for ---------------------------------------------------------------------------
@@ -235,7 +243,7 @@ class Service:
             work = SendWR(
                 0, Opcode.IBV_WR_SEND, end.reply, REPLY_BYTES, send_flags=SendFlags.IBV_SEND_INLINE, span=span
             )
-            work.payload = bytes(REPLY_BYTES)
+            work.payload, work.destination = bytes(REPLY_BYTES), end.destination
             end.qp.nic.originate(end.qp, work)
 
         return send

@@ -93,7 +93,7 @@ PLACEMENTS = {
     "both": FlushType.IBV_FLUSH_GLOBAL | FlushType.IBV_FLUSH_PERSISTENT,
 }
 STATUSES = ("specified", "in use", "proposed", "emulated")
-TRANSPORTS = ("RC", "UC")
+TRANSPORTS = ("RC", "UC", "UD")
 UPDATE = "update"
 """What the first step waits for if it does not say: the updates that the primitive follows."""
 
@@ -104,6 +104,12 @@ _EXTENT = Parameter(
     "the lines of the updates' range, of the whole region, or all that the drained updates touched",
     "range",
     ("range", "region", "drained"),
+)
+_RELAXED = Parameter(
+    "relaxed",
+    Kind.TRUTH,
+    "true: it carries the region's relaxed-ordering bit, and may then pass writes",
+    False,
 )
 _TAKES = Parameter("takes", Kind.DURATION, "how long; no model knows it, so give a source or say 'assumption'")
 
@@ -197,6 +203,7 @@ _ACTIONS = (
         (
             Parameter("address", Kind.WORD, "of what", "last byte", _ADDRESSES),
             Parameter("length", Kind.SIZE, "how much; 0 B is PCIe's own flush request", "1 B"),
+            _RELAXED,
         ),
     ),
     Action(
@@ -213,6 +220,7 @@ _ACTIONS = (
                 ("drained", "range", "region"),
             ),
             Parameter("promise", Kind.TRUTH, "false: its source promises no visibility", True),
+            _RELAXED,
         ),
     ),
     Action(Place.PCIE, "complete", "the root complex tells the adapter that it has done it"),

@@ -108,6 +108,7 @@ def primitives(draw) -> Primitive:
 platforms = st.builds(platform_of, st.sampled_from(("adr", "eadr", "media", "wsp", "pmr")), ddio=st.booleans())
 
 
+@settings(max_examples=50)
 @given(primitives())
 def test_what_is_written_reads_back(made):
     assert parse_primitive(dump_primitive(made), "mine.yaml") == made

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from rpsim.models.disturbance import Disturbance
+from rpsim.models.primitives.requester import PrimitiveFailed
 from rpsim.models.rules import Switches
 from rpsim.protocols.primitives import known_primitives, primitive
 
@@ -196,8 +197,18 @@ def test_batching_covers_several_updates_with_one_packet():
 
 
 def test_relaxed_ordering_takes_the_read_s_promise_away():
-    for name, certain in (("read-after-write", False), ("wflush", False), ("write-send-cpu-flush", True)):
-        assert outcome(name, platform_of("adr", ddio=False), relaxed=True)[0] is certain, name
+    """Of a READ, which carries the region's bit; not of a request of the adapter's own that carries none."""
+    push = "steps:\n- {id: p, at: wire, do: send, packet: P}\n- {at: responder nic, do: drain}\n"
+    push += "- {at: pcie, do: read, relaxed: true}\n- {at: wire, do: acknowledge}\ncomplete: p\n"
+    for what, certain in (
+        ("read-after-write", False),
+        (written(push), False),
+        ("wflush", True),
+        ("rcommit", True),
+        ("ibta-flush-persistent", True),
+        ("write-send-cpu-flush", True),
+    ):
+        assert outcome(what, platform_of("adr", ddio=False), relaxed=True)[0] is certain, what
 
 
 def test_a_reading_of_the_sources_that_lets_reads_pass_writes_does_so_too():
@@ -231,6 +242,9 @@ def test_unreliable_connections_have_no_answer_but_a_notification():
     for name in ("rflush-write", "rflush-send", "rflush-write-emulated", "rflush-send-emulated"):
         certain, world = outcome(name, platform_of("adr", ddio=False), transport="UC", receive_in="pm")
         assert certain and not world.requester.qp.reliable, name
+        if "send" in name:
+            certain, world = outcome(name, platform_of("adr", ddio=False), transport="UD", receive_in="pm")
+            assert certain and world.requester.qp.peer is None, name
 
 
 @pytest.mark.parametrize(
@@ -250,3 +264,20 @@ def test_an_adapter_that_has_to_read_its_tables_does_the_same_later():
         small = platform_of("adr", ddio=False, nic={"sram_bytes": 512})
         (certain, late), (_, early) = (outcome(name, platform) for platform in (small, platform_of("adr", ddio=False)))
         assert certain and late.now_ps > early.now_ps
+
+
+def test_what_cannot_be_persisted_is_refused():
+    world, messages = World("wflush"), World("send-cpu-copy", slot_bytes=128)
+    for one, updates, complaint in (
+        (world, [], "no updates to persist"),
+        (world, [(63, bytes(128))], "128 bytes at 0x1fc0 are not in the region that the first update begins in"),
+        (world, [(-90, b"x")], "is in no region that this service has registered"),
+        (messages, [(0, bytes(120))], "an update of 120 bytes, while receive buffers take 112"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            one.persist(*updates)
+    for how, complaint in (({"follows": "SEND"}, "wflush follows WRITE, not SEND"), ({"transport": "UC"}, "not UC")):
+        with pytest.raises(ValueError, match=complaint):
+            World("wflush", **how)
+    with pytest.raises(PrimitiveFailed, match="PRIMITIVE: remote access error"):
+        world.run(world.requester.flush([(world.address(60), 4096)]))

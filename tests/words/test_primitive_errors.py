@@ -121,7 +121,12 @@ def test_a_mistake_in_a_step(steps, expected):
             "follows: WRIT\n",
             "follows[0]: found 'WRIT', expected one of WRITE, WRITE_WITH_IMM, SEND; did you mean 'WRITE'",
         ),
-        ("transport: UD\n", "transport[0]: found 'UD', expected one of RC, UC"),
+        ("transport: XRC\n", "transport[0]: found 'XRC', expected one of RC, UC, UD"),
+        ("transport: UD\n", "follows: found 'WRITE' over UD, expected ways of updates that UD carries"),
+        (
+            "transport: UC\nsteps:\n- {id: r, at: wire, do: send, verb: READ}\n",
+            "p.yaml:7: steps.r: found READ over UC, expected what UC carries",
+        ),
         ("batching: 0\n", "batching: found 0, expected a whole number from 1 to 1024"),
         ("header: 3\n", "header: found 3, expected a size, as in 16 B"),
         ("claims: [durable]\n", "claims: found a list of 1, expected a map of conditions"),
