@@ -44,7 +44,7 @@ def lines(rows: Sequence[Row], cases: Cases) -> list[str]:
     for name, members in groups:
         if members:
             out += ["", *_verdicts(name, members, rows, labels)]
-    out += ["", "yes: all hold; -: violated; !: and its source claims it; n/a: cannot be used there"]
+    out += ["", "yes: all hold; -: violated; !: its source claims it; n/a: cannot be used there"]
     return [*out, "", *_costs(rows, labels), "", *_reasons(rows, cases)]
 
 
