@@ -124,24 +124,19 @@ def lines(search: Search, names: dict[Found, str]) -> list[str]:
     if not durable:
         return [*out, f"nothing of at most {search.steps} steps is durable here"]
     body = [
-        [
-            name,
-            f"{one.cost.p50_ns / 1000:.2f}",
-            f"{one.cost.cpu_ns:.0f}",
-            f"{one.cost.packets:g}",
-            ", ".join(one.published),
-        ]
+        [name, f"{one.cost.p50_ns / 1000:.2f}", f"{one.cost.cpu_ns:.0f}", f"{one.cost.packets:g}"]
         for one, name in names.items()
     ]
-    out += [*table(["not dominated", "p50 us", "CPU ns", "packets", "is"], body), ""]
+    out += [*table(["not dominated", "p50 us", "CPU ns", "packets"], body), ""]
     for one, name in names.items():
         steps = [step.removeprefix("at: ").replace(", do: ", ": ", 1) for step in one.candidate.steps]
-        out += paragraph(f"{name}: {one.candidate.follows}; {'; '.join(steps) or 'nothing more'}", 2, 2)
+        known = f" (published: {', '.join(one.published)})" if one.published else ""
+        out += paragraph(f"{name}: {one.candidate.follows}; {'; '.join(steps) or 'nothing more'}{known}", 2, 2)
     again = sorted({name for one in durable for name in one.published})
     out += ["", *paragraph(f"published ones among the durable: {', '.join(again) or 'none'}", 0, 2), ""]
     out += [f"what is within reach of {search.steps} steps"]
-    for what, one in reached(durable).items():
-        out.append(f"  {what}: " + (f"{one.cost.p50_ns / 1000:.2f} us" if one else "nothing"))
+    for what, quickest in reached(durable).items():
+        out.append(f"  {what}: " + (f"{quickest.cost.p50_ns / 1000:.2f} us" if quickest else "nothing"))
     return out
 
 

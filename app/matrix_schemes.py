@@ -83,7 +83,8 @@ def _platforms(options: argparse.Namespace, names: Sequence[str]) -> dict[str, l
     """By scheme the platforms: its paper's own, and the two Optane servers; or what ``--platforms`` says."""
     chosen = listed(options.platforms)
     return {
-        name: chosen or list(dict.fromkeys([*filter(None, [testbed(scheme(name).paper)]), *PLATFORMS])) for name in names
+        name: chosen or list(dict.fromkeys([*filter(None, [testbed(scheme(name).paper)]), *PLATFORMS]))
+        for name in names
     }
 
 
@@ -134,7 +135,10 @@ def lines(rows: Sequence[Mapping[str, Any]], target: Path) -> list[str]:
     out += ["", "*: claimed; !: claimed and violated"]
     refuted = [row for row in rows if row["refuted"]]
     claims = sum(len(row["claimed"]) for row in rows)
-    out += ["", f"as claimed: all {plural(claims, 'claim')}" if not refuted else f"NOT as claimed: {plural(claims, 'claim')}"]
+    out += [
+        "",
+        f"as claimed: all {plural(claims, 'claim')}" if not refuted else f"NOT as claimed: {plural(claims, 'claim')}",
+    ]
     for row in refuted:
         for condition in row["refuted"]:
             example = row["counterexample"][condition]

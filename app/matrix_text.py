@@ -24,7 +24,7 @@ SIGNS = {Verdict.HOLDS: "yes", Verdict.VIOLATED: "-", Verdict.UNDECIDED: "?"}
 
 
 def sign(verdicts: Mapping[str, str], refused: bool, refuted: bool = False) -> str:
-    """``yes`` if all hold, ``-`` if one is violated, ``n/a`` where the primitive cannot be used; ``!``: it was claimed."""
+    """``yes`` if all hold, ``-`` if one is violated, ``n/a`` if it cannot be used there; ``!``: it was claimed."""
     if refused or not verdicts:
         return "n/a"
     for verdict in (Verdict.VIOLATED, Verdict.UNDECIDED):
@@ -44,7 +44,7 @@ def lines(rows: Sequence[Row], cases: Cases) -> list[str]:
     for name, members in groups:
         if members:
             out += ["", *_verdicts(name, members, rows, labels)]
-    out += ["", "yes: all hold; -: violated; !: and its source claims it; n/a: cannot be used there"]
+    out += ["", "yes: all hold; -: violated; !: its source claims it; n/a: cannot be used there"]
     return [*out, "", *_costs(rows, labels), "", *_reasons(rows, cases)]
 
 
@@ -107,8 +107,8 @@ def _costs(rows: Sequence[Row], labels: Sequence[str]) -> list[str]:
     if not out:
         return ["nothing was timed"]
     told = (
-        "Latency p50 in us by the update's size, quickest first; CPU of the responder in ns and bytes on the wire in both "
-        "directions, for an update of 64 B; millions of updates a second by queue pairs (x1, x8, ...)."
+        "Latency p50 in us by the update's size, quickest first; CPU of the responder in ns and bytes on the wire in "
+        "both directions, for an update of 64 B; millions of updates a second by queue pairs (x1, x8, ...)."
     )
     return ["what it costs", "", *out, "", *paragraph(told)]
 

@@ -69,8 +69,8 @@ def reasons(answers: Sequence[Answer]) -> list[str]:
             if where not in groups.setdefault(key, []):
                 groups[key].append(where)
     out = ["why the cheaper ones fail"]
-    for (update, name, why), where in sorted(groups.items()):
-        out += ["", *paragraph(f"{name} ({update}): {why}", 2, 2), *paragraph("; ".join(where), 4, 2)]
+    for (update, name, why), places in sorted(groups.items()):
+        out += ["", *paragraph(f"{name} ({update}): {why}", 2, 2), *paragraph("; ".join(places), 4, 2)]
     return out
 
 

@@ -29,7 +29,7 @@ class Configuration:
         return load_platform(self.platform, **dict(self.settings))
 
     def vary(self, **more: str) -> dict[str, list[str]]:
-        """The ``vary`` of a scenario that runs on it and on nothing else; ``more`` where the platform has the setting."""
+        """The ``vary`` of a scenario that runs on it alone; ``more`` where the platform has the setting."""
         known = platform_settings(self.platform)
         chosen = dict(self.settings) | {key: value for key, value in more.items() if key in known}
         return {"platform": [self.platform], **{key: [value] for key, value in chosen.items()}}

@@ -180,8 +180,10 @@ def candidates(most: int) -> list[Candidate]:
 
 
 def canonical(one: Primitive) -> tuple[object, ...]:
-    """What makes two primitives the same: places, actions and what matters of their parameters; no names."""
-    free = ("packet", "header", "takes", "holds")
+    """What makes two primitives the same: places, actions and what is done there; no names, sizes, or what a source
+    holds back of a promise.
+    """
+    free = ("packet", "header", "takes", "holds", "promise")
     index = {step.id: number for number, step in enumerate(one.steps)}
     steps = tuple(
         (step.place, step.do, tuple((k, v) for k, v in sorted(step.parameters.items()) if k not in free))

@@ -5,8 +5,8 @@ three times. A schedule is asked only for what the ones before have left open. A
 the ordering rules admit are judged, as in ``rpsim crash``; the first violation of each condition is kept as it is,
 since a run of one update has nothing to leave out.
 
-Where a shape checks its words itself (``line``, ``page``), lines tear as wholes: an image torn within a line shows the
-same there as one that lacks it, and there are 2**8 times fewer of them for each line.
+Where a shape checks its words itself (``line``, ``page``) or reads an entry only through a pointer (``pair``), lines tear
+as wholes: what is torn within a line is no better there than what is missing, and 2**8 times fewer images are left.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def scenario_data(
 ) -> dict[str, Any]:
     """The scenario of a cell: one client, one object, a few updates one after the other."""
     shape = scheme.partition(" over ")[0]
-    atomicity = "whole" if shape in ("line", "page") else "word"
+    atomicity = "whole" if shape in ("line", "page", "pair") else "word"
     operation = {"process": 0, "f": "put", "object": "k0"}
     return {
         "scenario": "matrix",

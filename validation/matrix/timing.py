@@ -1,4 +1,4 @@
-"""What a primitive costs on a configuration: latency by size and hop, throughput by queue pairs, CPU, bytes, packets."""
+"""What a primitive costs on a configuration: latency by size and hop, throughput, CPU time, bytes, packets."""
 
 from __future__ import annotations
 

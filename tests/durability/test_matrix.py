@@ -1,0 +1,102 @@
+"""What the matrix finds, and that it finds it: nothing here is stored with a primitive or a platform."""
+
+import pytest
+
+from rpsim.models.primitives.vocabulary import Place
+from rpsim.protocols.shapes import SHAPES, shape_name, shaped, tagged, untagged
+from rpsim.sim.errors import InputError
+from rpsim.validation.matrix.configurations import configurations, every, usual
+from rpsim.validation.matrix.judging import judge
+from rpsim.validation.matrix.rows import Job, row
+
+CONFIGURATIONS = {one.label: one for one in every()}
+
+
+def durable(scheme, label):
+    return judge(scheme, CONFIGURATIONS[label]).durable
+
+
+@pytest.mark.parametrize(
+    ("label", "holds"),
+    [("adr, ddio off", True), ("adr, ddio on", False), ("eadr, ddio on", True), ("adr, ddio off, ro", False)],
+)
+def test_read_after_write_needs_ddio_off_or_eadr_and_strict_ordering(label, holds):
+    assert durable("word over read-after-write", label) is holds
+
+
+@pytest.mark.parametrize(
+    ("label", "holds"), [("adr, ddio off", False), ("eadr, ddio on", False), ("wsp, ddio on", True)]
+)
+def test_a_write_alone_is_durable_only_with_a_battery(label, holds):
+    assert durable("word over no-flush", label) is holds
+
+
+def test_a_flush_covers_nothing_of_another_queue_pair():
+    assert durable("word over ibta-flush-persistent", "adr, ddio on")
+    finding = judge("other-qp over ibta-flush-persistent", CONFIGURATIONS["adr, ddio on"])
+    assert finding.verdicts["no_lost_ack"] == "violated" and "may still be in the NIC" in finding.why
+
+
+def test_an_entry_and_its_commit_word_need_two_runs_of_the_steps_on_adr():
+    assert durable("pair over read-after-write", "adr, ddio off")
+    assert not durable("log over read-after-write", "adr, ddio off")
+
+
+def test_a_send_is_durable_in_receive_buffers_of_persistent_memory_once_something_pushed_it():
+    assert not durable("word over no-flush by SEND", "eadr, ddio on")
+    assert not durable("word over no-flush by SEND into pm", "eadr, ddio on")  # nobody waits for the server's core
+    assert durable("word over read-after-send into pm", "adr, ddio off")
+
+
+def test_dropping_the_flush_of_the_cpu_is_caught(tmp_path):
+    text = (
+        "name: lazy\ntitle: a server that only says so\nsource: a test\nstatus: proposed\nsteps:\n"
+        "- {id: ask, at: wire, do: send, verb: SEND}\n- {id: receive, at: responder cpu, do: receive}\n"
+        "- {id: reply, at: responder cpu, do: reply}\ncomplete: reply\nclaims: {durable: adr}\n"
+    )
+    (tmp_path / "lazy.yaml").write_text(text)
+    found = row(Job(str(tmp_path / "lazy.yaml"), CONFIGURATIONS["adr, ddio on"], ("word",), (64,), (1,)))
+    assert found.claimed == {"durable": "holds"} and found.refuted == ["durable"]
+    assert "no flush of the line had completed" in found.findings["word"].why
+    assert found.costs.latency[64].cpu_ns > 0
+
+
+def test_the_same_row_twice():
+    job = Job("read-after-write", CONFIGURATIONS["adr, ddio on"], ("word",), (64,), (1,))
+    assert row(job) == row(job)
+
+
+# shapes ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_tagged_value_shows_when_it_is_torn():
+    one, other = tagged(bytes(range(48)), 2), tagged(bytes(48), 3)
+    assert untagged(one, 48) == (2, bytes(range(48)))
+    assert untagged(one[:8] + other[8:], 48) is None
+
+
+def test_a_name_says_shape_primitive_switches_way_and_memory():
+    name = shape_name("line", "read-after-send", "SEND", "pm")
+    kind = shaped(name)
+    assert (kind.shape, kind.primitive.name, kind.follows, kind.receive_in) == ("line", "read-after-send", "SEND", "pm")
+    assert kind.stays_in_buffers() and kind.name == name
+    assert any(step.place is Place.WIRE for step in kind.primitive.steps)
+
+
+@pytest.mark.parametrize(
+    ("name", "close"), [("lin over no-flush", "line"), ("line over no-flus", "no-flush"), ("line over", None)]
+)
+def test_a_wrong_name_is_answered_with_the_nearest(name, close):
+    with pytest.raises(InputError) as caught:
+        shaped(name)
+    assert caught.value.mistakes[0].nearest == close
+
+
+def test_platforms_are_named_by_label_set_or_profile():
+    assert {one.label for one in usual()} <= set(CONFIGURATIONS)
+    assert [one.label for one in configurations(["eadr, ddio off"])] == ["eadr, ddio off"]
+    assert [one.label for one in configurations(["optane-adr"])] == ["optane-adr, ddio on", "optane-adr, ddio off"]
+    with pytest.raises(InputError) as caught:
+        configurations(["optane-adrr"])
+    assert caught.value.mistakes[0].nearest == "optane-adr"
+    assert set(SHAPES) == {"word", "line", "page", "log", "pair", "other-qp"}

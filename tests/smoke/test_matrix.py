@@ -1,0 +1,52 @@
+"""``rpsim matrix`` and ``rpsim design`` as a user calls them."""
+
+import json
+
+import pytest
+
+from rpsim.app.main import main
+
+CELL = ["--primitives", "read-after-write", "--platforms", "adr, ddio on", "--shapes", "word", "--sizes", "64 B"]
+
+
+def printed(capsys, *arguments, status):
+    assert main([*arguments]) == status
+    return capsys.readouterr().out
+
+
+def test_a_row_its_case_and_its_page(capsys, tmp_path):
+    arguments = ["matrix", *CELL, "--quick", "--json", "--jobs", "1", "--out", str(tmp_path)]
+    document = json.loads(printed(capsys, *arguments, status=0))
+    assert json.loads(printed(capsys, *arguments, "--no-report", status=0)) == document
+    [row] = document["rows"]
+    assert (row["subject"], row["platform"], row["fault"]) == ("read-after-write", "adr, ddio on", "server[0] power")
+    assert row["found"] == {"committed": "holds", "no_lost_ack": "violated", "durable": "violated"}
+    assert row["claimed"] == {} and row["latency_ns"]["64"]["p50"] > 1000 and row["wire_bytes"]["64"] > 64
+    case = f"{document['results']}/{row['counterexample']['case']}"
+    assert "may still be in the LLC" in " ".join(printed(capsys, "replay", case, status=0).split())
+
+
+def test_the_page_has_everything_in_it(capsys, tmp_path):
+    printed(capsys, "matrix", *CELL, "--quick", "--jobs", "1", "--out", str(tmp_path), status=0)
+    [page] = tmp_path.glob("*/matrix.html")
+    text = page.read_text()
+    assert "{{" not in text and "http" not in text.replace("http-equiv", "") and "hops_ns" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["matrix", "--primitives", "read-after-writ"], "read-after-write"),
+        (["matrix", "--platforms", "optane-ard"], "optane-adr"),
+        (["matrix", "--shapes", "words"], "'word'"),
+        (["matrix", "--sizes", "7 B"], "8 B to 1 MiB"),
+        (["matrix", "--schemes", "sawn"], "saw"),
+        (["design"], "no --platform"),
+        (["design", "--platform", "adr, ddio offf"], "adr, ddio off"),
+        (["matrix", "--primitive", "x"], "--primitives"),
+    ],
+)
+def test_wrong_input_is_told_with_the_nearest(arguments, words, capsys, tmp_path):
+    out = [] if "--primitive" in arguments else ["--out", str(tmp_path)]
+    assert main([*arguments, *out]) == 2
+    assert words in capsys.readouterr().err and not list(tmp_path.iterdir())
