@@ -14,11 +14,20 @@ PAGE = ROOT / "docs" / "calibration.md"
 LOG, TABLE = str(EXAMPLES / "perftest-connectx3.txt"), str(EXAMPLES / "connectx4-send.json")
 
 
+def test_a_fit_prints_and_writes_what_the_page_shows(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = [LOG, "--platform", "connectx5-lab", "--largest", "2KiB", "--out", "connectx3-lab.yaml"]
+    assert main(["calibrate", *words, "--jobs", "1"]) == 0
+    out = capsys.readouterr().out.removesuffix("\nprofile: connectx3-lab.yaml\n")
+    assert out == printed("calibrate-fit.txt", out)
+    profile = (tmp_path / "connectx3-lab.yaml").read_text(encoding="utf-8")
+    assert profile == printed("connectx3-lab.yaml", profile)
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
         ("calibrate-compare.txt", [LOG, "--platform", "connectx3-perftest", "--compare"]),
-        ("calibrate-fit.txt", [LOG, "--platform", "connectx5-lab", "--largest", "2KiB"]),
         ("calibrate-connectx4.txt", [TABLE, "--platform", "connectx4-lab"]),
     ],
 )
