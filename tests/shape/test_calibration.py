@@ -133,6 +133,7 @@ def test_held_out_are_inner_points_of_different_sizes():
     assert not any(fits.held_out(rows, 0)) and not any(fits.held_out(rows[:2], 0.25))
 
 
+@pytest.mark.slow  # tests/words/test_docs_calibration.py runs the same fits
 @pytest.mark.parametrize(
     ("name", "base", "largest"),
     [("perftest-connectx3.txt", "connectx5-lab", 2048), ("connectx4-send.json", "connectx4-lab", 65536)],

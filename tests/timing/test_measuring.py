@@ -49,9 +49,9 @@ def test_one_after_the_other_makes_a_rate_of_one_over_the_latency():
 
 
 @pytest.mark.parametrize("verb", ["WRITE", "READ", "SEND"])
-@pytest.mark.parametrize(("size", "qps"), [(64, 1), (64, 4), (4096, 1), (65536, 1)])
+@pytest.mark.parametrize(("size", "qps"), [(64, 4), (4096, 1)])
 def test_a_short_window_has_the_rate_of_a_long_one(verb, size, qps):
-    asked = few(verb, size_bytes=size, depth=32 if size < 4096 else 8, qps=qps, iterations=100, warmup=200)
+    asked = few(verb, size_bytes=size, depth=32 if size < 4096 else 8, qps=qps, iterations=64, warmup=128)
     long = measure(PLATFORM, asked)
     assert per_operation_ps(PLATFORM, asked) * long.operations_per_s == pytest.approx(1e12, rel=0.02)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from rpsim.app.main import main
@@ -14,11 +16,25 @@ PAGE = ROOT / "docs" / "calibration.md"
 LOG, TABLE = str(EXAMPLES / "perftest-connectx3.txt"), str(EXAMPLES / "connectx4-send.json")
 
 
+def test_a_fit_prints_and_writes_what_the_page_shows(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = [LOG, "--platform", "connectx5-lab", "--largest", "2KiB", "--out", "connectx3-lab.yaml"]
+    assert main(["calibrate", *words, "--jobs", "1"]) == 0
+    out = capsys.readouterr().out.removesuffix("\nprofile: connectx3-lab.yaml\n")
+    assert out == printed("calibrate-fit.txt", out)
+    profile = (tmp_path / "connectx3-lab.yaml").read_text(encoding="utf-8")
+    shown = printed("connectx3-lab.yaml", profile)
+    assert "rpsim " in profile and _any_version(profile) == _any_version(shown)
+
+
+def _any_version(text: str) -> str:
+    return re.sub(r"by rpsim \S+", "by rpsim", text)
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
         ("calibrate-compare.txt", [LOG, "--platform", "connectx3-perftest", "--compare"]),
-        ("calibrate-fit.txt", [LOG, "--platform", "connectx5-lab", "--largest", "2KiB"]),
         ("calibrate-connectx4.txt", [TABLE, "--platform", "connectx4-lab"]),
     ],
 )

@@ -150,9 +150,11 @@ class _Reader:
             return
         before = len(self.mistakes)
         row = {column: self._number(cell, column, number) for column, cell in zip(run.columns, cells, strict=True)}
+        if len(self.mistakes) > before:
+            return
         size, iterations = (int(row.get(name, 0)) for name in ("#bytes", "#iterations"))
         for name in ("#bytes", "#iterations"):
-            if len(self.mistakes) == before and (row[name] < 1 or row[name] != int(row[name])):
+            if row[name] < 1 or row[name] != int(row[name]):
                 self.wrong(f"'{cells[run.columns.index(name)]}'", "a whole number from 1", number, name)
         latency_ns, operations, bytes_per_s = self._values(row, number)
         if len(self.mistakes) > before:
