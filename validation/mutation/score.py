@@ -155,7 +155,8 @@ def killed(mutant: type[Scheme], sound: Sound) -> str:
         except Exception as error:
             if isinstance(error, AssertionError) and _is_ours(error):
                 raise  # the judge's own: it says nothing about the code that it judges
-            return f"{name}: {type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
+            what = f"{type(error).__name__}: {error}".splitlines()[0].partition("<")[0]  # objects are told by address
+            return f"{name}: {what.rstrip(' :')}"
         for condition, verdict in found.items():
             if verdict is Verdict.VIOLATED and condition in sound[name]:
                 return f"{name}: {condition} violated"
