@@ -265,9 +265,9 @@ def _parse_fault(value: Any, context: Context) -> Fault:
 def conditions_after(fault: Fault) -> tuple[Condition, ...]:
     """The conditions that a fault can be judged by.
 
-    A client's crash is no end of an era (its operation stays open), and ``linearizable`` is what is asked after it;
-    ``durable``, literally, is the same question where ids of processes are not used again, and ``monotonic`` is asked of
-    reads around that crash as around any other. After the server's ``linearizable`` is the same question as ``durable``.
+    A client's crash is no end of an era (its operation stays open), and ``linearizable`` is what is asked after it.
+    ``durable``, literally, is the same question where ids of processes are not used again, and ``monotonic`` can be
+    asked of reads around that crash as around any other. After the server's ``linearizable`` is what ``durable`` is.
     """
     return (*EXPLORED, Condition.LINEARIZABLE) if fault.client else EXPLORED
 

@@ -16,8 +16,8 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from rpsim.app.list import KINDS
 from rpsim.app.commands import COMMANDS
+from rpsim.app.list import KINDS
 from rpsim.app.main import main, parse, parser
 from rpsim.app.measure import plan_path
 from rpsim.app.new import KINDS as STARTING_POINTS
@@ -32,7 +32,15 @@ from .pages import EXAMPLES, PAGES, ROOT, blocks, code, commands, prose, rows, s
 LATER = {"tests/shape/", "models/pcie_switch.py"}
 """A folder whose tests are to come, and what docs/adding.md says to make."""
 
-WRITTEN = {"report.html", "summary.json", "runs.json", "manifest.json", "operations.csv", "case-1.json", "my-flush.yaml"}
+WRITTEN = {
+    "report.html",
+    "summary.json",
+    "runs.json",
+    "manifest.json",
+    "operations.csv",
+    "case-1.json",
+    "my-flush.yaml",
+}
 WRITTEN |= {"matrix.json", "matrix.html"}
 """What runs write: no files of the checkout. tests/smoke/test_cli.py asks for each of them."""
 

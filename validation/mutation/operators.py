@@ -17,22 +17,29 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from .kinds import FLUSHES, kind_of
 
 
 @dataclass(frozen=True)
 class Change:
-    """One seeded fault: what it does, where, and the module's tree with it."""
+    """One seeded fault: what it does, where, and how to make the module's tree with it."""
 
     operator: str
     function: str
     line: int
     text: str
     """The statement or expression that it changes."""
-    tree: ast.Module
+    build: Callable[[], ast.Module]
+    """Makes :attr:`tree`: most faults are only counted, or tried elsewhere."""
+
+    @property
+    def tree(self) -> ast.Module:
+        """The module's tree with the fault in it."""
+        return self.build()
 
     @property
     def kind(self) -> str:
@@ -65,29 +72,33 @@ def _of_function(tree: ast.Module, cls: str, function: ast.FunctionDef) -> Itera
             where = f"{cls}.{function.name}"
             text = ast.unparse(statement).splitlines()[0]
             if _is_step(statement):
-                yield Change("drop", where, statement.lineno, text, _with(tree, statement, [ast.Pass()]))
+                yield Change("drop", where, statement.lineno, text, partial(_with, tree, statement, [ast.Pass()]))
             if _is_step(statement) and _called(_waited(statement)) in FLUSHES:
                 for operator, instruction in (("unfence", "clwb"), ("bypass", "load")):
                     instead = _calling(statement, instruction)
-                    yield Change(operator, where, statement.lineno, text, _with(tree, statement, [instead]))
+                    yield Change(operator, where, statement.lineno, text, partial(_with, tree, statement, [instead]))
             if isinstance(statement, ast.Raise) and _called(statement.exc) == "OutcomeUnknown":
-                yield Change("retry", where, statement.lineno, text, _with(tree, statement, [ast.Pass()]))
+                yield Change("retry", where, statement.lineno, text, partial(_with, tree, statement, [ast.Pass()]))
             if isinstance(statement, ast.AugAssign):
-                yield Change("stand still", where, statement.lineno, text, _with(tree, statement, [ast.Pass()]))
+                yield Change(
+                    "stand still", where, statement.lineno, text, partial(_with, tree, statement, [ast.Pass()])
+                )
             if isinstance(statement, ast.If):
                 test = ast.unparse(statement.test)
                 believed = copy.deepcopy(statement)
                 believed.test = ast.Constant(True)
-                yield Change("believe", where, statement.lineno, f"if {test}", _with(tree, statement, [believed]))
+                yield Change(
+                    "believe", where, statement.lineno, f"if {test}", partial(_with, tree, statement, [believed])
+                )
             if index + 1 < len(block) and _may_swap(statement, block[index + 1]):
                 behind = block[index + 1]
                 both = f"{text} <-> {ast.unparse(behind).splitlines()[0]}"
-                swapped = _with(tree, statement, [copy.deepcopy(behind), copy.deepcopy(statement)], behind)
+                swapped = partial(_with, tree, statement, [copy.deepcopy(behind), copy.deepcopy(statement)], behind)
                 yield Change("swap", where, statement.lineno, both, swapped)
     for node in ast.walk(function):
         if isinstance(node, ast.YieldFrom) and _called(node.value) == "crc32_matches":
             text = ast.unparse(node)
-            yield Change("trust", f"{cls}.{function.name}", node.lineno, text, _replaced(tree, node))
+            yield Change("trust", f"{cls}.{function.name}", node.lineno, text, partial(_replaced, tree, node))
 
 
 def _blocks(function: ast.FunctionDef) -> Iterator[list[ast.stmt]]:

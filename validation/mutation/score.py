@@ -1,8 +1,8 @@
 """The mutation score: each seeded fault is given to the judge, who finds it (*killed*) or does not (*survives*).
 
 A fault is found when a condition that the scheme keeps without it is violated with it, when the code fails, or when a
-random life does not come to an end. That the oracle contradicts itself finds no fault: it is one. What survives needs a
-reason: ``reasons.yaml`` has those that somebody has looked into.
+life, or a run with a fault in it, does not come to an end. That the oracle contradicts itself finds no fault: it is one.
+What survives needs a reason: ``reasons.yaml`` has those that somebody has looked into.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from types import ModuleType
 
 from ...protocols.guarantees import Verdict
 from ...protocols.scheme import Scheme
@@ -23,6 +24,7 @@ from ...protocols.scheme import scheme as scheme_named
 from ...sim.yaml_source import read_yaml
 from ..oracle import Inconsistent
 from .mutants import planted, seeded
+from .operators import Change
 from .trials import Trial, Verdicts, trials
 
 REASONS = Path(__file__).parent / "reasons.yaml"
@@ -121,8 +123,7 @@ def _fate(task: _Task, sound: Mapping[str, Sound]) -> Fate:
     fate = None
     for name in task.schemes:
         known = scheme_named(name)
-        rows = [(module, change) for module, turn, change in seeded(known, shared=True) if turn == task.number]
-        module, change = next(row for row in rows if row[0].__name__ == task.module)
+        module, change = _faults(name)[task.module, task.number]
         with planted(known, module, change) as mutant:
             killed_by = killed(mutant, sound[name])
         short = module.__name__.rpartition(".")[2]
@@ -131,6 +132,13 @@ def _fate(task: _Task, sound: Mapping[str, Sound]) -> Fate:
             return fate
     assert fate is not None, "a fault of no scheme"
     return replace(fate, reason=_reasons().get(f"{fate.module} {fate.fault}", ""))
+
+
+@cache
+def _faults(name: str) -> Mapping[tuple[str, int], tuple[ModuleType, Change]]:
+    """All faults of a scheme by module and number: to find them takes longer than most are tried for."""
+    rows = seeded(scheme_named(name), shared=True)
+    return {(module.__name__, number): (module, change) for module, number, change in rows}
 
 
 def killed(mutant: type[Scheme], sound: Sound) -> str:
@@ -147,7 +155,8 @@ def killed(mutant: type[Scheme], sound: Sound) -> str:
         except Exception as error:
             if isinstance(error, AssertionError) and _is_ours(error):
                 raise  # the judge's own: it says nothing about the code that it judges
-            return f"{name}: {type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
+            what = f"{type(error).__name__}: {error}".splitlines()[0].partition("<")[0]  # objects are told by address
+            return f"{name}: {what.rstrip(' :')}"
         for condition, verdict in found.items():
             if verdict is Verdict.VIOLATED and condition in sound[name]:
                 return f"{name}: {condition} violated"
