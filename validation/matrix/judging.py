@@ -5,8 +5,8 @@ three times. A schedule is asked only for what the ones before have left open. A
 the ordering rules admit are judged, as in ``rpsim crash``; the first violation of each condition is kept as it is,
 since a run of one update has nothing to leave out.
 
-Where a shape checks its words itself (``line``, ``page``) or reads an entry only through a pointer (``pair``), lines tear
-as wholes: what is torn within a line is no better there than what is missing, and 2**8 times fewer images are left.
+Where a shape checks its words itself (``line``, ``page``) or reads an entry only through a pointer (``pair``), lines
+tear as wholes: what is torn within a line is no better there than what is missing, and images are 2**8 times fewer.
 """
 
 from __future__ import annotations
