@@ -6,9 +6,7 @@ the ordering rules admit are judged, as in ``rpsim crash``; the first violation 
 since a run of one update has nothing to leave out.
 
 Where a shape checks its words itself (``line``, ``page``) or reads an entry only through a pointer (``pair``), lines
-<<<<<<< HEAD tear as wholes: what is torn within a line is no better there than what is missing, and 2**8 times fewer
-images are left. ======= tear as wholes: what is torn within a line is no better there than what is missing, and
-images are 2**8 times fewer. >>>>>>> d-matrix
+tear as wholes: what is torn within a line is no better there than what is missing, and images are 2**8 times fewer.
 """
 
 from __future__ import annotations
