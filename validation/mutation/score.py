@@ -1,8 +1,8 @@
 """The mutation score: each seeded fault is given to the judge, who finds it (*killed*) or does not (*survives*).
 
 A fault is found when a condition that the scheme keeps without it is violated with it, when the code fails, or when a
-life, or a run with a fault in it, does not come to an end. That the oracle contradicts itself finds none: it is one.
-What survives needs a reason: ``reasons.yaml`` has those that somebody has looked into.
+life, or a run with a fault in it, does not come to an end. That the oracle contradicts itself finds no fault, it is
+one. What survives needs a reason: ``reasons.yaml`` has those that somebody has looked into.
 """
 
 from __future__ import annotations
