@@ -50,7 +50,7 @@ def main(options: argparse.Namespace) -> int:
             assert report is not None
             example = report.counterexamples[number]
             write_json(draft / name, example.case)
-            drawn = draft / name.replace(".json", "-trace.json")
+            drawn = draft / f"trace-{name}"
             drawn.write_text(as_trace(example.trace), encoding="utf-8", newline="\n")
 
     write(target, options, scenario, outcomes, summary, began, write_cases)

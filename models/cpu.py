@@ -409,15 +409,6 @@ class Thread(CompletionEvents):
         self._seen(completion)
         return completion
 
-    def try_poll(self, queue: CompletionQueue) -> Code:
-        """``ibv_poll_cq`` once: the completion that is there, None if there is none."""
-        if len(queue):
-            return (yield from self.poll(queue))
-        self.account.verbs_ps += self._poll_ps
-        self._ask(self._poll_ps)
-        yield HOLD
-        return None
-
     def _seen(self, completion: WorkCompletion) -> None:
         """The code has it now."""
         account, clock = self.account, self.clock

@@ -165,9 +165,6 @@ class CompletionQueue:
                 return
         self._entries.append(completion)
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def pop(self) -> WorkCompletion | None:
         """The oldest completion, taken out; None if there is none."""
         if not self._entries:

@@ -260,10 +260,12 @@ def test_packets_that_are_lost_late_or_repeated_change_nothing_but_time(name):
 
 
 def test_an_adapter_that_has_to_read_its_tables_does_the_same_later():
+    """What the WRITE before has read is there for what follows it: only a target that is looked up is read anew."""
     for name in ("wflush", "rdma-pwrite", "sflush"):
         small = platform_of("adr", ddio=False, nic={"sram_bytes": 512})
         (certain, late), (_, early) = (outcome(name, platform) for platform in (small, platform_of("adr", ddio=False)))
-        assert certain and late.now_ps > early.now_ps
+        assert certain and late.now_ps >= early.now_ps
+        assert late.now_ps > early.now_ps or name != "sflush"
 
 
 def test_what_cannot_be_persisted_is_refused():

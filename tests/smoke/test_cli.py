@@ -113,7 +113,7 @@ def test_run_prints_writes_and_says_where(quickstart, capsys):
     assert re.fullmatch(r"quickstart-[0-9a-f]{8}", folder.name)
     assert said.out.splitlines()[-1] == f"results: {folder.as_posix()}"
     assert sorted(path.name for path in folder.iterdir()) == [
-        "manifest.json", "operations.csv", "report.html", "summary.json",
+        "manifest.json", "operations.csv", "report.html", "summary.json", "trace.json",
     ]  # fmt: skip
     with (folder / "operations.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 FLOORS = ("sim", "models", "protocols", "scenarios", "validation", "app")
@@ -295,8 +296,9 @@ def test_a_file_that_is_too_long_is_reported(tmp_path: Path) -> None:
 
 IMPORT_EACH = """
 import importlib, sys, traceback
-for name in sys.argv[1:]:
-    for loaded in [m for m in sys.modules if m.partition(".")[0] == name.partition(".")[0]]:
+afresh, *names = sys.argv[1:]
+for name in names:
+    for loaded in afresh and [m for m in sys.modules if m.partition(".")[0] == name.partition(".")[0]]:
         del sys.modules[loaded]
     try:
         importlib.import_module(name)
@@ -305,16 +307,54 @@ for name in sys.argv[1:]:
 """
 
 
-def unimportable(modules: list[str], folder: Path) -> list[str]:
-    """Those modules that cannot be the first of their package to be imported, with the reason."""
-    command = [sys.executable, "-c", IMPORT_EACH, *modules]
+def unimportable(modules: list[str], folder: Path, afresh: bool = True) -> list[str]:
+    """Those modules that cannot be the first of their package to be imported (afresh), or at all, with the reason."""
+    command = [sys.executable, "-c", IMPORT_EACH, "afresh" if afresh else "", *modules]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def while_importing(tree: ast.Module) -> Iterator[ast.ImportFrom]:
+    """The relative imports that are executed when a module is, and not by its functions or for a type checker alone."""
+    todo: list[ast.stmt] = list(tree.body)
+    for node in todo:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            yield node
+        elif isinstance(node, ast.If) and ast.unparse(node.test) != "TYPE_CHECKING":
+            todo += node.body
+
+
+def in_circles(root: Path) -> list[str]:
+    """The modules that import each other: whether one of them can be imported may depend on which comes first."""
+    files = {module_of(root, path): path for path in package_files(root)}
+    graph = nx.DiGraph()
+    for module, path in files.items():
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        graph.add_edges_from((module, module[:end]) for end, sign in enumerate(module) if sign == ".")
+        for node in while_importing(ast.parse(path.read_text(encoding="utf-8"))):
+            source = ".".join(
+                [*package.split(".")[: package.count(".") + 2 - node.level], *filter(None, [node.module])]
+            )
+            for name in node.names:
+                both = (f"{source}.{name.name}", source)
+                graph.add_edge(module, next((found for found in both if found in files), source))
+    return sorted(module for circle in nx.strongly_connected_components(graph) if len(circle) > 1 for module in circle)
 
 
 def test_every_module_can_be_imported_first(root: Path, tmp_path: Path) -> None:
     modules = [module_of(root, path) for path in package_files(root)]
     assert len(modules) > len(FLOORS)
-    assert unimportable(modules, tmp_path) == []
+    assert unimportable(modules, tmp_path, afresh=False) == []
+    assert unimportable(in_circles(root), tmp_path) == []
+
+
+def test_modules_that_import_each_other_are_found(tmp_path: Path) -> None:
+    for name in ("__init__", "models/__init__"):
+        write(tmp_path, f"{name}.py")
+    write(tmp_path, "models/a.py", "from .b import x")
+    write(tmp_path, "models/b.py", "if True:\n    from . import a")
+    write(tmp_path, "models/c.py", "from .a import y\ndef f():\n    from .d import z")
+    write(tmp_path, "models/d.py", "from .c import f")
+    assert in_circles(tmp_path) == ["rpsim.models.a", "rpsim.models.b"]
 
 
 def test_a_broken_module_and_a_circle_are_reported(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_the_commands_write_traces(tmp_path, capsys) -> None:
     main(["crash", "quickstart", *small, "--set", "expect={}", "--trace", "0", "--json"])
     (folder,) = {path.parent for path in tmp_path.glob("*/case-1.json")}
     assert not (folder / "trace.json").exists()
-    drawn = json.loads((folder / "case-3-trace.json").read_text())
+    drawn = json.loads((folder / "trace-case-3.json").read_text())
     valid(drawn["traceEvents"])
     names = [event["name"] for event in drawn["traceEvents"]]
     assert any(name.startswith("CRASH") for name in names) and any(name.startswith("LOST") for name in names)

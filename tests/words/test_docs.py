@@ -39,6 +39,7 @@ WRITTEN = {
     "manifest.json",
     "operations.csv",
     "case-1.json",
+    "trace-case-1.json",
     "my-flush.yaml",
 }
 WRITTEN |= {"matrix.json", "matrix.html"}
