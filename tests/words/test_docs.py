@@ -40,6 +40,8 @@ WRITTEN = {
     "operations.csv",
     "case-1.json",
     "trace-case-1.json",
+    "trace-case-N.json",
+    "trace.json",
     "my-flush.yaml",
 }
 WRITTEN |= {"matrix.json", "matrix.html"}
