@@ -133,11 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return WRONG_INPUT
     except KeyboardInterrupt:
         print("rpsim: interrupted", file=sys.stderr)
-        return _leave(INTERRUPTED, arguments)
-    except SystemExit as leaving:
-        if leaving.code == TERMINATED:
-            return _leave(TERMINATED, arguments)
-        raise
+        return INTERRUPTED
     except BrokenPipeError:
         # The interpreter flushes standard output once more on its way out: give it somewhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -146,17 +142,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         print("rpsim: this is a bug in rpsim, not in your input; nothing was written", file=sys.stderr)
         return BUG
-
-
-def _leave(status: int, arguments: Sequence[str] | None) -> int:
-    """End a command that was stopped, now: what it had begun is cleared away, and its workers are gone.
-
-    The interpreter would wait for the threads of a pool whose workers were ended while they started, perhaps for ever.
-    """
-    if arguments is None:
-        sys.stderr.flush()
-        os._exit(status)
-    return status
 
 
 @contextmanager
