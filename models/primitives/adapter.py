@@ -153,10 +153,14 @@ class Run:
             self._copy_now(step)
 
     def _copy_now(self, step: Step) -> None:
-        """Read each message's payload, and write it where it belongs."""
+        """Read each message's payload, and write it where it belongs; what came on another queue pair is not here."""
         nic, messages = self.nic, self.qp.messages
         assert messages is not None
-        left = {"n": len(self.order.ranges)}
+        ranges = self.order.ranges[: len(messages)]
+        left = {"n": len(ranges)}
+        if not ranges:
+            self._end(step)
+            return
 
         def copied(target: Range, data: bytes, _: list[Chunk]) -> None:
             nic.post_write(self.qp, self.work, Request.WRITE, Placement.STRICT, data, target[0])
@@ -165,7 +169,7 @@ class Run:
                 self._end(step)
 
         nic.settle(self._key(step))
-        for number, target in enumerate(self.order.ranges):
+        for number, target in enumerate(ranges):
             message = messages.popleft() + (0 if self.qp.peer is not None else GRH_BYTES)
             nic.dma.read(self._key(step, 1 + number), message, target[1], partial(copied, target))
 

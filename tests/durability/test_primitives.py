@@ -283,3 +283,11 @@ def test_what_cannot_be_persisted_is_refused():
             World("wflush", **how)
     with pytest.raises(PrimitiveFailed, match="PRIMITIVE: remote access error"):
         world.run(world.requester.flush([(world.address(60), 4096)]))
+
+
+def test_an_adapter_copies_only_messages_of_its_own_queue_pair():
+    """SFlush on a queue pair that no SEND came on has nothing to copy, and ends."""
+    world = World("sflush", connections=2)
+    world.run(world.requesters[0].write([(world.address(0), bytes(8))]))
+    world.run(world.requesters[1].flush([(world.address(0), 8)]))
+    assert world.now_ps > 0
