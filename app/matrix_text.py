@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..protocols.guarantees import Verdict
@@ -59,9 +59,9 @@ def _verdicts(name: str, members: Sequence[str], rows: Sequence[Row], labels: Se
             worst = _worst(found)
             cells.append(sign(worst, any(f.refused for f in found), bool(name == "whole" and row and row.refuted)))
         body.append([primitive, *cells])
-    told = f" ({', '.join(members)})" if name == "whole" else ""
+    told = paragraph(f"({', '.join(members)})", 2) if name == "whole" else []
     head = ["", *(str(number) for number in range(1, len(labels) + 1))]
-    return [f"{SHAPE_TITLES[name]}{told}", *_fitting(head, body)]
+    return [SHAPE_TITLES[name], *told, *_fitting(head, body)]
 
 
 def _worst(found: Sequence[Finding]) -> dict[str, str]:
@@ -84,33 +84,49 @@ def _fitting(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _costs(rows: Sequence[Row], labels: Sequence[str]) -> list[str]:
-    """Latency, throughput and what it takes, a table for each platform that was timed."""
-    out: list[str] = []
-    for label in labels:
-        own = [row for row in rows if row.configuration.label == label and row.costs.latency]
-        if not own:
-            continue
-        sizes = list(dict.fromkeys(size for row in own for size in row.costs.latency))
-        pairs = list(dict.fromkeys(number for row in own for number in row.costs.throughput))
-        middle = 64 if 64 in sizes else sizes[0]
-        body = []
-        for row in sorted(own, key=lambda row: row.costs.latency[middle].p50_ns):
-            latency = row.costs.latency
-            times = [f"{latency[size].p50_ns / 1000:.2f}" if size in latency else "" for size in sizes]
-            at = latency[middle]
-            rate = [f"{row.costs.throughput[n] / 1e6:.2f}" if n in row.costs.throughput else "" for n in pairs]
-            durable = sign(row.found, False)
-            body.append([row.primitive, durable, *times, f"{at.cpu_ns:.0f}", f"{at.wire_bytes:.0f}", *rate])
-        short = [format_bytes(size).replace(" ", "").replace("iB", "") for size in sizes]
-        head = [label[:24], "", *short, "CPU", "wire", *(f"x{number}" for number in pairs)]
-        out += ["", *_fitting(head, body)] if out else [*_fitting(head, body)]
-    if not out:
+    """Latency, throughput and what it takes: a table for each platform, or one of all platforms for one primitive."""
+    timed = [row for row in rows if row.costs.latency]
+    if not timed:
         return ["nothing was timed"]
+    if len({row.primitive for row in timed}) == 1:
+        out = _cost_table(timed, [row.configuration.label for row in timed])
+        order = ""
+    else:
+        out, order = [], ", quickest first"
+        for label in labels:
+            own = [row for row in timed if row.configuration.label == label]
+            if own:
+                own = sorted(own, key=_latency_of(_middle(own)))
+                out += ["", f"  {label}", *_cost_table(own, [row.primitive for row in own])]
+        out = out[1:]
     told = (
-        "Latency p50 in us by the update's size, quickest first; CPU of the responder in ns and bytes on the wire in "
+        f"Latency p50 in us by the update's size{order}; CPU of the responder in ns and bytes on the wire in "
         "both directions, for an update of 64 B; millions of updates a second by queue pairs (x1, x8, ...)."
     )
     return ["what it costs", "", *out, "", *paragraph(told)]
+
+
+def _middle(rows: Sequence[Row]) -> int:
+    """The size that primitives are compared by."""
+    sizes = [size for row in rows for size in row.costs.latency]
+    return 64 if 64 in sizes else sizes[0]
+
+
+def _latency_of(size: int) -> Callable[[Row], float]:
+    return lambda row: row.costs.latency[size].p50_ns
+
+
+def _cost_table(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+    sizes = list(dict.fromkeys(size for row in rows for size in row.costs.latency))
+    pairs = list(dict.fromkeys(number for row in rows for number in row.costs.throughput))
+    body = []
+    for row, name in zip(rows, names, strict=True):
+        latency, at = row.costs.latency, row.costs.latency[_middle(rows)]
+        times = [f"{latency[size].p50_ns / 1000:.2f}" if size in latency else "" for size in sizes]
+        rate = [f"{row.costs.throughput[n] / 1e6:.2f}" if n in row.costs.throughput else "" for n in pairs]
+        body.append([name, sign(row.found, False), *times, f"{at.cpu_ns:.0f}", f"{at.wire_bytes:.0f}", *rate])
+    short = [format_bytes(size).replace(" ", "").replace("iB", "") for size in sizes]
+    return _fitting(["", "", *short, "CPU", "wire", *(f"x{number}" for number in pairs)], body)
 
 
 def _reasons(rows: Sequence[Row], cases: Cases) -> list[str]:

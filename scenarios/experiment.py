@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..models.disturbance import Disturbance
 from ..models.platform import Platform, load_platform
 from ..models.scaling import scaled
 from ..models.system import NodeSpec, Process, System
-from ..models.verbs import Span
+from ..models.verbs import QueuePair, Span
 from ..protocols.scheme import OperationFailed, OutcomeUnknown, Request, Scheme, Sizes, scheme
 from ..sim.streams import Streams
 from .background import start_background
@@ -160,7 +160,18 @@ def build_system(
     outages: dict[str, list[tuple[int, int]]] = {}
     for outage in sorted(scenario.outages, key=lambda outage: outage.at_ps):
         outages.setdefault(outage.core, []).append((outage.at_ps, outage.for_ps))
-    return System(platform, specs, scenario.seed, outages, network, draws)
+    system = System(platform, specs, scenario.seed, outages, network, draws)
+    held: dict[tuple[str, int], dict[int, int]] = {}
+    for one in scenario.held or ():
+        held.setdefault(one.machine, {})[one.queue_pair] = one.for_ps
+    for (where, number), by_number in held.items():
+        system.nodes[where][number].nic.drain.hold_up(_held(by_number))
+    return system
+
+
+def _held(for_ps: Mapping[int, int]) -> Callable[[QueuePair], int]:
+    """How long packets of a queue pair stay in its adapter, by the queue pair's number."""
+    return lambda qp: for_ps.get(qp.number, 0)
 
 
 def server_cores(system: System, kind: type[Scheme]) -> list[Core]:

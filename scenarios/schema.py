@@ -216,6 +216,14 @@ class Outage(_Map):
     for_ps: InstantPs = Field(alias="for", description="how long it lasts, e.g. '10 us'")
 
 
+class Held(_Map):
+    """A queue pair whose packets an adapter has accepted and holds up: nothing bounds for how long it may."""
+
+    machine: MachineText = Field(description="whose adapter, e.g. 'server[0]'")
+    queue_pair: Count = Field(description="its number at that adapter, counted from 1 in the order of connecting")
+    for_ps: InstantPs = Field(alias="for", description="how long each packet stays in the adapter, e.g. '20 us'")
+
+
 class Crash(_Map):
     """Which fault is explored, at which instants, over which crash states."""
 
@@ -321,6 +329,7 @@ class Scenario(_Map):
     scale: Count = Field(default=1, description="how many times as many keys this stands for")
     crash: Crash = Field(default=Crash(), description="which crash is explored")
     outages: tuple[Outage, ...] = Field(default=(), description="a list of outages of cores")
+    held: tuple[Held, ...] | None = Field(default=None, description="a list of queue pairs that adapters hold up")
     network: Network | None = Field(default=None, description="what happens to packets, e.g. {loss: 0.001}")
     expect: dict[SchemeName, dict[ConditionName, Expected]] = Field(
         default={}, description="scheme -> condition -> verdict"

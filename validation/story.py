@@ -123,6 +123,9 @@ def _timeline(case: Case, lost: tuple[LineFate, ...]) -> list[TimelineRow]:
         if outage.at_ps <= at_ps:
             node, core = outage.core.split(" ", 1)
             rows.append(TimelineRow(outage.at_ps, node, f"{core} pauses for {format_us(outage.for_ps)} us"))
+    for held in case.scenario.held or ():
+        text = f"packets of queue pair {held.queue_pair} stay in the adapter for {format_us(held.for_ps)} us"
+        rows.append(TimelineRow(0, "{}[{}]".format(*held.machine), text))
     rows.sort(key=lambda row: row.time_ps)
     rows += _unwritten(case)
     rows.append(TimelineRow(at_ps, "", "power failure", "CRASH"))

@@ -37,6 +37,17 @@ def test_a_flush_covers_nothing_of_another_queue_pair():
     assert finding.verdicts["no_lost_ack"] == "violated" and "may still be in the NIC" in finding.why
 
 
+@pytest.mark.parametrize(
+    ("primitive", "label"),
+    [("read-after-write", "eadr, ddio on"), ("read-after-write", "pmr, barrier by read"), ("rcommit", "adr, ddio on")],
+)
+def test_what_an_adapter_holds_up_is_not_covered_from_another_queue_pair(primitive, label):
+    """A READ that is quick finds old bytes, and completes; on its own queue pair it waits."""
+    assert durable(f"word over {primitive}", label)
+    finding = judge(f"other-qp over {primitive}", CONFIGURATIONS[label])
+    assert finding.verdicts["no_lost_ack"] == "violated" and "may still be in the NIC" in finding.why
+
+
 def test_an_entry_and_its_commit_word_need_two_runs_of_the_steps_on_adr():
     assert durable("pair over read-after-write", "adr, ddio off")
     assert not durable("log over read-after-write", "adr, ddio off")

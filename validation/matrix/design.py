@@ -20,10 +20,10 @@ from ...protocols.primitives import known_primitives, primitive
 from ...protocols.shapes import shape_name
 from ...sim.errors import InputError
 from .configurations import Configuration
-from .judging import judge
+from .judging import Schedule, judge
 from .timing import Latency, latency, run
 
-FAST = ((1, False),)
+FAST = (Schedule(),)
 """A single update, undisturbed: most of what is wrong shows here."""
 SHAPES = ("word", "line", "pair")
 BYTES = 64

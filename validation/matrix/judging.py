@@ -1,9 +1,10 @@
 """One cell of the matrix: a shape over a primitive on one configuration, judged by exploring what power failures leave.
 
 One client updates one object: once; once while the server's core is away, so that nothing may lean on its being quick;
-three times. A schedule is asked only for what the ones before have left open. All instants of a run and all images that
-the ordering rules admit are judged, as in ``rpsim crash``; the first violation of each condition is kept as it is,
-since a run of one update has nothing to leave out.
+three times; and where there is a second queue pair, once while the responder's adapter holds up the first. A
+schedule is asked only for what the ones before have left open. All instants of a run and all images that the ordering
+rules admit are judged, as in ``rpsim crash``; the first violation of each condition is kept as it is, since a run of
+one update has nothing to leave out.
 
 Where a shape checks its words itself (``line``, ``page``) or reads an entry only through a pointer (``pair``), lines
 tear as wholes: what is torn within a line is no better there than what is missing, and images are 2**8 times fewer.
@@ -12,10 +13,11 @@ tear as wholes: what is torn within a line is no better there than what is missi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...models.places import IN_WORDS, Place
 from ...protocols.guarantees import Condition, Verdict
+from ...protocols.shapes import SHAPES
 from ...scenarios.experiment import run_variant
 from ...scenarios.load import scenario_from_data
 from ..explorer import ASKED, Exploration, Explorer
@@ -28,9 +30,20 @@ FAULT = "server[0] power"
 VALUES = {"word": "8 B", "line": "48 B", "page": "3072 B", "log": "64 B", "pair": "64 B", "other-qp": "8 B"}
 """The size of a value for each shape: what makes the messages as large as the shape says."""
 AWAY = "100 us"
-"""How long the server's core is away in the second schedule: longer than any primitive takes without it."""
-SCHEDULES: tuple[tuple[int, bool], ...] = ((1, False), (1, True), (3, False))
-"""How many updates, and whether the server's core is away at first."""
+"""How long the server's core is away, or its adapter holds up a queue pair: longer than any primitive takes else."""
+
+
+class Schedule(NamedTuple):
+    """How many updates, and who is slow."""
+
+    updates: int = 1
+    away: bool = False
+    """The server's core is away at first."""
+    held: bool = False
+    """The server's adapter holds up the first queue pair."""
+
+
+SCHEDULES = (Schedule(), Schedule(away=True), Schedule(3))
 TOLD = (Condition.NO_LOST_ACK, Condition.DURABLE, Condition.COMMITTED)
 """Which condition's counterexample is shown, the first that is violated."""
 BUDGET = 600
@@ -81,7 +94,7 @@ def phrase(example: Counterexample) -> str:
 
 
 def scenario_data(
-    scheme: str, configuration: Configuration, value: str, updates: int, away: bool = False, seed: int = 1
+    scheme: str, configuration: Configuration, value: str, schedule: Schedule = SCHEDULES[0], seed: int = 1
 ) -> dict[str, Any]:
     """The scenario of a cell: one client, one object, a few updates one after the other."""
     shape = scheme.partition(" over ")[0]
@@ -93,9 +106,10 @@ def scenario_data(
         "seed": seed,
         "vary": configuration.vary(line_atomicity=atomicity),
         "schemes": [scheme],
-        "workload": {"kind": "schedule", "keys": 1, "value": value, "operations": [operation] * updates},
+        "workload": {"kind": "schedule", "keys": 1, "value": value, "operations": [operation] * schedule.updates},
         "crash": {"fault": FAULT},
-        "outages": [{"core": "server[0] core 0", "at": "0 ps", "for": AWAY}] if away else [],
+        "outages": [{"core": "server[0] core 0", "at": "0 ps", "for": AWAY}] if schedule.away else [],
+        **({"held": [{"machine": "server[0]", "queue_pair": 1, "for": AWAY}]} if schedule.held else {}),
     }
 
 
@@ -105,15 +119,18 @@ def judge(
     *,
     value: str | None = None,
     seed: int = 1,
-    schedules: tuple[tuple[int, bool], ...] = SCHEDULES,
+    schedules: tuple[Schedule, ...] = SCHEDULES,
 ) -> Finding:
     """Explore a cell; ``scheme`` is a shape's name (``line over read-after-write``)."""
     found = Finding()
-    size = value or VALUES[scheme.partition(" over ")[0]]
-    for updates, away in schedules:
+    shape = scheme.partition(" over ")[0]
+    size = value or VALUES[shape]
+    if SHAPES[shape].queue_pairs > 1:
+        schedules = (*schedules, Schedule(held=True))
+    for schedule in schedules:
         open_ = [c for c in ASKED if found.verdicts.get(str(c)) != Verdict.VIOLATED]
         if open_ and not found.refused:
-            _explore(scenario_data(scheme, configuration, size, updates, away, seed), open_, found)
+            _explore(scenario_data(scheme, configuration, size, schedule, seed), open_, found)
     return found
 
 
