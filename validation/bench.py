@@ -12,6 +12,7 @@ import cProfile
 import pstats
 import random
 import resource
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Hashable
@@ -77,6 +78,7 @@ class Figures:
     crash_states_per_second: float
     crash_states_per_second_opaque: float
     oracle_operations_per_second: float
+    help_milliseconds: float
 
 
 def raw_timeouts(count: int) -> Pace:
@@ -194,7 +196,16 @@ def measure(effort: float, tell: Callable[[str], None]) -> Figures:
         crash_states_per_second=Pace(*units).per_second,
         crash_states_per_second_opaque=Pace(*opaque).per_second,
         oracle_operations_per_second=median(oracle(operations).per_second for _ in range(3)),
+        help_milliseconds=1e3 * median(start() for _ in range(ROUNDS)),
     )
+
+
+def start() -> float:
+    """Seconds that ``rpsim --help`` takes, a process of its own."""
+    began = time.perf_counter()
+    code = "import sys; from rpsim.app.main import main; main(['--help'])"
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    return time.perf_counter() - began
 
 
 def _measure_size(size_bytes: int, effort: float, raw: list[float], tell: Callable[[str], None]) -> SizeFigures:

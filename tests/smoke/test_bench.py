@@ -40,7 +40,7 @@ def test_a_long_history_is_linearizable_unless_its_end_is_another():
 
 def figures(factor: float) -> bench.Figures:
     size = bench.SizeFigures(100_000 * factor, 90_000 * factor, 8 / factor, 0.9, 20 * factor, 6.0)
-    return bench.Figures(1e6, dict.fromkeys(bench.SIZES, size), 600, 20_000 * factor, 1_000 * factor, 1e6)
+    return bench.Figures(1e6, dict.fromkeys(bench.SIZES, size), 600, 20_000 * factor, 1_000 * factor, 1e6, 150)
 
 
 def test_what_is_missed_is_named():
@@ -70,7 +70,12 @@ def test_the_command_prints_the_fields_that_scripts_lean_on(capsys):
     for field in ("verbs_per_second", "verbs_per_second_traced", "timeouts_per_verb", "arithmetic_over_naive"):
         assert answer[field] == answer["sizes"]["64"][field]
         assert answer["sizes"]["4096"][field] > 0
-    for field in ("crash_states_per_second", "crash_states_per_second_opaque", "oracle_operations_per_second"):
+    for field in (
+        "crash_states_per_second",
+        "crash_states_per_second_opaque",
+        "oracle_operations_per_second",
+        "help_milliseconds",
+    ):
         assert answer[field] > 0
     assert abs(sum(row["share"] for row in answer["profile"]["64"])) <= 1
 

@@ -49,16 +49,12 @@ def results(folder: Path = Path("results")) -> Path:
     return only
 
 
-def test_help_is_instant_and_loads_nothing_heavy():
+def test_help_loads_nothing_heavy():
+    """That is what keeps it under 0.3 s (``rpsim bench`` measures it)."""
     code = "import sys; from rpsim.app.main import main\ntry: main(['--help'])\nexcept SystemExit: print(*sys.modules)"
-    times = []
-    for _ in range(3):
-        began = time.perf_counter()
-        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        times.append(time.perf_counter() - began)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "Exit status" in ended.stdout
     assert not HEAVY & {name.partition(".")[0] for name in ended.stdout.splitlines()[-1].split()}
-    assert min(times) < 0.3
 
 
 def test_version_and_bare_call(capsys):
@@ -272,7 +268,8 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path, number, status):
         "2",
     ]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    time.sleep(2.5)
+    while len(living(process.pid)) < 3 and process.poll() is None:  # until its workers are there
+        time.sleep(0.1)
     process.send_signal(number)
     said = process.communicate(timeout=30)[1]
     assert process.returncode == status
