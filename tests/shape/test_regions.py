@@ -1,4 +1,4 @@
-"""What is found by going over a region: a ring against the ways of inbound writes, a region against a DIMM's buffers."""
+"""What going over a region shows: rings against the ways of inbound writes, regions against a DIMM's buffers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Experiments that look for a DIMM's buffers as LENS does (Wang et al., MICRO'20): pointer chasing over a region.
 
 Round by round a core writes every line of a region past the caches, in random order, and fences once; then it reads
-them, each address out of the line before. Of large regions so many lines are visited as show what all of them would, and caches are emptied in between.
+them, each address out of the line before. Of large regions so many lines are visited as show what all of them would,
+and caches are emptied in between.
 """
 
 from __future__ import annotations
