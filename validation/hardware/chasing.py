@@ -14,7 +14,7 @@ from typing import Any
 from ...models.cpu import Thread
 from ...models.platform import Platform
 from .cores import LINE, Code, Machine
-from .experiments import experiment
+from .experiments import NO_ADAPTER, experiment
 
 VISITED = 4096
 """Lines of one round, at most; and as many rounds as make that many in small regions."""
@@ -22,13 +22,13 @@ PAGE = 4096
 """What the AIT's cache has or has not: in a large region every page has been written long before."""
 
 
-@experiment("chase-write", "time")
+@experiment("chase-write", "time", NO_ADAPTER)
 def chase_write(platform: Platform, region: int, *, memory: str = "pm") -> float:
     """Time of one line of a region written by non-temporal stores in random order, one fence at the end."""
     return _chase(platform, region, memory, _writes)
 
 
-@experiment("chase-read", "time")
+@experiment("chase-read", "time", NO_ADAPTER)
 def chase_read(platform: Platform, region: int, *, memory: str = "pm") -> float:
     """Time of one dependent load of a region that was written past the caches before, random order."""
     return _chase(platform, region, memory, _reads)

@@ -15,7 +15,9 @@ from ...models.parameters.caches import Llc
 from ...models.platform import Platform
 from ...models.privatecaches import Caches
 from ...sim.bytespace import LINE_BYTES
-from .experiments import experiment
+from .experiments import NO_ADAPTER, experiment
+
+TAGS_ONLY = (*NO_ADAPTER, "imc", "media", "cpu")
 
 POOL_BUFFERS = 65_536
 """The pool that buffers come from: those of a ring lie anywhere in it after a while."""
@@ -27,7 +29,7 @@ WARM_ROUNDS, ROUNDS = 4, 2
 PACKET_BYTES = 1024
 
 
-@experiment("ring-hit-rate", "ratio")
+@experiment("ring-hit-rate", "ratio", TAGS_ONLY)
 def ring_hit_rate(
     platform: Platform, descriptors: int, *, ways: int = 2, slices: int = 0, packet: int = PACKET_BYTES
 ) -> float:
@@ -52,7 +54,7 @@ def ring_hit_rate(
     return hits / lines
 
 
-@experiment("ring-hit-rate-over-ways", "ratio")
+@experiment("ring-hit-rate-over-ways", "ratio", TAGS_ONLY)
 def ring_hit_rate_over_ways(platform: Platform, ways: int, *, descriptors: int = 4096, slices: int = 0) -> float:
     """The same over the ways that inbound writes may allocate in (IIO_LLC_WAYS)."""
     return ring_hit_rate(platform, descriptors, ways=ways, slices=slices)
