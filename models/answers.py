@@ -83,14 +83,21 @@ class Answers(Adapter):
             return
         mtu, more = self._mtu_bytes, work.more or []
         for turn, (start_ps, end_ps) in enumerate(more, 1):
-            packet = (work, turn * mtu, work.payload[turn * mtu : (turn + 1) * mtu], turn == len(more), end_ps)
+            packet = (work, turn * mtu, b"", turn == len(more), end_ps)
             at_switch_ps = start_ps + self._propagation_ps
             self.clock.hardware(at_switch_ps, key + (packet[1] >> PACKET_SHIFT), self._return, packet)
-        self._return((work, 0, work.payload[:mtu], not more, work.end_ps))
+        self._return((work, 0, b"", not more, work.end_ps))
+
+    def _loaded(self, packet: Packet) -> Packet:
+        """The packet of a response that leaves now, with its payload: that of later ones need not be here yet."""
+        work, at, _, last, end_ps = packet
+        if work.parts is not None:
+            self.dma.catch_up(work.remote_address)
+        return work, at, bytes(work.payload[at : at + self._mtu_bytes]), last, end_ps
 
     def _return(self, packet: Packet) -> None:
         """The first bit of a packet of a response is at the switch: its way until it has been processed."""
-        work, at, payload, last, end_ps = packet
+        packet = work, at, payload, last, end_ps = self._loaded(packet)
         requester, headers = work.qp.nic, self.parameters.headers
         if end_ps > work.qp.peer.off_ps:  # type: ignore[union-attr]  # cut off in the port
             requester.unanswered(work)

@@ -169,12 +169,12 @@ class Thread(CompletionEvents):
             yield from self._work(cost_ps)
             core = self.core
             queued_ps = self.host.ntstore(address + done, piece, core.ntstores, self._writer("ntstore"), self.now_ps)
-            self._leaves(core, address + done, queued_ps)
+            self._leaves(core, address + done, queued_ps, self._cpu.ntstore_hold_ps)
             done += take
 
-    def _leaves(self, core: Core, address: int, queued_ps: int) -> None:
-        """A line has taken a fill buffer until it is queued; a fence waits until the DIMM has it."""
-        core.fills.take(queued_ps)
+    def _leaves(self, core: Core, address: int, queued_ps: int, hold_ps: int = 0) -> None:
+        """A line has taken a fill buffer until it is queued, ``hold_ps`` at least; a fence waits for its DIMM."""
+        core.fills.take(max(queued_ps, self.now_ps + hold_ps))
         core.fence_ps = max(core.fence_ps, queued_ps, self.host.drained_ps(address))
 
     def memcpy(self, destination: int, source: int, length: int) -> Code:

@@ -200,7 +200,7 @@ class Crossing(Nic):
         self.clock.hardware(done_ps, work.key + RESPONSE, self._take_ack, work)
 
     def _return(self, packet: Packet) -> None:
-        work, at, payload, last, end_ps = packet
+        work, at, payload, last, end_ps = self._loaded(packet)
         qp, headers = work.qp.peer, self.parameters.headers
         assert qp is not None
         if end_ps > qp.off_ps:  # cut off in the port

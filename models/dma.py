@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from heapq import heappop, heappush
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +23,8 @@ from ..sim.trace import Chunk
 from .hostmemory import HostMemory
 from .pcie import PcieLink
 
-Done = Callable[[bytes, list[Chunk]], None]
-"""Takes what a read returns, and which chunks that proves to be visible."""
+Done = Callable[[Any, list[Chunk]], None]
+"""Takes what a read returns (bytes, or a bytearray that grows), and which chunks that proves to be visible."""
 Look = Callable[[int, int], None]
 """Takes when a request that is looked at now is served, and how long the answer takes from there to the link."""
 
@@ -102,31 +103,42 @@ class DmaReader:
         sampled: Callable[[int], None] | None = None,
         part_bytes: int = 0,
         parts: list[int] | None = None,
+        observed: list[Chunk] | None = None,
     ) -> None:
         """Read a range; ``done`` is called when the data is in the adapter. The rest is as in :meth:`ask`.
 
         In one piece, or ``by_line`` in any order: what comes back may then mix old and new against a concurrent
         writer. ``after`` is asked at the look: nothing is fetched before that instant. ``sampled`` is told at the look
-        when the last piece is fetched. With ``parts``, ``done`` is called when the first ``part_bytes`` are in the
-        adapter, and the list gets the instants at which each of these parts is.
+        when the last piece is fetched. With ``parts``, lines in any order within each ``part_bytes``; ``done`` is
+        called when the first of these parts is in the adapter, and the list gets the instants at which each of them is.
+        What ``done`` has been given then grows, up to now with :meth:`catch_up`. ``observed`` is the list that chunks
+        are put in.
         """
         pieces = split(address, length) if by_line else [(address, length)] if length else []
         order = self.order(len(pieces))
+        if parts is not None and by_line:
+            order = sorted(order, key=lambda index: (pieces[index][0] - address) // part_bytes)
         size = length if n_bytes is None else n_bytes
         tags = min(self._pcie.requests(size, address), self._pcie.parameters.read_tags)
-        found = _Found(address, len(pieces), done, tags)
+        found = _Found(
+            address, pieces, done, tags, observed, bytearray(length) if parts is not None and by_line else None
+        )
 
         def look(ready_ps: int, back_ps: int) -> None:
-            at_ps = last_ps = ready_ps if after is None else max(ready_ps, after())
+            at_ps = ready_ps if after is None else max(ready_ps, after())
             self._sample(found, pieces, order, at_ps)
-            if len(pieces) > 1:
-                last_ps += (len(pieces) - 1) * self._pcie.line_ps
+            line_ps, latest = self._pcie.line_ps, max(0, len(pieces) - 1)
+            last_ps = at_ps + latest * line_ps
             if parts is None:
-                fetched_ps = self._pcie.read_completion(last_ps + back_ps, size, address)
+                fetched_ps = self._pcie.read_completion(at_ps + back_ps, size, address, last_ps + back_ps)
             else:
+                lead = address % LINE_BYTES
                 for start in range(0, size, part_bytes):
                     part = min(part_bytes, size - start)
-                    parts.append(self._pcie.read_completion(last_ps + back_ps, part, address + start))
+                    end = min(latest, -(-(lead + start + part) // LINE_BYTES) - 1)  # its last line among the pieces
+                    begin = min(end, -(-(lead + start) // LINE_BYTES)) if start else 0
+                    from_ps, until_ps = at_ps + begin * line_ps + back_ps, at_ps + end * line_ps + back_ps
+                    parts.append(self._pcie.read_completion(from_ps, part, address + start, until_ps))
                 fetched_ps = parts[0]
             self._clock.hardware(fetched_ps, key, self._fetched, found)
             if sampled is not None:
@@ -157,7 +169,11 @@ class DmaReader:
             start()
         if found.pieces:
             self._host.catch_up_bytes(found.address)
-        found.done(b"".join(found.pieces), found.chunks)
+        found.done(b"".join(found.data) if found.whole is None else found.whole, found.chunks)
+
+    def catch_up(self, address: int) -> None:
+        """What reads of the memory at ``address`` have given so far grows by what has been fetched until now."""
+        self._host.catch_up_bytes(address)
 
 
 class _Request:
@@ -174,23 +190,37 @@ class _Request:
 
 
 class _Found:
-    """What a read has found so far."""
+    """What a read has found so far; ``whole`` where somebody takes it part by part."""
 
-    __slots__ = ("address", "chunks", "done", "pieces", "tags")
+    __slots__ = ("address", "chunks", "data", "done", "pieces", "tags", "whole")
 
-    def __init__(self, address: int, pieces: int, done: Done, tags: int) -> None:
+    def __init__(
+        self,
+        address: int,
+        pieces: list[tuple[int, int]],
+        done: Done,
+        tags: int,
+        chunks: list[Chunk] | None = None,
+        whole: bytearray | None = None,
+    ) -> None:
         self.address = address
+        self.pieces = pieces
         self.done = done
         self.tags = tags
-        self.pieces = [b""] * pieces
-        self.chunks: list[Chunk] = []
+        self.whole = whole
+        self.data = [b""] * len(pieces)
+        self.chunks: list[Chunk] = [] if chunks is None else chunks
 
-    def sink(self, index: int) -> Done:
+    def sink(self, index: int) -> Callable[[bytes, list[Chunk]], None]:
         """What takes a piece."""
 
         def take(data: bytes, chunks: list[Chunk]) -> None:
-            self.pieces[index] = data
             self.chunks += chunks
+            if self.whole is None:
+                self.data[index] = data
+            else:
+                start = self.pieces[index][0] - self.address
+                self.whole[start : start + len(data)] = data
 
         return take
 

@@ -95,16 +95,25 @@ class PcieLink:
         """How many requests a read takes: one for each MRRS that it touches, hence none crosses a 4 KiB boundary."""
         return _pieces(n_bytes, address, self.parameters.mrrs_bytes)
 
-    def read_completion(self, ready_ps: int, n_bytes: int, address: int = 0) -> int:
+    def read_completion(self, ready_ps: int, n_bytes: int, address: int = 0, last_ps: int = 0) -> int:
         """The completion TLPs of a DMA read; returns when the data is in the adapter.
 
         There is one for each aligned piece of the largest completion that the read touches: they end where RCB allows
-        it. Completions return in the order of their data being asked for here: an in-order gate.
+        it. Completions return in the order of their data being asked for here: an in-order gate. They leave as lines
+        are there: the first at ``ready_ps``, the last at ``last_ps`` if that is later, which then is to be sent yet.
         """
+        if last_ps > ready_ps:
+            ready_ps = max(ready_ps, last_ps + self.line_ps - self.completion_ps(n_bytes, address))
         ready_ps = self._last_completion_ps = max(ready_ps, self._last_completion_ps)
+        return self._down.send(ready_ps, self._completion_bytes(n_bytes, address))[1]
+
+    def completion_ps(self, n_bytes: int, address: int = 0) -> int:
+        """How long an idle link carries the completions of a read."""
+        return self._down.transfer_ps(self._completion_bytes(n_bytes, address))
+
+    def _completion_bytes(self, n_bytes: int, address: int) -> int:
         completions = _pieces(n_bytes, address, self.parameters.most_completion_bytes)
-        _, end_ps = self._down.send(ready_ps, completions * self.parameters.tlp_header_completion_bytes + n_bytes)
-        return end_ps
+        return n_bytes + completions * self.parameters.tlp_header_completion_bytes
 
     def tlps(self, address: int, data: bytes) -> Iterator[tuple[int, bytes]]:
         """A write cut into TLPs of at most MPS, none crossing a multiple of MPS (hence none a 4 KiB boundary)."""

@@ -49,7 +49,7 @@ class Port:
         """The units of the transmit engine: when each has done all that has come so far."""
         self._processing_ps = nic.tx_processing_ps
         self._occupancy_ps = nic.tx_occupancy_ps
-        self._mtu_bytes, self._part_bytes = nic.mtu_bytes, nic.part_bytes
+        self._mtu_bytes = nic.mtu_bytes
         self._lead_ps = nic.tx_processing_ps + self.propagation_ps
         self._asked_ps = 0
         """When the last packet of a message of several has come to the port: until then it is that message's."""
@@ -156,7 +156,7 @@ class Port:
                     departures.append((end_ps, self.name))
 
     def _further(self, work: SendWR, ready_ps: int) -> list[tuple[int, int]]:
-        """Send the packets behind the first, each once its part of the payload has come and passed the engine.
+        """Send the packets behind the first, each once its part of the payload may come here.
 
         The port is the message's until all have left: others wait.
         """
@@ -165,7 +165,7 @@ class Port:
         for n_bytes in work.more:
             at += self._mtu_bytes
             if work.parts is not None:
-                ready_ps = max(ready_ps, work.parts[at // self._part_bytes] + self._processing_ps)
+                ready_ps = max(ready_ps, work.parts[at // work.part_bytes])
             sent.append(self.pipe.send(ready_ps, n_bytes))
         self._asked_ps = ready_ps
         return sent

@@ -127,15 +127,16 @@ class Requester(Adapter):
         if self._cqes:
             self.settle(work.key)
 
+        parts: list[int] | None = None if work.length <= self._gather_bytes else []
+
         def fetched(data: bytes, _: object) -> None:
             work.payload = data
+            if parts is not None:  # the engine takes them as they come
+                processing_ps = self.parameters.tx_processing_ps
+                work.parts, work.part_bytes = [at_ps + processing_ps for at_ps in parts], self._gather_bytes
             self._ready(work)
 
-        if work.length <= self._gather_bytes:
-            self.dma.read(work.key, work.local_address, work.length, fetched)
-            return
-        work.parts, gather_bytes = [], self._gather_bytes
-        self.dma.read(work.key, work.local_address, work.length, fetched, part_bytes=gather_bytes, parts=work.parts)
+        self.dma.read(work.key, work.local_address, work.length, fetched, part_bytes=self._gather_bytes, parts=parts)
 
     def _ready(self, work: SendWR) -> None:
         mark(work, "WQE and payload fetch", self.clock.now_ps)

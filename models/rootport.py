@@ -59,10 +59,13 @@ class SwitchedLink(PcieLink):
         at_switch_ps = super().read_request(now_ps, n_bytes, address)
         return self.upstream.read_request(at_switch_ps + self._forward_ps, n_bytes, address)
 
-    def read_completion(self, ready_ps: int, n_bytes: int, address: int = 0) -> int:
-        """Completions, through the switch."""
-        at_switch_ps = self.upstream.read_completion(ready_ps, n_bytes, address)
-        return super().read_completion(at_switch_ps + self._forward_ps, n_bytes, address)
+    def read_completion(self, ready_ps: int, n_bytes: int, address: int = 0, last_ps: int = 0) -> int:
+        """Completions, through the switch: each follows once it is whole."""
+        at_switch_ps = self.upstream.read_completion(ready_ps, n_bytes, address, last_ps)
+        one_bytes = min(n_bytes, self.parameters.most_completion_bytes)
+        behind_ps = self.completion_ps(n_bytes, address) - self.completion_ps(one_bytes)
+        first_ps = at_switch_ps - max(0, behind_ps) + self._forward_ps
+        return super().read_completion(first_ps, n_bytes, address, at_switch_ps + self._forward_ps)
 
 
 def root_link(parameters: Pcie) -> PcieLink:

@@ -93,7 +93,8 @@ class SendWR:
     sent_bytes: int = 0
     """What the responder has taken of it before it asked for a repetition."""
     parts: list[int] | None = field(default=None, repr=False, compare=False)
-    """When the pieces of a payload that is fetched piece by piece are in the adapter."""
+    """When each piece of ``part_bytes`` may come to the port, of a payload that is fetched piece by piece."""
+    part_bytes: int = field(default=0, repr=False, compare=False)
     # Where the adapters are with it; what is on the way is either its request or its response.
     qp: QueuePair = field(init=False, repr=False, compare=False)
     """The requester's."""

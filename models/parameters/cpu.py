@@ -97,6 +97,9 @@ class Cpu:
     """How checksums are computed."""
     crc32_instruction_ps_per_byte: int = 170
     """By the processor's instruction, one after the other."""
+    ntstore_hold_ps: int = 0
+    """Until the completion of a non-temporal store is back, from when its line leaves: so long its fill buffer is taken
+    at least. Fences do not wait for it."""
     memcpy_start_ps: int = 0
     """What a copy by string instructions takes before its first byte, ..."""
     memcpy_string_bytes: int = 2048

@@ -104,11 +104,20 @@ class Hops:
         """A READ from its post until the responder has processed the request."""
         return self.post() + self.nic.tx_processing_ps + self.received([self.headers.read_request_bytes])[0]
 
+    def read_fetch(self, length: int, latency_ps: int) -> int:
+        """From a READ's execution until the first packet of its answer is in the adapter; lines leave as they come."""
+        first, mrrs = min(length, self.nic.mtu_bytes), self.pcie_link.mrrs_bytes
+        requests = max(1, ceil_div(length, mrrs)), max(1, ceil_div(first, mrrs))
+        more = self.pcie(requests[0] * self.pcie_link.tlp_header_read_bytes)
+        more -= self.pcie(requests[1] * self.pcie_link.tlp_header_read_bytes)
+        return self.dma_fetch(first, latency_ps) + more
+
     def read(self, length: int, latency_ps: int) -> int:
-        """A READ of aligned lines: ``latency_ps`` is the round trip to where they are."""
-        lines = ceil_div(length, 64)
-        fetch = self.dma_fetch(length, latency_ps) + (lines - 1) * self.pcie(64)
-        mtu = self.nic.mtu_bytes
+        """A READ of aligned lines: ``latency_ps`` is the round trip to where they are.
+
+        The network, slower than the slot, has the packets behind the first as fast as it takes them.
+        """
+        mtu, fetch = self.nic.mtu_bytes, self.read_fetch(length, latency_ps)
         parts = [min(mtu, length - at) for at in range(0, length, mtu)]
         packets = [
             part + (self.headers.read_response_bytes if turn in (0, len(parts) - 1) else self.headers.middle_bytes)

@@ -78,7 +78,7 @@ def test_a_read_response_is_cut(off_ps):
     rig.client.post_read(at=start_ps, length=4096)
     headers = rig.platform.nic.headers
     sizes = [1024 + headers.read_response_bytes, *[1024 + headers.middle_bytes] * 2, 1024 + headers.read_response_bytes]
-    ready_ps = start_ps + hops.read_request() + hops.dma_fetch(4096, hops.cached_read()) + 63 * hops.pcie(64)
+    ready_ps = start_ps + hops.read_request() + hops.read_fetch(4096, hops.cached_read())
     rig.clock.call_at(ready_ps + hops.link(sum(sizes)) - off_ps, rig.server.node.nic.power_off)
     rig.run()
     expected = Status.IBV_WC_RETRY_EXC_ERR if off_ps else Status.IBV_WC_SUCCESS

@@ -9,7 +9,7 @@ from typing import Any
 from ...models.cpu import Thread
 from ...models.platform import Platform
 from ...models.system import NodeSpec, System
-from .experiments import experiment
+from .experiments import NO_ADAPTER, experiment
 
 Code = Generator[Any, Any, Any]
 
@@ -38,7 +38,7 @@ class Machine:
         return self.device.allocate(size, "region", align=APART_BYTES)
 
 
-@experiment("load-latency", "time")
+@experiment("load-latency", "time", NO_ADAPTER)
 def load_latency(platform: Platform, pattern: str, *, memory: str = "pm", loads: int = 200) -> float:
     """An idle load of 8 bytes that misses all caches, dependent on the one before."""
     machine = Machine(platform, memory)
@@ -67,7 +67,7 @@ def _ntstore(thread: Thread, address: int, data: bytes) -> Code:
 PERSISTS: dict[str, Callable[[Thread, int, bytes], Code]] = {"clwb": _store_flush, "ntstore": _ntstore}
 
 
-@experiment("persist-idle", "time")
+@experiment("persist-idle", "time", NO_ADAPTER)
 def persist_idle(platform: Platform, instruction: str, *, memory: str = "pm") -> float:
     """One 64 B store, flush and fence of a line that the cache has, on an idle machine."""
     machine = Machine(platform, memory)
@@ -82,7 +82,7 @@ def persist_idle(platform: Platform, instruction: str, *, memory: str = "pm") ->
     return float(machine.run(code()))
 
 
-@experiment("persist-latency", "time")
+@experiment("persist-latency", "time", NO_ADAPTER)
 def persist_latency(
     platform: Platform,
     size: int,
@@ -145,7 +145,7 @@ ACCESSES: dict[str, Callable[[Thread, int, int], Code]] = {
 }
 
 
-@experiment("bandwidth-over-threads", "bytes_per_s")
+@experiment("bandwidth-over-threads", "bytes_per_s", NO_ADAPTER)
 def bandwidth_over_threads(
     platform: Platform,
     threads: int,
@@ -195,7 +195,7 @@ def _steady(instants_ps: list[int], size: int) -> float:
     return (last - first) * size * 1e12 / max(1, instants_ps[last] - instants_ps[first])
 
 
-@experiment("bandwidth-over-size", "bytes_per_s")
+@experiment("bandwidth-over-size", "bytes_per_s", NO_ADAPTER)
 def bandwidth_over_size(
     platform: Platform,
     size: int,
@@ -212,7 +212,7 @@ def bandwidth_over_size(
     )
 
 
-@experiment("bandwidth-over-fences", "bytes_per_s")
+@experiment("bandwidth-over-fences", "bytes_per_s", NO_ADAPTER)
 def bandwidth_over_fences(platform: Platform, interval: int, *, access: str = "ntstore", memory: str = "pm") -> float:
     """Bytes a second of one thread that fences after so many bytes (OptaneStudy, sfence interval)."""
     total = max(1 << 17, interval * 16)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -41,6 +41,8 @@ class Experiment:
     kind: Kind
     title: str
     measure: Measure
+    without: frozenset[str] = frozenset()
+    """Groups of parameters (``nic``, ``pcie``) of which nothing takes part in it."""
 
     def arguments(self) -> list[str]:
         """The keywords that a curve may give."""
@@ -52,15 +54,21 @@ class Experiment:
         return self.measure(platform, x, **given) / UNITS[unit][1]
 
 
+NO_ADAPTER = ("nic", "pcie", "fabric")
+"""What an experiment of cores and memory has nothing of."""
+
 _KNOWN: dict[str, Experiment] = {}
 
 
-def experiment(name: str, kind: Kind) -> Callable[[Measure], Measure]:
-    """Enter a function into the registry; its docstring's first line is the experiment's title."""
+def experiment(name: str, kind: Kind, without: Collection[str] = ()) -> Callable[[Measure], Measure]:
+    """Enter a function into the registry; its docstring's first line is the experiment's title.
+
+    ``without`` are the groups of parameters that it does not hang on.
+    """
 
     def enter(measure: Measure) -> Measure:
         title = (measure.__doc__ or name).strip().splitlines()[0].rstrip(".")
-        _KNOWN[name] = Experiment(name, kind, title, measure)
+        _KNOWN[name] = Experiment(name, kind, title, measure, frozenset(without))
         return measure
 
     return enter

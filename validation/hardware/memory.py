@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...models.imc import MemoryController
 from ...models.platform import Platform
-from .experiments import experiment
+from .experiments import NO_ADAPTER, experiment
 
 LINE = 64
 XPLINE = 256
@@ -14,7 +14,7 @@ WARM_BYTES = 1 << 17
 LEAST_ROUNDS = 2
 
 
-@experiment("write-amplification", "ratio")
+@experiment("write-amplification", "ratio", NO_ADAPTER)
 def write_amplification(platform: Platform, region: int, *, media: str = "optane") -> float:
     """Bytes that the medium writes over bytes given, over a region (OptaneStudy, infer XPBuffer).
 

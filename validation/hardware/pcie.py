@@ -9,7 +9,7 @@ from .experiments import experiment
 TRANSFERS = 2000
 
 
-@experiment("pcie-write-bandwidth", "bytes_per_s")
+@experiment("pcie-write-bandwidth", "bytes_per_s", ("nic", "fabric", "imc", "media", "cpu"))
 def pcie_write_bandwidth(platform: Platform, size: int) -> float:
     """Payload bytes a second of posted writes, each cut into TLPs."""
     link, end_ps = PcieLink(platform.pcie), 0

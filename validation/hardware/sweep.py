@@ -9,6 +9,7 @@ from ...models.platform import load_platform
 from ..scoreboard import Summary
 from .board import Board, Result, Tell, perform, tasks
 from .curves import Curve
+from .experiments import experiments
 from .vary import ends, uncertain
 
 
@@ -31,12 +32,17 @@ def variations(curves: Sequence[Curve]) -> dict[tuple[str, str], tuple[str, ...]
     return {end: tuple(names) for end, names in found.items()}
 
 
+def touches(path: str, curve: Curve) -> bool:
+    """Whether a parameter may take part in the curve's experiment."""
+    return path.partition(".")[0] not in experiments()[curve.experiment].without
+
+
 def sweep(curves: Sequence[Curve], board: Board, jobs: int = 1, tell: Tell | None = None) -> list[Variation]:
-    """A scoreboard for each; curves on other platforms are not run again."""
+    """A scoreboard for each; curves that cannot be touched are not run again: on another platform, or without it."""
     known = {result.curve.id: result for result in board.results}
     answer = []
     for (path, text), platforms in variations(curves).items():
-        again = [curve for curve in curves if curve.platform in platforms]
+        again = [curve for curve in curves if curve.platform in platforms and touches(path, curve)]
         simulated = {curve.id: dict(known[curve.id].simulated) for curve in curves}
         for task, value in perform(tasks(again, {path: text}), jobs, tell):
             simulated[task.curve.id][task.x] = value

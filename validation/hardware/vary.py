@@ -14,20 +14,18 @@ UNCERTAIN = (
     "nic.staging",
     "pcie.posted_write",
     "pcie.dma_read",
+    "pcie.posted_headers",
+    "pcie.posted_data",
     "imc.wpq",
+    "media.optane.controller.read_buffer",
 )
 """Parameters whose sources are weak or conflict, and that results may hang on: swept by ``--sweep``. Those that a
-platform does not have are left out (:func:`uncertain`), those whose name begins so are meant as well."""
-UNCERTAIN_GROUPS = ("pcie.credits", "media.optane.buffers")
+platform does not have are left out (:func:`uncertain`)."""
 
 
 def uncertain(platform: Platform) -> list[Parameter]:
     """The low-confidence parameters of a platform that state a range."""
-    return [
-        parameter
-        for parameter in platform.parameters()
-        if parameter.range and (parameter.path in UNCERTAIN or parameter.path.startswith(UNCERTAIN_GROUPS))
-    ]
+    return [parameter for parameter in platform.parameters() if parameter.range and parameter.path in UNCERTAIN]
 
 
 def timings(platform: Platform) -> list[Parameter]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +19,6 @@ from .engine import PCIE, Gate, Key, Process, Simulation, Station, Ticket, Wire
 from .host import Host
 from .network import Network, Packet
 from .workload import Request
-
-Code = Generator[simpy.Event, Any, bytes]
 
 BEHIND = 1 << 20
 """More parts than any packet has."""
@@ -196,10 +194,12 @@ class Adapter:
         n_bytes: int | None = None,
         executed: Ticket | None = None,
         parts: list[simpy.Event] | None = None,
-    ) -> Code:
+        part_bytes: int = 0,
+    ) -> Generator[simpy.Event, Any, list[bytes]]:
         """A DMA read: behind all posted writes; in one piece, or line by line in ``order``, behind the READ before it.
 
-        ``n_bytes`` is for what is no range of memory here: a work request, which the core has just written.
+        ``n_bytes`` is for what is no range of memory here: a work request, which the core has just written. Returns the
+        pieces found when the first of ``parts`` is there: the others are found until theirs are.
         """
         n_bytes = length if n_bytes is None else n_bytes
         tags = min(max(1, len(aligned(address, n_bytes, self._pcie.mrrs_bytes))), self._pcie.read_tags)
@@ -220,27 +220,56 @@ class Adapter:
             yield executed.before
         pieces = [(address, length)] if order is None else by_line(address, length)
         found = [b""] * len(pieces)
-        for turn, index in enumerate(order or range(len(pieces))):
+        self.sim.process(self._sampled(pieces, order or range(len(pieces)), found, executed))
+        start_ps, back_ps = self.sim.now_ps, latency_ps - latency_ps // 2
+        if parts is None:
+            yield self.sim.until(self._leaves_ps(start_ps, len(pieces) - 1, n_bytes, address) + back_ps)
+            yield ticket.before
+            yield from self._bring(n_bytes, address, (ticket.number,), ticket.after)
+            self._tags.put(tags)
+            return found
+        ahead = ticket.before
+        for at in range(0, length, part_bytes):
+            part = min(part_bytes, length - at)
+            own = [turn for turn, (piece, _) in enumerate(pieces) if at <= piece - address < at + part]
+            first = own[0] if own else sum(piece - address < at for piece, _ in pieces) - 1
+            from_ps = start_ps + first * self.apart_ps
+            leaves_ps = self._leaves_ps(from_ps, len(own) - 1, part, address + at) + back_ps
+            joined = ticket.after if at + part == length else self.sim.event()
+            parts.append(self.sim.process(self._part(part, address + at, ticket.number, leaves_ps, ahead, joined)))
+            ahead = joined
+        yield parts[0]
+        self._tags.put(tags)  # with the first part: the others are on their way, in order
+        return found
+
+    def _part(
+        self, n_bytes: int, address: int, number: int, leaves_ps: int, before: simpy.Event, joined: simpy.Event
+    ) -> Process:
+        """A part of a DMA read's data, from then on, behind the part before it."""
+        yield self.sim.until(leaves_ps)
+        yield before
+        yield from self._bring(n_bytes, address, (number, address), joined)
+
+    def _leaves_ps(self, from_ps: int, further_lines: int, n_bytes: int, address: int) -> int:
+        """When completions begin of which a line is there at ``from_ps`` and then one after the other."""
+        if further_lines <= 0:
+            return from_ps
+        last_ps = from_ps + further_lines * self.apart_ps
+        n_bytes += (
+            len(aligned(address, n_bytes, self._pcie.most_completion_bytes)) * self._pcie.tlp_header_completion_bytes
+        )
+        return max(from_ps, last_ps + self.apart_ps + (-n_bytes * 8 * PS_PER_S) // self._pcie.tlp_bits_per_s)
+
+    def _sampled(
+        self, pieces: list[tuple[int, int]], order: Sequence[int], found: list[bytes], executed: Ticket | None
+    ) -> Process:
+        """Line after line is looked at."""
+        for turn, index in enumerate(order):
             if turn:
                 yield self.sim.timeout(self.apart_ps)
             found[index] = yield from self.host.sample(*pieces[index])
         if executed is not None:
             executed.after.succeed()
-        yield self.sim.timeout(latency_ps - latency_ps // 2)
-        yield ticket.before
-        if parts is None:
-            yield from self._bring(n_bytes, address, (ticket.number,), ticket.after)
-            self._tags.put(tags)
-            return b"".join(found)
-        for at in range(0, length, self._nic.part_bytes):
-            part = min(self._nic.part_bytes, length - at)
-            joined = self.sim.event()
-            parts.append(self.sim.process(self._bring(part, address + at, (ticket.number, at), joined)))
-            yield joined
-        ticket.after.succeed()
-        yield parts[0]
-        self._tags.put(tags)  # with the first part: the others are on their way, in order
-        return b"".join(found)
 
     # requester ------------------------------------------------------------------------------------------------
     def post(self, pair: Pair, message: Message) -> None:
@@ -255,9 +284,10 @@ class Adapter:
             yield from self._fetch_wqe(request, pair.key(message, 0))
         if request.verb != "READ" and request.length and not request.inline:
             parts: list[simpy.Event] | None = [] if request.length > self._nic.part_bytes else None
-            message.payload = yield from self._read(
-                message.local, request.length, pair.key(message, 0), None, parts=parts
+            found = yield from self._read(
+                message.local, request.length, pair.key(message, 0), None, parts=parts, part_bytes=self._nic.part_bytes
             )
+            message.payload = b"".join(found)
             message.parts = [self.sim.process(self._later(part)) for part in parts or ()]
         mark("WQE and payload fetch", self.sim.now_ps)
         yield turn.before
@@ -396,24 +426,35 @@ class Adapter:
         message.span.mark("responder NIC", self.sim.now_ps)
         count = len(by_line(message.remote, length))
         order = [int(index) for index in self._arbiter.permutation(count)] if count > 1 else list(range(count))
-        data = yield from self._read(message.remote, length, key, order, executed=executed)
+        mtu_bytes = self._nic.mtu_bytes
+        parts: list[simpy.Event] | None = [] if length > mtu_bytes else None
+        if parts is not None:  # packet after packet, the lines of each in any order
+            starts = [start - message.remote for start, _ in by_line(message.remote, length)]
+            order.sort(key=lambda index: starts[index] // mtu_bytes)
+        found = yield from self._read(
+            message.remote, length, key, order, executed=executed, parts=parts, part_bytes=mtu_bytes
+        )
         yield turn.before
         turn.after.succeed()
         message.span.mark("responder PCIe read", self.sim.now_ps)
         headers, requester = self._nic.headers, pair.peer
         out = []
-        for at, payload, last in packets(data, self._nic.mtu_bytes):
-            n_bytes = (headers.read_response_bytes if last or not at else headers.middle_bytes) + len(payload)
-            code = requester.adapter.take_response(requester, message, at, payload, last)
+        for at, nothing, last in packets(bytes(length), mtu_bytes):
+            n_bytes = (headers.read_response_bytes if last or not at else headers.middle_bytes) + len(nothing)
+            code = requester.adapter.take_response(requester, message, at, len(nothing), found, last)
             key = requester.key(message, 1, at)
             held_ps = self._nic.rx_packet_occupancy_ps
-            out.append(self._packet(requester, n_bytes, key, message, requester.answers, code, held_ps))
+            packet = self._packet(requester, n_bytes, key, message, requester.answers, code, held_ps)
+            packet.ready = parts[at // mtu_bytes] if parts else None
+            out.append(packet)
         self._network.send(self.node, requester.adapter.node, out)
 
     # responses, back at the requester ---------------------------------------------------------------------------
-    def take_response(self, pair: Pair, message: Message, at: int, payload: bytes, last: bool) -> Process:
-        """A packet of a READ's response has been processed."""
-        self._write(message.local + at, payload, pair.key(message, 1, at))
+    def take_response(
+        self, pair: Pair, message: Message, at: int, length: int, found: list[bytes], last: bool
+    ) -> Process:
+        """A packet of a READ's response has been processed: all up to its end has been found."""
+        self._write(message.local + at, b"".join(found)[at : at + length], pair.key(message, 1, at))
         if last:
             self._answered(pair, message)
             yield pair.reads.release(pair.reads.users[0])

@@ -146,7 +146,7 @@ class Thread:
                 device, _ = self.host.memory.locate(address)
                 queued = self.host.send(line, self.host.platform.media[device.kind].ntstore_to_wpq_ps, flush=True)
                 self.core.pending += [queued, *self._drained(line)]
-                self.core.leaves(buffer, [queued])
+                self.core.leaves(buffer, [queued, self.sim.timeout(self._cpu.ntstore_hold_ps)])
                 self.sim.process(self._appear(queued, address, data[:take]))
             address, data = address + take, data[take:]
 
