@@ -132,7 +132,7 @@ def repeated(work: SendWR, **changes: Any) -> SendWR:
     return again
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class RecvWR:
     """``ibv_recv_wr``: where the next SEND's payload goes."""
 

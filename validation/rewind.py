@@ -37,6 +37,9 @@ class Rewind:
         self._dicts: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
         self._empty: list[dict[Any, Any] | deque[Any]] = []
         """Of those and of deques, the ones that held nothing: most have not changed when they are put back."""
+        self._lists: list[list[Any]] = []
+        self._items: list[list[Any]] = []
+        """What they held."""
         self._slotted: dict[tuple[type, tuple[str, ...]], tuple[Callable[[object], Any], list[object], list[Any]]] = {}
         """By class and slots: how to get all their values at once, the objects, and the values of each."""
         self._known: dict[int, object] = {}  # the objects themselves, so that their ids stay theirs
@@ -58,6 +61,10 @@ class Rewind:
         for content, before in self._dicts:
             content.clear()
             content.update(before)
+        if self._lists != self._items:
+            for items, held in zip(self._lists, self._items, strict=True):
+                if items != held:
+                    items[:] = held
         for (_, names), (get, ones, then) in self._slotted.items():
             now = list(map(get, ones))
             if now != then:
@@ -74,6 +81,8 @@ class Rewind:
             return self._code(one)
         if isinstance(one, (dict, list, set, deque, bytearray, tuple, frozenset)):
             return self._container(one)
+        if isinstance(one, types.MappingProxyType):  # whoever can change what it shows is reached in another way
+            return (*one, *one.values())
         if isinstance(one, np.ndarray) and one.dtype.kind not in "OV":
             self._back.append(partial(np.copyto, one, one.copy()))
             return ()
@@ -115,8 +124,12 @@ class Rewind:
         if isinstance(one, set):
             self._back += [one.clear, partial(one.update, frozenset(one))]
             return tuple(one)
+        if isinstance(one, list):
+            self._lists.append(one)
+            self._items.append(one[:])
+            return tuple(one)
         self._back.append(partial(one.__setitem__, slice(None), one[:]))
-        return () if isinstance(one, bytearray) else tuple(one)
+        return ()
 
     def _instance(self, one: Any) -> Iterable[object]:
         kind = type(one)
