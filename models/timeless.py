@@ -10,6 +10,7 @@ at once, and then only some, so that a loop that waits for somebody lets time pa
 from __future__ import annotations
 
 from ..sim.bytespace import lines
+from ..sim.trace import NEVER
 from .cpu import Thread
 from .hostmemory import HostMemory
 from .nic import Nic
@@ -110,7 +111,9 @@ class TimelessThread(Thread):
         peer = qp.peer
         if peer is None or not qp.reliable or qp.posted or self._wrote:
             return False
-        if qp.error or peer.error or qp.gone or peer.gone or peer.nic.host.peers or qp.nic.host is not self.host:
+        if qp.error or peer.error or qp.off_ps < NEVER or peer.off_ps < NEVER:
+            return False
+        if peer.nic.host.peers or qp.nic.host is not self.host:
             return False
         if not work.length or not int.__and__(work.send_flags, SendFlags.IBV_SEND_SIGNALED):
             return False

@@ -366,7 +366,10 @@ class QueuePair:
         Raises ValueError for an opcode that the transport has not, a datagram beyond the MTU or without destination,
         and inline data of a request that carries none; OSError (ENOMEM) when the send queue is full.
         """
-        if self._unchecked and work.opcode is Opcode.IBV_WR_RDMA_WRITE:
+        if self._unchecked and (
+            work.opcode is Opcode.IBV_WR_RDMA_WRITE
+            or (work.opcode is Opcode.IBV_WR_RDMA_READ and not int.__and__(work.send_flags, INLINE))
+        ):
             return
         if work.opcode not in CARRIES[self.qp_type]:
             raise ValueError(f"{work.opcode} ({work.opcode.name}) on a queue pair of type {self.qp_type}")

@@ -34,7 +34,11 @@ class Rewind:
 
     def __init__(self, *roots: object) -> None:
         self._back: list[Callable[[], object]] = []
-        self._dicts: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
+        self._dicts: list[dict[Any, Any]] = []
+        self._befores: list[dict[Any, Any]] = []
+        """What they held."""
+        self._others: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
+        """The same of dictionaries of other classes, which have methods of their own."""
         self._empty: list[dict[Any, Any] | deque[Any]] = []
         """Of those and of deques, the ones that held nothing: most have not changed when they are put back."""
         self._lists: list[list[Any]] = []
@@ -50,15 +54,14 @@ class Rewind:
                 continue
             self._known[id(one)] = one
             waiting.extend(self._note(one))
-        self._empty += [content for content, before in self._dicts if not before]
-        self._dicts = [(content, before) for content, before in self._dicts if before]
 
     def __call__(self) -> None:
         """Everything is as it was noted."""
-        for content in self._empty:
-            if content:
-                content.clear()
-        for content, before in self._dicts:
+        for one in filter(None, self._empty):
+            one.clear()
+        any(map(dict.clear, self._dicts))  # which returns None: a loop that is not interpreted
+        any(map(dict.update, self._dicts, self._befores))
+        for content, before in self._others:
             content.clear()
             content.update(before)
         if self._lists != self._items:
@@ -92,6 +95,15 @@ class Rewind:
             return ()
         return self._instance(one)
 
+    def _note_dict(self, content: dict[Any, Any], before: dict[Any, Any]) -> None:
+        if not before:
+            self._empty.append(content)
+        elif type(content) is dict:
+            self._dicts.append(content)
+            self._befores.append(before)
+        else:
+            self._others.append((content, before))
+
     def _code(self, one: Any) -> Iterable[object]:
         if isinstance(one, partial):
             return (one.func, *one.args, *one.keywords.values())
@@ -108,7 +120,7 @@ class Rewind:
 
     def _container(self, one: Any) -> Iterable[object]:
         if isinstance(one, dict):
-            self._dicts.append((one, dict(one)))
+            self._note_dict(one, dict(one))
             if type(one) not in (dict, OrderedDict):  # a subclass may have a default factory or attributes
                 return (*one, *one.values(), *self._attributes(one), getattr(one, "default_factory", None))
             return (*one, *one.values())
@@ -145,7 +157,7 @@ class Rewind:
             then = {name: self._value(one, name, value) for name, value in own.items()}
             found += then.values()
             if not frozen:
-                self._dicts.append((own, then))
+                self._note_dict(own, then)
         there = [name for name in _slots_of(type(one)) if hasattr(one, name)]
         found += (self._value(one, name, getattr(one, name)) for name in there)
         if there and not frozen:
