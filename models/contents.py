@@ -49,11 +49,12 @@ class Piece:
             content[start:end] = self.data[start - self.start : end - self.start]
 
 
+# What follows is made by the million, and nobody changes it: to enforce that would double its price.
 Cut = Mapping[int, tuple[int, int]]
 """By channel: how many of its chunks survive, at least and at most, as far as it has been decided."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Content:
     """One thing that a line may hold: the bytes, the cut that goes with it, and what did not make it."""
 
@@ -63,7 +64,7 @@ class Content:
     torn: Piece | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Torn:
     """All that a line may hold with one of its pieces torn: any of its words but not none and not all of them."""
 
@@ -90,7 +91,7 @@ class Torn:
         return Content(bytes(data), self.without.cut, self.without.absent, self.without.torn)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Option:
     """How much of one group's pieces a line has."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..sim.bytespace import ByteSpace
 from .places import Domain
@@ -36,8 +37,7 @@ class Destination:
     """PMRCAP.PMRWBM of the device."""
 
 
-@dataclass(frozen=True)
-class Allocation:
+class Allocation(NamedTuple):
     """A labelled range of one device; ``item_bytes`` splits it into items (``index[17]``) if it has any."""
 
     start: int

@@ -83,7 +83,7 @@ class Regions:
             length = ATOMIC_BYTES
         region = self._by_key.get(work.rkey)
         needed = _NEEDED.get(work.opcode, Access.IBV_ACCESS_REMOTE_WRITE)
-        if region is None or needed not in region.access or not region.covers(work.remote_address, length):
+        if region is None or not region.allows(needed, work.remote_address, length):
             return Status.IBV_WC_REM_ACCESS_ERR
         return None
 

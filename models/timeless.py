@@ -9,8 +9,9 @@ at once, and then only some, so that a loop that waits for somebody lets time pa
 
 from __future__ import annotations
 
+from ..sim.bytespace import lines
+from ..sim.trace import NEVER
 from .cpu import Thread
-from .dma import split
 from .hostmemory import HostMemory
 from .nic import Nic
 from .opcodes import Opcode, SendFlags, Status
@@ -45,7 +46,8 @@ class TimelessThread(Thread):
     # memory ---------------------------------------------------------------------------------------------
     def load(self, address: int, length: int) -> Code:
         if self._at_once():
-            return _glance(self.host, address, length)
+            device, offset = self.host.memory.locate(address)
+            return device.space.read(self.clock.now_ps, offset, length)
         return (yield from super().load(address, length))
 
     def store(self, address: int, data: bytes) -> Code:
@@ -109,7 +111,9 @@ class TimelessThread(Thread):
         peer = qp.peer
         if peer is None or not qp.reliable or qp.posted or self._wrote:
             return False
-        if qp.error or peer.error or qp.gone or peer.gone or peer.nic.host.peers or qp.nic.host is not self.host:
+        if qp.error or peer.error or qp.off_ps < NEVER or peer.off_ps < NEVER:
+            return False
+        if peer.nic.host.peers or qp.nic.host is not self.host:
             return False
         if not work.length or not int.__and__(work.send_flags, SendFlags.IBV_SEND_SIGNALED):
             return False
@@ -126,17 +130,13 @@ class TimelessThread(Thread):
         return (yield from super().poll(queue))
 
 
-def _glance(host: HostMemory, address: int, length: int) -> bytes:
-    """What coherent memory shows now."""
-    device, offset = host.memory.locate(address)
-    return device.space.read(host.clock.now_ps, offset, length)
-
-
 def _fetched(nic: Nic, address: int, length: int) -> bytes:
     """What an adapter reads, line by line in the order that its arbiter draws."""
-    pieces = split(address, length)
-    found = {turn: _glance(nic.host, *pieces[turn]) for turn in nic.dma.order(len(pieces))}
-    return b"".join(found[turn] for turn in range(len(pieces)))
+    device, offset = nic.host.memory.locate(address)
+    device.space.catch_up(nic.clock.now_ps)
+    touched = lines(offset, length)
+    device.space.touch(touched[turn] for turn in nic.dma.order(len(touched)))
+    return device.space.peek(offset, length)
 
 
 def _put(host: HostMemory, address: int, data: bytes) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 from collections import deque
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from ..sim.trace import NEVER
@@ -293,10 +294,27 @@ class QueuePair:
         """Of an unreliable connection: where the next packet of the message belongs; -1 once one was lost."""
         self.routes: dict[int, tuple[int, int, Lanes, int]] = {}
         """By key: (first address, end, lanes, channel) of a region whose WRITEs take the plain way."""
-        self.writers = _Writers(number)
-        self.responses: Responses = nic.responses()
-        self.order: ExecutionOrder = nic.execution_order()
-        self.inbound: Inbound = nic.inbound(self)
+
+    # Made when the first request arrives: most ends of most connections never see one.
+    @cached_property
+    def writers(self) -> _Writers:
+        """What its peer's requests write as."""
+        return _Writers(self.number)
+
+    @cached_property
+    def responses(self) -> Responses:
+        """What it has to answer."""
+        return self.nic.responses()
+
+    @cached_property
+    def order(self) -> ExecutionOrder:
+        """In which order its peer's requests are executed."""
+        return self.nic.execution_order()
+
+    @cached_property
+    def inbound(self) -> Inbound:
+        """What arrived through it."""
+        return self.nic.inbound(self)
 
     def ignores(self, work: SendWR) -> bool:
         """Whether a request that arrives is not taken in: the connection is broken, or one before it is repeated."""
@@ -348,7 +366,10 @@ class QueuePair:
         Raises ValueError for an opcode that the transport has not, a datagram beyond the MTU or without destination,
         and inline data of a request that carries none; OSError (ENOMEM) when the send queue is full.
         """
-        if self._unchecked and work.opcode is Opcode.IBV_WR_RDMA_WRITE:
+        if self._unchecked and (
+            work.opcode is Opcode.IBV_WR_RDMA_WRITE
+            or (work.opcode is Opcode.IBV_WR_RDMA_READ and not int.__and__(work.send_flags, INLINE))
+        ):
             return
         if work.opcode not in CARRIES[self.qp_type]:
             raise ValueError(f"{work.opcode} ({work.opcode.name}) on a queue pair of type {self.qp_type}")

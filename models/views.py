@@ -60,6 +60,9 @@ class _Line:
     ways: list[_Way] | None
     """If only tied channels write to it, each in order, and no release edge ties these to one another."""
     epoch: int = -1
+    from_ps: int = 0
+    until_ps: int = 0
+    """What is remembered is so between these instants, the second not included."""
     only: Content | None = None
     """If all that came is certainly there."""
     known: dict[tuple[tuple[int, int, int], ...], _Items] = field(default_factory=dict)
@@ -212,16 +215,20 @@ class Views:
 
     def _line(self, key: LineKey, at_ps: int) -> _Line | None:
         line = self._lines.get(key)
+        if line is not None and line.from_ps <= at_ps < line.until_ps:
+            return line
         if line is None:
             pieces = self.pieces.get(key)
             if pieces is None:
                 return None
-            changes = sorted({p.enters_ps for p in pieces} | {p.must_ps for p in pieces})
+            changes = sorted({at_ps for p in pieces for at_ps in (p.enters_ps, p.must_ps)})
             released = not self._survivors.released.isdisjoint(piece.chunk.channel for piece in pieces)
             untied = not released and not any(piece.tied for piece in pieces)
             ways = None if released else _ways(pieces)
             line = self._lines[key] = _Line(pieces, pieces, self._initial(key), changes, untied, ways)
         epoch = bisect_right(line.changes, at_ps)
+        line.from_ps = line.changes[epoch - 1] if epoch else 0
+        line.until_ps = line.changes[epoch] if epoch < len(line.changes) else NEVER + 1
         if epoch != line.epoch:
             if epoch < line.epoch:
                 line.pieces, line.base = line.written, self._initial(key)

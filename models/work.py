@@ -53,8 +53,9 @@ class MemoryRegion:
     def allows(self, needed: Access, address: int, length: int) -> bool:
         """Whether the key opens a range for this."""
         # On plain integers: an enum's operators cost more than all the rest.
-        bits = int(needed)
-        return int(self.access) & bits == bits and self.covers(address, length)
+        start = self.address
+        within = start <= address and address + length <= start + self.length
+        return within and int.__and__(self.access, needed) == int(needed)
 
     def covers(self, address: int, length: int) -> bool:
         """Whether a range lies inside."""
@@ -133,7 +134,7 @@ def repeated(work: SendWR, **changes: Any) -> SendWR:
     return again
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class RecvWR:
     """``ibv_recv_wr``: where the next SEND's payload goes."""
 

@@ -10,8 +10,7 @@ connect).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..models.cpu import Thread
 from ..models.memory import MemoryDevice
@@ -31,8 +30,7 @@ class Entry(Layout):
     location = U64()
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(NamedTuple):
     """Where an object lies: offset in the log, bytes in all."""
 
     offset: int

@@ -11,6 +11,9 @@ b'k1\\x00\\x00\\x07\\x00\\x00\\x00'
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from operator import methodcaller
 from typing import Any, ClassVar, Self
 
 
@@ -31,17 +34,18 @@ class Field:
 
 
 class _Unsigned(Field):
+    decode = staticmethod(partial(int.from_bytes, byteorder="little"))
+
     def __init__(self, size: int) -> None:
         self.size = size
 
     def encode(self, value: int) -> bytes:
         return value.to_bytes(self.size, "little")
 
-    def decode(self, data: bytes) -> int:
-        return int.from_bytes(data, "little")
-
 
 class _Bytes(Field):
+    decode = staticmethod(methodcaller("rstrip", b"\0"))
+
     def __init__(self, size: int) -> None:
         self.size = size
 
@@ -49,9 +53,6 @@ class _Bytes(Field):
         if len(value) > self.size:
             raise ValueError(f"{self.name} holds {self.size} bytes, not {len(value)}")
         return value.ljust(self.size, b"\0")
-
-    def decode(self, data: bytes) -> bytes:
-        return data.rstrip(b"\0")
 
 
 class _Rest(Field):
@@ -88,6 +89,8 @@ class Layout:
 
     fields: ClassVar[tuple[Field, ...]] = ()
     size: ClassVar[int] = 0
+    _parts: ClassVar[tuple[tuple[str, slice, Callable[[bytes], Any]], ...]] = ()
+    """Of each field: its name, where it lies, and what decodes it."""
 
     def __init_subclass__(cls) -> None:
         fields, offset = [], 0
@@ -97,6 +100,7 @@ class Layout:
                 offset += field.size
                 fields.append(field)
         cls.fields, cls.size = tuple(fields), offset
+        cls._parts = tuple((f.name, slice(f.offset, f.offset + f.size if f.size else None), f.decode) for f in fields)
 
     @classmethod
     def pack(cls, **values: Any) -> bytes:
@@ -107,9 +111,8 @@ class Layout:
     def unpack(cls, data: bytes) -> Self:
         """The record in ``data``, which may be longer."""
         record = cls.__new__(cls)
-        for field in cls.fields:
-            end = field.offset + field.size if field.size else len(data)
-            setattr(record, field.name, field.decode(data[field.offset : end]))
+        for name, part, decode in cls._parts:
+            setattr(record, name, decode(data[part]))
         return record
 
     @classmethod

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from ..sim.permutation import Permutation
@@ -101,5 +102,5 @@ def _format(keys: tuple[bytes, ...], slots: int) -> tuple[int, Mapping[int, byte
                 break
             placed[free] = key
         else:
-            return salt, placed
+            return salt, MappingProxyType(placed)  # which nobody can change: nor need it be put back
     raise MemoryError(f"index: no salt of {_SALTS} puts {len(keys)} keys within {NEIGHBOURHOOD} of home")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 PAGE_BYTES = 4096
@@ -126,8 +126,8 @@ class ByteSpace:
 
     def read(self, now_ps: int, address: int, length: int) -> bytes:
         """The bytes that are visible at ``now_ps``."""
-        caught_up_ps = self.caught_up_ps
-        self.caught_up_ps = now_ps if now_ps > caught_up_ps else caught_up_ps
+        if now_ps > self.caught_up_ps:
+            self.caught_up_ps = now_ps
         if self._inbox and self._inbox[0][0] <= now_ps:
             self.catch_up(now_ps)
         return self.peek(address, length)
@@ -139,6 +139,13 @@ class ByteSpace:
         if self._source is not None:
             self._fetch(address, len(data))
         pages = self._pages
+        offset, size = address % PAGE_BYTES, len(data)
+        if 0 < size <= PAGE_BYTES - offset:  # as good as always
+            page = pages.get(address // PAGE_BYTES)
+            if page is None:
+                page = pages[address // PAGE_BYTES] = bytearray(PAGE_BYTES)
+            page[offset : offset + size] = data
+            return
         done = 0
         while done < len(data):
             number, offset = divmod(address + done, PAGE_BYTES)
@@ -155,12 +162,19 @@ class ByteSpace:
             raise IndexError(f"read of {length} bytes at {address:#x} is outside of {self.size_bytes} bytes")
         if self._source is not None:
             self._fetch(address, length)
-        number, offset = divmod(address, PAGE_BYTES)
+        offset = address % PAGE_BYTES
         if offset + length <= PAGE_BYTES:
-            page = self._pages.get(number)
+            page = self._pages.get(address // PAGE_BYTES)
             return bytes(page[offset : offset + length]) if page is not None else bytes(length)
         first = PAGE_BYTES - offset
         return self.peek(address, first) + self.peek(address + first, length - first)
+
+    def touch(self, numbers: Iterable[int]) -> None:
+        """As if these lines were read, one after the other: which of them is asked for first may be a choice."""
+        if self._source is not None:
+            for line in numbers:
+                if line not in self._known:
+                    self._fetch(line * LINE_BYTES, 1)
 
     def restore(self, source: Callable[[int], bytes]) -> None:
         """Forget everything; from now on each line is what ``source(line)`` says when it is first touched."""
@@ -192,15 +206,23 @@ class ByteSpace:
         return Snapshot(pages, self._of_range if self._computed else None, frozenset(self._known))
 
     def _fetch(self, address: int, length: int) -> None:
-        for line in lines(address, length):
-            if line not in self._known:
-                self._known.add(line)
-                assert self._source is not None
-                content, source = self._source(line), self._source
-                if content is not None:
-                    self._source = None
-                    self.poke(line * LINE_BYTES, content[: self.size_bytes - line * LINE_BYTES])
-                    self._source = source
+        if not length:
+            return
+        known, source = self._known, self._source
+        assert source is not None
+        for line in range(address // LINE_BYTES, (address + length - 1) // LINE_BYTES + 1):
+            if line in known:
+                continue
+            known.add(line)
+            content = source(line)
+            if content is not None:
+                start = line * LINE_BYTES
+                if start + LINE_BYTES > self.size_bytes:
+                    content = content[: self.size_bytes - start]
+                page = self._pages.get(start // PAGE_BYTES)
+                if page is None:
+                    page = self._pages[start // PAGE_BYTES] = bytearray(PAGE_BYTES)
+                page[start % PAGE_BYTES : start % PAGE_BYTES + len(content)] = content
 
 
 class Snapshot(dict[int, bytes]):

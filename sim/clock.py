@@ -185,6 +185,27 @@ class Clock(simpy.Environment):
             if collecting:
                 gc.enable()
 
+    def run_through(self, process: simpy.Process) -> Any:
+        """Run until ``process`` has returned, and no further: what else is due at that instant is left alone.
+
+        Returns its value. Raises what it fails with, what others fail with before, and RuntimeError when nothing is
+        left to happen.
+        """
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            queue: list[Any] = self._queue
+            while process.is_alive:
+                if not queue:
+                    raise RuntimeError(f"nothing is left to happen, and this has not: {process}")
+                self.step()
+        finally:
+            if collecting:
+                gc.enable()
+        if not process.ok:
+            raise _copied(process.value)
+        return process.value
+
     def _run(self, until: simpy.Event | int | None) -> Any:
         if isinstance(until, int):
             if until <= self._now:

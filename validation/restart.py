@@ -126,7 +126,7 @@ class Restart:
 
         done = system.clock.start(code())
         try:
-            system.clock.run_until(done)
+            system.clock.run_through(done)
         except (VerbsError, OperationFailed) as error:
             answers.append(Torn(f"the read fails: {error}"))
         except RuntimeError as error:  # SimPy: nothing is left to happen, and the read has not returned

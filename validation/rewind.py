@@ -34,9 +34,16 @@ class Rewind:
 
     def __init__(self, *roots: object) -> None:
         self._back: list[Callable[[], object]] = []
-        self._dicts: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
+        self._dicts: list[dict[Any, Any]] = []
+        self._befores: list[dict[Any, Any]] = []
+        """What they held."""
+        self._others: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
+        """The same of dictionaries of other classes, which have methods of their own."""
         self._empty: list[dict[Any, Any] | deque[Any]] = []
         """Of those and of deques, the ones that held nothing: most have not changed when they are put back."""
+        self._lists: list[list[Any]] = []
+        self._items: list[list[Any]] = []
+        """What they held."""
         self._slotted: dict[tuple[type, tuple[str, ...]], tuple[Callable[[object], Any], list[object], list[Any]]] = {}
         """By class and slots: how to get all their values at once, the objects, and the values of each."""
         self._known: dict[int, object] = {}  # the objects themselves, so that their ids stay theirs
@@ -47,17 +54,20 @@ class Rewind:
                 continue
             self._known[id(one)] = one
             waiting.extend(self._note(one))
-        self._empty += [content for content, before in self._dicts if not before]
-        self._dicts = [(content, before) for content, before in self._dicts if before]
 
     def __call__(self) -> None:
         """Everything is as it was noted."""
-        for content in self._empty:
-            if content:
-                content.clear()
-        for content, before in self._dicts:
+        for one in filter(None, self._empty):
+            one.clear()
+        any(map(dict.clear, self._dicts))  # which returns None: a loop that is not interpreted
+        any(map(dict.update, self._dicts, self._befores))
+        for content, before in self._others:
             content.clear()
             content.update(before)
+        if self._lists != self._items:
+            for items, held in zip(self._lists, self._items, strict=True):
+                if items != held:
+                    items[:] = held
         for (_, names), (get, ones, then) in self._slotted.items():
             now = list(map(get, ones))
             if now != then:
@@ -74,6 +84,8 @@ class Rewind:
             return self._code(one)
         if isinstance(one, (dict, list, set, deque, bytearray, tuple, frozenset)):
             return self._container(one)
+        if isinstance(one, types.MappingProxyType):  # whoever can change what it shows is reached in another way
+            return (*one, *one.values())
         if isinstance(one, np.ndarray) and one.dtype.kind not in "OV":
             self._back.append(partial(np.copyto, one, one.copy()))
             return ()
@@ -82,6 +94,15 @@ class Rewind:
             self._back.append(partial(setattr, bits, "state", state))
             return ()
         return self._instance(one)
+
+    def _note_dict(self, content: dict[Any, Any], before: dict[Any, Any]) -> None:
+        if not before:
+            self._empty.append(content)
+        elif type(content) is dict:
+            self._dicts.append(content)
+            self._befores.append(before)
+        else:
+            self._others.append((content, before))
 
     def _code(self, one: Any) -> Iterable[object]:
         if isinstance(one, partial):
@@ -99,7 +120,7 @@ class Rewind:
 
     def _container(self, one: Any) -> Iterable[object]:
         if isinstance(one, dict):
-            self._dicts.append((one, dict(one)))
+            self._note_dict(one, dict(one))
             if type(one) not in (dict, OrderedDict):  # a subclass may have a default factory or attributes
                 return (*one, *one.values(), *self._attributes(one), getattr(one, "default_factory", None))
             return (*one, *one.values())
@@ -115,8 +136,12 @@ class Rewind:
         if isinstance(one, set):
             self._back += [one.clear, partial(one.update, frozenset(one))]
             return tuple(one)
+        if isinstance(one, list):
+            self._lists.append(one)
+            self._items.append(one[:])
+            return tuple(one)
         self._back.append(partial(one.__setitem__, slice(None), one[:]))
-        return () if isinstance(one, bytearray) else tuple(one)
+        return ()
 
     def _instance(self, one: Any) -> Iterable[object]:
         kind = type(one)
@@ -132,7 +157,7 @@ class Rewind:
             then = {name: self._value(one, name, value) for name, value in own.items()}
             found += then.values()
             if not frozen:
-                self._dicts.append((own, then))
+                self._note_dict(own, then)
         there = [name for name in _slots_of(type(one)) if hasattr(one, name)]
         found += (self._value(one, name, getattr(one, name)) for name in there)
         if there and not frozen:
