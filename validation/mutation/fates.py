@@ -1,8 +1,8 @@
 """What becomes of one seeded fault: it is tried until a verdict finds it; code that fails by itself is told apart.
 
-Only a verdict finds a fault: something that the scheme keeps without it is broken with it. Code that raises an error of
-its own, or does not come to an end, is *broken*: whoever runs it sees that, no judge is needed, so it does not count. An
-error of the judge itself says nothing about the code: the fault is *undecided*.
+Only a verdict finds a fault: something that the scheme keeps without it is broken with it. Code that raises an error
+of its own, or does not come to an end, is *broken*: whoever runs it sees that without a judge, so it does not count.
+An error of the judge itself says nothing about the code: the fault is *undecided*.
 """
 
 from __future__ import annotations

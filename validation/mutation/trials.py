@@ -89,7 +89,7 @@ def trials() -> tuple[Trial, ...]:
     found += [_of_power(*load, *place) for load in (six, mixed) for place in (adr, eadr, away)]
     found += [_of_power(*sixteen, *place) for place in (adr, eadr)]
     found += [_of_power(*mixed, *adr, schedules=(1, 2)), _lives(*adr), _lives(*eadr)]
-    found += [_of_power(*three, *adr, again=True) for three in [("three updates", _Load("update-only", 3, 1, "16 B"))]]
+    found.append(_of_power("three updates", _Load("update-only", 3, 1, "16 B"), *adr, again=True))
     for fault, conditions in (("client[0] power", _CLIENT), ("server[0] process", _SERVER)):
         found.append(_of_survivors(fault, _Load("a", 12, 2, "32 B"), conditions))
     return tuple(found)
@@ -194,8 +194,9 @@ def kept(shown: Mapping[str, Shown]) -> Sound:
     same place it does not keep in this one. Where a trial could not look at all that there is, it keeps nothing.
     """
     found: dict[str, frozenset[str]] = {}
-    for trial in trials():
-        there = [shown[other.name] for other in trials() if other.place == trial.place]
+    asked = [trial for trial in trials() if trial.name in shown]
+    for trial in asked:
+        there = [shown[other.name] for other in asked if other.place == trial.place]
         everything = all(one.exhaustive for one in there)
         found[trial.name] = trial.all_ways.difference(*(one.broken for one in there)) if everything else frozenset()
     return found
