@@ -267,7 +267,7 @@ COMMANDS: dict[str, Command] = {
     "mutate": Command(
         "faults planted in a scheme's code: how many the judge finds",
         "SCHEME",
-        "the name of a scheme (rpsim list schemes); none: all of them",
+        "the name of a scheme or of a primitive (rpsim list); none: all of them",
         needed=False,
         options=_OF_MUTATE,
     ),

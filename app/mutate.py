@@ -9,35 +9,44 @@ from dataclasses import asdict, dataclass
 
 from tqdm import tqdm
 
-from ..protocols.scheme import scheme, schemes
+from ..protocols.primitives import known_primitives
+from ..protocols.scheme import schemes
+from ..sim.errors import InputError, Mistake, nearest
 from ..validation.mutation.fates import Outcome
 from ..validation.mutation.kinds import KINDS
 from ..validation.mutation.score import Fate, score
+from ..validation.mutation.step_score import score_primitives
+from ..validation.mutation.work import Work
 from .output import as_json, writable
 from .text import WIDTH, paragraph, plural, table
 
 UNKNOWN = "nobody has looked into it yet"
 KEPT = ".mutate-fates.jsonl"
-SHARED = "shared by several"
+SHARED, PRIMITIVES = "what schemes share", "flush primitives"
 
 
 def main(options: argparse.Namespace) -> int:
     """Plant, judge, print; returns 0 if every fault that survives has a reason, else 1."""
-    every = options.subject is None
-    known = list(schemes().values()) if every else [scheme(options.subject)]
-    name = "all schemes" if every else known[0].name
-    file = writable(options.out) / KEPT
-    with tqdm(total=None, leave=False, file=sys.stderr, disable=None, ncols=WIDTH, desc=f"mutate {name}") as bar:
+    subject, primitives = options.subject, known_primitives()
+    name = "all schemes and primitives" if subject is None else subject
+    asked = [one for known, one in schemes().items() if subject in (None, known)]
+    steps = [one for one in primitives if subject in (None, one)]
+    if not asked and not steps:
+        both = [*schemes(), *primitives]
+        expected = f"a scheme ({', '.join(schemes())}) or a flush primitive (rpsim list primitives)"
+        raise InputError(Mistake(f"'{subject}'", expected, nearest=nearest(subject, both)))
+    kept = writable(options.out) / KEPT
+    with tqdm(total=None, leave=False, file=sys.stderr, disable=None, ncols=WIDTH, desc="mutate") as bar:
 
         def advance(number: int, total: int) -> None:
             bar.total = total
             bar.update(number - bar.n)
 
-        fates = score(
-            known, shared=options.shared or every, quick=options.quick, jobs=options.jobs, file=file, progress=advance
-        )
+        work = Work(options.jobs, kept, advance)
+        fates = score(asked, work, shared=options.shared or subject is None, quick=options.quick) if asked else []
+        fates += score_primitives(steps, work, quick=options.quick)
     if options.json:
-        print(as_json(_document([one.name for one in known], fates, options.quick)), end="")
+        print(as_json(_document([*(one.name for one in asked), *steps], fates, options.quick)), end="")
     else:
         print("\n".join(text(name + (", a sample" if options.quick else ""), fates)))
     return int(any(not fate.told for fate in fates))
@@ -75,15 +84,15 @@ def by_kind(fates: Sequence[Fate]) -> dict[str, Count]:
 
 
 def by_scheme(fates: Sequence[Fate]) -> dict[str, Count]:
-    """By whose file they are in."""
-    homes = dict.fromkeys(sorted(_home(fate) for fate in fates if fate.schemes))
-    found = {home: count(fate for fate in fates if _home(fate) == home) for home in homes}
-    rest = [fate for fate in fates if not fate.schemes]
-    return found | ({SHARED: count(rest)} if rest else {})
+    """By whose file they are in: schemes by name, what they share, primitives."""
+    homes = sorted({_home(fate) for fate in fates}, key=lambda home: (home in (SHARED, PRIMITIVES), home))
+    return {home: count(fate for fate in fates if _home(fate) == home) for home in homes}
 
 
 def _home(fate: Fate) -> str:
-    return ", ".join(fate.schemes)
+    if fate.module.endswith(".yaml"):
+        return PRIMITIVES
+    return ", ".join(fate.schemes) or SHARED
 
 
 def _document(names: list[str], fates: Sequence[Fate], quick: bool) -> dict[str, object]:
@@ -130,7 +139,8 @@ def text(name: str, fates: Sequence[Fate]) -> list[str]:
 
 
 def _fault(fate: Fate) -> list[str]:
-    return paragraph(f"{fate.module}.py:{fate.line}  {fate.fault}", indent=2, hang=4)
+    file = fate.module if fate.module.endswith(".yaml") else f"{fate.module}.py"
+    return paragraph(f"{file}:{fate.line}  {fate.fault}", indent=2, hang=4)
 
 
 def _rows(head: str, counts: Mapping[str, Count]) -> list[str]:

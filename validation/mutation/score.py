@@ -7,30 +7,25 @@ reason: ``reasons.yaml`` has those that somebody has looked into.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ...protocols.scheme import Scheme
 from ...protocols.scheme import scheme as scheme_named
-from ...sim.parent import end_with_parent
 from ...sim.yaml_source import read_yaml
 from .fates import Outcome, Task, Try, Verdict, fate, faults
 from .mutants import seeded, watched
 from .shown import Shown
-from .store import Store, digest
+from .store import digest
 from .trials import Trial, kept, trials
+from .work import Work
 
 REASONS = Path(__file__).parent / "reasons.yaml"
-MOST_SCHEMES = 5
+MOST_SCHEMES = 3
 """With so many of the schemes that share a module its faults are tried: those that keep most, and one of a family."""
-
-Progress = Callable[[int, int], None]
-_Job = TypeVar("_Job")
 
 
 @dataclass(frozen=True)
@@ -75,37 +70,19 @@ class Known:
         return sum(map(len, self.keeps.values()))
 
 
-def score(
-    schemes: Sequence[type[Scheme]],
-    *,
-    shared: bool = False,
-    quick: bool = False,
-    jobs: int = 1,
-    file: Path | None = None,
-    progress: Progress | None = None,
-) -> list[Fate]:
+def score(schemes: Sequence[type[Scheme]], work: Work, *, shared: bool = False, quick: bool = False) -> list[Fate]:
     """The fate of every seeded fault of ``schemes``, once each; of the modules that they share if asked for.
 
-    ``quick`` takes one fault of each kind in each module, and leaves out the dear trials. ``jobs`` processes share the
-    work; what is known is read from ``file``, and added to it.
+    ``quick`` takes one fault of each kind in each module, and leaves out the dear trials.
     """
     chosen = [trial for trial in trials() if not (quick and trial.dear)]
-    store = Store(file)
     asked = [(known.name, trial.name) for known in schemes for trial in chosen]
     planted = _planted(schemes, shared, quick)
-    done, total = 0, len(asked) + len(planted)
-
-    def advance() -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, total)
-
-    shown = _kept(asked, [digest([name], trial) for name, trial in asked], _shown, store, jobs, advance)
+    work.expect(len(asked) + len(planted))
+    shown = work.do(asked, [digest([name], trial) for name, trial in asked], _shown)
     known = {one.name: _known(one, shown, chosen) for one in schemes}
     tasks = [_task(module, number, names, known, chosen) for (module, number), names in planted.items()]
-    digests = [digest(_names(task), *_parts(task)) for task in tasks]
-    verdicts = _kept(tasks, digests, _fate, store, jobs, advance)
+    verdicts = work.do(tasks, [digest(_names(task), *_parts(task)) for task in tasks], _fate)
     return [_told(task, verdicts[task], known) for task in tasks]
 
 
@@ -145,15 +122,20 @@ def _planted(schemes: Sequence[type[Scheme]], shared: bool, quick: bool) -> dict
 def _task(module: str, number: int, names: Sequence[str], known: Mapping[str, Known], chosen: Sequence[Trial]) -> Task:
     """With which schemes and in which trials a fault may be found: cheap ones first."""
     _, change = faults(names[0])[module, number]
-    tries = []
-    for name in names:
-        one = known[name]
-        for trial in chosen:
-            if one.keeps[trial.name] and change.line in one.reached[trial.name].get(module, ()):
-                tries.append((trial.dear, Try(name, trial.name, one.keeps[trial.name])))
-    first = {name: turn for turn, name in enumerate(_with_which({each.scheme for _, each in tries}, module, known))}
-    told = [(dear, first[each.scheme], each) for dear, each in tries if each.scheme in first]
-    return Task(module, number, names[0], tuple(each for _, _, each in sorted(told, key=lambda row: row[:2])))
+    open_ = [
+        (trial.dear, Try(name, trial.name, known[name].keeps[trial.name]))
+        for name in names
+        for trial in chosen
+        if known[name].keeps[trial.name] and change.line in known[name].reached[trial.name].get(module, ())
+    ]
+    turns = {name: turn for turn, name in enumerate(_with_which({each.scheme for _, each in open_}, module, known))}
+    tries: list[Try] = []
+    for dear, each in sorted(
+        (row for row in open_ if row[1].scheme in turns), key=lambda r: (r[0], turns[r[1].scheme])
+    ):
+        if not dear or each.trial not in {other.trial for other in tries}:  # dear ones with one scheme
+            tries.append(each)
+    return Task(module, number, names[0], tuple(tries))
 
 
 def _with_which(names: set[str], module: str, known: Mapping[str, Known]) -> list[str]:
@@ -201,42 +183,3 @@ def reasons() -> Mapping[str, str]:
     """Why a fault survives, by module and fault."""
     data = read_yaml(REASONS).mapping("a map from faults to reasons")
     return {str(fault): str(reason) for fault, reason in data.items()}
-
-
-# the work ------------------------------------------------------------------------------------------------------------
-def _kept(
-    work: Sequence[_Job],
-    digests: Iterable[str],
-    perform: Callable[[_Job], dict[str, Any]],
-    store: Store,
-    jobs: int,
-    advance: Callable[[], None],
-) -> dict[_Job, dict[str, Any]]:
-    """What becomes of each piece of work; what the store knows is not done again, and the rest is added to it."""
-    names = dict(zip(work, digests, strict=True))
-    found = {piece: known for piece, name in names.items() if (known := store.get(name)) is not None}
-    for _ in found:
-        advance()
-    rest = [piece for piece in work if piece not in found]
-    for piece, result in _performed(rest, perform, jobs):
-        store.add(names[piece], result)
-        found[piece] = result
-        advance()
-    return found
-
-
-def _performed(
-    work: Sequence[_Job], perform: Callable[[_Job], dict[str, Any]], jobs: int
-) -> Iterator[tuple[_Job, dict[str, Any]]]:
-    if jobs == 1 or len(work) < 2:
-        for piece in work:
-            yield piece, perform(piece)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
-        waiting = {pool.submit(perform, piece): piece for piece in work}
-        try:
-            for future in as_completed(waiting):
-                yield waiting[future], future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
