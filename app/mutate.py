@@ -54,12 +54,13 @@ def main(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Count:
-    """How many faults there are, and what became of them."""
+    """How many faults there are, what became of them, and for how long they were tried."""
 
     faults: int
     found: int
     broken: int
     undecided: int
+    cpu_s: float
 
     @property
     def rate(self) -> float | None:
@@ -74,8 +75,10 @@ class Count:
 
 def count(fates: Iterable[Fate]) -> Count:
     """Count outcomes."""
-    of = [fate.outcome for fate in fates]
-    return Count(len(of), *(of.count(outcome) for outcome in (Outcome.FOUND, Outcome.BROKEN, Outcome.UNDECIDED)))
+    known = list(fates)
+    of = [fate.outcome for fate in known]
+    counts = (of.count(outcome) for outcome in (Outcome.FOUND, Outcome.BROKEN, Outcome.UNDECIDED))
+    return Count(len(known), *counts, cpu_s=round(sum(fate.cpu_s for fate in known), 1))
 
 
 def by_kind(fates: Sequence[Fate]) -> dict[str, Count]:

@@ -48,6 +48,8 @@ class Fate:
     """Whether any trial executes the code that it is in."""
     reason: str = ""
     """Why it survives, if somebody knows."""
+    cpu_s: float = 0.0
+    """How long it was tried, in seconds of a processor."""
 
     @property
     def told(self) -> bool:
@@ -167,7 +169,7 @@ def _fate(task: Task) -> dict[str, Any]:
     return {"outcome": str(found.outcome), "how": found.how, "scheme": found.scheme}
 
 
-def _told(task: Task, row: Mapping[str, str], known: Mapping[str, Known]) -> Fate:
+def _told(task: Task, row: Mapping[str, Any], known: Mapping[str, Known]) -> Fate:
     _, change = faults(task.owner)[task.module, task.number]
     found = Verdict(Outcome(row["outcome"]), row["how"], row["scheme"])
     short = task.module.rpartition(".")[2]
@@ -175,7 +177,9 @@ def _told(task: Task, row: Mapping[str, str], known: Mapping[str, Known]) -> Fat
     reached = any(change.line in lines.get(task.module, ()) for one in known.values() for lines in one.reached.values())
     own = tuple(name for name in known if scheme_named(name).__module__ == task.module)
     told = (change.kind, change.operator, change.name)
-    return Fate(short, change.line, own, *told, found.outcome, found.how, found.scheme, reached, reason)
+    return Fate(
+        short, change.line, own, *told, found.outcome, found.how, found.scheme, reached, reason, row.get("cpu_s", 0.0)
+    )
 
 
 @cache

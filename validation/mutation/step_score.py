@@ -81,13 +81,13 @@ def _fate(task: _Task) -> dict[str, Any]:
     return {"outcome": str(ended.outcome), "how": ended.how, "scheme": ended.scheme}
 
 
-def _told(task: _Task, row: Mapping[str, str]) -> Fate:
+def _told(task: _Task, row: Mapping[str, Any]) -> Fate:
     name, number, keeps = task
     fault, outcome = _fault(name, number), Outcome(row["outcome"])
     what = f"{fault.operator} {fault.text}"
     reason = reasons().get(f"{name} {what}", "") if outcome is Outcome.SURVIVES else ""
     told = (fault.kind, fault.operator, what, outcome, row["how"], row["scheme"])
-    return Fate(f"primitives/{name}.yaml", fault.line, (name,), *told, bool(keeps), reason)
+    return Fate(f"primitives/{name}.yaml", fault.line, (name,), *told, bool(keeps), reason, row.get("cpu_s", 0.0))
 
 
 def _setting(name: str) -> Setting:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -32,7 +33,7 @@ class Work:
     def do(
         self, work: Sequence[_Piece], digests: Sequence[str], perform: Callable[[_Piece], _Found]
     ) -> dict[_Piece, _Found]:
-        """What becomes of each piece; what is known by its digest is not done again, and the rest is kept."""
+        """What becomes of each piece, and ``cpu_s``, what that took; what is known by its digest is not done again."""
         names = dict(zip(work, digests, strict=True))
         found = {piece: known for piece, name in names.items() if (known := self._store.get(name)) is not None}
         self._advance(len(found))
@@ -52,13 +53,19 @@ class Work:
     ) -> Iterator[tuple[_Piece, _Found]]:
         if self._jobs == 1 or len(work) < 2:
             for piece in work:
-                yield piece, perform(piece)
+                yield piece, _timed(perform, piece)
             return
         with ProcessPoolExecutor(self._jobs, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
-            waiting = {pool.submit(perform, piece): piece for piece in work}
+            waiting = {pool.submit(_timed, perform, piece): piece for piece in work}
             try:
                 for future in as_completed(waiting):
                     yield waiting[future], future.result()
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+
+
+def _timed(perform: Callable[[Any], _Found], piece: object) -> _Found:
+    began = time.process_time()
+    found = perform(piece)
+    return {**found, "cpu_s": round(time.process_time() - began, 3)}
