@@ -77,8 +77,8 @@ def count(fates: Iterable[Fate]) -> Count:
     """Count outcomes."""
     known = list(fates)
     of = [fate.outcome for fate in known]
-    counts = (of.count(outcome) for outcome in (Outcome.FOUND, Outcome.BROKEN, Outcome.UNDECIDED))
-    return Count(len(known), *counts, cpu_s=round(sum(fate.cpu_s for fate in known), 1))
+    found, broken, undecided = map(of.count, (Outcome.FOUND, Outcome.BROKEN, Outcome.UNDECIDED))
+    return Count(len(known), found, broken, undecided, round(sum(fate.cpu_s for fate in known), 1))
 
 
 def by_kind(fates: Sequence[Fate]) -> dict[str, Count]:

@@ -8,6 +8,7 @@ An error of the judge itself says nothing about the code: the fault is *undecide
 from __future__ import annotations
 
 import signal
+import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,8 +28,11 @@ from .mutants import planted, seeded
 from .operators import Change
 from .trials import trials
 
-SECONDS = 15
-"""Of the processor; after so long a trial is broken off."""
+SECONDS = 10
+"""Of the processor; after so long a trial is broken off, and no further one begun with this scheme."""
+RUN_SECONDS = 2
+"""The same of the small run without any crash."""
+ALONE = "without any crash"
 
 
 class Outcome(StrEnum):
@@ -72,6 +76,11 @@ class Verdict:
         """Something that is no verdict; the first one is told."""
         self.notes.setdefault(outcome, (scheme, how))
 
+    @property
+    def alone(self) -> bool:
+        """Whether the code fails in a run without any crash."""
+        return self.notes.get(Outcome.BROKEN, ("", ""))[1].startswith(ALONE)
+
     def ended(self) -> Verdict:
         """No verdict has found it."""
         for outcome in (Outcome.UNDECIDED, Outcome.BROKEN):
@@ -89,22 +98,27 @@ def fate(task: Task) -> Verdict:
         with planted(scheme_named(name), module, change) as mutant:
             if judged(mutant, [each for each in task.tries if each.scheme == name], found):
                 return found
+        if found.alone:
+            break
     return found.ended()
 
 
 def judged(mutant: type[Scheme], tries: Sequence[Try], found: Verdict) -> bool:
     """Whether one of the tries finds the fault in ``mutant``; ``found`` is told how, or what else there was."""
     known = {trial.name: trial for trial in trials()}
-    with _guarded(found, mutant.name, "without any crash"):
+    with guarded(found, mutant.name, ALONE, RUN_SECONDS):
         _run(mutant)
-    if Outcome.BROKEN in found.notes:
-        return False  # it does not even run
+    if found.alone:
+        return False
     for each in tries:
-        with _guarded(found, mutant.name, each.trial):
+        began = time.process_time()
+        with guarded(found, mutant.name, each.trial, SECONDS):
             broken = sorted(known[each.trial].ask(mutant, each.kept).broken & each.kept)
             if broken:
                 found.outcome, found.how, found.scheme = Outcome.FOUND, f"{each.trial}: {broken[0]}", mutant.name
                 return True
+        if time.process_time() - began >= SECONDS:
+            break
     return False
 
 
@@ -123,13 +137,13 @@ def faults(name: str) -> dict[tuple[str, int], tuple[ModuleType, Change]]:
 
 
 @contextmanager
-def _guarded(found: Verdict, scheme: str, trial: str) -> Iterator[None]:
+def guarded(found: Verdict, scheme: str, trial: str, seconds: float = SECONDS) -> Iterator[None]:
     """A trial that may fail: who failed, the code or its judge?"""
     try:
-        with _alarm():
+        with _alarm(seconds):
             yield
     except _TooLong:
-        if trial.startswith(("without", "lives")):  # explorations are as long as there is something to lose
+        if trial.startswith((ALONE, "lives")):  # explorations are as long as there is something to lose
             found.note(Outcome.BROKEN, scheme, f"{trial}: does not come to an end")
     except Exception as error:
         what = f"{type(error).__name__}: {error}".splitlines()[0].partition("<")[0]  # objects are told by address
@@ -149,14 +163,14 @@ class _TooLong(BaseException):
 
 
 @contextmanager
-def _alarm() -> Iterator[None]:
+def _alarm(seconds: float) -> Iterator[None]:
     """Code with a fault in it may wait for ever."""
 
     def late(*_: object) -> None:
         raise _TooLong
 
     before = signal.signal(signal.SIGPROF, late)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:

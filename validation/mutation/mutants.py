@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 
-from ...protocols.scheme import Scheme
+from ...protocols.scheme import Scheme, schemes
 from .operators import Change, blocks, changes
 
 _NOT_MUTATED = ("scheme", "guarantees", "layout", "placement")
@@ -78,6 +78,7 @@ def _anew(
     scheme: type[Scheme], trees: Mapping[ModuleType, ast.Module], names: Mapping[str, Mapping[str, object]]
 ) -> Iterator[type[Scheme]]:
     """Modules executed anew from other trees, in this order, with further ``names`` in them; then all as before."""
+    schemes()  # those that would be imported meanwhile would be forgotten with the fault
     registry, kept = dict(Scheme.registry), {}
     try:
         for old, tree in trees.items():

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...models.primitives.writer import dump_primitive
 from ...protocols.primitives import primitive
-from .fates import Outcome, Verdict, _guarded
+from .fates import Outcome, Verdict, guarded
 from .score import Fate, reasons
 from .shown import Shown
 from .steps import ALL_WAYS, Refused, Setting, StepFault, ask, settings, step_faults
@@ -69,7 +69,7 @@ def _fate(task: _Task) -> dict[str, Any]:
     found, mutant = Verdict(), _fault(name, number).mutant
     for setting, kept in keeps:
         one = Shown(frozenset())
-        with _guarded(found, name, setting):
+        with guarded(found, name, setting):
             try:
                 one = ask(mutant, _setting(setting), kept)
             except Refused as error:
