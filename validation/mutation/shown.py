@@ -1,7 +1,8 @@
 """What an exploration shows to be broken, and how: not only which conditions, but what is read in their breach.
 
 A scheme that breaks a condition already, with an object that is absent, may break it in another way with a fault in it,
-with a value that is torn. So what a scheme keeps, and a fault breaks, is told as ``committed: torn``.
+with a value that is torn; or what it breaks while an update is under way, when all have returned. So what a scheme
+keeps, and a fault breaks, is told as ``committed: torn``, or ``no_lost_ack: absent, at rest``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from ...scenarios.results import RunResult
 from ..explorer import Exploration, Explorer
 
 MANNERS = ("torn", "unreadable", "absent", "another version")
+AT_REST = ", at rest"
+"""Of a breach: no update of the object was under way when power failed."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,9 @@ def manner(value: Value) -> str:
 
 def ways(conditions: Iterable[Condition]) -> frozenset[str]:
     """All ways of breaking these conditions."""
-    return frozenset(way(condition, how) for condition in conditions for how in MANNERS)
+    return frozenset(
+        way(condition, how) + rest for condition in conditions for how in MANNERS for rest in ("", AT_REST)
+    )
 
 
 def way(condition: str, how: str) -> str:
@@ -54,7 +59,11 @@ class Telling(Explorer):
 
     def _judge(self, name: Hashable, at_ps: int, found: Exploration, moved: bool) -> None:
         super()._judge(name, at_ps, found, moved)
-        self.broken.update(_told(self._objects[name].values))
+        one = self._objects[name]
+        told = list(_told(one.values))
+        self.broken.update(told)
+        if one.register.known.writes.keys() <= one.register.known.acknowledged_ps.keys():
+            self.broken.update(each + AT_REST for each in told)
 
     def _decided(self, found: Exploration, violated: set[Condition], one: Any) -> bool:
         return False
