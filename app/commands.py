@@ -174,7 +174,9 @@ _OF_CALIBRATE = (
     Option("--largest", "leave out larger messages (default: 64KiB)", "SIZE"),
 )
 _OF_MUTATE = (
-    Option("--shared", "also in the modules that it shares with others"),
+    Option("--shared", "also in the modules that it shares with others (without a scheme: always)"),
+    Option("--quick", "a sample: one fault of each kind in each file, and only the cheap trials"),
+    OUT,
     JOBS,
 )
 _OF_MATRIX = (
@@ -265,7 +267,7 @@ COMMANDS: dict[str, Command] = {
     "mutate": Command(
         "faults planted in a scheme's code: how many the judge finds",
         "SCHEME",
-        "the name of a scheme (rpsim list schemes); none: all of them",
+        "the name of a scheme or of a primitive (rpsim list); none: all of them",
         needed=False,
         options=_OF_MUTATE,
     ),

@@ -25,17 +25,23 @@ OPERATION_COLUMNS = (
 )  # fmt: skip
 
 
-def folder(out: str, name: str, resolved: Mapping[str, Any], seed: int, command: str) -> Path:
-    """Where the results belong: the name ends in a hash of all that determines them.
-
-    Raises InputError when ``out`` cannot be a folder that we may write into (asked before the work, not after).
-    """
+def writable(out: str) -> Path:
+    """A folder that exists or can be made. Raises InputError when it cannot be one that we may write into."""
     path = Path(out)
     above = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
     if not above.is_dir():
         raise InputError(Mistake(f"the file {above}", "a folder, or a name for a new one", field="--out"))
     if not os.access(above, os.W_OK | os.X_OK):
         raise InputError(Mistake(f"{above}, which is not writable", "a folder to write into", field="--out"))
+    return path
+
+
+def folder(out: str, name: str, resolved: Mapping[str, Any], seed: int, command: str) -> Path:
+    """Where the results belong: the name ends in a hash of all that determines them.
+
+    Raises InputError when ``out`` cannot be a folder that we may write into (asked before the work, not after).
+    """
+    path = writable(out)
     what = json.dumps({"command": command, "scenario": resolved, "seed": seed}, sort_keys=True, default=str)
     return path / f"{name}-{hashlib.sha256(what.encode()).hexdigest()[:8]}"
 

@@ -283,10 +283,7 @@ class Explorer:
                     why = one.register.explain(outcome.value, condition)
                     found.first[condition] = Violation(condition, at_ps, name, outcome, why, acknowledged)
             violated |= verdict
-            if turn > 0 and all(
-                condition in violated or found.loses(condition, acknowledged=one.acknowledged)
-                for condition in self._conditions
-            ):
+            if turn > 0 and self._decided(found, violated, one):
                 break  # this state cannot change a verdict any more
             if turn >= self._most:
                 found.exhaustive = False
@@ -296,3 +293,10 @@ class Explorer:
             one.watched = len(one.outcomes.looked_at)
             for line in one.outcomes.looked_at:
                 self._watchers[line].add(name)
+
+    def _decided(self, found: Exploration, violated: set[Condition], one: _Object) -> bool:
+        """Whether further images of this state can change nothing."""
+        return all(
+            condition in violated or found.loses(condition, acknowledged=one.acknowledged)
+            for condition in self._conditions
+        )

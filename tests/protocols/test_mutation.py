@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import sys
+from dataclasses import replace
+from io import BytesIO
 from textwrap import dedent
 
 import pytest
@@ -12,15 +14,29 @@ import pytest
 from rpsim.app.main import main
 from rpsim.protocols.client_active import ClientActive
 from rpsim.protocols.efactory import EFactory
-from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.protocols.guarantees import Condition
+from rpsim.protocols.guarantees import Verdict as Verdict_
+from rpsim.protocols.primitives import known_primitives, primitive
 from rpsim.protocols.saw import Saw
 from rpsim.protocols.scheme import Scheme, schemes
+from rpsim.scenarios.experiment import run_variant
+from rpsim.validation.matrix.configurations import configurations
+from rpsim.validation.mutation import fates as fates_module
 from rpsim.validation.mutation import score as score_module
+from rpsim.validation.mutation import step_score as step_score_module
+from rpsim.validation.mutation import trials as trials_module
+from rpsim.validation.mutation.fates import Outcome, Try, Verdict
 from rpsim.validation.mutation.kinds import KINDS, kind_of
-from rpsim.validation.mutation.mutants import modules_of, planted, seeded
+from rpsim.validation.mutation.mutants import modules_of, planted, seeded, watched
 from rpsim.validation.mutation.operators import changes
-from rpsim.validation.mutation.trials import Trial
-from rpsim.validation.oracle import Inconsistent, assert_implications
+from rpsim.validation.mutation.score import score
+from rpsim.validation.mutation.shown import Shown
+from rpsim.validation.mutation.step_score import score_primitives
+from rpsim.validation.mutation.steps import Setting, ask, settings, step_faults
+from rpsim.validation.mutation.trials import Trial, kept
+from rpsim.validation.mutation.work import Work
+from rpsim.validation.oracle import assert_implications
+from rpsim.validation.testing.checks import scenario_of
 
 SOURCE = dedent(
     '''
@@ -96,7 +112,7 @@ def test_the_modules_of_a_scheme_come_in_the_order_of_their_imports():
 
 def test_a_planted_fault_is_gone_when_its_trial_is_over():
     registry, modules = dict(Scheme.registry), [sys.modules[module.__name__] for module in modules_of(Saw)]
-    for module, _, change in seeded(Saw):
+    for module, _, change in list(seeded(Saw))[::7]:
         with planted(Saw, module, change) as mutant:
             assert mutant is not Saw and mutant.name == "saw"
             assert Scheme.registry["saw"] is mutant
@@ -104,67 +120,143 @@ def test_a_planted_fault_is_gone_when_its_trial_is_over():
     assert [sys.modules[module.__name__] for module in modules_of(Saw)] == modules
 
 
-def test_every_fault_of_saw_is_found():
-    fates = list(score_module.score([Saw]))
+def test_the_statements_that_a_run_executes_are_noted():
+    with watched(Saw) as (same, reached):
+        assert same is not Saw and Scheme.registry["saw"] is same
+        scenario = scenario_of(same, workload={"mix": "update-only", "operations": 2, "keys": 1}, clients=1)
+        run_variant(scenario, scenario.variants()[0])
+    assert Scheme.registry["saw"] is Saw
+    lines = {
+        change.text: change.line for module, _, change in seeded(Saw) if module.__name__.endswith(("saw", "index"))
+    }
+    entry = next(line for text, line in lines.items() if text.startswith("yield from thread.flush(entry"))
+    assert entry in reached[Saw.__module__]
+    new_key = next(line for text, line in lines.items() if text.startswith("yield from thread.store(entry, Entry.pack"))
+    assert new_key not in reached["rpsim.protocols.index"]  # only keys that were loaded are written
+
+
+@pytest.fixture
+def use(monkeypatch):
+    """Use these trials in the place of all."""
+
+    def use_(*some):
+        for module in (trials_module, fates_module, score_module):
+            monkeypatch.setattr(module, "trials", lambda: some)
+
+    return use_
+
+
+def trial(does, name="none", **fields):
+    return Trial(name, does, frozenset({"durable: torn"}), "here", **fields)
+
+
+def nothing(scheme, kept):
+    run = scenario_of(scheme, workload={"mix": "a", "operations": 4, "keys": 1}, clients=1)
+    run_variant(run, run.variants()[0])  # so that code is reached
+    return Shown(frozenset())
+
+
+def test_every_fault_of_saw_is_found(use):
+    use(*trials_module.trials()[:4])
+    fates = score([Saw], Work())
     assert len(fates) == 8
-    assert all("violated" in fate.killed_by for fate in fates)
+    assert all(fate.outcome is Outcome.FOUND for fate in fates)
     assert {fate.kind for fate in fates} >= {"drop a flush", "drop a fence", "wrong DDIO assumption"}
 
 
 @pytest.mark.slow
 def test_processes_share_the_work():
-    alone, together = (list(score_module.score([ClientActive], jobs=jobs)) for jobs in (1, 2))
-    assert alone == together and len(alone) == 2
+    alone, together = (score([ClientActive], Work(jobs)) for jobs in (1, 2))
+    without_time = [[replace(fate, cpu_s=0) for fate in fates] for fates in (alone, together)]
+    assert without_time[0] == without_time[1] and len(alone) == 2
+
+
+def test_what_a_scheme_breaks_by_itself_finds_no_fault(use):
+    def breaks(scheme, kept):
+        nothing(scheme, kept)
+        return Shown(frozenset({"durable: torn"}))
+
+    use(trial(nothing, "one"), trial(breaks, "another"))
+    assert kept({"one": Shown(frozenset()), "another": Shown(frozenset({"durable: torn"}))}) == {
+        "one": frozenset(),  # at the same place: another timing would show it here
+        "another": frozenset(),
+    }
+    assert {fate.outcome for fate in score([Saw], Work())} == {Outcome.SURVIVES}
+    assert kept({"one": Shown(frozenset(), exhaustive=False)}) == {"one": frozenset()}
+
+
+def test_what_is_known_is_not_tried_again(use, tmp_path):
+    tried = []
+
+    def ask(scheme, kept):
+        tried.append(scheme)
+        return nothing(scheme, kept)
+
+    use(trial(ask))
+    told = []
+    file = tmp_path / "new" / "fates.jsonl"
+    first = score([Saw], Work(file=file, progress=lambda done, total: told.append((done, total))))
+    assert told[0] == (0, 9) and told[-1] == (9, 9) and len(tried) == 9  # the scheme, then each of its faults
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines[:-1], lines[-1][:20]]))  # stopped while writing the last one
+    assert score([Saw], Work(file=file))[:-1] == first[:-1]
+    assert len(tried) == 10
 
 
 @pytest.mark.parametrize(("known", "status"), [(True, 0), (False, 1)])
-def test_the_command_tells_what_survives_and_why(known, status, monkeypatch, capsys):
-    always = Trial(lambda scheme, kept: {"durable": Verdict.HOLDS})
-    monkeypatch.setattr(score_module, "trials", lambda: {"none": always})
+def test_the_command_tells_what_survives_and_why(known, status, use, monkeypatch, capsys, tmp_path):
+    use(trial(nothing))
     faults = {f"saw {change.name}": "Because." for _, _, change in seeded(Saw, shared=False)} if known else {}
-    monkeypatch.setattr(score_module, "_reasons", lambda: faults)
-    assert main(["mutate", "saw", "--jobs", "1"]) == status
+    monkeypatch.setattr(score_module, "reasons", lambda: faults)
+    assert main(["mutate", "saw", "--jobs", "1", "--out", str(tmp_path)]) == status
     said = capsys.readouterr().out
     assert f"not found: 8 faults, {8 * known} with a known reason" in said and ("Because." in said) == known
     assert max(len(line) for line in said.splitlines()) <= 80
 
 
-def test_without_a_scheme_all_are_tried_and_what_they_share_once(monkeypatch, capsys):
-    tried = []
-
-    def ask(scheme, kept):
-        tried.append(scheme.name)
-        return {"durable": Verdict.HOLDS}
-
-    monkeypatch.setattr(score_module, "trials", lambda: {"none": Trial(ask)})
+def test_without_a_scheme_all_are_tried_and_what_they_share_once(use, monkeypatch, capsys, tmp_path):
+    use(trial(nothing))
     some = {name: schemes()[name] for name in ("client-active", "imm", "saw")}
     monkeypatch.setattr("rpsim.app.mutate.schemes", lambda: some)
-    main(["mutate", "--shared", "--jobs", "1", "--json"])
+    monkeypatch.setattr("rpsim.app.mutate.known_primitives", dict)
+    main(["mutate", "--quick", "--jobs", "1", "--json", "--out", str(tmp_path)])
     answer = json.loads(capsys.readouterr().out)
-    assert answer["schemes"] == list(some) and answer["killed"] == 0
-    assert sum(kind["faults"] for kind in answer["kinds"].values()) == answer["faults"] == len(answer["fates"])
+    assert answer["schemes"] == list(some) and answer["killed"] == 0 and answer["kill_rate"] == 0
+    for table in ("kinds", "by_scheme"):
+        assert sum(row["faults"] for row in answer[table].values()) == answer["faults"] == len(answer["fates"])
+    assert list(answer["by_scheme"]) == ["client-active", "imm", "saw", "what schemes share"]
     names = [(fate["module"], fate["line"], fate["fault"]) for fate in answer["fates"]]
     assert len(set(names)) == len(names)
     assert {"kv", "rpc", "index"} < {module for module, _, _ in names}
-    assert len(tried) > len(names)  # those with every scheme that has them
 
 
-def test_that_the_oracle_contradicts_itself_finds_no_fault():
-    def ask(scheme, kept):
-        assert_implications({Condition.STRICT: Verdict.HOLDS, Condition.DURABLE: Verdict.VIOLATED})
+def test_code_that_fails_is_broken_and_a_judge_that_fails_finds_nothing(use):
+    def contradicts(scheme, kept):
+        assert_implications({Condition.STRICT: Verdict_.HOLDS, Condition.DURABLE: Verdict_.VIOLATED})
 
-    def fails(error):
-        def ask(scheme, kept):
-            raise error
+    def fails(scheme, kept):
+        BytesIO().read("no number")
 
-        return ask
+    for does, outcome in ((contradicts, Outcome.UNDECIDED), (fails, Outcome.BROKEN)):
+        use(trial(does, "odd"))
+        found = Verdict()
+        assert not fates_module.judged(Saw, [Try("saw", "odd", frozenset({"durable: torn"}))], found)
+        found = found.ended()
+        assert found.outcome is outcome and found.how.startswith("odd: ") and found.scheme == "saw"
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(score_module, "trials", lambda: {"odd": Trial(ask)})
-        with pytest.raises(Inconsistent):
-            score_module.killed(Saw, {"odd": frozenset()})
-        patch.setattr(score_module, "trials", lambda: {"odd": Trial(fails(MemoryError("log: no room")))})
-        assert score_module.killed(Saw, {"odd": frozenset()}) == "odd: MemoryError: log: no room"
+
+def test_code_that_fails_somewhere_may_be_found_elsewhere(use):
+    def finds(scheme, kept):
+        return Shown(frozenset({"durable: torn"}))
+
+    def fails(scheme, kept):
+        BytesIO().read("no number")
+
+    use(trial(fails, "odd"), trial(finds, "even"))
+    found = Verdict()
+    tries = [Try("saw", name, frozenset({"durable: torn"})) for name in ("odd", "even")]
+    assert fates_module.judged(Saw, tries, found)
+    assert found.how == "even: durable: torn" and found.outcome is Outcome.FOUND
 
 
 @pytest.mark.parametrize(
@@ -212,23 +304,68 @@ def test_every_kind_of_the_catalogue_is_planted_where_it_can_be():
     assert kinds >= set(KINDS) - {"drop another step", "swap two other steps"}
 
 
+def test_bits_are_lost_and_compared_checksums_match():
+    source = dedent(
+        """
+        class Word:
+            def pack(self):
+                other: int | None = 1 - self.tag
+                return self.tag << 62 | self.high << 31 | self.low
+
+            def is_whole(self, found, crc):
+                return found.length > 0 and found.crc == crc
+        """
+    )
+    lost = {change.text: ast.unparse(change.tree) for change in changes(source)}
+    assert {change.kind for change in changes(source)} == {"lost bit of a bitmap", "skip the CRC"}
+    assert len(lost) == len(set(lost.values())) == 5
+    assert "= self.tag\n" in lost["1 - self.tag in other: int | None = 1 - self.tag"]
+    assert "and True" in lost["found.crc == crc"]
+    assert sum("return self.tag << 62 | self.low" in code for code in lost.values()) == 1
+
+
 def test_reasons_are_of_faults_that_there_are():
     there = {f"{module.__name__.rpartition('.')[2]} {change.name}" for kind in schemes().values()
              for module, _, change in seeded(kind)}  # fmt: skip
-    assert set(score_module._reasons()) <= there
+    there |= {f"{name} {fault.operator} {fault.text}" for name in known_primitives() for fault in step_faults(name)}
+    assert set(score_module.reasons()) <= there
 
 
-@pytest.mark.parametrize("endless", [True, False])
-def test_a_trial_that_does_not_come_to_an_end_is_ended(endless, monkeypatch):
-    monkeypatch.setattr(score_module, "SECONDS", 0.05)
-
+@pytest.mark.parametrize(("name", "outcome"), [("lives", Outcome.BROKEN), ("forever", Outcome.SURVIVES)])
+def test_a_trial_that_does_not_come_to_an_end_is_ended(name, outcome, use, monkeypatch):
     def forever(scheme, kept):
         while True:
             pass
 
-    monkeypatch.setattr(score_module, "trials", lambda: {"forever": Trial(forever, endless)})
-    found = score_module.killed(Saw, {"forever": frozenset()})
-    assert found == ("forever: does not come to an end" if endless else "")
+    use(trial(forever, name))
+    monkeypatch.setattr(fates_module, "SECONDS", 0.05)
+    found = Verdict()
+    assert not fates_module.judged(Saw, [Try("saw", name, frozenset({"durable: torn"}))], found)
+    assert found.ended().outcome is outcome
+
+
+def test_steps_of_a_primitive_are_dropped_swapped_and_not_waited_for():
+    faults = {f"{fault.operator} {fault.text}": fault for fault in step_faults("write-send-cpu-flush")}
+    assert list(faults) == [
+        "drop flush (responder cpu: flush)",
+        "swap flush <-> fence",
+        "drop fence (responder cpu: fence)",
+        "hasten complete: reply -> update",
+    ]
+    assert [step.id for step in faults["swap flush <-> fence"].mutant.steps] == [
+        "ask", "receive", "fence", "flush", "reply"
+    ]  # fmt: skip
+    (dropped, _) = step_faults("read-after-write")
+    assert dropped.kind == "drop the read after write" and dropped.mutant.steps == ()
+    here = Setting("word", configurations(["adr, ddio off"])[0])
+    assert ask(primitive("read-after-write"), here).broken == frozenset()
+    assert "no_lost_ack: another version" in ask(dropped.mutant, here).broken
+
+
+def test_faults_of_primitives_are_scored(monkeypatch):
+    monkeypatch.setattr(step_score_module, "settings", lambda quick=False: settings()[1:2])
+    fates = score_primitives(["read-after-write", "no-flush"], Work())
+    assert [(fate.module, fate.outcome) for fate in fates] == [("primitives/read-after-write.yaml", Outcome.FOUND)] * 2
 
 
 def test_an_unknown_scheme_is_told(capsys):

@@ -22,6 +22,7 @@ from rpsim.app.main import main, parse, parser
 from rpsim.app.measure import plan_path
 from rpsim.app.new import KINDS as STARTING_POINTS
 from rpsim.app.reproduce import subjects
+from rpsim.protocols.primitives import known_primitives
 from rpsim.protocols.scheme import schemes
 from rpsim.scenarios import experiment, schema
 from rpsim.scenarios.load import load_scenario
@@ -155,7 +156,7 @@ def check_rpsim(words: list[str], copied: frozenset[str]) -> None:
     elif options.command == "calibrate":
         assert all((ROOT / path).is_file() for path in options.subject), words
     elif options.command == "mutate":
-        assert options.subject in schemes(), words
+        assert options.subject in (None, *schemes(), *known_primitives()), words
     elif options.command == "new":
         assert options.subject in STARTING_POINTS and options.name, words
     elif options.command not in ("bench", "matrix", "design"):

@@ -13,6 +13,9 @@ READS = frozenset({"read", "read_back", "read_pmrsts", "load"})
 CLOSES = frozenset({"destroy", "dereg_mr", "deregister", "disconnect", "close", "reset"})
 """Calls without which packets of an old connection may still land."""
 
+MARKS = frozenset({"mark", "set_bit", "clear_bit"})
+"""Calls that set or clear a flag."""
+
 FLUSH, FENCE, READ_BACK = "drop a flush", "drop a fence", "drop the read after write"
 SWAP, DDIO, CRC = "swap publish and persist", "wrong DDIO assumption", "skip the CRC"
 VERSION, AGAIN, BIT = "reuse a version number", "recovery is not idempotent", "lost bit of a bitmap"
@@ -23,6 +26,7 @@ KINDS = (FLUSH, FENCE, READ_BACK, SWAP, DDIO, CRC, VERSION, AGAIN, BIT, LATE, ST
 """The catalogue, in the order in which it is printed. What nothing in a scheme's text can be is not planted there."""
 
 _RECOVERY = re.compile(r"\.(_?recover|finish_recovery|_?redo|_?replay)")
+_RECONNECTING = re.compile(r"\.(_?reconnect|_?disconnect)")
 _CALL = re.compile(r"(\w+)\(")
 
 
@@ -34,18 +38,22 @@ def kind_of(operator: str, function: str, text: str) -> str:
         return BIT if re.search(r"(\||&|\^|<<|>>)=", text) else VERSION
     if _RECOVERY.search(function):
         return AGAIN
+    if _RECONNECTING.search(function):
+        return LATE
     first, _, second = text.partition(" <-> ")
     calls = set(_CALL.findall(first)) | set(_CALL.findall(second))
     if operator == "swap":
         return SWAP if calls & FLUSHES else ORDER
     last = _first_call(first)
+    if last in MARKS:
+        return BIT
     for kind, names in ((FLUSH, FLUSHES), (FENCE, FENCES), (READ_BACK, READS), (LATE, CLOSES)):
         if last in names and (kind is LATE or first.startswith("yield from")):
             return kind
     return STEP
 
 
-_ALWAYS = {"unfence": FENCE, "bypass": DDIO, "trust": CRC, "retry": LATE, "believe": BELIEF}
+_ALWAYS = {"unfence": FENCE, "bypass": DDIO, "trust": CRC, "lose": BIT, "retry": LATE, "believe": BELIEF}
 
 
 def _first_call(text: str) -> str:

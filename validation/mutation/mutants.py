@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 
-from ...protocols.scheme import Scheme
-from .operators import Change, changes
+from ...protocols.scheme import Scheme, schemes
+from .operators import Change, blocks, changes
 
 _NOT_MUTATED = ("scheme", "guarantees", "layout", "placement")
 """Modules of ``protocols/`` that are no protocol."""
@@ -54,13 +54,38 @@ def seeded(scheme: type[Scheme], shared: bool = True) -> Iterator[tuple[ModuleTy
 def planted(scheme: type[Scheme], module: ModuleType, change: Change) -> Iterator[type[Scheme]]:
     """The scheme with the fault in it, under its own name, as long as the context lasts."""
     chain = modules_of(scheme)
+    behind = chain[chain.index(module) :]
+    with _anew(scheme, {old: change.tree if old is module else _tree(old) for old in behind}, {}) as mutant:
+        yield mutant
+
+
+Reached = dict[str, set[int]]
+"""By module: the lines of the statements that were executed."""
+
+
+@contextmanager
+def watched(scheme: type[Scheme]) -> Iterator[tuple[type[Scheme], Reached]]:
+    """The scheme as it is, noting which of its statements are executed."""
+    chain = modules_of(scheme)
+    reached: Reached = {module.__name__: set() for module in chain}
+    trees = {module: ast.fix_missing_locations(_Noting().visit(_tree(module))) for module in chain}
+    with _anew(scheme, trees, {name: {_NOTE: lines.add} for name, lines in reached.items()}) as same:
+        yield same, reached
+
+
+@contextmanager
+def _anew(
+    scheme: type[Scheme], trees: Mapping[ModuleType, ast.Module], names: Mapping[str, Mapping[str, object]]
+) -> Iterator[type[Scheme]]:
+    """Modules executed anew from other trees, in this order, with further ``names`` in them; then all as before."""
+    schemes()  # those that would be imported meanwhile would be forgotten with the fault
     registry, kept = dict(Scheme.registry), {}
     try:
-        for old in chain[chain.index(module) :]:
+        for old, tree in trees.items():
             kept[old.__name__] = old
-            tree = change.tree if old is module else ast.parse(inspect.getsource(old))
             new = ModuleType(old.__name__, old.__doc__)
             new.__file__, new.__package__ = old.__file__, old.__package__
+            vars(new).update(names.get(old.__name__, {}))
             sys.modules[old.__name__] = new
             exec(compile(tree, old.__file__ or old.__name__, "exec"), vars(new))
         mutant = getattr(sys.modules[scheme.__module__], scheme.__name__)
@@ -70,3 +95,24 @@ def planted(scheme: type[Scheme], module: ModuleType, change: Change) -> Iterato
         sys.modules.update(kept)
         Scheme.registry.clear()
         Scheme.registry.update(registry)
+
+
+def _tree(module: ModuleType) -> ast.Module:
+    return ast.parse(inspect.getsource(module))
+
+
+_NOTE = "_note_that_this_line_is_reached"
+
+
+class _Noting(ast.NodeTransformer):
+    """Has every statement of a function note its line before it is executed."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        for block in blocks(node):
+            block[:] = [each for statement in block for each in (self._note(statement), statement)]
+        return node
+
+    @staticmethod
+    def _note(statement: ast.stmt) -> ast.stmt:
+        line = ast.Constant(statement.lineno)
+        return ast.copy_location(ast.Expr(ast.Call(ast.Name(_NOTE, ast.Load()), [line], [])), statement)

@@ -6,6 +6,7 @@
 - *swap*: two steps, one behind the other, change places (publish and persist);
 - *trust*: a checksum or a comparison of checksums is taken to match;
 - *stand still*: something that should advance does not (a log's tail, a version number, a bit of a bitmap);
+- *lose*: a flag does not flip (``1 - tag``), or one part of a packed word is missing (``stage << 1 | working``);
 - *believe*: an ``if`` is taken whatever it asks;
 - *retry*: a client that does not know what became of its operation does it again, on its new connection.
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,6 +32,7 @@ class Change:
     operator: str
     function: str
     line: int
+    """Of the statement that it changes, or that the expression is in."""
     text: str
     """The statement or expression that it changes."""
     build: Callable[[], ast.Module]
@@ -57,51 +59,103 @@ def changes(source: str) -> Iterator[Change]:
     tree = ast.parse(source)
     for cls in (node for node in tree.body if isinstance(node, ast.ClassDef)):
         for function in (node for node in cls.body if isinstance(node, ast.FunctionDef)):
-            before = function.name == "load" or function.name.startswith("_load")  # before the run: no protocol
-            if not before and any(isinstance(node, _TELLING) for node in ast.walk(function)):
+            if not _is_before_the_run(function):
                 yield from _of_function(tree, cls.name, function)
 
 
+def _is_before_the_run(function: ast.FunctionDef) -> bool:
+    """What loads, and what says how large things are, is no protocol."""
+    return function.name in _BEFORE or function.name.startswith(("loaded", "_load"))
+
+
+_BEFORE = ("__init__", "load", "bytes_of_log", "room")
 _TELLING = ast.Yield | ast.YieldFrom | ast.AugAssign
 """What a function has that does something to the world, or counts what was done."""
 
 
 def _of_function(tree: ast.Module, cls: str, function: ast.FunctionDef) -> Iterator[Change]:
-    for block in _blocks(function):
+    where = f"{cls}.{function.name}"
+    telling = any(isinstance(node, _TELLING) for node in ast.walk(function))
+    for block in blocks(function):
         for index, statement in enumerate(block):
-            where = f"{cls}.{function.name}"
             text = ast.unparse(statement).splitlines()[0]
-            if _is_step(statement):
-                yield Change("drop", where, statement.lineno, text, partial(_with, tree, statement, [ast.Pass()]))
-            if _is_step(statement) and _called(_waited(statement)) in FLUSHES:
-                for operator, instruction in (("unfence", "clwb"), ("bypass", "load")):
-                    instead = _calling(statement, instruction)
-                    yield Change(operator, where, statement.lineno, text, partial(_with, tree, statement, [instead]))
-            if isinstance(statement, ast.Raise) and _called(statement.exc) == "OutcomeUnknown":
-                yield Change("retry", where, statement.lineno, text, partial(_with, tree, statement, [ast.Pass()]))
-            if isinstance(statement, ast.AugAssign):
-                yield Change(
-                    "stand still", where, statement.lineno, text, partial(_with, tree, statement, [ast.Pass()])
-                )
-            if isinstance(statement, ast.If):
-                test = ast.unparse(statement.test)
-                believed = copy.deepcopy(statement)
-                believed.test = ast.Constant(True)
-                yield Change(
-                    "believe", where, statement.lineno, f"if {test}", partial(_with, tree, statement, [believed])
-                )
-            if index + 1 < len(block) and _may_swap(statement, block[index + 1]):
-                behind = block[index + 1]
-                both = f"{text} <-> {ast.unparse(behind).splitlines()[0]}"
-                swapped = partial(_with, tree, statement, [copy.deepcopy(behind), copy.deepcopy(statement)], behind)
-                yield Change("swap", where, statement.lineno, both, swapped)
-    for node in ast.walk(function):
-        if isinstance(node, ast.YieldFrom) and _called(node.value) == "crc32_matches":
-            text = ast.unparse(node)
-            yield Change("trust", f"{cls}.{function.name}", node.lineno, text, partial(_replaced, tree, node))
+
+            def change(
+                operator: str,
+                by: ast.stmt,
+                behind: ast.stmt | None = None,
+                statement: ast.stmt = statement,
+                text: str = text,
+            ) -> Change:
+                instead = [by] if behind is None else [copy.deepcopy(behind), by]
+                return Change(operator, where, statement.lineno, text, partial(_with, tree, statement, instead, behind))
+
+            if telling:
+                yield from _of_steps(statement, block[index + 1 :], change)
+            for node in _expressions(statement):
+                yield from _of_expression(tree, where, statement, node)
 
 
-def _blocks(function: ast.FunctionDef) -> Iterator[list[ast.stmt]]:
+def _of_steps(statement: ast.stmt, rest: list[ast.stmt], change: Callable[..., Change]) -> Iterator[Change]:
+    """The faults that a statement of a protocol can have; ``rest`` is what comes behind it in its block."""
+    if _is_step(statement):
+        yield change("drop", ast.Pass())
+    if _is_step(statement) and _called(_waited(statement)) in FLUSHES:
+        for operator, instruction in (("unfence", "clwb"), ("bypass", "load")):
+            yield change(operator, _calling(statement, instruction))
+    if isinstance(statement, ast.Raise) and _called(statement.exc) == "OutcomeUnknown":
+        yield change("retry", ast.Pass())
+    if isinstance(statement, ast.AugAssign):
+        yield change("stand still", ast.Pass())
+    if isinstance(statement, ast.If):
+        believed = copy.deepcopy(statement)
+        believed.test = ast.Constant(True)
+        yield change("believe", believed, text=f"if {ast.unparse(statement.test)}")
+    if rest and _may_swap(statement, rest[0]):
+        both = f"{ast.unparse(statement).splitlines()[0]} <-> {ast.unparse(rest[0]).splitlines()[0]}"
+        yield change("swap", copy.deepcopy(statement), rest[0], text=both)
+
+
+def _of_expression(tree: ast.Module, where: str, statement: ast.stmt, node: ast.expr) -> Iterator[Change]:
+    """The faults that an expression can have."""
+
+    def change(operator: str, text: str, by: ast.expr) -> Change:
+        return Change(operator, where, statement.lineno, text, partial(_replaced, tree, node, by))
+
+    if _is_checksum(node):
+        yield change("trust", ast.unparse(node), ast.Constant(True))
+    if isinstance(node, ast.BinOp) and _is_flip(node):
+        yield change("lose", f"{ast.unparse(node)} in {ast.unparse(statement).splitlines()[0]}", node.right)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        for lost, other in ((node.left, node.right), (node.right, node.left)):
+            if not (isinstance(lost, ast.BinOp) and isinstance(lost.op, ast.BitOr)):  # of three, each once
+                yield change("lose", f"{ast.unparse(lost)} of {ast.unparse(node)}", other)
+
+
+def _is_checksum(node: ast.expr) -> bool:
+    """Code that asks whether a checksum matches, or compares two."""
+    if isinstance(node, ast.YieldFrom):
+        return _called(node.value) == "crc32_matches"
+    if not (isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq)):
+        return False
+    return all("crc" in ast.unparse(side) for side in (node.left, node.comparators[0]))
+
+
+def _is_flip(node: ast.BinOp) -> bool:
+    """``1 - tag``: the other one of two."""
+    one = isinstance(node.left, ast.Constant) and node.left.value == 1
+    return one and isinstance(node.op, ast.Sub) and isinstance(node.right, ast.Name | ast.Attribute)
+
+
+def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The expressions of a statement itself, not of those that it holds."""
+    for field in ast.iter_child_nodes(statement):
+        if isinstance(field, ast.expr) and field is not getattr(statement, "annotation", None):
+            yield from (node for node in ast.walk(field) if isinstance(node, ast.expr))
+
+
+def blocks(function: ast.FunctionDef) -> Iterator[list[ast.stmt]]:
+    """The statements of a function, block by block."""
     for node in ast.walk(function):
         for field in ("body", "orelse", "finalbody"):
             block = getattr(node, field, None)
@@ -166,31 +220,40 @@ def _called(node: ast.AST | None) -> str:
     return ""
 
 
+_Span = tuple[int, int, int, int, type[ast.AST]]
+
+
+def _span(node: ast.AST) -> _Span:
+    """Where a node stands: ``a | b`` and ``a | b | c`` begin at one place."""
+    ends = (getattr(node, name, 0) or 0 for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"))
+    return (*ends, type(node))  # type: ignore[return-value]
+
+
 class _Replace(ast.NodeTransformer):
-    """Puts statements in the place of one (and of the one behind it), or True in that of an expression."""
+    """Puts statements in the place of one (and of the one behind it), or an expression in that of another."""
 
-    def __init__(self, place: tuple[int, int, type[ast.AST]], by: list[ast.stmt], gone: tuple[int, int] | None) -> None:
-        self.place, self.by, self.gone = place, by, gone
+    def __init__(self, place: ast.AST, by: Sequence[ast.AST], gone: ast.AST | None) -> None:
+        self.place, self.by = _span(place), by
+        self.gone = None if gone is None else _span(gone)
 
-    def visit(self, node: ast.AST) -> ast.AST | list[ast.stmt] | None:
-        at = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
-        if (*at, type(node)) == self.place:
-            return self.by if isinstance(node, ast.stmt) else ast.copy_location(ast.Constant(True), node)
-        if isinstance(node, ast.stmt) and at == self.gone:
+    def visit(self, node: ast.AST) -> ast.AST | Sequence[ast.AST] | None:
+        at = _span(node)
+        if at == self.place:
+            return self.by if isinstance(node, ast.stmt) else ast.copy_location(self.by[0], node)
+        if at == self.gone:
             return None
         found: ast.AST = self.generic_visit(node)
         return found
 
 
 def _with(tree: ast.Module, statement: ast.stmt, by: list[ast.stmt], behind: ast.stmt | None = None) -> ast.Module:
-    gone = None if behind is None else (behind.lineno, behind.col_offset)
     for new in by:
         ast.copy_location(new, statement)
-    return _transformed(tree, _Replace((statement.lineno, statement.col_offset, type(statement)), by, gone))
+    return _transformed(tree, _Replace(statement, by, behind))
 
 
-def _replaced(tree: ast.Module, expression: ast.expr) -> ast.Module:
-    return _transformed(tree, _Replace((expression.lineno, expression.col_offset, type(expression)), [], None))
+def _replaced(tree: ast.Module, expression: ast.expr, by: ast.expr) -> ast.Module:
+    return _transformed(tree, _Replace(expression, [copy.deepcopy(by)], None))
 
 
 def _transformed(tree: ast.Module, replace: _Replace) -> ast.Module:

@@ -1,201 +1,189 @@
-"""The mutation score: each seeded fault is given to the judge, who finds it (*killed*) or does not (*survives*).
+"""The mutation score: each seeded fault is given to the judge, who finds it or does not.
 
-A fault is found when a condition that the scheme keeps without it is violated with it, when the code fails, or when a
-life, or a run with a fault in it, does not come to an end. That the oracle contradicts itself finds no fault, it is
-one. What survives needs a reason: ``reasons.yaml`` has those that somebody has looked into.
+First every scheme is tried as it is: what does it keep, and which of its statements does each trial execute? A fault is
+then tried only where it is reached and something is kept: elsewhere nothing can come of it. What is not found needs a
+reason: ``reasons.yaml`` has those that somebody has looked into.
 """
 
 from __future__ import annotations
 
-import signal
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
-from ...protocols.guarantees import Verdict
 from ...protocols.scheme import Scheme
 from ...protocols.scheme import scheme as scheme_named
 from ...sim.yaml_source import read_yaml
-from ..oracle import Inconsistent
-from .mutants import planted, seeded
-from .operators import Change
-from .trials import Trial, Verdicts, trials
+from .fates import Outcome, Task, Try, Verdict, fate, faults
+from .mutants import seeded, watched
+from .shown import Shown
+from .store import digest
+from .trials import Trial, kept, trials
+from .work import Work
 
 REASONS = Path(__file__).parent / "reasons.yaml"
-SECONDS = 10
-"""Of the processor; after so long a trial is broken off."""
-
-Sound = Mapping[str, frozenset[str]]
-"""By trial: the conditions that a scheme keeps without any fault."""
+MOST_SCHEMES = 3
+"""With so many of the schemes that share a module its faults are tried: those that keep most, and one of a family."""
 
 
 @dataclass(frozen=True)
 class Fate:
     """What became of one seeded fault."""
 
-    scheme: str
-    """The scheme that was tried; of what several share, the one that it was found with, else the last."""
     module: str
     line: int
+    schemes: tuple[str, ...]
+    """Whose own file it is in; none for what several share."""
     kind: str
     operator: str
     fault: str
-    killed_by: str
-    """The trial and the condition, or what the code did; empty if it survives."""
+    outcome: Outcome
+    how: str
+    """The trial and what it found broken, or what the code did; empty if it survives."""
+    scheme: str
+    """The scheme with which it was found."""
+    reached: bool
+    """Whether any trial executes the code that it is in."""
     reason: str = ""
     """Why it survives, if somebody knows."""
+    cpu_s: float = 0.0
+    """How long it was tried, in seconds of a processor."""
+
+    @property
+    def told(self) -> bool:
+        """Whether there is nothing left to explain."""
+        return self.outcome in (Outcome.FOUND, Outcome.BROKEN) or (
+            self.outcome is Outcome.SURVIVES and self.reason != ""
+        )
 
 
 @dataclass(frozen=True)
-class _Task:
-    """A fault, by its module and its number there, and the schemes that have it."""
+class Known:
+    """A scheme as it is: by trial what it keeps, and which lines of which modules are executed."""
 
-    module: str
-    number: int
-    schemes: tuple[str, ...]
+    keeps: Mapping[str, frozenset[str]]
+    reached: Mapping[str, Mapping[str, frozenset[int]]]
+
+    @property
+    def promises(self) -> int:
+        """How much it keeps, all in all."""
+        return sum(map(len, self.keeps.values()))
 
 
-def score(
-    schemes: Sequence[type[Scheme]],
-    *,
-    shared: bool = False,
-    jobs: int = 1,
-    progress: Callable[[int, int], None] | None = None,
-) -> Iterator[Fate]:
+def score(schemes: Sequence[type[Scheme]], work: Work, *, shared: bool = False, quick: bool = False) -> list[Fate]:
     """The fate of every seeded fault of ``schemes``, once each; of the modules that they share if asked for.
 
-    ``jobs`` processes share the work. Raises :class:`Inconsistent` if the oracle contradicts itself.
+    ``quick`` takes one fault of each kind in each module, and leaves out the dear trials.
     """
-    tasks = _tasks(schemes, shared)
-    if jobs == 1 or len(tasks) < 2:
-        sound = {known.name: keeps(known) for known in schemes}
-        yield from _told((_fate(task, sound) for task in tasks), len(tasks), progress)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from _told(_spread(pool, schemes, tasks), len(tasks), progress)
+    chosen = [trial for trial in trials() if not (quick and trial.dear)]
+    asked = [(known.name, trial.name) for known in schemes for trial in chosen]
+    planted = _planted(schemes, shared, quick)
+    work.expect(len(asked) + len(planted))
+    shown = work.do(asked, [digest([name], trial) for name, trial in asked], _shown)
+    known = {one.name: _known(one, shown, chosen) for one in schemes}
+    tasks = [_task(module, number, names, known, chosen) for (module, number), names in planted.items()]
+    verdicts = work.do(tasks, [digest(_names(task), *_parts(task)) for task in tasks], _fate)
+    return [_told(task, verdicts[task], known) for task in tasks]
 
 
-def _spread(pool: Executor, schemes: Sequence[type[Scheme]], tasks: Sequence[_Task]) -> Iterator[Fate]:
-    names = [(known.name, trial) for known in schemes for trial in trials()]
-    kept = list(pool.map(_keeps_in, *zip(*names, strict=True)))
-    sound = {known.name: {t: k for (n, t), k in zip(names, kept, strict=True) if n == known.name} for known in schemes}
-    yield from pool.map(_fate, tasks, [sound] * len(tasks))
+# what a scheme is without any fault ------------------------------------------------------------------------------
+def _shown(pair: tuple[str, str]) -> dict[str, Any]:
+    """A scheme in a trial: what is broken, and the statements that are executed. Plain data."""
+    name, wanted = pair
+    (trial,) = (each for each in trials() if each.name == wanted)
+    with watched(scheme_named(name)) as (same, reached):
+        found = trial.ask(same, ())
+    lines = {module: sorted(lines) for module, lines in reached.items()}
+    return {"broken": sorted(found.broken), "exhaustive": found.exhaustive, "reached": lines}
 
 
-def _told(fates: Iterator[Fate], total: int, progress: Callable[[int, int], None] | None) -> Iterator[Fate]:
-    for number, fate in enumerate(fates):
-        if progress is not None:
-            progress(number + 1, total)
-        yield fate
+def _known(known: type[Scheme], shown: Mapping[tuple[str, str], Any], chosen: Sequence[Trial]) -> Known:
+    rows = {trial.name: shown[known.name, trial.name] for trial in chosen}
+    keeps = kept({name: Shown(frozenset(row["broken"]), row["exhaustive"]) for name, row in rows.items()})
+    reached = {
+        name: {module: frozenset(lines) for module, lines in row["reached"].items()} for name, row in rows.items()
+    }
+    return Known(keeps, reached)
 
 
-def _tasks(schemes: Sequence[type[Scheme]], shared: bool) -> list[_Task]:
-    """Every fault once, with all schemes that have it, those of a scheme's own module first."""
-    owners: dict[tuple[str, int], list[str]] = {}
+# the faults ----------------------------------------------------------------------------------------------------------
+def _planted(schemes: Sequence[type[Scheme]], shared: bool, quick: bool) -> dict[tuple[str, int], list[str]]:
+    """Every fault once, by module and number, with all schemes that have it, those of a scheme's own module first."""
+    found: dict[tuple[str, int], list[str]] = {}
+    sample: dict[tuple[str, str], tuple[str, int]] = {}
     for known in schemes:
-        for module, number, _ in seeded(known, shared):
-            owners.setdefault((module.__name__, number), []).append(known.name)
-    return [_Task(module, number, tuple(names)) for (module, number), names in owners.items()]
+        for module, number, change in seeded(known, shared):
+            place = module.__name__, number
+            if not quick or sample.setdefault((module.__name__, change.kind), place) == place:
+                found.setdefault(place, []).append(known.name)
+    return found
 
 
-def keeps(scheme: type[Scheme]) -> Sound:
-    """What a scheme keeps, trial by trial."""
-    return {name: _kept(trial, scheme) for name, trial in trials().items()}
+def _task(module: str, number: int, names: Sequence[str], known: Mapping[str, Known], chosen: Sequence[Trial]) -> Task:
+    """With which schemes and in which trials a fault may be found: cheap ones first."""
+    _, change = faults(names[0])[module, number]
+    open_ = [
+        (trial.dear, Try(name, trial.name, known[name].keeps[trial.name]))
+        for name in names
+        for trial in chosen
+        if known[name].keeps[trial.name] and change.line in known[name].reached[trial.name].get(module, ())
+    ]
+    turns = {name: turn for turn, name in enumerate(_with_which({each.scheme for _, each in open_}, module, known))}
+    tries: list[Try] = []
+    for dear, each in sorted(
+        (row for row in open_ if row[1].scheme in turns), key=lambda r: (r[0], turns[r[1].scheme])
+    ):
+        if not dear or each.trial not in {other.trial for other in tries}:  # dear ones with one scheme
+            tries.append(each)
+    return Task(module, number, names[0], tuple(tries))
 
 
-def _keeps_in(name: str, trial: str) -> frozenset[str]:
-    return _kept(trials()[trial], scheme_named(name))
+def _with_which(names: set[str], module: str, known: Mapping[str, Known]) -> list[str]:
+    """Those whose own module it is; of what is shared a few, those that keep most, none derived from another."""
+    order = sorted(names, key=lambda name: (-known[name].promises, name))
+    own = [name for name in order if scheme_named(name).__module__ == module]
+    found: list[str] = []
+    for name in order:
+        family = [scheme_named(other) for other in found]
+        one = scheme_named(name)
+        if not any(issubclass(one, other) or issubclass(other, one) for other in family):
+            found.append(name)
+    return own or found[:MOST_SCHEMES]
 
 
-def _kept(trial: Trial, scheme: type[Scheme]) -> frozenset[str]:
-    found = trial.ask(scheme, frozenset())
-    return frozenset(condition for condition, verdict in found.items() if verdict is Verdict.HOLDS)
+def _names(task: Task) -> set[str]:
+    return {task.owner, *(each.scheme for each in task.tries)}
 
 
-def _fate(task: _Task, sound: Mapping[str, Sound]) -> Fate:
-    """Try a fault with each scheme that has it, until one finds it."""
-    fate = None
-    for name in task.schemes:
-        known = scheme_named(name)
-        module, change = _faults(name)[task.module, task.number]
-        with planted(known, module, change) as mutant:
-            killed_by = killed(mutant, sound[name])
-        short = module.__name__.rpartition(".")[2]
-        fate = Fate(name, short, change.line, change.kind, change.operator, change.name, killed_by)
-        if killed_by:
-            return fate
-    assert fate is not None, "a fault of no scheme"
-    return replace(fate, reason=_reasons().get(f"{fate.module} {fate.fault}", ""))
+def _parts(task: Task) -> Iterator[object]:
+    """What the fate of a fault depends on besides code."""
+    _, change = faults(task.owner)[task.module, task.number]
+    yield from (task.module, change.operator, change.line, change.name)
+    yield [(each.scheme, each.trial, sorted(each.kept)) for each in task.tries]
 
 
-@cache
-def _faults(name: str) -> Mapping[tuple[str, int], tuple[ModuleType, Change]]:
-    """All faults of a scheme by module and number: to find them takes longer than most are tried for."""
-    rows = seeded(scheme_named(name), shared=True)
-    return {(module.__name__, number): (module, change) for module, number, change in rows}
+def _fate(task: Task) -> dict[str, Any]:
+    found = fate(task)
+    return {"outcome": str(found.outcome), "how": found.how, "scheme": found.scheme}
 
 
-def killed(mutant: type[Scheme], sound: Sound) -> str:
-    """The trial that finds the fault in ``mutant``, and how; empty if none does."""
-    for name, trial in trials().items():
-        try:
-            found = _ended(trial, mutant, sound[name])
-        except _TooLong:
-            if trial.endless:
-                return f"{name}: does not come to an end"
-            continue
-        except Inconsistent:
-            raise
-        except Exception as error:
-            if isinstance(error, AssertionError) and _is_ours(error):
-                raise  # the judge's own: it says nothing about the code that it judges
-            what = f"{type(error).__name__}: {error}".splitlines()[0].partition("<")[0]  # objects are told by address
-            return f"{name}: {what.rstrip(' :')}"
-        for condition, verdict in found.items():
-            if verdict is Verdict.VIOLATED and condition in sound[name]:
-                return f"{name}: {condition} violated"
-    return ""
-
-
-def _is_ours(error: Exception) -> bool:
-    """Whether the innermost frame of an error is the judge's own code."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and Path(frames[-1].filename).is_relative_to(Path(__file__).parents[1])
-
-
-class _TooLong(BaseException):
-    """Nothing may take it for a failure of its own."""
-
-
-def _ended(trial: Trial, scheme: type[Scheme], kept: frozenset[str]) -> Verdicts:
-    """A trial of what a scheme ought to keep; nothing to ask for is nothing found, unless the code fails."""
-    with _alarm():
-        return trial.ask(scheme, kept or frozenset({"committed"}))
-
-
-@contextmanager
-def _alarm() -> Iterator[None]:
-    """Code with a fault in it may wait for ever."""
-
-    def late(*_: object) -> None:
-        raise _TooLong
-
-    before = signal.signal(signal.SIGPROF, late)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+def _told(task: Task, row: Mapping[str, Any], known: Mapping[str, Known]) -> Fate:
+    _, change = faults(task.owner)[task.module, task.number]
+    found = Verdict(Outcome(row["outcome"]), row["how"], row["scheme"])
+    short = task.module.rpartition(".")[2]
+    reason = reasons().get(f"{short} {change.name}", "") if found.outcome is Outcome.SURVIVES else ""
+    reached = any(change.line in lines.get(task.module, ()) for one in known.values() for lines in one.reached.values())
+    own = tuple(name for name in known if scheme_named(name).__module__ == task.module)
+    told = (change.kind, change.operator, change.name)
+    return Fate(
+        short, change.line, own, *told, found.outcome, found.how, found.scheme, reached, reason, row.get("cpu_s", 0.0)
+    )
 
 
 @cache
-def _reasons() -> Mapping[str, str]:
+def reasons() -> Mapping[str, str]:
+    """Why a fault survives, by module and fault."""
     data = read_yaml(REASONS).mapping("a map from faults to reasons")
     return {str(fault): str(reason) for fault, reason in data.items()}

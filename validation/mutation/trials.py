@@ -1,121 +1,173 @@
-"""What a seeded fault is tried with: random lives through many crashes, and explorations of small runs.
+"""What a seeded fault is tried with: explorations of small runs, and random lives through many crashes.
 
-A trial says which conditions a scheme keeps. Asked about a fault it stops at the first condition broken that the scheme
-keeps without it: nothing has to be shrunk, and no other state be looked at.
+A trial says what is broken. Asked about a fault, it ends with the first thing broken that the scheme keeps without it:
+nothing has to be shrunk, and no other state be looked at.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from ...protocols.guarantees import Condition, Verdict
 from ...protocols.scheme import Scheme
 from ...scenarios.experiment import run_variant
 from ...scenarios.inject import instants
 from ...scenarios.schema import Scenario, Variant
-from ..executed import asked, breaches, chosen
-from ..explorer import ASKED, Explorer
-from ..oracle import CONDITIONS
+from ..executed import breaches
 from ..testing.checks import scenario_of
 from ..testing.world import World
+from .shown import Shown, Telling, manner, way, ways
 
-LIVES = 30
+LIVES = 20
 """So many random lives with crashes make one trial."""
-STATES = 2_000
+STATES = 4_000
 """So many crash states are explored of a run at most: with some faults there is no end to what may be lost."""
+MOST_STATES = 8_000
+"""Of a scheme without a fault, which is explored once: only a run that is seen in full says what is kept in it."""
 _STEPS = 16
 _LONGEST_PS = 8_000_000
-_GOOD = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.MONOTONIC, Condition.DURABLE)
+_POWER = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.MONOTONIC, Condition.DURABLE)
+_SERVER = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
+_CLIENT = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.LINEARIZABLE)
+RETURNS = "everybody returns"
+"""What is broken where a survivor of a fault, or a reader after it, never comes to an end."""
 
-Verdicts = Mapping[str, Verdict]
-Ask = Callable[[type[Scheme], frozenset[str]], Verdicts]
+Ask = Callable[[type[Scheme], Collection[str]], Shown]
 
 
-class Trial(NamedTuple):
-    """``ask`` gives a scheme's verdicts; of what it ought to keep (if given) the first that is broken ends it.
+@dataclass(frozen=True)
+class Trial:
+    """``ask`` says what a scheme breaks; of what it ought to keep (if given) the first that is broken ends it.
 
-    ``endless`` says whether not to come to an end is the fault of the code: random lives and runs with a fault in them
-    are short, explorations are as long as there is something to lose.
+    ``all_ways`` are those in which something can be broken. ``place`` is a platform with its switches, or a fault that
+    somebody survives. ``dear`` ones come last.
     """
 
+    name: str
     ask: Ask
-    endless: bool = False
+    all_ways: frozenset[str]
+    place: str
+    dear: bool = False
 
 
-def trials() -> dict[str, Trial]:
-    """All trials by name, those first that find most for their time."""
-    found = {f"lives, ddio {ddio}": Trial(_lives(ddio), endless=True) for ddio in ("on", "off")}
-    platforms = (("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"))
-    for load, (mix, operations, keys, value, clients) in _LOADS.items():
-        workload: dict[str, Any] = {"mix": mix, "operations": operations, "keys": keys, "value": value}
-        for platform, ddio in platforms:
-            name = f"{load}, {platform}, ddio {ddio}"
-            found[name] = _exploration("server[0] power", platform, ddio, workload, clients)
-    for fault in ("server[0] power in recovery", "server[0] process", "client[0] power"):
-        workload = {"mix": "a", "operations": 12, "keys": 2, "value": "128 B"}
-        trial = _exploration(fault, "optane-adr", "on", workload, 2)
-        found[f"{fault}, optane-adr"] = trial._replace(endless=not fault.endswith("in recovery"))
-    return found
+@dataclass(frozen=True)
+class _Load:
+    """Operations, their mix, keys, the size of a value, and clients."""
+
+    mix: str
+    operations: int
+    keys: int
+    value: str
+    clients: int = 2
+
+    @property
+    def workload(self) -> dict[str, Any]:
+        return {"mix": self.mix, "operations": self.operations, "keys": self.keys, "value": self.value}
 
 
 _LOADS = {
-    "two updates": ("update-only", 2, 1, "16 B", 1),
-    "six updates": ("update-only", 6, 2, "128 B", 2),
-    "mix a": ("a", 12, 2, "128 B", 2),
+    "two updates": _Load("update-only", 2, 1, "16 B", clients=1),
+    "six updates": _Load("update-only", 6, 2, "32 B"),
+    "mix a": _Load("a", 12, 2, "72 B"),
+    "sixteen updates": _Load("update-only", 16, 2, "16 B", clients=3),
+    "forty of mix a": _Load("a", 40, 2, "16 B", clients=3),
 }
-"""Mix, operations, keys, values and clients of the runs whose power failures are explored."""
+"""Values are of few words, and one of more than a line: of 32 words some torn image has the CRC32 of the whole."""
+_PAUSES = tuple(range(1, 7))
+"""Schedules in which cores pause, of which a scheme without a fault is seen in all, one with a fault in the first."""
 
 
-def _exploration(fault: str, platform: str, ddio: str, workload: Mapping[str, Any], clients: int) -> Trial:
-    def ask(scheme: type[Scheme], kept: frozenset[str]) -> Verdicts:
-        scenario = scenario_of(scheme, platform, workload=workload, clients=clients, fault=fault, ddio=ddio)
-        (variant,) = scenario.variants()
-        look = _executed if scenario.crash.fault.executed else _explored
-        return look(scenario, variant, kept)
-
-    return Trial(ask)
-
-
-def _explored(scenario: Scenario, variant: Variant, kept: frozenset[str]) -> Verdicts:
-    conditions = [Condition(name) for name in kept] or sorted({*ASKED, *_GOOD} & CONDITIONS.keys())
-    explorer = Explorer(run_variant(scenario, variant), conditions=conditions)
-    found = explorer.walk(until=(lambda now: bool(now.first)) if kept else None, budget=STATES)
-    return {str(condition): found.verdict(condition) for condition in conditions}
-
-
-def _executed(scenario: Scenario, variant: Variant, kept: frozenset[str]) -> Verdicts:
-    conditions = [Condition(name) for name in kept] or list(asked(scenario, variant))
-    found = dict.fromkeys(map(str, conditions), Verdict.HOLDS)
-    _, every = instants(scenario, variant, 0)
-    for at_ps in chosen(every, scenario):
-        _, wrong = breaches(scenario, variant, at_ps, conditions)
-        found |= dict.fromkeys(map(str, wrong), Verdict.VIOLATED)
-        if wrong and kept:
-            break
-    return found
+@cache
+def trials() -> tuple[Trial, ...]:
+    """All trials, those first that find most for their time."""
+    adr, away, eadr = (("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"))
+    two, six, mixed, sixteen, forty = _LOADS.items()
+    found = [_of_power(*two, *adr)]
+    found += [_of_power(*load, *place) for load in (six, mixed) for place in (adr, eadr, away)]
+    found += [_of_power(*sixteen, *place) for place in (adr, eadr)]
+    found += [_of_power(*mixed, *adr, schedules=(1, 2)), _of_power(*forty, *eadr, schedules=(0, 1, 2))]
+    found += [_lives(*adr), _lives(*eadr)]
+    found.append(_of_power("three updates", _Load("update-only", 3, 1, "16 B"), *adr, again=True))
+    for fault, conditions in (("client[0] power", _CLIENT), ("server[0] process", _SERVER)):
+        found.append(_of_survivors(fault, _Load("a", 12, 2, "32 B"), conditions))
+    return tuple(found)
 
 
-def _lives(ddio: str) -> Ask:
+def _of_power(
+    name: str, load: _Load, platform: str, ddio: str, schedules: tuple[int, ...] = (0,), again: bool = False
+) -> Trial:
+    fault = "server[0] power in recovery" if again else "server[0] power"
+
+    def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
+        scenario, variant = _scenario(scheme, fault, load, platform, ddio)
+        broken: set[str] = set()
+        exhaustive = True
+        for schedule in schedules if kept or not any(schedules) else sorted({*schedules, *_PAUSES}):
+            explorer = Telling(run_variant(scenario, variant, schedule), _POWER)
+            explorer.broken = broken
+            found = explorer.walk(until=lambda _: not broken.isdisjoint(kept), budget=STATES if kept else MOST_STATES)
+            exhaustive = exhaustive and found.exhaustive
+            if not broken.isdisjoint(kept):
+                break
+        return Shown(frozenset(broken), exhaustive)
+
+    place = f"{platform}, ddio {ddio}"
+    what = f"{name}, cores pausing" if schedules != (0,) else f"{name}, power fails in recovery" if again else name
+    return Trial(f"{what}, {place}", ask, ways(_POWER), place, dear=again)
+
+
+def _of_survivors(fault: str, load: _Load, conditions: tuple[Condition, ...]) -> Trial:
+    """A fault that somebody survives, at every instant of a run."""
+
+    def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
+        scenario, variant = _scenario(scheme, fault, load, "optane-adr", "on")
+        broken: set[str] = set()
+        failure: Exception | None = None
+        for at_ps in instants(scenario, variant, 0)[1]:
+            try:
+                aftermath, wrong = breaches(scenario, variant, at_ps, conditions)
+            except Exception as error:  # at this instant; at another one there may be a verdict
+                failure = failure or error
+                continue
+            broken.update(map(str, wrong), () if aftermath.finished else (RETURNS,))
+            if not broken.isdisjoint(kept):
+                break
+        if failure is not None and broken.isdisjoint(kept):
+            raise failure
+        return Shown(frozenset(broken))
+
+    everything = frozenset({*map(str, conditions), RETURNS})
+    return Trial(f"{fault}, optane-adr, ddio on", ask, everything, fault, dear=True)
+
+
+def _scenario(scheme: type[Scheme], fault: str, load: _Load, platform: str, ddio: str) -> tuple[Scenario, Variant]:
+    scenario = scenario_of(scheme, platform, workload=load.workload, clients=load.clients, fault=fault, ddio=ddio)
+    (variant,) = scenario.variants()
+    return scenario, variant
+
+
+def _lives(platform: str, ddio: str) -> Trial:
     """Random lives of a system with crashes in them: a condition is kept if it is in each of them."""
 
-    def ask(scheme: type[Scheme], kept: frozenset[str]) -> Verdicts:
-        found: dict[str, Verdict] = {}
+    def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
+        broken: set[str] = set()
         for seed in range(LIVES):
-            for condition, verdict in _life(scheme, ddio, seed):
-                if found.get(condition) is not Verdict.VIOLATED:
-                    found[condition] = verdict
-            if any(found.get(condition) is Verdict.VIOLATED for condition in kept):
+            broken.update(_life(scheme, platform, ddio, seed))
+            if not broken.isdisjoint(kept):
                 break
-        return found
+        return Shown(frozenset(broken))
 
-    return ask
+    place = f"{platform}, ddio {ddio}"
+    return Trial(f"lives, {place}", ask, ways(_POWER), place)
 
 
-def _life(scheme: type[Scheme], ddio: str, seed: int) -> Iterator[tuple[str, Verdict]]:
+def _life(scheme: type[Scheme], platform: str, ddio: str, seed: int) -> Iterator[str]:
     draw = random.Random(seed)
-    world = World(scheme, "optane-adr", ddio=ddio, seed=seed)
+    world = World(scheme, platform, ddio=ddio, seed=seed, updates=_STEPS)
     for _ in range(_STEPS):
         step, idle = draw.random(), world.idle()
         if step < 0.55 and idle:
@@ -125,6 +177,27 @@ def _life(scheme: type[Scheme], ddio: str, seed: int) -> Iterator[tuple[str, Ver
         else:
             world.crash(draw.randrange)
     world.read_all()
-    for condition, judgement in world.judge().verdicts.items():
-        if condition in _GOOD:
-            yield str(condition), judgement.verdict
+    wrong = [c for c, judgement in world.judge().verdicts.items() if judgement.verdict is Verdict.VIOLATED]
+    if wrong:
+        reads = [o for o in world.history.operations if o.outcome == "ok" and o.f not in scheme.updates]
+        manners = {manner(o.result) for o in reads}
+        how = next((each for each in ("torn", "unreadable", "absent") if each in manners), "another version")
+        yield from (way(str(condition), how) for condition in wrong if condition in _POWER)
+
+
+Sound = Mapping[str, frozenset[str]]
+"""By trial: the ways of breaking conditions that a scheme does not show without any fault."""
+
+
+def kept(shown: Mapping[str, Shown]) -> Sound:
+    """What a scheme keeps in each trial, by what was shown of it in all of them.
+
+    A fault takes time, or saves some, and so meets other instants: what the scheme itself breaks in any trial at the
+    same place it does not keep in this one. Where a trial could not look at all that there is, it keeps nothing.
+    """
+    found: dict[str, frozenset[str]] = {}
+    asked = [trial for trial in trials() if trial.name in shown]
+    for trial in asked:
+        there = [shown[other.name].broken for other in asked if other.place == trial.place]
+        found[trial.name] = trial.all_ways.difference(*there) if shown[trial.name].exhaustive else frozenset()
+    return found

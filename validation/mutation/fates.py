@@ -1,0 +1,178 @@
+"""What becomes of one seeded fault: it is tried until a verdict finds it; code that fails by itself is told apart.
+
+Only a verdict finds a fault: something that the scheme keeps without it is broken with it. Code that raises an error
+of its own, or does not come to an end, is *broken*: whoever runs it sees that without a judge, so it does not count.
+An error of the judge itself says nothing about the code: the fault is *undecided*.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+from ...protocols.scheme import Scheme
+from ...protocols.scheme import scheme as scheme_named
+from ...scenarios.experiment import run_variant
+from ..oracle import Inconsistent
+from ..testing.checks import scenario_of
+from .mutants import planted, seeded
+from .operators import Change
+from .trials import trials
+
+SECONDS = 10
+"""Of the processor; after so long a trial is broken off, and no further one begun with this scheme."""
+RUN_SECONDS = 2
+"""The same of the small run without any crash."""
+ALONE = "without any crash"
+
+
+class Outcome(StrEnum):
+    """What may become of a fault."""
+
+    FOUND = "found"
+    SURVIVES = "survives"
+    BROKEN = "broken"
+    UNDECIDED = "undecided"
+
+
+class Try(NamedTuple):
+    """A scheme and a trial that reaches the fault, and what the scheme keeps there without it."""
+
+    scheme: str
+    trial: str
+    kept: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A fault, by its module and its number there, and what to try it with, in this order."""
+
+    module: str
+    number: int
+    owner: str
+    """A scheme whose code the module is part of."""
+    tries: tuple[Try, ...]
+
+
+@dataclass
+class Verdict:
+    """The outcome, and how it came about: the trial, and what was broken or which error there was."""
+
+    outcome: Outcome = Outcome.SURVIVES
+    how: str = ""
+    scheme: str = ""
+    notes: dict[Outcome, tuple[str, str]] = field(default_factory=dict)
+
+    def note(self, outcome: Outcome, scheme: str, how: str) -> None:
+        """Something that is no verdict; the first one is told."""
+        self.notes.setdefault(outcome, (scheme, how))
+
+    @property
+    def alone(self) -> bool:
+        """Whether the code fails in a run without any crash."""
+        return self.notes.get(Outcome.BROKEN, ("", ""))[1].startswith(ALONE)
+
+    def ended(self) -> Verdict:
+        """No verdict has found it."""
+        for outcome in (Outcome.UNDECIDED, Outcome.BROKEN):
+            if outcome in self.notes:
+                scheme, how = self.notes[outcome]
+                return Verdict(outcome, how, scheme)
+        return self
+
+
+def fate(task: Task) -> Verdict:
+    """Try a fault until something finds it."""
+    found = Verdict()
+    for name in dict.fromkeys(each.scheme for each in task.tries):
+        module, change = faults(task.owner)[task.module, task.number]
+        with planted(scheme_named(name), module, change) as mutant:
+            if judged(mutant, [each for each in task.tries if each.scheme == name], found):
+                return found
+        if found.alone:
+            break
+    return found.ended()
+
+
+def judged(mutant: type[Scheme], tries: Sequence[Try], found: Verdict) -> bool:
+    """Whether one of the tries finds the fault in ``mutant``; ``found`` is told how, or what else there was."""
+    known = {trial.name: trial for trial in trials()}
+    with guarded(found, mutant.name, ALONE, RUN_SECONDS):
+        _run(mutant)
+    if found.alone:
+        return False
+    for each in tries:
+        began = time.process_time()
+        with guarded(found, mutant.name, each.trial, SECONDS):
+            broken = sorted(known[each.trial].ask(mutant, each.kept).broken & each.kept)
+            if broken:
+                found.outcome, found.how, found.scheme = Outcome.FOUND, f"{each.trial}: {broken[0]}", mutant.name
+                return True
+        if time.process_time() - began >= 0.9 * SECONDS:
+            break
+    return False
+
+
+def _run(mutant: type[Scheme]) -> None:
+    """A small run in which nothing fails."""
+    scenario = scenario_of(mutant, workload={"mix": "a", "operations": 16, "keys": 2, "value": "64 B"}, clients=2)
+    (variant,) = scenario.variants()
+    run_variant(scenario, variant)
+
+
+@cache
+def faults(name: str) -> dict[tuple[str, int], tuple[ModuleType, Change]]:
+    """All faults of a scheme by module and number: to find them takes longer than most are tried for."""
+    rows = seeded(scheme_named(name), shared=True)
+    return {(module.__name__, number): (module, change) for module, number, change in rows}
+
+
+@contextmanager
+def guarded(found: Verdict, scheme: str, trial: str, seconds: float = SECONDS) -> Iterator[None]:
+    """A trial that may fail: who failed, the code or its judge?"""
+    try:
+        with _alarm(seconds):
+            yield
+    except _TooLong:
+        if trial.startswith((ALONE, "lives")):  # explorations are as long as there is something to lose
+            found.note(Outcome.BROKEN, scheme, f"{trial}: does not come to an end")
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}".splitlines()[0].partition("<")[0]  # objects are told by address
+        outcome = Outcome.UNDECIDED if _is_ours(error) else Outcome.BROKEN
+        found.note(outcome, scheme, f"{trial}: {what.rstrip(' :')}")
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether the judge contradicts itself, or the innermost frame of an error is the judge's own code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = bool(frames) and Path(frames[-1].filename).is_relative_to(Path(__file__).parents[1])
+    return isinstance(error, Inconsistent) or ours
+
+
+class _TooLong(BaseException):
+    """Nothing may take it for a failure of its own."""
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """Code with a fault in it may wait for ever."""
+
+    def late(*_: object) -> None:
+        raise _TooLong
+
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

@@ -1,0 +1,75 @@
+"""What an exploration shows to be broken, and how: not only which conditions, but what is read in their breach.
+
+A scheme that breaks a condition already, with an object that is absent, may break it in another way with a fault in it,
+with a value that is torn; or what it breaks while an update is under way, when all have returned. So what a scheme
+keeps, and a fault breaks, is told as ``committed: torn``, or ``no_lost_ack: absent, at rest``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...protocols.guarantees import Condition
+from ...scenarios.history import Torn, Unread, Value
+from ...scenarios.results import RunResult
+from ..explorer import Exploration, Explorer
+
+MANNERS = ("torn", "unreadable", "absent", "another version")
+AT_REST = ", at rest"
+"""Of a breach: no update of the object was under way when power failed."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What was found broken in a trial (``committed: torn``), and whether that is all that there is."""
+
+    broken: frozenset[str]
+    exhaustive: bool = True
+
+
+def manner(value: Value) -> str:
+    """How a value breaks a condition."""
+    if isinstance(value, Unread):
+        return "unreadable"
+    if isinstance(value, Torn):
+        return "torn"
+    return "absent" if value is None else "another version"
+
+
+def ways(conditions: Iterable[Condition]) -> frozenset[str]:
+    """All ways of breaking these conditions."""
+    return frozenset(
+        way(condition, how) + rest for condition in conditions for how in MANNERS for rest in ("", AT_REST)
+    )
+
+
+def way(condition: str, how: str) -> str:
+    """One of them, as it is told."""
+    return f"{condition}: {how}"
+
+
+class Telling(Explorer):
+    """An exploration that notes every way in which conditions are broken, and looks at every image for that."""
+
+    def __init__(self, result: RunResult, conditions: Iterable[Condition]) -> None:
+        super().__init__(result, conditions=conditions)
+        self.broken: set[str] = set()
+
+    def _judge(self, name: Hashable, at_ps: int, found: Exploration, moved: bool) -> None:
+        super()._judge(name, at_ps, found, moved)
+        one = self._objects[name]
+        told = list(_told(one.values))
+        self.broken.update(told)
+        if one.register.known.writes.keys() <= one.register.known.acknowledged_ps.keys():
+            self.broken.update(each + AT_REST for each in told)
+
+    def _decided(self, found: Exploration, violated: set[Condition], one: Any) -> bool:
+        return False
+
+
+def _told(values: dict[Value, frozenset[Condition]]) -> Iterator[str]:
+    for value, violated in values.items():
+        for condition in violated:
+            yield way(condition, manner(value))
