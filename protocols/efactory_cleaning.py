@@ -216,8 +216,8 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
         yield from self.enter(thread, MERGING, old)
         yield from self.unlock(thread)
         yield from thread.notify(self._more_room)
-        done: set[bytes] = set()
         while todo:
+            done: set[bytes] = set()  # of this pass alone: what still waits is newer than what an earlier one moved
             waiting = []
             for location in todo:
                 version = yield from self.load_header(thread, location.offset)
