@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -113,6 +114,7 @@ def _jobs(options: argparse.Namespace) -> list[Job]:
             return []
 
     names = listed(options.primitives) or list(known_primitives())
+    seed = checked(lambda: one_seed(options))
     for name in names:
         checked(lambda name=name: shaped(f"word over {name}"))  # type: ignore[misc]
     where = checked(lambda: configurations(platforms(options)))
@@ -121,7 +123,7 @@ def _jobs(options: argparse.Namespace) -> list[Job]:
     if mistakes:
         raise InputError(mistakes)
     pairs = (1,) if options.quick else QUEUE_PAIRS
-    return [Job(name, one, tuple(judged), tuple(sizes), pairs, options.seed or 1) for name in names for one in where]
+    return [Job(name, one, tuple(judged), tuple(sizes), pairs, seed) for name in names for one in where]
 
 
 def platforms(options: argparse.Namespace) -> list[str]:
@@ -130,6 +132,24 @@ def platforms(options: argparse.Namespace) -> list[str]:
     if text is None:
         return ["quick" if options.quick else "usual"]
     return [part.strip() for part in text.split(";") if part.strip()] if ";" in text or "ddio" in text else listed(text)
+
+
+def seeds(options: argparse.Namespace) -> list[int]:
+    """What ``--seed`` says: a number, or several with commas. Raises InputError."""
+    texts = listed(options.seed) or ["1"]
+    wrong = [text for text in texts if not re.fullmatch(r"\d{1,19}", text)]
+    if wrong or len(set(texts)) < len(texts):
+        found = f"'{wrong[0]}'" if wrong else f"'{options.seed}': one of them twice"
+        raise InputError(Mistake(found, "whole numbers, each once, as in 1 or 1,2,3", field="--seed"))
+    return [int(text) for text in texts]
+
+
+def one_seed(options: argparse.Namespace) -> int:
+    """The same where there is one run. Raises InputError."""
+    first, *more = seeds(options)
+    if more:
+        raise InputError(Mistake(f"'{options.seed}'", "one seed; several go with --schemes", field="--seed"))
+    return first
 
 
 def _sizes(texts: Sequence[str]) -> list[int]:

@@ -4,79 +4,151 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..protocols.guarantees import claimed
+from ..protocols.guarantees import EXPLORED, claimed
 from ..protocols.scheme import scheme
 from ..sim.errors import InputError, Mistake
-from ..validation.findings import CrashReport
+from ..validation.findings import Counterexample, CrashReport
+from ..validation.matrix.guarantees import FAULTS, POWER, QUICK, file_of, joined, scenario_of
 from ..validation.matrix.testbeds import testbed
-from .matrix import listed, manifest
+from .matrix import listed, manifest, seeds
 from .output import as_json, folder, replacing, write_json
 from .summary import counterexample
 from .text import count, paragraph, plural, table
 from .work import Job, Outcome, perform_all
 
 PLATFORMS = ("optane-adr", "optane-eadr")
-FAULTS = ("server[0] power",)
-Cases = dict[tuple[int, str], str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A scheme on a platform after a fault: what was found with each seed."""
+
+    number: int
+    subject: str
+    platform: str
+    fault: str
+    reports: Mapping[int, CrashReport]
+    """By seed."""
+
+    @property
+    def found(self) -> dict[str, str]:
+        """The verdicts of all seeds together: what one of them violates is violated."""
+        each = [{str(c): str(v) for c, v in report.verdicts.items()} for report in self.reports.values()]
+        return {condition: joined(one[condition] for one in each) for condition in each[0]}
+
+    @property
+    def by_seed(self) -> dict[str, dict[str, str]]:
+        """Where seeds disagree: by condition the verdict of each."""
+        every = {
+            condition: {str(seed): str(report.verdicts[c]) for seed, report in self.reports.items()}
+            for c in next(iter(self.reports.values())).verdicts
+            for condition in [str(c)]
+        }
+        return {condition: said for condition, said in every.items() if len(set(said.values())) > 1}
+
+    @property
+    def claimed(self) -> list[str]:
+        """What its paper says that holds here."""
+        claims = scheme(self.subject).claims
+        return [str(c) for c in claims if claimed(claims, str(c), self.platform, self.fault)]
+
+    @property
+    def refuted(self) -> list[str]:
+        return [condition for condition in self.claimed if self.found.get(condition) == "violated"]
+
+    @property
+    def examples(self) -> dict[str, Counterexample]:
+        """By condition the counterexample of the first seed that has one."""
+        found: dict[str, Counterexample] = {}
+        for report in self.reports.values():
+            for example in report.counterexamples:
+                found.setdefault(str(example.condition), example)
+        return found
+
+    def case(self, condition: str) -> str:
+        """The file of a counterexample."""
+        return f"case-{self.number}-{condition}.json"
+
+    def document(self) -> dict[str, Any]:
+        """The row in the JSON document."""
+        examples = {c: counterexample(e) | {"case": self.case(c)} for c, e in self.examples.items()}
+        reports = self.reports.values()
+        return {
+            "subject": self.subject,
+            "platform": self.platform,
+            "fault": self.fault,
+            "claimed": dict.fromkeys(self.claimed, "holds"),
+            "found": self.found,
+            "by_seed": self.by_seed,
+            "refuted": self.refuted,
+            "counterexample": examples or None,
+            "states": sum(report.states for report in reports),
+            "exhaustive": all(report.exhaustive for report in reports),
+            "over": next(iter(reports)).over,
+        }
 
 
 def main(options: argparse.Namespace) -> int:
-    """Explore, print, write; returns 0 when no claim is refuted, else 1."""
-    from ..scenarios.load import load_scenario
-
+    """Explore, print, write; returns 0 when no claim is refuted and all seeds agree, else 1."""
     began = time.monotonic()
     names = listed(options.schemes)
     if not names:
         raise InputError(Mistake("nothing", "names of schemes, as in saw,erda (rpsim list schemes)", field="--schemes"))
-    path = str(files("rpsim.validation.matrix") / "schemes.yaml")
-    jobs, labels, mistakes = [], [], []
-    for fault in listed(options.faults) or list(FAULTS):
-        for overrides in _overrides(names, _platforms(options, names), fault):
+    chosen = seeds(options)
+    jobs = _jobs(options, names, chosen)
+    inputs = {"jobs": [[job.overrides, job.index, job.seed] for job in jobs]}
+    target = folder(options.out, "schemes", inputs, chosen[0], "matrix")
+    rows = _rows(perform_all(jobs, options.jobs, "matrix"), jobs, names)
+    fine = not any(row.refuted or row.by_seed for row in rows)
+    entries = [row.document() for row in rows]
+    agree = not any(row.by_seed for row in rows)
+    document = {"seed": chosen[0], "seeds": chosen, "as_claimed": not any(row.refuted for row in rows)}
+    document |= {"same_on_every_seed": agree, "rows": entries}
+    with replacing(target) as draft:
+        write_json(draft / "matrix.json", document)
+        for row in rows:
+            for condition, example in row.examples.items():
+                write_json(draft / row.case(condition), example.case)
+        write_json(draft / "manifest.json", manifest("matrix", chosen[0], time.monotonic() - began))
+    if options.json:
+        print(as_json({**document, "results": target.as_posix()}), end="")
+    else:
+        print("\n".join([*lines(rows, chosen, target), "", f"results: {target.as_posix()}"]))
+    return 0 if fine else 1
+
+
+def _jobs(options: argparse.Namespace, names: Sequence[str], chosen: Sequence[int]) -> list[Job]:
+    """One for each cell and seed; everything that is wrong with the options is told at once."""
+    from ..scenarios.load import load_scenario
+
+    jobs, mistakes = [], []
+    for fault in faults(options):
+        kind = scenario_of(fault)
+        less = QUICK if options.quick else ()
+        for overrides in _overrides(names, _platforms(options, names), fault, less):
             try:
-                scenario = load_scenario(path, overrides, options.seed)
+                scenario = load_scenario(file_of(kind), overrides, chosen[0])
             except InputError as error:
                 mistakes += error.mistakes
                 continue
             for index in range(len(scenario.variants())):
-                jobs.append(Job(path, overrides, options.seed, index, True))
-                labels.append(fault)
+                jobs += [
+                    Job(file_of(kind), overrides, seed, index, True, also=EXPLORED, slider=False) for seed in chosen
+                ]
     if mistakes:
         raise InputError(list(dict.fromkeys(mistakes)))
-    seed = options.seed or 1
-    target = folder(options.out, "schemes", {"jobs": [[job.overrides, job.index] for job in jobs]}, seed, "matrix")
-    outcomes = perform_all(jobs, options.jobs, "matrix")
-    order = sorted(range(len(jobs)), key=lambda at: (names.index(outcomes[at].scheme), labels[at], at))
-    outcomes = [outcomes[at] for at in order]
-    cases = {
-        (number, str(example.condition)): f"case-{number + 1}-{example.condition}.json"
-        for number, outcome in enumerate(outcomes)
-        for example in report(outcome).counterexamples
-    }
-    rows = [_row(number, outcome, cases) for number, outcome in enumerate(outcomes)]
-    fine = not any(row["refuted"] for row in rows)
-    document = {"seed": seed, "as_claimed": fine, "rows": rows}
-    with replacing(target) as draft:
-        write_json(draft / "matrix.json", document)
-        for (number, condition), name in cases.items():
-            example = next(e for e in report(outcomes[number]).counterexamples if str(e.condition) == condition)
-            write_json(draft / name, example.case)
-        write_json(draft / "manifest.json", manifest("matrix", seed, time.monotonic() - began))
-    if options.json:
-        print(as_json({**document, "results": target.as_posix()}), end="")
-    else:
-        print("\n".join([*lines(rows, target), "", f"results: {target.as_posix()}"]))
-    return 0 if fine else 1
+    return jobs
 
 
-def report(outcome: Outcome) -> CrashReport:
-    """What was explored."""
-    assert outcome.crash is not None
-    return outcome.crash
+def faults(options: argparse.Namespace) -> list[str]:
+    """What ``--faults`` says: some, ``every``, or nothing, which is the server's power."""
+    named = listed(options.faults) or [POWER]
+    return list(dict.fromkeys(fault for name in named for fault in (FAULTS if name == "every" else (name,))))
 
 
 def _platforms(options: argparse.Namespace, names: Sequence[str]) -> dict[str, list[str]]:
@@ -88,66 +160,69 @@ def _platforms(options: argparse.Namespace, names: Sequence[str]) -> dict[str, l
     }
 
 
-def _overrides(names: Sequence[str], where: Mapping[str, Sequence[str]], fault: str) -> list[tuple[str, ...]]:
+def _overrides(
+    names: Sequence[str], where: Mapping[str, Sequence[str]], fault: str, less: Sequence[str]
+) -> list[tuple[str, ...]]:
     """One scenario for all schemes that run on the same platforms."""
     together: dict[tuple[str, ...], list[str]] = {}
     for name in names:
         together.setdefault(tuple(where[name]), []).append(name)
     return [
-        (f"schemes=[{', '.join(some)}]", f"vary.platform=[{', '.join(platforms)}]", f'crash.fault="{fault}"')
+        (f"schemes=[{', '.join(some)}]", f"vary.platform=[{', '.join(platforms)}]", f'crash.fault="{fault}"', *less)
         for platforms, some in together.items()
     ]
 
 
-def _row(number: int, outcome: Outcome, cases: Cases) -> dict[str, Any]:
-    found = report(outcome)
-    claims = scheme(outcome.scheme).claims
-    said = {str(c): "holds" for c in claims if claimed(claims, str(c), outcome.platform, found.fault)}
-    examples = {
-        str(e.condition): counterexample(e) | {"case": cases[number, str(e.condition)]} for e in found.counterexamples
-    }
-    verdicts = {str(condition): str(verdict) for condition, verdict in found.verdicts.items()}
-    return {
-        "subject": outcome.scheme,
-        "platform": outcome.platform,
-        "fault": found.fault,
-        "claimed": said,
-        "found": verdicts,
-        "refuted": [condition for condition in said if verdicts.get(condition) == "violated"],
-        "counterexample": examples or None,
-        "states": found.states,
-        "exhaustive": found.exhaustive,
-        "over": found.over,
-    }
+def _rows(outcomes: Iterable[Outcome], jobs: Sequence[Job], names: Sequence[str]) -> list[Row]:
+    """The cells, seeds together; scheme by scheme, each fault's platforms in a row."""
+    cells: dict[tuple[str, str, str], dict[int, CrashReport]] = {}
+    for outcome, job in zip(outcomes, jobs, strict=True):
+        report = outcome.crash
+        assert report is not None and job.seed is not None
+        cells.setdefault((outcome.scheme, report.fault, outcome.platform), {})[job.seed] = report
+    order = sorted(cells, key=lambda cell: names.index(cell[0]))
+    return [
+        Row(number, subject, platform, fault, cells[subject, fault, platform])
+        for number, (subject, fault, platform) in enumerate(order, start=1)
+    ]
 
 
-def lines(rows: Sequence[Mapping[str, Any]], target: Path) -> list[str]:
-    """A table for each fault and scheme; claims beside findings; then what is refuted."""
+def lines(rows: Sequence[Row], chosen: Sequence[int], target: Path) -> list[str]:
+    """A table for each scheme and fault; claims beside findings; then what is refuted, and where seeds disagree."""
     out = ["guarantees by scheme, platform and fault; claimed: its paper says it holds"]
-    for subject, fault in dict.fromkeys((row["subject"], row["fault"]) for row in rows):
-        own = [row for row in rows if (row["subject"], row["fault"]) == (subject, fault)]
-        conditions = list(dict.fromkeys(condition for row in own for condition in row["found"]))
+    for subject, fault in dict.fromkeys((row.subject, row.fault) for row in rows):
+        own = [row for row in rows if (row.subject, row.fault) == (subject, fault)]
+        conditions = list(dict.fromkeys(condition for row in own for condition in row.found))
         body = []
         for row in own:
-            cells = [_cell(row, condition) for condition in conditions]
-            body.append([row["platform"], *cells, count(row["states"])])
+            states = sum(report.states for report in row.reports.values())
+            body.append([row.platform, *(_cell(row, condition) for condition in conditions), count(states)])
         out += ["", f"{subject}, {fault}", *table(["", *conditions, "states"], body, left=1 + len(conditions))]
-    out += ["", "*: claimed; !: claimed and violated"]
-    refuted = [row for row in rows if row["refuted"]]
-    claims = sum(len(row["claimed"]) for row in rows)
-    out += [
-        "",
-        f"as claimed: all {plural(claims, 'claim')}" if not refuted else f"NOT as claimed: {plural(claims, 'claim')}",
-    ]
-    for row in refuted:
-        for condition in row["refuted"]:
-            example = row["counterexample"][condition]
-            text = f"! {row['subject']} on {row['platform']}, {row['fault']}: {condition}: {example['explanation']}"
-            out += [*paragraph(text, 2, 2), f"    rpsim replay {target.as_posix()}/{example['case']}"]
+    out += ["", "*: claimed; !: claimed and violated; runs or crash states of each"]
+    claims, refuted = sum(len(row.claimed) for row in rows), sum(len(row.refuted) for row in rows)
+    as_claimed = f"as claimed: all {plural(claims, 'claim')}"
+    out += ["", as_claimed if not refuted else f"NOT as claimed: {refuted} of {plural(claims, 'claim')}"]
+    for row in rows:
+        for condition in row.refuted:
+            text = f"! {row.subject} on {row.platform}, {row.fault}: {condition}: {row.examples[condition].explanation}"
+            out += [*paragraph(text, 2, 2), f"    rpsim replay {target.as_posix()}/{row.case(condition)}"]
+    if len(chosen) > 1:
+        out += ["", *_seeds(rows, chosen)]
     return out
 
 
-def _cell(row: Mapping[str, Any], condition: str) -> str:
-    verdict = str(row["found"].get(condition, ""))
-    mark = "!" if condition in row["refuted"] else "*" if condition in row["claimed"] else ""
-    return f"{verdict}{mark}"
+def _seeds(rows: Sequence[Row], chosen: Sequence[int]) -> list[str]:
+    named = ", ".join(map(str, chosen))
+    differing = [(row, condition, said) for row in rows for condition, said in row.by_seed.items()]
+    if not differing:
+        return [f"the same with every seed: {named}"]
+    out = [f"NOT the same with every seed: {named}"]
+    for row, condition, said in differing:
+        each = ", ".join(f"{seed}: {verdict}" for seed, verdict in said.items())
+        out += paragraph(f"{row.subject} on {row.platform}, {row.fault}: {condition}: {each}", 2, 2)
+    return out
+
+
+def _cell(row: Row, condition: str) -> str:
+    mark = "!" if condition in row.refuted else "*" if condition in row.claimed else ""
+    return f"{row.found.get(condition, '')}{mark}"

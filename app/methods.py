@@ -10,7 +10,7 @@ from typing import Any
 from ..validation.matrix.configurations import configurations
 from ..validation.matrix.methods import Answer, Method, answer, questions
 from ..validation.matrix.rows import in_parallel
-from .matrix import bar, listed, manifest, platforms
+from .matrix import bar, listed, manifest, one_seed, platforms
 from .output import as_json, folder, replacing, write_json
 from .text import paragraph, table
 
@@ -19,7 +19,7 @@ def main(options: argparse.Namespace) -> int:
     """Search, print, write; returns 0 where every question has an answer, else 1."""
     began = time.monotonic()
     where = configurations(["quick"] if options.platforms is None else platforms(options))
-    asked = questions(where, listed(options.primitives), options.seed or 1)
+    asked = questions(where, listed(options.primitives), one_seed(options))
     inputs = {"questions": [[one.configuration.label, one.receive_in, one.update, one.kind] for one in asked]}
     target = folder(options.out, "methods", inputs | {"of": asked[0].primitives}, asked[0].seed, "methods")
     with bar("methods", len(asked)) as advance:

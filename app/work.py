@@ -17,6 +17,7 @@ from ..sim.parent import end_with_parent
 from .text import WIDTH
 
 if TYPE_CHECKING:
+    from ..protocols.guarantees import Condition
     from ..scenarios.results import RunResult
     from ..validation.brute_force import Comparison
     from ..validation.findings import CrashReport
@@ -47,6 +48,10 @@ class Job:
     """Whether it is explored by brute force as well."""
     trace: int = 0
     """How many operations of the run are drawn for Perfetto."""
+    also: tuple[Condition, ...] = ()
+    """What is explored beside the usual conditions."""
+    slider: bool = True
+    """Whether the crash slider of a report is prepared."""
 
 
 @dataclass
@@ -90,11 +95,13 @@ def perform(job: Job, progress: Progress) -> Outcome:
             variant,
             progress=lambda done: progress(RUN_SHARE + (1 - RUN_SHARE) * min(done, 1.0)),
             processes=job.processes,
+            also=job.also,
         )
         outcome.crash = report
         if job.brute:
             outcome.brute = _by_brute_force(result, report, variant.label)
-        outcome.slider = slider(report, result, scenario, variant)
+        if job.slider:
+            outcome.slider = slider(report, result, scenario, variant)
     if job.trace:
         from ..scenarios.perfetto import trace_events
 

@@ -2,7 +2,9 @@
 
 Source: Du et al., "Fast and Consistent Remote Direct Access to Non-volatile Memory", ICPP'21, sections 4.1 to 4.3. Its
 log cleaning (section 4.4) is not here: the log only grows, and the fields of an object that serve cleaning alone stay
-zero. The paper says that the version list is for recovery, not how recovery goes: it is the reading of this file.
+zero. The paper says that the version list is for recovery, not how recovery goes: it is the reading of this file. So is
+DELETE, of which the paper says no more than that cleaning drops what was deleted: a PUT of no value. Its version, a
+header alone, is a tombstone, whole and durable as soon as its metadata is, so that a DELETE that returned stays done.
 """
 
 from __future__ import annotations
@@ -44,10 +46,11 @@ class Version(Layout):
     valid = U32()
     """Cleared when the value has not come within the time-out."""
     value = Rest()
+    """None in a tombstone."""
 
 
 class Put(Layout):
-    """Make room for a value, and this version the newest of its key."""
+    """Make room for a value, and this version the newest of its key; of length 0: a DELETE."""
 
     key = Bytes(32)
     vlen = U32()
@@ -68,6 +71,11 @@ class Unverified:
     deadline: Deadline
 
 
+def is_tombstone(location: Location) -> bool:
+    """Whether a version is a header alone."""
+    return location.length == HEADER_BYTES
+
+
 class EFactory(KvScheme, name="efactory"):
     """One call and one WRITE a PUT; two READs a GET, and if the durability flag is clear a call and one more READ."""
 
@@ -80,6 +88,9 @@ class EFactory(KvScheme, name="efactory"):
     }
     claims: ClassVar[Claims] = {Condition.COMMITTED: ALWAYS, Condition.MONOTONIC: SERVER_CRASH}
     Object = Version
+    operations = ("put", "get", "delete")
+    updates = frozenset({"put", "delete"})
+    removals = frozenset({"delete"})
 
     timeout: ClassVar[str] = "10 s"
     """How long after the server received a PUT its value may still come.
@@ -117,13 +128,17 @@ class EFactory(KvScheme, name="efactory"):
         value_at = self.log + Region.unpack(reply).offset + HEADER_BYTES
         yield from connection.write(value_at, session.log_key, value)
 
+    def delete(self, session: Session, key: bytes) -> Code:
+        """A PUT without its WRITE: there is nothing to wait for but the metadata."""
+        yield from session.connection.call(Put, key=key, vlen=0, crc=0)
+
     def get(self, session: Session, key: bytes) -> Code:
         """The hybrid read (section 4.3.3): READ and believe the flag, else have the server find an intact version."""
         location = yield from self.read_entry(session, key)
         if location is None:
             return None
         version = Version.unpack((yield from self.read_object(session, location)))
-        return version.value if version.durable else (yield from self.ask_and_read(session, key))
+        return version.value or None if version.durable else (yield from self.ask_and_read(session, key))
 
     def ask_and_read(self, session: Session, key: bytes) -> Code:
         """The server says where the newest intact version lies, the client READs it."""
@@ -167,7 +182,8 @@ class EFactory(KvScheme, name="efactory"):
         """Section 4.3.3, steps 6 to 8."""
         _, head = yield from self.index.look_up(thread, request.key)
         intact, _ = yield from self.newest_intact(thread, request.key, head)
-        return Region.pack(offset=intact.offset if intact else 0, length=intact.length if intact else 0)
+        found = intact if intact is not None and not is_tombstone(intact) else Location(0, 0)
+        return Region.pack(offset=found.offset, length=found.length)
 
     # server: versions -----------------------------------------------------------------------------------
     def load_header(self, thread: Thread, offset: int) -> Code:
@@ -191,9 +207,10 @@ class EFactory(KvScheme, name="efactory"):
     def make_durable(self, thread: Thread, offset: int, version: Version) -> Code:
         """Verify a value; if it is whole, flush it and then set the flag, durably. Returns whether it is whole."""
         value_at = self.log + offset + HEADER_BYTES
-        if not (yield from thread.crc32_matches(value_at, version.vlen, version.crc)):
-            return False
-        yield from thread.flush(value_at, version.vlen)
+        if version.vlen:  # a tombstone has nothing but metadata, which was flushed before anybody could find it durable
+            if not (yield from thread.crc32_matches(value_at, version.vlen, version.crc)):
+                return False
+            yield from thread.flush(value_at, version.vlen)
         yield from self.mark(thread, offset, "durable", SET)
         return True
 

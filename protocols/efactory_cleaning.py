@@ -4,7 +4,7 @@ Source: Du et al., ICPP'21, section 4.4 and figure 7. The paper gives neither th
 begins when less than a fifth of the pool is free; an offset counts over both pools, so that it says by itself what the
 transfer flag says; one lock an entry keeps its two offsets together; the newest version of a key is at the offset that
 the mark does not name, if there is one there; what a failure interrupts begins anew at the next PUT; registering the
-pools is done beforehand.
+pools is done beforehand; a tombstone is copied nowhere, and an entry of which nothing else is left is free again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from ..models.cpu import Signal, Thread
 from ..models.system import System
-from .efactory import CLEAR, HEADER_BYTES, EFactory, Put, Unverified, Version
+from .efactory import CLEAR, HEADER_BYTES, EFactory, Put, Unverified, Version, is_tombstone
 from .index import ENTRY_BYTES, Location
 from .kv import Region, Session
 from .pools import PoolEntry, PoolIndex
@@ -60,6 +60,8 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
         self.order: list[Location] = []
         """Versions in the working pool, in the order of its log; volatile, like all the others."""
         self._moved: list[Location] = []
+        self._gone: set[Unverified] = set()
+        """Versions that still wait to be verified, in a pool that was freed since."""
         self._locked = False
         self._unlocked = Signal(self.system.clock)
         self._wanted = Signal(self.system.clock)
@@ -201,7 +203,11 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
                 late.append(location)
                 before = Location(version.previous, 0) if version.previous else None
                 intact, _ = yield from self.newest_intact(thread, version.key, before)
-            if intact is not None and self.index.pool_of(intact.offset) != new:
+            if intact is None or self.index.pool_of(intact.offset) == new:
+                continue
+            if is_tombstone(intact):
+                yield from self.drop(thread, version.key, intact)
+            else:
                 yield from self.move(thread, version.key, intact, self.take(new, intact.length))
         return late
 
@@ -216,12 +222,15 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
         yield from self.enter(thread, MERGING, old)
         yield from self.unlock(thread)
         yield from thread.notify(self._more_room)
-        done: set[bytes] = set()
         while todo:
+            done: set[bytes] = set()  # of this pass alone: what still waits is newer than what an earlier one moved
             waiting = []
             for location in todo:
                 version = yield from self.load_header(thread, location.offset)
                 if version.key in done or (yield from self.superseded(thread, version.key, new)):
+                    done.add(version.key)
+                elif is_tombstone(location):
+                    yield from self.drop(thread, version.key, location)
                     done.add(version.key)
                 elif (yield from self.is_durable(thread, location.offset, version)):
                     yield from self.move(thread, version.key, location, Location(place, location.length))
@@ -262,6 +271,16 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
         self._moved.append(place)
         yield from self.unlock(thread)
 
+    def drop(self, thread: Thread, key: bytes, tombstone: Location) -> Code:
+        """Leave a tombstone behind; a newer version of its key is the first of its list then."""
+        yield from self.lock(thread)
+        _, pointers = yield from self.index.look_up(thread, key)
+        newer = (yield from self.load_header(thread, tombstone.offset)).next
+        if newer and pointers is not None and pointers.offset != tombstone.offset:
+            address = yield from self.point(thread, newer, "previous", 0)
+            yield from thread.flush(address, 8)
+        yield from self.unlock(thread)
+
     def finish(self, thread: Thread, old: int, new: int) -> Code:
         """Drop the old offsets and then flip the marks, entry by entry; the old pool is free then.
 
@@ -280,21 +299,24 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
             yield from self.unlock(thread)
         self.order, self._moved = [*self._moved, *self.order], []
         self.tails[old] = old * self.pool_bytes + 64
+        self._gone |= {u for u in self._unverified if self.index.pool_of(u.offset) == old}
         yield from self.enter(thread, NORMAL, new)
 
     def newest_in(self, thread: Thread, pool: int, offset: int) -> Code:
-        """The first version of a list that lies in a pool; None if none does."""
+        """The first version of a list that lies in a pool; None if none does, or if the object was deleted since."""
         while offset:
             version = yield from self.load_header(thread, offset)
+            if not version.vlen:
+                return None
             if self.index.pool_of(offset) == pool:
                 return Location(offset, HEADER_BYTES + version.vlen)
             offset = version.previous
         return None
 
     def settle(self, thread: Thread, unverified: Unverified) -> Code:
-        """As ever; what was in a pool that is free now was seen to by the cleaner."""
-        pool = self.index.pool_of(unverified.offset)
-        if unverified.offset >= self.tails[pool]:
+        """As ever; what was in a pool that was freed since was seen to by the cleaner."""
+        if unverified in self._gone:
+            self._gone.remove(unverified)
             return True
         return (yield from super().settle(thread, unverified))
 

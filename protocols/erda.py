@@ -3,7 +3,7 @@
 Source: Liu et al., "Write-Optimized and Consistent RDMA-based NVM Systems", arXiv 1906.08173, as compared by Du et al.,
 ICPP'21, sections 5.3.3 and 7.2. Readings: an object begins with a line that names key, length and checksum; the two
 offsets count in lines; a read that finds neither version whole fails; after a failure the server turns an entry back to
-the older version where the newer one is broken.
+the older version where the newer one is broken, and gives up an entry of which neither is whole: its reads fail.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Checked(Layout):
 class Versions:
     """The 8-byte atomic region of a bucket: a tag of one bit and the offsets of the two newest versions.
 
-    Offsets in the log, 0 for none; the tag says which of the two fields is the newest.
+    Offsets in the log, 0 for none; the tag says which of the two fields is the newest. With the tag and no offset the
+    bucket was given up: there were versions, and none is left.
     """
 
     newest: int
@@ -61,12 +62,15 @@ class Versions:
         return Versions(fields[tag], fields[1 - tag], tag) if word else None
 
     def followed_by(self, offset: int) -> Versions:
-        """With a newer version, in the place of the older one."""
-        return Versions(offset, self.newest, 1 - self.tag)
+        """With a newer version, in the place of the older one; where none is left, it is both."""
+        return Versions(offset, self.newest or offset, 1 - self.tag)
 
     def turned_back(self) -> Versions:
         """With the tag flipped: the older one counts as the newest, and the next one takes the other's place."""
         return Versions(self.older, self.newest, 1 - self.tag)
+
+
+GIVEN_UP = Versions(0, 0, 1)
 
 
 class Buckets(HashIndex):
@@ -114,14 +118,14 @@ class Erda(KvScheme, name="erda"):
     def get(self, session: Session, key: bytes) -> Code:
         """READ the bucket and the newest version; if that is not whole, the one before."""
         versions = yield from self.read_entry(session, key)
-        for offset in () if versions is None else (versions.newest, versions.older):
-            if not offset:
-                return None
+        if versions is None:
+            return None
+        for offset in filter(None, (versions.newest, versions.older)):
             value = yield from self.read_whole(session, key, offset)
             if value is not None:
                 return value
-        if versions is None:
-            return None
+        if versions != GIVEN_UP and not versions.older:
+            return None  # its first version has not come yet
         raise OperationFailed("neither version of the object is whole")
 
     def read_whole(self, session: Session, key: bytes, offset: int) -> Code:
@@ -149,15 +153,19 @@ class Erda(KvScheme, name="erda"):
 
     # after a failure of the server, on the surviving bytes ---------------------------------------------
     def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
-        """One bucket: turned back where only the older version is whole; returns where the log ended for it."""
+        """One bucket: turned back where only the older version is whole, given up where none is.
+
+        Returns where the log ended for it.
+        """
         assert isinstance(unit, int)
         address = self.index.address_of(unit)
         key, versions = self.index.says((yield from thread.load(address, Entry.size)))
-        if versions is None:
+        if versions is None or versions == GIVEN_UP:
             return 0
-        whole = yield from self.is_whole(thread, key, versions.newest)
-        if not whole and versions.older and (yield from self.is_whole(thread, key, versions.older)):
-            yield from self.index.point(thread, address, versions.turned_back())
+        if not (yield from self.is_whole(thread, key, versions.newest)):
+            older = bool(versions.older) and (yield from self.is_whole(thread, key, versions.older))
+            left = versions.turned_back() if older else GIVEN_UP
+            yield from self.index.point(thread, address, left)
             yield from thread.flush(address, ENTRY_BYTES)
         return max(versions.newest, versions.older) + Checked.size + self.sizes.value_bytes
 

@@ -134,7 +134,7 @@ class HashIndex:
         found = self.find(key, content)
         if found is not None:
             return address + found[0] * ENTRY_BYTES, found[1]
-        free = self._free(content)
+        free = self._free(content, key)
         return (None if free is None else address + free * ENTRY_BYTES), None
 
     def link(self, thread: Thread, key: bytes, found: tuple[int | None, Any], location: Word) -> Code:
@@ -153,8 +153,8 @@ class HashIndex:
         yield from thread.store(entry + Entry.offset_of("location"), location.pack().to_bytes(8, "little"))
 
     @classmethod
-    def _free(cls, content: bytes) -> int | None:
-        for turn in range(NEIGHBOURHOOD):
-            if cls.says(content[turn * ENTRY_BYTES : (turn + 1) * ENTRY_BYTES])[1] is None:
-                return turn
-        return None
+    def _free(cls, content: bytes, key: bytes) -> int | None:
+        """A free entry, best the one that the key had before it was removed."""
+        said = [cls.says(content[turn * ENTRY_BYTES : (turn + 1) * ENTRY_BYTES]) for turn in range(NEIGHBOURHOOD)]
+        free = [turn for turn, (_, where) in enumerate(said) if where is None]
+        return min(free, key=lambda turn: (said[turn][0] != key, turn), default=None)

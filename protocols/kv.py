@@ -174,10 +174,16 @@ class KvScheme(Scheme):
         if request.f == "put":
             assert request.value is not None
             return (yield from self.put(session, key_bytes(request.object), request.value))
+        if request.f == "delete":
+            return (yield from self.delete(session, key_bytes(request.object)))
         return (yield from self.get(session, key_bytes(request.object)))
 
     def put(self, session: Session, key: bytes, value: bytes) -> Code:
         """Write a new version of ``key``; durable or not when this returns, as the scheme has it."""
+        raise NotImplementedError
+
+    def delete(self, session: Session, key: bytes) -> Code:
+        """Remove ``key``; only stores whose paper knows a delete have one among their ``operations``."""
         raise NotImplementedError
 
     def get(self, session: Session, key: bytes) -> Code:

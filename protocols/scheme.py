@@ -58,6 +58,8 @@ class Scheme(ABC):
     roles: ClassVar[Mapping[str, Role]]
     updates: ClassVar[frozenset[str]]
     """The operations that write; all others read."""
+    removals: ClassVar[frozenset[str]] = frozenset()
+    """The updates that remove an object: a read finds nothing then, until the next update that writes."""
     operations: ClassVar[tuple[str, ...]]
     claims: ClassVar[Claims]
     recovery_role: ClassVar[str] = "server"

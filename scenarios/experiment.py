@@ -18,7 +18,7 @@ from ..protocols.scheme import OperationFailed, OutcomeUnknown, Request, Scheme,
 from ..sim.streams import Streams
 from .background import start_background
 from .cputime import spent
-from .history import History, Operation
+from .history import History, Operation, Removed, written
 from .perturbed import PAUSES, perturbed_network, perturbed_platform
 from .results import Hop, RunResult
 from .schema import Scenario, Variant
@@ -198,9 +198,10 @@ def _client(
         operation = history.invoke(planned.process, planned.f, planned.object, None, clock.now_ps)
         value = None
         if planned.is_update:
-            operation.argument = planned.stamp if planned.stamp is not None else operation.number
-            assert isinstance(operation.argument, int)
-            value = encode_value(operation.argument, value_bytes)
+            stamp = planned.stamp if planned.stamp is not None else operation.number
+            removes = planned.f in at_work.removals
+            operation.argument = Removed(stamp) if removes else stamp
+            value = None if removes else encode_value(stamp, value_bytes)
         thread.span = Span(describe(operation))
         if operation.number % MARKS_EVERY == 1:
             experiment.spans[operation.number] = thread.span
@@ -218,8 +219,7 @@ def _client(
 
 def describe(operation: Operation) -> str:
     """An operation in words: ``put k17 = v3 by client 2``."""
-    value = f" = v{operation.argument}" if operation.argument is not None else ""
-    return f"{operation.f} {operation.object}{value} by client {operation.process}"
+    return f"{operation.f} {operation.object}{written(operation.argument)} by client {operation.process}"
 
 
 def _result(experiment: Experiment) -> RunResult:
@@ -231,6 +231,8 @@ def _result(experiment: Experiment) -> RunResult:
     latency_ps, completed_ps, hops = {}, {}, {}
     for f in at_work.operations:
         own = [o for o in measured if o.f == f and o.return_ps is not None]
+        if f in at_work.removals and not own:
+            continue  # few workloads remove anything
         latency_ps[f] = np.array([(o.return_ps or 0) - o.invoke_ps for o in own], dtype=np.int64)
         completed_ps[f] = np.array([o.return_ps for o in own], dtype=np.int64)
         if own:

@@ -19,6 +19,7 @@ from .values import MIN_LENGTH
 
 POWER, PROCESS, AGAIN = "power", "process", "power in recovery"
 FAULT_KINDS = (POWER, PROCESS, AGAIN)
+NOTHING = "no fault"
 OF_MANY = (POWER, PROCESS)
 """What may fail of a role of which there may be many (clients): it recovers nothing."""
 MAX_VALUE_BYTES = 1 << 30
@@ -212,7 +213,7 @@ class Fault:
     again: int = 0
 
     def __str__(self) -> str:
-        return f"{self.role}[{self.index}] {self.kind}"
+        return self.kind if self.kind == NOTHING else f"{self.role}[{self.index}] {self.kind}"
 
     @property
     def family(self) -> str:
@@ -223,6 +224,8 @@ class Fault:
     def in_words(self) -> str:
         """``client[0] loses power``, ``the process of server[0] dies``, as an event."""
         machine = f"{self.role}[{self.index}]"
+        if self.kind == NOTHING:
+            return "all have returned"
         if self.kind != PROCESS:
             return f"{machine} loses power"
         return f"the process of client {self.index} dies" if self.client else f"the process of {machine} dies"
@@ -234,7 +237,7 @@ class Fault:
     @property
     def executed(self) -> bool:
         """Whether somebody goes on after it, so that the run is replayed and the survivors run on."""
-        return self.client or self.kind == PROCESS
+        return self.client or self.kind in (PROCESS, NOTHING)
 
 
 _FAULT = re.compile(r"\s*([A-Za-z_][\w-]*)\s*(?:\[\s*(\d{1,6})\s*\])?\s+(\S.*?)\s*")
@@ -243,9 +246,12 @@ _FAULT = re.compile(r"\s*([A-Za-z_][\w-]*)\s*(?:\[\s*(\d{1,6})\s*\])?\s+(\S.*?)\
 def _parse_fault(value: Any, context: Context) -> Fault:
     if isinstance(value, Fault):
         return value
+    if isinstance(value, str) and value.strip() in (NOTHING, "none"):
+        return Fault("", 0, NOTHING)
     match = _FAULT.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise complaint(describe(value), "a role with its index and what fails, e.g. 'server[0] power'")
+        expected = f"a role with its index and what fails, e.g. 'server[0] power', or '{NOTHING}'"
+        raise complaint(describe(value), expected)
     role, index, kind = match[1], int(match[2] or 0), " ".join(match[3].split())
     roles = context.roles()
     if context.chosen:
@@ -268,7 +274,10 @@ def conditions_after(fault: Fault) -> tuple[Condition, ...]:
     A client's crash is no end of an era (its operation stays open), and ``linearizable`` is what is asked after it.
     ``durable``, literally, is the same question where ids of processes are not used again, and ``monotonic`` can be
     asked of reads around that crash as around any other. After the server's ``linearizable`` is what ``durable`` is.
+    Where nothing fails nothing can be lost or taken back.
     """
+    if fault.kind == NOTHING:
+        return Condition.COMMITTED, Condition.LINEARIZABLE
     return (*EXPLORED, Condition.LINEARIZABLE) if fault.client else EXPLORED
 
 

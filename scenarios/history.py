@@ -27,6 +27,18 @@ class Unread(Torn):
         return f"no value ({self.note})"
 
 
+class Removed(int):
+    """The stamp of an update that removes: what a read of it finds is absent, as of every other that removes."""
+
+    def __str__(self) -> str:
+        return "absent"
+
+
+def written(argument: Value) -> str:
+    """What an operation writes, behind its name: `` = v3``; nothing for one that reads or removes."""
+    return "" if argument is None or isinstance(argument, Removed) else f" = v{argument}"
+
+
 Value = int | Torn | None
 """A stamp (0 is the loaded value, else the number of the operation that wrote it), a torn value, or absent."""
 
@@ -86,7 +98,7 @@ class History:
 
         At one instant responses come first, then invocations, then the crash.
         """
-        write = min(self.updates, default="put")
+        write = "put" if "put" in self.updates else min(self.updates, default="put")
         for name in loaded:
             for kind in ("invoke", "ok"):
                 event = {"process": "loader", "type": kind, "f": write, "key": str(name), "value": 0, "time": -1}
@@ -94,7 +106,7 @@ class History:
         rows: list[tuple[int, int, int, dict[str, object]]] = []
         for time_ps, kind, o in self.events():
             row: dict[str, object] = {"process": o.process, "type": kind, "f": o.f, "key": str(o.object)}
-            if kind == "invoke" and o.f in self.updates:
+            if kind == "invoke" and o.f in self.updates and not isinstance(o.argument, Removed):
                 row["value"] = o.argument
             elif kind == "ok" and o.f not in self.updates:
                 row["value"] = str(o.result) if isinstance(o.result, Torn) else o.result

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..models.system import Node, Process
 from .experiment import Experiment
-from .fields import POWER
+from .fields import NOTHING, POWER
 from .history import Crash, History
 from .results import RunResult
 from .schema import Scenario, Variant
@@ -44,10 +44,13 @@ def instants(scenario: Scenario, variant: Variant, schedule: int = 0) -> tuple[R
 
     Between two of them what fails sends no packet, takes none into persistent memory and stores nothing there,
     and no client sees anything: whichever instant between them it is, it leaves the same bytes and packets behind.
+    Where nothing fails there is one: when all have returned.
     """
     experiment = Experiment(scenario, variant, schedule, watched=True)
     experiment.system.clock.run_until(experiment.finished)
     result, fault = experiment.result(), scenario.crash.fault
+    if fault.kind == NOTHING:
+        return result, [experiment.system.clock.now_ps]
     machine = fault.index if fault.kind == POWER or not fault.client else _machine(scenario, fault.index)
     node = experiment.system.nodes[fault.role][machine]
     history = result.history
@@ -64,7 +67,9 @@ def run_with_fault(scenario: Scenario, variant: Variant, at_ps: int, schedule: i
     clock, fault = experiment.system.clock, scenario.crash.fault
     clock.run_until(at_ps + 1)  # exclusive: what happens at the instant has happened
     recovery = None
-    if not fault.client:
+    if fault.kind == NOTHING:
+        pass
+    elif not fault.client:
         recovery = _restart(experiment, experiment.system.nodes[fault.role][fault.index])
         experiment.history.crashes.append(Crash("server", at_ps))
     else:

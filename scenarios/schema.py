@@ -54,7 +54,7 @@ from .fields import (
 from .known import Complaint, collect, complaint, context_of, name_of
 from .network import Network
 from .perturbed import PAUSES, PERTURBED
-from .ycsb import MIXES, READ, UPDATE
+from .ycsb import DELETE, MIXES, READ, UPDATE
 
 Perturbed = Annotated[str, BeforeValidator(lambda value: name_of("something to perturb", value, list(PERTURBED)))]
 _POWER = Fault("server", 0, "power")
@@ -124,6 +124,23 @@ class Ycsb(_Map):
     warmup: CountOrZero = Field(
         default=0, description="how many of the operations come first and stay out of the statistics"
     )
+    deletes: float = Field(
+        default=0.0, strict=True, ge=0, le=1, description="the share of the updates that delete, e.g. 0.2"
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without deletes where there are none, so that a file that says nothing of them reads as it did."""
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "deletes" or value}
+
+    @field_validator("deletes", mode="after")
+    @classmethod
+    def _schemes_delete(cls, value: float, info: ValidationInfo) -> float:
+        for scheme, facts in context_of(info).chosen.items():
+            if value and DELETE not in facts.operations:
+                raise complaint(f"deletes for {scheme}, whose paper gives it none", f"schemes with {DELETE}")
+        return value
 
     @field_validator("mix", mode="before")
     @classmethod

@@ -16,7 +16,7 @@ from .fields import exact_duration
 from .keyspace import KeySpace, Same
 from .schema import Schedule, Ycsb
 from .values import encode_value
-from .ycsb import READ, UPDATE, ZipfianKeys, draw_updates
+from .ycsb import DELETE, READ, UPDATE, ZipfianKeys, draw_updates
 
 Workload = Ycsb | Schedule
 
@@ -50,7 +50,8 @@ def initial_values(workload: Workload) -> Mapping[Hashable, bytes]:
 def plan(workload: Workload, processes: int, streams: Streams, updates: frozenset[str] = frozenset({UPDATE})) -> Plan:
     """What each of ``processes`` client processes does; ``updates`` are the operations that write.
 
-    Drawn from the streams ``workload.keys`` (which key is how popular) and ``workload.process[i]``.
+    Drawn from the streams ``workload.keys`` (which key is how popular), ``workload.process[i]`` and, where some updates
+    delete, ``workload.deletes[i]``.
     """
     if isinstance(workload, Schedule):
         return _scheduled(workload, processes, updates)
@@ -62,13 +63,22 @@ def plan(workload: Workload, processes: int, streams: Streams, updates: frozense
         count = share + (process < rest)
         is_update = draw_updates(workload.mix, random, count).tolist()
         drawn = keys.draw(random, count)
+        deletes = _deletes(workload, process, count, streams)
         planned.append(
             [
-                Planned(process, UPDATE if writes else READ, f"k{key}", writes)
-                for writes, key in zip(is_update, drawn, strict=True)
+                Planned(process, (DELETE if gone else UPDATE) if writes else READ, f"k{key}", writes)
+                for writes, gone, key in zip(is_update, deletes, drawn, strict=True)
             ]
         )
     return planned
+
+
+def _deletes(workload: Ycsb, process: int, count: int, streams: Streams) -> list[bool]:
+    """Which of a process's operations delete if they are updates; a stream of its own, so that no other draw changes."""
+    if not workload.deletes:
+        return [False] * count
+    drawn = streams.stream(f"workload.deletes[{process}]").random(count) < workload.deletes
+    return [bool(gone) for gone in drawn]
 
 
 def _scheduled(workload: Schedule, processes: int, updates: frozenset[str]) -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -43,15 +43,17 @@ def explore(
     *,
     progress: Callable[[float], None] | None = None,
     processes: int = 1,
+    also: Collection[Condition] = (),
 ) -> CrashReport:
     """Walk all crash states of a run, judge them, and shrink the earliest violation of each condition.
 
-    With several ``processes`` schedules are explored side by side; what is found is the same.
+    With several ``processes`` schedules are explored side by side; what is found is the same. ``also`` are conditions
+    that are asked for beside the usual ones, as far as the fault can be judged by them.
     """
     if scenario.crash.fault.executed:
-        return faults.explore(scenario, variant, progress)
+        return faults.explore(scenario, variant, progress, also)
     started = time.perf_counter()
-    schedules, conditions = scenario.crash.schedules, _asked(scenario, variant)
+    schedules, conditions = scenario.crash.schedules, _asked(scenario, variant, also)
     found = Exploration()
     source: dict[Condition, tuple[int, RunResult | None]] = {}
     explored = 0
@@ -103,10 +105,10 @@ def explore(
     )
 
 
-def _asked(scenario: Scenario, variant: Variant) -> frozenset[Condition]:
+def _asked(scenario: Scenario, variant: Variant, also: Collection[Condition]) -> frozenset[Condition]:
     """What is explored: the usual conditions, what the scenario expects and what the scheme claims."""
     expected = {Condition(name) for name in scenario.expect.get(variant.scheme, ())}
-    return frozenset((set(ASKED) | expected | set(scheme(variant.scheme).claims)) & CONDITIONS.keys())
+    return frozenset((set(ASKED) | expected | set(also) | set(scheme(variant.scheme).claims)) & CONDITIONS.keys())
 
 
 def slider(report: CrashReport, result: RunResult, scenario: Scenario, variant: Variant) -> dict[str, Any] | None:

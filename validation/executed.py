@@ -6,14 +6,14 @@ then a fresh client's read of every object. The history, crash included, is judg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..protocols.guarantees import Condition, Verdict
 from ..protocols.scheme import scheme
-from ..scenarios.fields import conditions_after
+from ..scenarios.fields import NOTHING, conditions_after
 from ..scenarios.history import History
 from ..scenarios.inject import Aftermath, instants, run_with_fault
 from ..scenarios.schema import Scenario, Variant
@@ -54,6 +54,8 @@ class Executed:
     """Runs in which a survivor or the reader never came to its end."""
     violating: dict[Condition, int] = field(default_factory=dict)
     first: dict[Condition, Breach] = field(default_factory=dict)
+    whole_runs: bool = False
+    """Whether nothing failed in them."""
 
     def add(self, aftermath: Aftermath, breaches: Mapping[Condition, Breach], objects: int) -> None:
         """One more run and what is wrong with it."""
@@ -75,6 +77,8 @@ class Executed:
 
     def over(self, schedules: int) -> str:
         """What the verdicts speak of."""
+        if self.whole_runs:
+            return f"the runs of {schedules} schedules, each to its end" if schedules > 1 else "a run to its end"
         each = "packets leave or are taken in, stores, operations begin or end"
         how_many = "all" if self.runs == self.instants else f"{self.runs} of {self.instants}"
         text = f"{how_many} instants at which something changes ({each}), each executed in the schedule's timing"
@@ -82,10 +86,14 @@ class Executed:
         return text + (f"; {self.unfinished} runs in which somebody waits for ever" if self.unfinished else "")
 
 
-def asked(scenario: Scenario, variant: Variant) -> tuple[Condition, ...]:
-    """What an executed fault is judged by: the usual conditions, what is expected, what is claimed, as far as apt."""
+def asked(scenario: Scenario, variant: Variant, also: Collection[Condition] = ()) -> tuple[Condition, ...]:
+    """What an executed fault is judged by: the usual conditions, what is expected, what is claimed, as far as apt.
+
+    ``also`` is asked for as well where the server fails.
+    """
     fault = scenario.crash.fault
-    usual = {*_AFTER_A_CLIENT} if fault.client else {*ASKED, *scheme(variant.scheme).claims}
+    alive = fault.client or fault.kind == NOTHING
+    usual = {*_AFTER_A_CLIENT} if alive else {*ASKED, *also, *scheme(variant.scheme).claims}
     wanted = usual | set(map(Condition, scenario.expect.get(variant.scheme, ())))
     return tuple(c for c in conditions_after(fault) if c in wanted)
 
@@ -132,7 +140,8 @@ def execute(
     scenario: Scenario, variant: Variant, conditions: Sequence[Condition], progress: Callable[[float], None]
 ) -> Executed:
     """Execute the scenario's fault at all instants, or at as many as it samples, in each of its schedules."""
-    found = Executed(tuple(conditions), violating=dict.fromkeys(sorted(conditions), 0))
+    nothing_fails = scenario.crash.fault.kind == NOTHING
+    found = Executed(tuple(conditions), violating=dict.fromkeys(sorted(conditions), 0), whole_runs=nothing_fails)
     schedules = scenario.crash.schedules
     for schedule in range(schedules):
         before, every = instants(scenario, variant, schedule)

@@ -20,7 +20,7 @@ from ..scenarios.results import RunResult
 from .again import OutcomesAgain, Recoveries
 from .checksums import Families
 from .opaque import WholeTree, is_opaque
-from .oracle import RegisterHistory
+from .oracle import followed
 from .outcomes import Contents, Outcome, Outcomes, OutcomesElsewhere
 from .restart import Restart
 
@@ -104,7 +104,7 @@ class _Object:
     """One object during the walk: its history so far, and its outcomes while its lines stay as they are."""
 
     def __init__(self, name: Hashable, history: History, outcomes: Outcomes) -> None:
-        self.register = RegisterHistory(name, history.updates)
+        self.register = followed(name, history)
         self.outcomes = outcomes
         self.found: list[Outcome] = []
         self.more: Iterator[Outcome] = iter(())

@@ -13,7 +13,7 @@ from typing import Any
 from ..protocols.guarantees import Condition
 from ..scenarios.experiment import describe
 from ..scenarios.fields import exact_duration
-from ..scenarios.history import History, Operation
+from ..scenarios.history import History, Operation, written
 from ..scenarios.inject import Aftermath, arrived, instants
 from ..scenarios.load import scenario_from_data
 from ..scenarios.perfetto import trace_events
@@ -212,8 +212,7 @@ def _timeline(case: FaultCase, lost: Sequence[LineFate]) -> list[TimelineRow]:
 def _rows(case: FaultCase, operation: Operation) -> list[TimelineRow]:
     fresh = operation.process >= _processes(case.scenario)
     side = "fresh client" if fresh else f"client {operation.process}"
-    written = f" = {show(operation.argument)}" if operation.argument is not None else ""
-    what = f"{operation.f} {operation.object}{written}"
+    what = f"{operation.f} {operation.object}{written(operation.argument)}"
     if fresh and operation.object != case.breach.object:
         return []
     rows = [TimelineRow(operation.invoke_ps, side, f"{what}  invoke")]

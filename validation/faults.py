@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from ..protocols.guarantees import Condition
 from ..scenarios.schema import Scenario, Variant
 from .executed import asked, execute
 from .fault_cases import shrink, tell
@@ -14,7 +15,12 @@ EXPLORING = 0.8
 """How much of the progress is exploring; the rest is shrinking: a guess for the bar, nothing else."""
 
 
-def explore(scenario: Scenario, variant: Variant, progress: Callable[[float], None] | None = None) -> CrashReport:
+def explore(
+    scenario: Scenario,
+    variant: Variant,
+    progress: Callable[[float], None] | None = None,
+    also: Collection[Condition] = (),
+) -> CrashReport:
     """Execute, judge, and shrink the earliest violation of each condition."""
 
     def advance(done: float) -> None:
@@ -22,7 +28,7 @@ def explore(scenario: Scenario, variant: Variant, progress: Callable[[float], No
             progress(done)
 
     started = time.perf_counter()
-    conditions = asked(scenario, variant)
+    conditions = asked(scenario, variant, also)
     found = execute(scenario, variant, conditions, lambda done: advance(done * EXPLORING))
     seconds = time.perf_counter() - started
     examples = []

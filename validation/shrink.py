@@ -23,7 +23,7 @@ from ..scenarios.results import RunResult
 from ..scenarios.schema import Outage, Scenario, Variant
 from ..scenarios.workload import Planned, schedule_data
 from .explorer import IMAGES_PER_STATE, Explorer, Violation
-from .oracle import RegisterHistory, check
+from .oracle import RegisterHistory, RemovableHistory, check, followed
 from .outcomes import Outcome
 
 MOVED_AT_MOST = 4
@@ -215,9 +215,9 @@ def _lost(outcome: Outcome) -> int:
     return sum(bool(content.absent or content.torn) for _, content in outcome.image)
 
 
-def history_until(result: RunResult, violation: Violation) -> RegisterHistory:
+def history_until(result: RunResult, violation: Violation) -> RegisterHistory | RemovableHistory:
     """What clients had seen of the violation's object when the power failed."""
-    register = RegisterHistory(violation.object, result.history.updates)
+    register = followed(violation.object, result.history)
     for at_ps, kind, operation in result.history.events():
         if at_ps > violation.instant_ps or operation.object != violation.object:
             continue

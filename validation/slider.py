@@ -10,7 +10,7 @@ from ..models.places import PLACES
 from ..models.views import LineKey
 from ..protocols.guarantees import Condition, Verdict
 from ..scenarios.experiment import run_variant
-from ..scenarios.history import Operation, Value
+from ..scenarios.history import Operation, Value, written
 from ..scenarios.load import scenario_from_data
 from ..scenarios.results import RunResult
 from ..scenarios.schema import Scenario, Variant
@@ -19,7 +19,7 @@ from ..sim.bytespace import LINE_BYTES
 from ..sim.trace import NEVER, Stage
 from .explorer import ASKED, Explorer
 from .findings import CrashReport
-from .oracle import RegisterHistory
+from .oracle import followed
 from .story import show
 
 IMAGES = 64
@@ -64,7 +64,7 @@ class _Slider:
         self.objects = sorted({operation.object for operation in run.history.operations}, key=str)
         self.explorer = Explorer(run, only=self.objects)
         self.outcomes = {name: self.explorer.outcomes(name) for name in self.objects}
-        self.registers = {name: RegisterHistory(name, run.history.updates) for name in self.objects}
+        self.registers = {name: followed(name, run.history) for name in self.objects}
         self.lines: list[LineKey] = sorted(self.explorer.views.pieces)
 
     def data(self) -> dict[str, Any]:
@@ -191,8 +191,7 @@ class _Slider:
 
 
 def _words(operation: Operation) -> str:
-    written = f" = {show(operation.argument)}" if operation.argument is not None else ""
-    return f"{operation.f} {operation.object}{written}"
+    return f"{operation.f} {operation.object}{written(operation.argument)}"
 
 
 def _or_none(at_ps: int) -> int | None:

@@ -8,7 +8,7 @@ from ..models.ordering import Scope, events_that_force
 from ..models.places import IN_WORDS, PLACES, Path, Place
 from ..models.rules import Target
 from ..models.views import Content, LineKey, Piece
-from ..scenarios.history import Operation, Torn, Value
+from ..scenarios.history import Operation, Torn, Value, written
 from ..scenarios.perfetto import trace_events
 from ..sim.bytespace import LINE_BYTES, lines
 from ..sim.trace import NEVER, Chunk, Stage
@@ -197,10 +197,13 @@ def _unnoticed(case: Case) -> list[TimelineRow]:
 
 def _operation_rows(operation: Operation, at_ps: int) -> list[TimelineRow]:
     side = f"client {operation.process}"
-    written = f" = {show(operation.argument)}" if operation.argument is not None else ""
     rows = []
     if operation.invoke_ps <= at_ps:
-        rows.append(TimelineRow(operation.invoke_ps, side, f"{operation.f} {operation.object}{written}  invoke"))
+        rows.append(
+            TimelineRow(
+                operation.invoke_ps, side, f"{operation.f} {operation.object}{written(operation.argument)}  invoke"
+            )
+        )
     if operation.return_ps is not None and operation.return_ps <= at_ps:
         found = f" -> {show(operation.result)}" if operation.argument is None else ""
         text = f"{operation.f} {operation.object}{found}  {operation.outcome}"

@@ -7,6 +7,7 @@ Du et al., ICPP'21, section 4.4. In the paper's order of persisting metadata eFa
 from __future__ import annotations
 
 import random
+import zlib
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,9 @@ from rpsim.protocols.efactory import HEADER_BYTES, EFactory, Put
 from rpsim.protocols.efactory_cleaning import COMPRESSING, MERGING, NORMAL, EFactoryCleaning, EFactoryWhileCleaning
 from rpsim.protocols.guarantees import Condition
 from rpsim.protocols.index import ENTRY_BYTES, Location
+from rpsim.protocols.kv import Region
 from rpsim.protocols.pools import Pointers, PoolEntry, PoolIndex
+from rpsim.scenarios.values import encode_value
 from rpsim.validation.explorer import Explorer
 
 from ..small import PLATFORMS, run, ycsb
@@ -104,6 +107,25 @@ def test_a_version_whose_value_never_comes_is_waited_for_and_then_dropped(monkey
     shop.system.clock.run_until()
     assert shop.store.working == 1
     assert (shop.get("k0"), shop.get("k1")) == (1, 8)
+
+
+def test_a_version_that_comes_late_is_not_dropped_for_an_older_one_that_was_moved_meanwhile():
+    """Both came during stage 1; in stage 2 the older one is whole first."""
+    shop = Shop(EFactoryCleaning, keys=1, updates=20, value_bytes=16)
+    store, second = shop.store, shop.sessions[1].connection
+    thread = shop.system.nodes["server"][0].thread(2, "cleaner by hand")
+    finish(shop.system, store.enter(thread, COMPRESSING, 0))
+    late = finish(shop.system, store.compress(thread))
+    shop.put("k0", 1)
+    value = encode_value(2, 16)
+    reply = finish(shop.system, second.call(Put, key=b"k0", vlen=16, crc=zlib.crc32(value)))
+    merging = shop.system.clock.start(store.merge(thread, late))
+    shop.system.clock.run_until(shop.system.clock.until(shop.system.clock.now_ps + 20_000_000))
+    assert not merging.triggered  # the older one is moved, the newer one waited for
+    place = store.log + Region.unpack(reply).offset + HEADER_BYTES
+    finish(shop.system, second.write(place, shop.sessions[1].log_key, value))
+    shop.system.clock.run_until(merging)
+    assert store.stage == NORMAL and shop.get("k0") == 2
 
 
 # a power failure in the middle -----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpsim.protocols.efactory_rpc_reads import EFactoryRpcReads
-from rpsim.protocols.erda import Checked, Erda, Versions
+from rpsim.protocols.erda import GIVEN_UP, Checked, Erda, Versions
 from rpsim.protocols.forca import Forca
 from rpsim.protocols.guarantees import Condition
 from rpsim.protocols.imm import UNIT_BYTES, Imm
@@ -169,6 +169,21 @@ def test_two_writers_that_die_leave_no_version_that_erda_could_read():
         finish(shop.system, shop.store.ask_for_room(shop.sessions[client], b"k0", Checked.size + 8))
     with pytest.raises(OperationFailed, match="neither version"):
         shop.get("k0")
+
+
+def test_recovery_gives_up_an_entry_of_which_no_version_is_whole_and_a_put_heals_it():
+    shop = Shop(Erda, updates=6)
+    for client in range(2):
+        finish(shop.system, shop.store.ask_for_room(shop.sessions[client], b"k0", Checked.size + 8))
+    finish(shop.system, shop.store.recover(shop.system.nodes["server"][0].thread(0, "recovery")))
+    assert finish(shop.system, shop.store.read_entry(shop.sessions[0], b"k0")) == GIVEN_UP
+    with pytest.raises(OperationFailed, match="neither version"):
+        shop.get("k0")
+    finish(shop.system, shop.store.ask_for_room(shop.sessions[0], b"k0", Checked.size + 8))  # and dies
+    with pytest.raises(OperationFailed, match="neither version"):
+        shop.get("k0")
+    shop.put("k0", 3)
+    assert (shop.get("k0"), shop.get("k1")) == (3, 0)
 
 
 @everywhere

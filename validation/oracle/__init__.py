@@ -17,6 +17,7 @@ The rules about time, common to all conditions:
 """
 
 from .check import CONDITIONS, FINDERS, Finding, assert_implications, check
+from .followed import RemovableHistory, followed
 from .incremental import RegisterHistory
 from .known import NOT_READ, Flaw, Inconsistent, ObjectHistory
 
@@ -29,6 +30,8 @@ __all__ = [
     "Inconsistent",
     "ObjectHistory",
     "RegisterHistory",
+    "RemovableHistory",
     "assert_implications",
     "check",
+    "followed",
 ]

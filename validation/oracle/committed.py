@@ -24,6 +24,8 @@ def find(known: ObjectHistory, recovered: Recovered) -> Flaw | None:
         ended_ps = return_ps(read)
         if write is not None and write.invoke_ps <= ended_ps:
             continue
+        if value is None and known.wrote(read):
+            continue
         if bad is None or (ended_ps, read.number) < (return_ps(bad), bad.number):
             bad = read
     if bad is not None:
@@ -46,6 +48,10 @@ def why_not_there(known: ObjectHistory, value: Value) -> str:
     later = known.writes.get(value)
     if later is not None:
         return f"{update_text(later)} was not invoked before {microseconds(later.invoke_ps)}"
+    return "the object was there and nobody had removed it" if known.removes and value is None else _nobody(value)
+
+
+def _nobody(value: Value) -> str:
     return "the object was loaded and nobody removed it" if value is None else "nobody wrote that"
 
 

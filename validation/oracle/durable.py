@@ -11,6 +11,8 @@ for a pair, each of which must precede the other. With the *zone* of a cluster b
 invocation, *forward* if in that order and *backward* otherwise, such a pair is two forward zones that overlap, or a
 backward zone inside a forward one. Zones that only touch do not conflict (closed intervals).
 
+Where an object is removed values are not unique: every removal leaves it absent. That is searched (``removals``).
+
 The initial value is a write before everything. A pending update that somebody read is in its cluster with a return
 at infinity; one that nobody read is dropped: taking it out of a linearization leaves the others legal. Pending reads
 are dropped for the same reason. The read after recovery is an operation of a fresh process after all others.
@@ -28,7 +30,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ...scenarios.history import Operation, Value
-from . import committed
+from . import committed, removals
 from .known import BEFORE_PS, NEVER_PS, NOT_READ, Flaw, ObjectHistory, Recovered, return_ps
 from .wording import microseconds, read_text, recovered_text, update_text, value_text
 
@@ -51,6 +53,8 @@ def find_by(known: ObjectHistory, recovered: Recovered, deadlines_ps: Mapping[Va
     flaw = committed.find(known, recovered) or committed.not_there(known, recovered)
     if flaw is not None:
         return flaw
+    if known.removes:
+        return removals.find(known, recovered, deadlines_ps)
     pair = conflict(zones_of(known, recovered, deadlines_ps))
     if pair is None:
         return None

@@ -7,11 +7,11 @@ so nothing of an operation's response is looked at before it is handed to :meth:
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal
 
-from ...scenarios.history import History, Operation, Value
+from ...scenarios.history import History, Operation, Removed, Value
 from ...sim.errors import InputError, Mistake
 
 BEFORE_PS = -(1 << 62)
@@ -49,7 +49,10 @@ class Flaw:
 class ObjectHistory:
     """One object's operations so far; ``updates`` names the ``f`` that write, ``probe`` the read after recovery.
 
-    Values are unique: no two updates write the same stamp, none writes the initial value. InputError otherwise.
+    Values are unique: no two updates write the same stamp, none writes the initial value. InputError otherwise. What
+    removes the object has a stamp as well (:class:`Removed`), but all that is read of it is that the object is absent:
+    where only one removal, or none, had been invoked until then, such a read counts as one of its stamp; of others it
+    is not known which removal they saw, and a flaw is only what is one whichever it was.
     """
 
     object: Hashable
@@ -92,7 +95,7 @@ class ObjectHistory:
         returned_ps = return_ps(operation)
         if operation.f not in self.updates:
             if operation.outcome == "ok":
-                self.reads.append(operation)
+                self.reads.append(self._named(operation) if operation.result is None else operation)
         elif operation.outcome == "ok":
             self.acknowledged_ps[operation.argument] = returned_ps
         elif operation.outcome == "fail":
@@ -105,14 +108,29 @@ class ObjectHistory:
             if stamp not in self.acknowledged_ps:
                 self.killed_ps.setdefault(stamp, at_ps)
 
+    @property
+    def removes(self) -> bool:
+        """Whether an update invoked so far may have removed the object."""
+        return any(isinstance(stamp, Removed) for stamp in self.writes)
+
     def may_hold(self, value: Value) -> bool:
         """Whether ``value`` is the initial value or one that an update invoked so far may have written."""
-        return value == self.initial or value in self.writes
+        return value == self.initial or value in self.writes or (value is None and self.removes)
 
     def wrote(self, read: Operation) -> bool:
         """Whether ``read`` returned a version: the initial value, or one whose write may have been in effect then."""
-        write = self.writes.get(read.result)
-        return read.result == self.initial if write is None else write.invoke_ps <= return_ps(read)
+        return bool(self.stamps(read.result, return_ps(read)))
+
+    def stamps(self, value: Value, by_ps: int = NEVER_PS) -> list[Value]:
+        """The versions that ``value``, read by then, may have been: one, or of absent the removals as well."""
+        found = [value] if value == self.initial else []
+        wanted = (s for s in self.writes if isinstance(s, Removed)) if value is None else (value,)
+        return found + [s for s in wanted if s in self.writes and self.writes[s].invoke_ps <= by_ps]
+
+    def _named(self, read: Operation) -> Operation:
+        """A read that found nothing, as one of the removal that it saw, if only one can be meant."""
+        stamps = self.stamps(None, return_ps(read))
+        return replace(read, result=stamps[0]) if len(stamps) == 1 else read
 
 
 Finder = Callable[[ObjectHistory, Recovered], Flaw | None]

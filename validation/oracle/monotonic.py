@@ -44,9 +44,10 @@ def find(known: ObjectHistory, recovered: Recovered) -> Flaw | None:
         if before == 0:
             return None
         earlier = youngest[before - 1]
-        if known.loaded and value is None:
+        if known.loaded and value is None and not known.removes:
             return earlier
-        return earlier if existed_ps.get(value, NEVER_PS) < _written_ps(known, earlier.result) else None
+        ages_ps = [existed_ps.get(stamp, NEVER_PS) for stamp in known.stamps(value)] or [NEVER_PS]
+        return earlier if max(ages_ps) < _written_ps(known, earlier.result) else None
 
     for read in sorted(known.reads, key=lambda read: (return_ps(read), read.number)):
         earlier = taken_back(read.result, read.invoke_ps)
@@ -61,8 +62,8 @@ def find(known: ObjectHistory, recovered: Recovered) -> Flaw | None:
 
 def _written_ps(known: ObjectHistory, value: Value) -> int:
     """Not before this did ``value`` take effect."""
-    write = known.writes.get(value)
-    return BEFORE_PS if write is None else write.invoke_ps
+    writes = [known.writes[stamp].invoke_ps for stamp in known.stamps(value) if stamp in known.writes]
+    return min(writes) if len(writes) == len(known.stamps(value)) and writes else BEFORE_PS
 
 
 def _flaw(
@@ -75,6 +76,11 @@ def _flaw(
 ) -> Flaw:
     before = f"{read_text(earlier)} had returned before the crash, at {microseconds(return_ps(earlier))}"
     write = known.writes.get(earlier.result)
+    if earlier.result is None and known.removes:  # whichever removal it saw
+        seen = [known.writes[stamp] for stamp in known.stamps(None) if stamp is not None]
+        write = min(seen, key=lambda update: update.invoke_ps)
+    if value is None and known.removes:
+        value = max(known.stamps(None), key=lambda stamp: existed_ps[stamp])
     if write is None or value == known.initial or value is None:
         named = (*later, earlier) if write is None else (*later, earlier, write)
         return Flaw(named, f"{got}, but {before}, and nothing is older than {_age(known, value)}")

@@ -19,7 +19,7 @@ count, nor do crashes of clients and replicas.
 
 from __future__ import annotations
 
-from ...scenarios.history import Operation
+from ...scenarios.history import Operation, Value
 from .committed import why_not_there
 from .known import BEFORE_PS, NEVER_PS, NOT_READ, Flaw, ObjectHistory, Recovered, return_ps
 from .wording import microseconds, read_text, recovered_text, update_text
@@ -39,7 +39,7 @@ def find(known: ObjectHistory, recovered: Recovered) -> Flaw | None:
                 (), f"{got}, but the value loaded before time zero was durable: {why_not_there(known, recovered)}"
             )
         return None
-    older_ps = BEFORE_PS if recovered == known.initial else known.acknowledged_ps.get(recovered, NEVER_PS)
+    older_ps = _value_age_ps(known, recovered)
     if latest is None or older_ps >= latest.invoke_ps:
         return None
     return Flaw((latest,), f"{got}, but {_acknowledgement(known, latest)}")
@@ -71,13 +71,19 @@ def find_older(known: ObjectHistory, spared_ps: int) -> Flaw | None:
 
 def _age_ps(known: ObjectHistory, read: Operation) -> int:
     """Before what an update must have been invoked not to be certainly younger than what was read."""
-    if not known.may_hold(read.result):
-        return BEFORE_PS - 1
-    return BEFORE_PS if read.result == known.initial else known.acknowledged_ps.get(read.result, NEVER_PS)
+    return _value_age_ps(known, read.result) if known.may_hold(read.result) else BEFORE_PS - 1
+
+
+def _value_age_ps(known: ObjectHistory, value: Value) -> int:
+    """The same of a value; of absent, that of the removal that makes it the youngest."""
+    stamps = known.stamps(value)
+    return max(BEFORE_PS if s == known.initial else known.acknowledged_ps.get(s, NEVER_PS) for s in stamps)
 
 
 def _written_by(known: ObjectHistory, read: Operation, crash_ps: int) -> bool:
     write = known.writes.get(read.result)
+    if read.result is None and known.removes:  # not known of which
+        return any(stamp is None or known.writes[stamp].invoke_ps <= crash_ps for stamp in known.stamps(None))
     return write is None or write.invoke_ps <= crash_ps
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from ...scenarios.history import Operation, Value
+from ...scenarios.history import Operation, Removed, Value
 from .known import RECOVERY, ObjectHistory
 
 
@@ -57,6 +57,8 @@ def value_text(value: Value) -> str:
         return "absent"
     if isinstance(value, Named):
         return value.text
+    if isinstance(value, Removed):
+        return str(value)
     return f"v{value}" if isinstance(value, int) else str(value)
 
 
@@ -77,7 +79,8 @@ def subject_text(operation: Operation) -> str:
 def update_text(update: Operation) -> str:
     """``put k17 = v2``; the operation's number is the stamp, and is told where it is another."""
     known = update.argument == update.number and not isinstance(update, Recorded)
-    return f"{subject_text(update)} = {value_text(update.argument)}{'' if known else f' ({place_text(update)})'}"
+    written = "" if isinstance(update.argument, Removed) else f" = {value_text(update.argument)}"
+    return f"{subject_text(update)}{written}{'' if known else f' ({place_text(update)})'}"
 
 
 def read_text(read: Operation) -> str:

@@ -15,7 +15,7 @@ from ...models.platform import load_platform
 from ...models.system import NodeSpec, System
 from ...models.views import Cut, LineKey, Views
 from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Scheme, Sizes
-from ...scenarios.history import Crash, History, Operation
+from ...scenarios.history import Crash, History, Operation, Removed
 from ...scenarios.keyspace import KeySpace, Same
 from ...scenarios.values import decode_value, encode_value
 from ..checking import Report, check_history
@@ -82,7 +82,7 @@ class World:
             raise ValueError(f"client {client} has an operation under way")
         operation = self.history.invoke(self.eras * self.clients + client, f, name, None, self.now_ps)
         if f in self.scheme.updates:
-            operation.argument = operation.number
+            operation.argument = Removed(operation.number) if f in self.scheme.removals else operation.number
         self._running[client] = self._system.clock.start(self._perform(client, operation))
         return operation
 
@@ -161,7 +161,7 @@ class World:
     def _perform(self, client: int, operation: Operation) -> Generator[Any, Any, None]:
         _, session = self._sessions[client]
         value_bytes, value = self._sizes.value_bytes, None
-        if operation.f in self.scheme.updates:
+        if operation.f in self.scheme.updates - self.scheme.removals:
             value = encode_value(operation.number, value_bytes)
         try:
             found = yield from self._at_work.perform(session, Request(operation.f, operation.object, value))
@@ -171,5 +171,5 @@ class World:
         except OutcomeUnknown:
             self.history.complete(operation, "info", self.now_ps)
             return
-        result = None if value is not None or found is None else decode_value(found, value_bytes)
+        result = None if operation.f in self.scheme.updates or found is None else decode_value(found, value_bytes)
         self.history.complete(operation, "ok", self.now_ps, result)

@@ -1,0 +1,55 @@
+"""One object followed event by event, whatever its updates are: quickly where they write, plainly where some remove."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from ...protocols.guarantees import Condition
+from ...scenarios.history import History, Operation, Removed, Value
+from .check import CONDITIONS
+from .incremental import RegisterHistory
+from .known import ObjectHistory
+
+
+class RemovableHistory:
+    """What :class:`RegisterHistory` is, for an object that may be removed: every answer is computed anew."""
+
+    def __init__(self, object: Hashable, updates: frozenset[str], loaded: bool = True, probe: str = "get") -> None:
+        self.known = ObjectHistory(object, updates, loaded, probe)
+        self.version = 0
+        self._answers: dict[Value, frozenset[Condition]] = {}
+
+    def invoke(self, operation: Operation) -> None:
+        """``operation`` is invoked now."""
+        if operation.f in self.known.updates:
+            self.known.invoke(operation)
+            self._changed()
+
+    def complete(self, operation: Operation) -> None:
+        """``operation``, invoked before, has got its response now."""
+        self.known.complete(operation)
+        self._changed()
+
+    def judge(self, value: Value) -> frozenset[Condition]:
+        """The conditions violated if the system crashes now and the read after recovery returns ``value``."""
+        if value not in self._answers:
+            wrong = (condition for condition, find in CONDITIONS.items() if find(self.known, value) is not None)
+            self._answers[value] = frozenset(wrong)
+        return self._answers[value]
+
+    def explain(self, value: Value, condition: Condition) -> str:
+        """In one sentence, why ``condition`` is among ``judge(value)``; ValueError if it is not."""
+        flaw = CONDITIONS[condition](self.known, value)
+        if flaw is None:
+            raise ValueError(f"{condition} is not violated")
+        return flaw.explanation
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._answers = {}
+
+
+def followed(object: Hashable, history: History) -> RegisterHistory | RemovableHistory:
+    """Who follows an object of a history from its beginning."""
+    removed = any(o.object == object and isinstance(o.argument, Removed) for o in history.operations)
+    return (RemovableHistory if removed else RegisterHistory)(object, history.updates)
