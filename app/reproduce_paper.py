@@ -19,9 +19,11 @@ from ..validation.papers.language import MEASURES
 from ..validation.papers.paper import Paper, PaperClaim, load_paper
 from ..validation.papers.runs import Measured, Run, needed, perform
 from ..validation.scoreboard import NOT_ANALYSED, Bar, Claim, Range, Status, Summary, summarise
+from . import reproduce_sweep
 from .output import as_json, folder, git_revision, replacing, write_json
 from .plots import COLOURS, figure_layout
-from .text import WIDTH, paragraph, plural, table
+from .reproduce_sweep import Row, Swept, sweep
+from .text import WIDTH, paragraph, plural
 
 if TYPE_CHECKING:
     from .plots import Figure
@@ -29,10 +31,7 @@ if TYPE_CHECKING:
 BAR = Bar(met_share=0.8, median_error=0.3)
 """Four in five of the predicted claims, each of which is met within 15 to 30 %."""
 QUICK_OPERATIONS = 1000
-
-Row = tuple[PaperClaim, Claim]
-Swept = dict[str, list[Row]]
-"""By what is set otherwise (``cpu.request = 300 ns``): the scoreboard over the few points of a quick look."""
+SWEEP_OPERATIONS = 400
 
 
 def main(options: argparse.Namespace) -> int:
@@ -56,7 +55,7 @@ def main(options: argparse.Namespace) -> int:
     values = values_of(paper, measured)
     rows = [(claim, judge(paper, claim, values)) for claim in claims]
     summary = summarise([found for _, found in rows], BAR)
-    swept = _sweep(paper, claims, kept, options.jobs) if options.sweep else {}
+    swept = sweep(paper, claims, kept, options.jobs, SWEEP_OPERATIONS) if options.sweep else {}
     answer = document(paper, rows, summary, swept)
     with replacing(target) as draft:
         write_json(draft / "summary.json", answer)
@@ -84,35 +83,6 @@ def _advance(bar: tqdm[Any]) -> None:
     bar.update()
 
 
-def _sweep(paper: Paper, claims: Sequence[PaperClaim], kept: Path, jobs: int) -> Swept:
-    """The scoreboard's few points again, with each parameter that is not known well at an end of its range."""
-    few = quick(paper, claims)
-    runs = needed(paper, few, figures=False)
-    found: Swept = {}
-    with tqdm(total=len(runs) * len(paper.sweep), desc="sweep", leave=False, file=sys.stderr, disable=None) as bar:
-        for path, value in paper.sweep:
-            measured = perform(
-                paper, runs, jobs=jobs, operations=QUICK_OPERATIONS, kept=kept, tell=lambda _: _advance(bar),
-                values={path: value},
-            )  # fmt: skip
-            values = values_of(paper, measured)
-            found[f"{path} = {value}"] = [(claim, judge(paper, claim, values)) for claim in few]
-    return found
-
-
-def _swept(swept: Swept) -> list[list[str]]:
-    """One row for each variation: what it does to the scoreboard."""
-    rows = []
-    for name, claims in swept.items():
-        short = summarise([found for _, found in claims], BAR)
-        met = f"{short.predicted_met} of {short.predicted}"
-        rows.append([name, met, f"{short.shapes_met} of {short.shapes}", f"{short.median_error:.1%}"])
-    return rows
-
-
-SWEPT = ("at an end of its range", "predicted met", "shapes met", "median error")
-
-
 def _chosen(subject: str) -> tuple[Paper, list[PaperClaim]]:
     name, _, figure = subject.partition("/")
     paper = load_paper(name)
@@ -134,10 +104,7 @@ def document(paper: Paper, rows: Sequence[Row], summary: Summary, swept: Swept) 
             {**found.row(), "figure": claim.figure, "words": claim.words, "why": claim.why} for claim, found in rows
         ],
         "summary": summary.row(),
-        "sweep": [
-            {"parameter": name, **summarise([c for _, c in claims], BAR).row(), "claims": [c.row() for _, c in claims]}
-            for name, claims in swept.items()
-        ],
+        "sweep": reproduce_sweep.document(swept, BAR),
     }
 
 
@@ -153,9 +120,7 @@ def text(rows: Sequence[Row], summary: Summary, swept: Swept) -> list[str]:
                 if not found.met:
                     lines += paragraph(_reason(claim, found), 9, 2)
         lines.append("")
-    if swept:
-        lines += [*table(SWEPT, _swept(swept), indent=0), ""]
-    return lines + paragraph(_bar(summary))
+    return [*lines, *reproduce_sweep.lines(swept, BAR), *paragraph(_bar(summary))]
 
 
 def _verdict(found: Claim) -> str:
@@ -216,10 +181,7 @@ def markdown(paper: Paper, rows: Sequence[Row], summary: Summary, swept: Swept) 
         simulated = _number(found.simulated) if claim.kind == "value" else f"{_low(found.simulated):.0%}"
         cells = [claim.id, claim.figure, claim.words, found.status.replace("_", " "), published, simulated]
         lines.append("| " + " | ".join([*cells, "met" if found.met else "missed"]) + " |")
-    if swept:
-        lines += ["", "## What the paper does not determine", "", "| " + " | ".join(SWEPT) + " |"]
-        lines += ["| " + " | ".join(["---"] * len(SWEPT)) + " |"]
-        lines += ["| " + " | ".join(row) + " |" for row in _swept(swept)]
+    lines += reproduce_sweep.markdown(swept, BAR)
     missed = [(claim, found) for claim, found in rows if not found.met]
     if missed:
         lines += ["", "## Missed, and why", ""]
@@ -258,7 +220,7 @@ def page(paper: Paper, rows: Sequence[Row], summary: Summary, measured: dict[Run
         "missed": _table([row for row in rows if not row[1].met])
         + "<h2>Met</h2>"
         + _table([r for r in rows if r[1].met]),
-        "sweep": _sweep_table(swept),
+        "sweep": reproduce_sweep.html(swept, BAR),
         "curves": sections or "<p>Left out for a quick look.</p>",
         "version": escape(__version__),
         "style": template("style.css"),
@@ -266,15 +228,6 @@ def page(paper: Paper, rows: Sequence[Row], summary: Summary, measured: dict[Run
         "figures": inline(figures),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template("scoreboard.html"))
-
-
-def _sweep_table(swept: Swept) -> str:
-    if not swept:
-        return ""
-    head = "".join(f"<th>{escape(name)}</th>" for name in SWEPT)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in _swept(swept))
-    title = "<h2>What the paper does not determine</h2>"
-    return f"{title}<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _table(rows: Sequence[Row]) -> str:

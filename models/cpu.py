@@ -186,9 +186,14 @@ class Thread(CompletionEvents):
         yield from self.store(destination, data)
 
     def crc32(self, address: int, length: int) -> Code:
-        """The CRC32 of a range; returns it."""
+        """The CRC32 of a range; returns it.
+
+        Loads run ahead of the arithmetic, which depends on nothing but them: the slower of the two is what it takes.
+        """
+        before_ps = self.account.memory_ps
         data = yield from self.load(address, length)
-        return (yield from self.crc32_of(data))
+        yield from self._checksum(length, self.account.memory_ps - before_ps)
+        return zlib.crc32(data)
 
     def crc32_matches(self, address: int, length: int, expected: int) -> Code:
         """Whether a range has this CRC32; returns that. Who explores what may be there answers (``Core.deciding``)."""
@@ -199,7 +204,7 @@ class Thread(CompletionEvents):
             yield from self._work(access_ps)
             found = self.core.deciding(address, length, expected)
             if found is not None:
-                yield from self._checksum(length)
+                yield from self._checksum(length, access_ps)
                 return found
         return (yield from self.crc32(address, length)) == expected
 
@@ -208,8 +213,9 @@ class Thread(CompletionEvents):
         yield from self._checksum(len(data))
         return zlib.crc32(data)
 
-    def _checksum(self, length: int) -> Code:
-        cost_ps = self._cpu.crc_ps_per_byte * length
+    def _checksum(self, length: int, loading_ps: int = 0) -> Code:
+        """What the arithmetic over so many bytes takes beyond the time in which they were loaded."""
+        cost_ps = max(0, self._cpu.crc_ps_per_byte * length - loading_ps)
         self.account.crc_ps += cost_ps
         yield from self._work(cost_ps)
 
@@ -248,7 +254,8 @@ class Thread(CompletionEvents):
             issued_ps = self.now_ps
             flush = self._ordering.trace.flush(device.number, line, self.core.stores, issued_ps)
             queued_ps = self.host.flush_line(device, line, issued_ps, keep=False)
-            cost_ps = max(self._cpu.clflush_ps, queued_ps - issued_ps)
+            written_back = queued_ps > issued_ps
+            cost_ps = max(self._cpu.clflush_ps, queued_ps - issued_ps) if written_back else self._cpu.clflush_clean_ps
             self.account.flush_lines += 1
             self.account.flush_ps += cost_ps
             yield from self._work(cost_ps)

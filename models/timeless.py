@@ -62,9 +62,9 @@ class TimelessThread(Thread):
         else:
             yield from super().ntstore(address, data)
 
-    def _checksum(self, length: int) -> Code:
+    def _checksum(self, length: int, loading_ps: int = 0) -> Code:
         if not self._at_once():
-            yield from super()._checksum(length)
+            yield from super()._checksum(length, loading_ps)
 
     def crc32_matches(self, address: int, length: int, expected: int) -> Code:
         deciding = self.core.deciding

@@ -30,5 +30,5 @@ class ClientActive(KvScheme, name="client-active"):
     # server -------------------------------------------------------------------------------------------
     def on_allocate(self, thread: Thread, request: Allocate) -> Code:
         location = self.allocate(request.length)
-        yield from self.index.publish(thread, request.key, location)
+        yield from self.alone(thread, request.key, self.index.publish(thread, request.key, location))
         return Region.pack(offset=location.offset, length=location.length)

@@ -83,7 +83,7 @@ class EFactory(KvScheme, name="efactory"):
     paper = "Du et al., ICPP'21"
     section = "sections 4.1 to 4.3"
     roles: ClassVar[Mapping[str, Role]] = {
-        "server": Role(cores=2, memory=("dram", "pm")),
+        "server": Role(cores=2, memory=("dram", "pm"), served=True),
         "client": Role(many=True),
     }
     claims: ClassVar[Claims] = {Condition.COMMITTED: ALWAYS, Condition.MONOTONIC: SERVER_CRASH}
@@ -117,7 +117,7 @@ class EFactory(KvScheme, name="efactory"):
 
     def start(self) -> None:
         super().start()
-        verifier = self.node.thread(1, f"{self.node.name} verifier")
+        verifier = self.node.thread(self.sizes.threads, f"{self.node.name} verifier")
         self.node.process(self.node.name).start(self.verify_in_background(verifier))
 
     # client -------------------------------------------------------------------------------------------
@@ -153,6 +153,9 @@ class EFactory(KvScheme, name="efactory"):
         return {Put: self.on_put, Get: self.on_get}
 
     def on_put(self, thread: Thread, request: Put) -> Code:
+        return (yield from self.alone(thread, request.key, self.link_new(thread, request)))
+
+    def link_new(self, thread: Thread, request: Put) -> Code:
         """Section 4.3.1, steps 2 to 4: fill in the metadata, update the index, persist all of it, reply."""
         deadline = thread.deadline(self.timeout)
         found = yield from self.index.look_up(thread, request.key)

@@ -30,7 +30,7 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
 
     title = "eFactory with log cleaning: live versions move to a second pool in the background"
     section = "section 4.4, figure 7"
-    roles: ClassVar = {"server": Role(cores=3, memory=("dram", "pm")), "client": Role(many=True)}
+    roles: ClassVar = {"server": Role(cores=3, memory=("dram", "pm"), served=True), "client": Role(many=True)}
     Index = PoolIndex
 
     free_share: ClassVar[float] = 0.2
@@ -78,7 +78,7 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
 
     def start(self) -> None:
         super().start()
-        cleaner = self.node.thread(2, f"{self.node.name} cleaner")
+        cleaner = self.node.thread(self.sizes.threads + 1, f"{self.node.name} cleaner")
         self.node.process(self.node.name).start(self.clean(cleaner))
         if self.at_once:
             self._wanted.set()

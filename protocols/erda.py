@@ -143,6 +143,10 @@ class Erda(KvScheme, name="erda"):
 
     def on_allocate(self, thread: Thread, request: Allocate) -> Code:
         """The entry names the new version, durably, before a byte of it has come."""
+        return (yield from self.alone(thread, request.key, self.name_new(thread, request)))
+
+    def name_new(self, thread: Thread, request: Allocate) -> Code:
+        """Room in the log, and the entry says so: the newest before is the older one now."""
         location = self.allocate(request.length)
         found = yield from self.index.look_up(thread, request.key)
         old = found[1]

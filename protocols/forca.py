@@ -130,6 +130,9 @@ class Forca(KvScheme, name="forca"):
         return {Put: self.on_put, Get: self.on_get}
 
     def on_put(self, thread: Thread, request: Put) -> Code:
+        return (yield from self.alone(thread, request.key, self.link_new(thread, request)))
+
+    def link_new(self, thread: Thread, request: Put) -> Code:
         """Metadata and room, linked to the version before; all metadata is durable before the reply."""
         found = yield from self.index.look_up(thread, request.key)
         previous = found[1].offset if found[1] is not None else 0

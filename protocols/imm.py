@@ -39,13 +39,13 @@ class Imm(KvScheme, name="imm"):
 
     # server -------------------------------------------------------------------------------------------
     def listener(self) -> Server:
-        return Server(self.node, self.handlers(), on_immediate=self.on_immediate)
+        return Server(self.node, self.handlers(), on_immediate=self.on_immediate, threads=self.sizes.threads)
 
     def on_immediate(self, thread: Thread, immediate: int) -> Code:
         offset = immediate * UNIT_BYTES
         written = Object.unpack((yield from thread.load(self.log + offset, Object.size)))
         location = Location(offset, Object.size + written.length)
         yield from thread.flush(self.log + offset, location.length)
-        entry = yield from self.index.publish(thread, written.key, location)
+        entry = yield from self.alone(thread, written.key, self.index.publish(thread, written.key, location))
         yield from thread.flush(entry, ENTRY_BYTES)
         return b"durable"

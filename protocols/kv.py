@@ -16,6 +16,7 @@ from ..models.system import System
 from ..sim.bytespace import LINE_BYTES
 from .index import ENTRY_BYTES, Entry, HashIndex, Location, Word
 from .layout import U32, U64, Bytes, Layout, Rest
+from .locks import Locks
 from .placement import NEIGHBOURHOOD, STORED_KEYS
 from .rpc import Connection, Server, VerbsError
 from .scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
@@ -59,7 +60,7 @@ class KvScheme(Scheme):
 
     model = "kv"
     roles: ClassVar[Mapping[str, Role]] = {
-        "server": Role(cores=1, memory=("dram", "pm")),
+        "server": Role(cores=1, memory=("dram", "pm"), served=True),
         "client": Role(many=True),
     }
     operations = ("put", "get")
@@ -84,13 +85,14 @@ class KvScheme(Scheme):
 
     def begin(self) -> None:
         self.tail = 64  # offset 0 is never an object
+        self.locks = Locks(self.system.clock, self.sizes.threads)
         self.server = self.listener()
         self._index_region = self.server.register(self.index.address, self.index.length)
         self._log_region = self.server.register(self.log, self.log_bytes)
 
     def listener(self) -> Server:
         """The server's end of the connections that clients make."""
-        return Server(self.node, self.handlers())
+        return Server(self.node, self.handlers(), threads=self.sizes.threads)
 
     def handlers(self) -> Mapping[type[Layout], Any]:
         """The server's code for each kind of request."""
@@ -137,8 +139,9 @@ class KvScheme(Scheme):
         return Object.pack(key=key, length=len(value), value=value)
 
     def start(self) -> None:
-        thread = self.node.thread(0, self.node.name)
-        self.node.process(self.node.name).start(self.server.serve(thread))
+        for number in range(self.sizes.threads):
+            thread = self.node.thread(number, f"{self.node.name} {number}" if number else self.node.name)
+            self.node.process(self.node.name).start(self.server.serve(thread, number))
         self.server.listen()
 
     def connect(self, thread: Thread) -> Session:
@@ -224,6 +227,14 @@ class KvScheme(Scheme):
             raise MemoryError(f"log: no room for {length} bytes")
         self.tail += -(-length // 64) * 64
         return location
+
+    def alone(self, thread: Thread, key: bytes, code: Code) -> Code:
+        """Run ``code``, which changes where a key points, while no other request thread does that to this key.
+
+        Keys that the table was not formatted for share one lock: they may want the same free entry.
+        """
+        name = key if self.sizes.threads == 1 or self.index.slot_of_loaded(key) is not None else None
+        return (yield from self.locks.under(thread, name, code))
 
     def on_allocate(self, thread: Thread, request: Allocate) -> Code:
         """Reply with a :class:`Region` for the object: nothing but bookkeeping, the index is left alone."""

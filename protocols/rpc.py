@@ -2,7 +2,8 @@
 
 A message is one byte that names its kind and a :class:`Layout`. Small messages travel inline. A client has one call
 under way; the server thread serves all connections from one receive queue's completions, in order. A WRITE with
-immediate is a call too: what it asks for is the immediate.
+immediate is a call too: what it asks for is the immediate. Several threads may serve: each has a completion queue, and
+connections are dealt out among them.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class _Buffers:
 
 
 class Server:
-    """The server's end of all connections to one node, served by threads that call :meth:`serve`."""
+    """The server's end of all connections to one node, served by threads that call :meth:`serve` by their numbers."""
 
     def __init__(
         self,
@@ -63,6 +64,7 @@ class Server:
         *,
         on_immediate: Handler | None = None,
         message_bytes: int = MESSAGE_BYTES,
+        threads: int = 1,
     ) -> None:
         """``handlers`` has the code for each kind of message, ``on_immediate`` that for a WRITE with immediate."""
         self.node = node
@@ -71,7 +73,8 @@ class Server:
         self._kinds = list(handlers)
         self._handlers = handlers
         self._domain = node.process(node.name).alloc_pd()
-        self._completions = node.create_cq()
+        self._completions = [node.create_cq() for _ in range(threads)]
+        self._accepted = 0
         self._sent = node.create_cq()
         self._ends: dict[int, _Buffers] = {}
         self._listening = False
@@ -99,7 +102,8 @@ class Server:
         """A connection for ``thread`` on ``node``, with room for one-sided transfers of ``scratch_bytes``."""
         domain = node.process(thread.name).alloc_pd()
         theirs = domain.create_qp(node.create_cq(), node.create_cq())
-        ours = self._domain.create_qp(self._sent, self._completions)
+        ours = self._domain.create_qp(self._sent, self._completions[self._accepted % len(self._completions)])
+        self._accepted += 1
         ours.connect(theirs)
         room, dram = self._message_bytes, self.node.memory["dram"]
         end = _Buffers(ours, dram.allocate(room, "reply"), dram.allocate(room, "request"), room)
@@ -120,10 +124,10 @@ class Server:
             completion = yield from thread.poll(self._sent)
             under_way -= completion.opcode is Opcode.IBV_WR_SEND_WITH_IMM
 
-    def serve(self, thread: Thread) -> Code:
-        """A server thread: requests in the order of their receive completions, for ever."""
+    def serve(self, thread: Thread, number: int = 0) -> Code:
+        """A server thread, by its number: its connections' requests in the order of their receive completions."""
         while True:
-            completion = yield from thread.poll(self._completions)
+            completion = yield from thread.poll(self._completions[number])
             if completion.status is not Status.IBV_WC_SUCCESS:  # the client is gone, its buffers are flushed
                 self._ends.pop(completion.qp.number, None)
                 continue

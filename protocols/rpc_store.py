@@ -41,7 +41,7 @@ class RpcStore(KvScheme, name="rpc"):
     # server -------------------------------------------------------------------------------------------
     def listener(self) -> Server:
         longest = 1 + Put.size + self.sizes.value_bytes
-        return Server(self.node, self.handlers(), message_bytes=max(MESSAGE_BYTES, longest))
+        return Server(self.node, self.handlers(), message_bytes=max(MESSAGE_BYTES, longest), threads=self.sizes.threads)
 
     def handlers(self) -> Mapping[type[Layout], Any]:
         return {Put: self.on_put}
@@ -52,6 +52,6 @@ class RpcStore(KvScheme, name="rpc"):
         data = Object.pack(key=request.key, length=len(request.value), value=request.value)
         yield from thread.store(self.log + location.offset, data)
         yield from thread.flush(self.log + location.offset, location.length)
-        entry = yield from self.index.publish(thread, request.key, location)
+        entry = yield from self.alone(thread, request.key, self.index.publish(thread, request.key, location))
         yield from thread.flush(entry, ENTRY_BYTES)
         return b"durable"

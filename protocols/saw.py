@@ -43,7 +43,8 @@ class Saw(KvScheme, name="saw"):
         return {**super().handlers(), Persist: self.on_persist}
 
     def on_persist(self, thread: Thread, request: Persist) -> Code:
+        location = Location(request.offset, request.length)
         yield from thread.flush(self.log + request.offset, request.length)
-        entry = yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
+        entry = yield from self.alone(thread, request.key, self.index.publish(thread, request.key, location))
         yield from thread.flush(entry, ENTRY_BYTES)
         return b"durable"

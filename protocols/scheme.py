@@ -26,13 +26,15 @@ Code = Generator[Any, Any, Any]
 class Role:
     """A part that nodes play: how many cores its code has, which memory devices it needs.
 
-    ``many`` roles have as many machines and processes as the scenario says; ``passive`` ones run no code.
+    ``many`` roles have as many machines and processes as the scenario says; ``passive`` ones run no code; of ``served``
+    ones the scenario may say how many threads serve their requests, each on a core beyond the first of its own.
     """
 
     cores: int = 1
     memory: tuple[str, ...] = ("dram",)
     many: bool = False
     passive: bool = False
+    served: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,13 +150,15 @@ class Scheme(ABC):
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a system is formatted for: bytes of a value, the objects, updates in the whole run, client processes."""
+    """What a system is formatted for: bytes of a value, objects, updates of the run, client processes."""
 
     value_bytes: int
     objects: Sequence[Hashable]
     """By number; there may be too many of them to look at each."""
     updates: int
     clients: int
+    threads: int = 1
+    """How many threads serve the requests of a role that is ``served``."""
 
 
 class OperationFailed(Exception):

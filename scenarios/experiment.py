@@ -61,8 +61,9 @@ class Experiment:
         planned = plan(scenario.workload, self.processes, streams, kind.updates)
         self.initial = initial_values(scenario.workload)
         sizes = Sizes(
-            scenario.workload.value_bytes, objects(scenario.workload), planned_updates(planned), self.processes
-        )
+            scenario.workload.value_bytes, objects(scenario.workload), planned_updates(planned), self.processes,
+            threads=next((scenario.role(name).threads for name, role in kind.roles.items() if role.served), 1),
+        )  # fmt: skip
         number = (scenario.crash.first or 0) + schedule
         otherwise = scenario.crash.perturbed if number else ()
         platform = scaled(platform or load_platform(variant.platform, **variant.settings), scenario.scale)
@@ -143,7 +144,7 @@ def build_system(
     specs: dict[str, list[NodeSpec]] = {}
     for name, role in kind.roles.items():
         count = scenario.role(name)
-        threads = max(role.cores, count.processes) if role.many else role.cores
+        threads = max(role.cores, count.processes) if role.many else role.cores + count.threads - 1
         machines = count.machines + (observer and name == "client")
         spec = NodeSpec(
             count.cores or threads,

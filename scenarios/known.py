@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationInfo
@@ -26,11 +26,14 @@ class SchemeFacts:
     updates: frozenset[str]
     restarts: bool = True
     """Whether it says how its process starts again after it has died (``Scheme.begin``)."""
+    served: frozenset[str] = frozenset()
+    """The roles whose requests several threads may serve."""
 
     @staticmethod
     def of(scheme: type[Scheme]) -> SchemeFacts:
         roles = {name: role.many for name, role in scheme.roles.items()}
-        return SchemeFacts(roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.restarts())
+        served = frozenset(name for name, role in scheme.roles.items() if role.served)
+        return SchemeFacts(roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.restarts(), served)
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,8 @@ class Context:
     """Machines and processes on each, of the roles for which the file says it properly."""
     processes: int
     """All client processes together; 0 where the file does not say it properly."""
+    threads: Mapping[str, int] = field(default_factory=dict)
+    """How many threads serve the requests of a role, where the file says it properly."""
 
     def roles(self) -> dict[str, bool]:
         """The roles of all chosen schemes; true where one of them has many of it."""
@@ -142,7 +147,13 @@ def name_of(what: str, value: Any, names: Iterable[str]) -> str:
 def role_complaints(context: Context) -> list[Complaint]:
     """Roles of which the file has more than the schemes can have."""
     many = context.roles()
-    return [
+    wrong = [
+        Complaint(str(number), f"1, since {name} has one thread for requests", None, ("roles", role, "threads"))
+        for role, number in context.threads.items()
+        for name, facts in context.chosen.items()
+        if number > 1 and role in facts.roles and role not in facts.served
+    ]
+    return wrong + [
         Complaint(str(number), f"1, since these schemes have one {role}", None, ("roles", role, counted))
         for role, counts in context.counts.items()
         for counted, number in zip(("machines", "processes"), counts, strict=True)

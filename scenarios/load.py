@@ -170,12 +170,16 @@ def _context(data: Mapping[str, Any], known: Known) -> Context:
     roles = data.get("roles", {})
     roles = roles if isinstance(roles, dict) else {"client": roles}
     counts: dict[str, tuple[int, int]] = {}
+    threads = {}
     for role, count in roles.items():
         machines, processes = (count.get(name, 1) if isinstance(count, dict) else 0 for name in _COUNTED)
         if all(isinstance(number, int) and number > 0 for number in (machines, processes)):
             counts[role] = machines, processes
+        serving = count.get("threads") if isinstance(count, dict) else None
+        if isinstance(serving, int):
+            threads[role] = serving
     machines, processes = counts.get("client", (0, 0) if "client" in roles else (1, 1))
-    return Context(known, chosen, counts, machines * processes)
+    return Context(known, chosen, counts, machines * processes, threads)
 
 
 def _exists(path: FilePath) -> bool:

@@ -94,6 +94,7 @@ class RoleCount(_Map):
     machines: Machines = Field(default=1, description="how many machines play the role")
     processes: Machines = Field(default=1, description="how many processes of it run on each machine")
     cores: Machines | None = Field(default=None, description="how many cores its threads share; else each has its own")
+    threads: Machines = Field(default=1, description="how many threads serve its requests, each with a core")
     pinned: bool = Field(default=True, strict=True, description="whether threads stay on their cores: true or false")
     waits: Literal["poll", "sleep", "adaptive"] = Field(default="poll", description="poll, sleep or adaptive")
     core_type: str | None = Field(default=None, description="a kind of cores that the platforms have, e.g. arm-a72")
@@ -108,7 +109,14 @@ class RoleCount(_Map):
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without what is as always, so that a file that says nothing of cores reads as it did."""
         data: dict[str, Any] = handler(self)
-        usual: dict[str, object] = {"cores": None, "pinned": True, "waits": "poll", "core_type": None, "background": []}
+        usual: dict[str, object] = {
+            "cores": None,
+            "threads": 1,
+            "pinned": True,
+            "waits": "poll",
+            "core_type": None,
+            "background": [],
+        }
         return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 

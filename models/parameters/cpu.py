@@ -80,6 +80,8 @@ class Cpu:
     clflushopt_ps: int
     clflush_ps: int
     """Per line, the way to the write pending queue included: clflush is in order with later stores."""
+    clflush_clean_ps: int
+    """Per line of which there is nothing to write back."""
     ntstore_ps: int
     """Issue, per line; the way to the write pending queue is ``Media.ntstore_to_wpq_ps``, and takes a fill buffer."""
     sfence_ps: int

@@ -120,7 +120,7 @@ def test_an_empty_file(tmp_path, monkeypatch):
 
 def test_a_list_where_a_map_is_due():
     assert changed(("{machines: 2, processes: 8}", "[2, 8]")) == [
-        "mine.yaml:4: roles.client: found a list of 2, expected a map with machines, processes, cores, pinned, waits, core_type, background"
+        "mine.yaml:4: roles.client: found a list of 2, expected a map with machines, processes, cores, threads, pinned, waits, core_type, background"
     ]
     assert changed(("{client: {machines: 2, processes: 8}}", "[client]")) == [
         "mine.yaml:4: roles: found a list of 1, expected a map"

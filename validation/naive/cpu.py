@@ -182,7 +182,8 @@ class Thread:
             with self.core.station.join((self._number,)) as turn:
                 yield from self._wait(turn)
                 waits = self.host.flush(line, keep=False)
-                yield from self._wait(self.sim.all_of([*waits, self.sim.timeout(self._cpu.clflush_ps)]))
+                cost_ps = self._cpu.clflush_ps if waits else self._cpu.clflush_clean_ps
+                yield from self._wait(self.sim.all_of([*waits, self.sim.timeout(cost_ps)]))
 
     def sfence(self) -> Process:
         """Wait until all that this core has flushed is in write pending queues."""

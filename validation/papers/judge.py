@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
-from ...models.platform import load_platform
 from ..scoreboard import Claim, Range, Status
 from .language import Term, where
 from .paper import Paper, PaperClaim
-from .runs import Measured, Run, run_of
+from .runs import NOTHING, Measured, Run, hardware_of, platform_with, run_of
 
 SLACK = 0.02
 """How much a value may fall from one point to the next and still count as not falling: what a run of so many operations
@@ -19,9 +19,9 @@ can tell."""
 Values = Callable[[Term, Mapping[str, str]], float]
 
 
-def values_of(paper: Paper, measured: Mapping[Run, Measured]) -> Values:
-    """Looks up what a term says at a point."""
-    crc_ps = load_platform(str(paper.scenario["platform"])).cpu.crc_ps_per_byte
+def values_of(paper: Paper, measured: Mapping[Run, Measured], values: Mapping[str, Any] = NOTHING) -> Values:
+    """Looks up what a term says at a point; ``values`` are what was set otherwise (``runs.perform``)."""
+    crc_ps = platform_with(str(paper.scenario["platform"]), hardware_of(values)).cpu.crc_ps_per_byte
 
     def value(term: Term, at: Mapping[str, str]) -> float:
         if term.measure == "crc":

@@ -99,8 +99,9 @@ class Paper:
     axes: Mapping[str, Axis]
     figures: Mapping[str, Figure]
     claims: tuple[PaperClaim, ...]
-    sweep: tuple[tuple[str, str], ...]
-    """Parameters that no measurement of the paper determines, each with a value at an end of what is known of it."""
+    sweep: tuple[tuple[str, Any], ...]
+    """What no measurement of the paper determines, each with a value at an end of what is known of it: parameters of
+    the platform, fields of the scenario."""
 
 
 def papers() -> list[str]:
@@ -148,7 +149,7 @@ class _Reader:
             axes,
             figures,
             tuple(claim for claim in claims if claim is not None),
-            tuple((path, str(text)) for path, texts in data["sweep"].items() for text in texts),
+            tuple((path, value) for path, values in data["sweep"].items() for value in values),
         )
 
     def _axis(self, name: str, data: Any) -> Axis:

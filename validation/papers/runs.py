@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...models.platform import load_platform
+from ...models.platform import Platform, load_platform
 from ...scenarios.experiment import run_variant
 from ...scenarios.load import scenario_from_data
 from ..hardware.vary import varied
@@ -32,6 +32,7 @@ Tell = Callable[[str], None]
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 _US = 1e6
+_SCENARIOS = ("roles", "workload")
 _FLOORS = ("sim", "models", "protocols", "scenarios")
 
 
@@ -69,20 +70,45 @@ def needed(paper: Paper, claims: Iterable[PaperClaim], *, figures: bool) -> list
     return list(found)
 
 
-def scenario(paper: Paper, run: Run, operations: int | None = None) -> dict[str, Any]:
-    """The scenario of a run, as plain data; ``operations`` in place of those that the paper's file has."""
+def scenario(
+    paper: Paper, run: Run, operations: int | None = None, values: Mapping[str, Any] = NOTHING
+) -> dict[str, Any]:
+    """The scenario of a run, as plain data; ``operations`` and ``values`` in place of those that the paper's file has.
+
+    Of ``values`` those that are fields of a scenario (``roles.server.threads: 1``); the others are the platform's.
+    """
     data = copy.deepcopy(dict(paper.scenario))
     data |= {"scenario": f"{paper.name}-run", "title": str(run), "schemes": [run.scheme]}
     for axis, value in run.at:
         for field, setting in paper.axes[axis].values[value].items():
-            *parents, last = field.split(".")
-            place = data
-            for parent in parents:
-                place = place.setdefault(parent, {})
-            place[last] = setting
+            _put(data, field, setting)
     if operations is not None:
         data["workload"] |= {"operations": operations, "warmup": operations // 10}
+    for field, setting in values.items():
+        if _is_scenarios(field):
+            _put(data, field, setting)
     return data
+
+
+def hardware_of(values: Mapping[str, Any]) -> dict[str, str]:
+    """Of what is set otherwise, the parameters of the platform."""
+    return {path: str(value) for path, value in values.items() if not _is_scenarios(path)}
+
+
+def platform_with(name: str, hardware: Mapping[str, str], **settings: str) -> Platform:
+    """A platform with some parameters set otherwise."""
+    return varied(load_platform(name, **settings), hardware)
+
+
+def _is_scenarios(path: str) -> bool:
+    return path.partition(".")[0] in _SCENARIOS
+
+
+def _put(data: dict[str, Any], field: str, setting: Any) -> None:
+    *parents, last = field.split(".")
+    for parent in parents:
+        data = data.setdefault(parent, {})
+    data[last] = setting
 
 
 def perform(
@@ -93,14 +119,15 @@ def perform(
     operations: int | None = None,
     kept: Path | None = None,
     tell: Tell | None = None,
-    values: Mapping[str, str] = NOTHING,
+    values: Mapping[str, Any] = NOTHING,
 ) -> dict[Run, Measured]:
     """What each run measures; those that ``kept`` has already are not run again, and the others are added to it.
 
-    ``values`` are parameters of the platform that are set otherwise (``cpu.request``: ``300 ns``).
+    ``values`` are set otherwise: parameters of the platform (``cpu.request``: ``300 ns``), fields of the scenario.
     """
-    todo = {run: scenario(paper, run, operations) for run in runs}
-    names = {run: _name(data, values) for run, data in todo.items()}
+    todo = {run: scenario(paper, run, operations, values) for run in runs}
+    hardware = hardware_of(values)
+    names = {run: _name(data, hardware) for run, data in todo.items()}
     before = _read(kept)
     found = {run: before[names[run]] for run in todo if names[run] in before}
     for run in found:
@@ -118,10 +145,10 @@ def perform(
     rest = [run for run in todo if run not in found]
     if jobs == 1 or len(rest) < 2:
         for run in rest:
-            done(run, measure(todo[run], values))
+            done(run, measure(todo[run], hardware))
         return found
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        waiting = {pool.submit(measure, todo[run], dict(values)): run for run in rest}
+        waiting = {pool.submit(measure, todo[run], hardware): run for run in rest}
         try:
             for future in as_completed(waiting):
                 done(waiting[future], future.result())
@@ -132,10 +159,10 @@ def perform(
 
 
 def measure(data: Mapping[str, Any], values: Mapping[str, str] = NOTHING) -> dict[str, Any]:
-    """Run a scenario of one variant; what it measured."""
+    """Run a scenario of one variant, on its platform with ``values`` set otherwise; what it measured."""
     made = scenario_from_data(data, str(data["scenario"]))
     (variant,) = made.variants()
-    platform = varied(load_platform(variant.platform, **variant.settings), values)
+    platform = platform_with(variant.platform, values, **variant.settings)
     result = run_variant(made, variant, platform=platform)
     latencies = {f: values for f, values in result.latency_ps.items() if len(values)}
     latencies[""] = np.concatenate(list(latencies.values()))
