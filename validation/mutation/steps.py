@@ -21,15 +21,14 @@ from ...scenarios.experiment import run_variant
 from ...scenarios.load import scenario_from_data
 from ..explorer import ASKED
 from ..matrix.configurations import Configuration, configurations
-from ..matrix.judging import BUDGET, VALUES, scenario_data
+from ..matrix.judging import BUDGET, VALUES, Schedule, scenario_data
 from . import kinds
 from .shown import Shown, Telling, ways
 
 SHAPES = ("word", "pair")
 """A value in place, and an entry that must be durable before what points at it."""
 PLATFORMS = ("adr, ddio on", "adr, ddio off", "eadr, ddio on", "pmr, barrier by read")
-SCHEDULES = ((1, True), (2, False))
-"""How many updates, and whether the server's core is away at first."""
+SCHEDULES = (Schedule(away=True), Schedule(2))
 
 
 @dataclass(frozen=True)
@@ -137,8 +136,8 @@ def ask(one: Primitive, setting: Setting, kept: Collection[str] = ()) -> Shown:
         file = Path(folder) / f"{one.name}.yaml"
         file.write_text(dump_primitive(one), encoding="utf-8")
         scheme = shape_name(setting.shape, str(file))
-        for updates, away in SCHEDULES:
-            data = scenario_data(scheme, setting.configuration, VALUES[setting.shape], updates, away)
+        for schedule in SCHEDULES:
+            data = scenario_data(scheme, setting.configuration, VALUES[setting.shape], schedule)
             scenario = scenario_from_data(data, "mutate")
             result = run_variant(scenario, scenario.variants()[0])
             if refused := getattr(result.scheme, "refused", None):
