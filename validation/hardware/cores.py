@@ -14,6 +14,8 @@ from .experiments import NO_ADAPTER, experiment
 Code = Generator[Any, Any, Any]
 
 LINE = 64
+TOTAL_BYTES = 1 << 20
+"""Of a bandwidth test, by all threads together."""
 APART_BYTES = 1 << 20
 """Where each thread of a bandwidth test begins: its own region, as OptaneStudy's tests have them."""
 
@@ -155,7 +157,7 @@ def bandwidth_over_threads(
     memory: str = "pm",
     pattern: str = "sequential",
     fence: int = 0,
-    total: int = 1 << 20,
+    total: int = TOTAL_BYTES,
 ) -> float:
     """Bytes a second of so many threads, each on its own region (OptaneStudy, bandwidth over threads).
 
@@ -206,7 +208,7 @@ def bandwidth_over_size(
     pattern: str = "random",
 ) -> float:
     """Bytes a second over the size of an access, random places (OptaneStudy, bandwidth over access size)."""
-    total = max(1 << 19, size * threads * 24)
+    total = max(TOTAL_BYTES, size * threads * 24)
     return bandwidth_over_threads(
         platform, threads, access=access, size=size, memory=memory, pattern=pattern, total=total
     )
