@@ -6,6 +6,7 @@ and says which places survive (docs/architecture.md, "Places and domains").
 
 from __future__ import annotations
 
+import functools
 from enum import StrEnum
 
 from ..sim.trace import Stage
@@ -116,6 +117,7 @@ def survives(place: Place, domain: Domain, iio_wc_survives: bool = False) -> boo
     return place in _SURVIVES[domain]
 
 
+@functools.cache
 def safe_stage(path: str, domain: Domain, iio_wc_survives: bool = False) -> Stage | None:
     """The first stage of ``path`` that is inside ``domain``; None where nothing of the device survives."""
     for stage, place in zip(Stage, PLACES[path], strict=True):

@@ -83,6 +83,7 @@ class Views:
         iio_wc_survives: bool = False,
     ) -> None:
         self._trace = trace
+        self._write_backs = trace.write_backs
         self._initial = initial
         self._lines: dict[LineKey, _Line] = {}
         self.pieces: dict[LineKey, list[Piece]] = {}
@@ -134,7 +135,7 @@ class Views:
             must_ps = min(must_ps, self._trace.persisted.get((chunk.number, line), NEVER))
         if safe >= Stage.QUEUED:
             visible_ps = chunk.reached_ps[Stage.VISIBLE]
-            for seen_ps, queued_ps, stored_ps in self._trace.write_backs.get((chunk.device, line), ()):
+            for seen_ps, queued_ps, stored_ps in self._write_backs.get((chunk.device, line), ()):
                 if seen_ps >= visible_ps:
                     timed_ps = min(timed_ps, queued_ps if safe is Stage.QUEUED else stored_ps)
         channel = self._trace.channels[chunk.channel]

@@ -55,7 +55,7 @@ class MemoryRegion:
         # On plain integers: an enum's operators cost more than all the rest.
         start = self.address
         within = start <= address and address + length <= start + self.length
-        return within and int.__and__(self.access, needed) == int(needed)
+        return within and int.__and__(self.access, needed) == needed
 
     def covers(self, address: int, length: int) -> bool:
         """Whether a range lies inside."""

@@ -17,6 +17,7 @@ from ..models.views import Content, Cut, LineKey
 from ..protocols.guarantees import Condition, Verdict
 from ..scenarios.history import History, Operation, Value
 from ..scenarios.results import RunResult
+from ..sim.collector import seldom_collecting
 from .again import OutcomesAgain, Recoveries
 from .checksums import Families
 from .opaque import WholeTree, is_opaque
@@ -216,6 +217,16 @@ class Explorer:
         ``until`` ends the walk early; ``budget`` ends it after that many states, ``sample`` looks at that many
         instants only (drawn from the run's seed): both leave what is not violated undecided.
         """
+        with seldom_collecting():
+            return self._walk(until, budget, sample, progress)
+
+    def _walk(
+        self,
+        until: Callable[[Exploration], bool] | None,
+        budget: int | None,
+        sample: int | None,
+        progress: Callable[[float], None] | None,
+    ) -> Exploration:
         found = Exploration(timed=self._timed, violating_states=dict.fromkeys(sorted(self._conditions), 0))
         instants = self.instants()
         looked_at = self._sampled(len(instants), sample, found)
