@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from ..models.cpu import Thread
 from ..models.memory import MemoryDevice
@@ -31,12 +31,18 @@ class Entry(Layout):
     location = U64()
 
 
+Bits = tuple[tuple[str, int], ...]
+"""What the bits of a word are, from the lowest on: names and how many."""
+
+
 @dataclass(frozen=True)
 class Location:
     """Where an object lies: offset in the log, bytes in all."""
 
     offset: int
     length: int
+
+    bits: ClassVar[Bits] = (("length", _LENGTH_BITS), ("offset", 64 - _LENGTH_BITS))
 
     def pack(self) -> int:
         """The 8-byte word."""
@@ -49,7 +55,10 @@ class Location:
 
 
 class Word(Protocol):
-    """What the 8-byte word of an entry says: a :class:`Location`, or what a store keeps there instead."""
+    """What the 8-byte word of an entry says: a :class:`Location`, or what a store keeps there instead.
+
+    A page of its scheme shows its ``bits``, if it has them.
+    """
 
     def pack(self) -> int:
         """The word; not zero."""
@@ -57,6 +66,9 @@ class Word(Protocol):
 
 class HashIndex:
     """The table: loaded before the run, searched and published by the server, searched by clients."""
+
+    Entry: ClassVar[type[Layout]] = Entry
+    """What its entries are."""
 
     def __init__(self, device: MemoryDevice, keys: Sequence[bytes]) -> None:
         """Format a table for ``keys``. Raises MemoryError when no salt gives every key a free entry."""

@@ -74,7 +74,7 @@ def plan(workload: Workload, processes: int, streams: Streams, updates: frozense
 
 
 def _deletes(workload: Ycsb, process: int, count: int, streams: Streams) -> list[bool]:
-    """Which of a process's operations delete if they are updates; a stream of its own, so that no other draw changes."""
+    """Which of a process's operations delete if they are updates: of a stream of its own, so that no other changes."""
     if not workload.deletes:
         return [False] * count
     drawn = streams.stream(f"workload.deletes[{process}]").random(count) < workload.deletes
