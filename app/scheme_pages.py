@@ -178,7 +178,7 @@ def _guarantees(kind: type[Scheme]) -> list[str]:
                 where = f"{example.condition}, {report.fault}, {report.platform}"
                 examples.setdefault((example.condition, report.fault), f"- {where}: {example.explanation}")
     words = (
-        "Every instant, as `rpsim matrix --schemes` explores it ([how](../matrix.md#schemes)). A star: its source says so. "
+        "Every instant, as `rpsim matrix --schemes` explores it ([how](../matrix.md#schemes)). A star: claimed. "
         f"`rpsim matrix --schemes {kind.name} --faults every` saves the counterexamples whole."
     )
     table = _table(["after", "on", *map(str, CONDITIONS)], rows)
