@@ -8,26 +8,33 @@ from __future__ import annotations
 import inspect
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
-from ..protocols.guarantees import EXPLORED, Verdict, claimed
+from ..protocols.guarantees import EXPLORED, Condition, claimed
+from ..protocols.index import Entry, Location
+from ..protocols.kv import Allocate, KvScheme, Object, Region
 from ..protocols.layout import Layout
 from ..protocols.scheme import Scheme, schemes
 from ..scenarios.experiment import run_variant
-from ..scenarios.load import scenario_from_data
+from ..scenarios.load import load_scenario
 from ..validation.crash import explore
+from ..validation.findings import CrashReport
+from ..validation.matrix.guarantees import FAULTS, POWER, QUICK, file_of, scenario_of
+from ..validation.matrix.testbeds import testbed
 from ..validation.sequence import Sequence as Operation
-from ..validation.sequence import Step, sequences
+from ..validation.sequence import Step, messages, sequences
 
 PLATFORM = "optane-adr"
 VALUE_BYTES = 256
 GUARANTEES = "## What survives"
+CONDITIONS = (*EXPLORED, Condition.LINEARIZABLE)
 
 _COSTS = {
-    "cpu_ns": "CPU, ns", "verbs": "work requests", "round_trips": "round trips", "flushes": "lines flushed",
-    "fences": "fences",
+    "cpu_ns": "CPU, ns", "verbs": "work requests", "packets": "packets sent", "round_trips": "round trips",
+    "flushes": "lines flushed", "fences": "fences",
 }  # fmt: skip
 
 
@@ -64,6 +71,8 @@ def page(kind: type[Scheme], guarantees: bool = True) -> str:
     lines += [*_wrapped(f"Its source claims: {claims or 'nothing'}."), "", "## Bytes", ""]
     for layout in _layouts(kind):
         lines += _layout(layout)
+    for word in _words(kind):
+        lines += _word_layout(word)
     where = f"On `{PLATFORM}` at rest, a value of {VALUE_BYTES} B; what goes on in the background stands at the end."
     lines += ["## Operations", "", *_wrapped(where), ""]
     operations = sequences(kind, PLATFORM, VALUE_BYTES)
@@ -76,17 +85,52 @@ def page(kind: type[Scheme], guarantees: bool = True) -> str:
 
 
 def _layouts(kind: type[Scheme]) -> list[type[Layout]]:
-    """What it keeps in memory and sends in messages: the layouts that its module defines or uses."""
-    found = [value for value in vars(sys.modules[kind.__module__]).values() if inspect.isclass(value)]
-    return [value for value in found if issubclass(value, Layout) and value is not Layout and value.fields]
+    """What it keeps in memory and sends in messages: an entry, an object, and what its modules define or use."""
+    kept: list[type[Layout]] = []
+    if issubclass(kind, KvScheme):
+        asked = messages(kind, PLATFORM)
+        kept = [kind.Index.Entry, kind.Object, *asked, *([Region] if Allocate in asked else [])]
+    used = [value for value in _classes(kind) if issubclass(value, Layout) and value is not Layout and value.fields]
+    return list(dict.fromkeys([*kept, *(value for value in used if not kept or value not in (Entry, Object))]))
+
+
+def _classes(kind: type[Scheme]) -> list[type[Any]]:
+    """What stands in the modules that a scheme is made of, but for those that all stores share."""
+    own = [one for one in kind.__mro__ if issubclass(one, Scheme) and one not in (Scheme, KvScheme)]
+    found = [value for one in own for value in vars(sys.modules[one.__module__]).values() if inspect.isclass(value)]
+    return list(dict.fromkeys(found))
 
 
 def _layout(layout: type[Layout]) -> list[str]:
     rows = [
         [f"`{field.name}`", str(field.offset), str(field.size) if field.size else "the rest"] for field in layout.fields
     ]
-    words = " ".join((layout.__doc__ or "").split("\n\n")[0].split()).replace(":class:", "").replace("``", "`")
-    return [f"**{layout.__name__}**: {words}", "", *_table(["field", "at byte", "bytes"], rows), ""]
+    return [
+        *_wrapped(f"**{layout.__name__}**: {_plain_doc(layout)}"),
+        "",
+        *_table(["field", "at byte", "bytes"], rows),
+        "",
+    ]
+
+
+def _words(kind: type[Scheme]) -> list[type[Any]]:
+    """The 8-byte words of an index entry that say what their bits are: the scheme's own, or the usual one."""
+    found = [value for value in _classes(kind) if isinstance(getattr(value, "bits", None), tuple)]
+    return [value for value in found if value is not Location] or ([Location] if issubclass(kind, KvScheme) else [])
+
+
+def _word_layout(word: type[Any]) -> list[str]:
+    rows, at = [], 0
+    for name, bits in word.bits:
+        rows.append([f"`{name}`" if name.isidentifier() else name, str(at), str(bits)])
+        at += bits
+    text = _plain_doc(word)
+    return [*_wrapped(f"**{word.__name__}**, in a word: {text}"), "", *_table(["field", "at bit", "bits"], rows), ""]
+
+
+def _plain_doc(of: type[Any]) -> str:
+    """The first paragraph of what a class says of itself."""
+    return " ".join((of.__doc__ or "").split("\n\n")[0].split()).replace(":class:", "").replace("``", "`")
 
 
 def _diagram(steps: Sequence[Step]) -> list[str]:
@@ -120,37 +164,37 @@ def _costs(operations: Sequence[Operation]) -> list[str]:
 
 
 def _guarantees(kind: type[Scheme]) -> list[str]:
-    """What exploring every instant of a small run finds, on ADR and eADR, with DDIO on and off."""
-    data = {
-        "scenario": "scheme-page",
-        "title": kind.name,
-        "vary": {"platform": ["optane-adr", "optane-eadr"], "ddio": ["on", "off"]},
-        "roles": {"client": {"machines": 2, "processes": 2}},
-        "schemes": [kind.name],
-        "workload": {"kind": "ycsb", "mix": "a", "keys": 4, "value": "16 B", "operations": 60},
-        "crash": {"fault": "server[0] power", "schedules": 2},
-        "expect": {kind.name: {str(condition): "holds" for condition in EXPLORED}},
-    }
-    made = scenario_from_data(data, "scheme-page")
-    rows, seen = [], {}
-    for variant in made.variants():
-        report = explore(run_variant(made, variant), made, variant)
-        cells = []
-        for condition in EXPLORED:
-            verdict = report.verdicts.get(condition)
-            star = "*" if claimed(kind.claims, condition, variant.label, "server[0] power") else ""
-            cells.append(f"{verdict or ''}{star}")
-            if verdict is Verdict.VIOLATED and condition not in seen:
-                found = next(each for each in report.counterexamples if each.condition == condition)
-                seen[condition] = f"- {condition}, on {variant.label}: {found.explanation}"
-        rows.append([variant.label, *cells])
+    """What `rpsim matrix --schemes` finds with one seed, and the counterexample of each condition that is violated."""
+    rows, examples = [], {}
+    for fault in FAULTS:
+        for report in _reports(kind, fault):
+            cells = []
+            for condition in CONDITIONS:
+                verdict = report.verdicts.get(condition, "")
+                star = "*" if verdict and claimed(kind.claims, condition, report.platform, report.fault) else ""
+                cells.append(f"{verdict}{star}")
+            rows.append([report.fault, report.platform, *cells])
+            for example in report.counterexamples:
+                where = f"{example.condition}, {report.fault}, {report.platform}"
+                examples.setdefault((example.condition, report.fault), f"- {where}: {example.explanation}")
     words = (
-        f"Every instant of two schedules of 60 operations on four keys; a star: its source claims it. "
-        f"`rpsim crash` with a scenario of {kind.name} shows whole counterexamples."
+        "Every instant, as `rpsim matrix --schemes` explores it ([how](../matrix.md#schemes)). A star: claimed. "
+        f"`rpsim matrix --schemes {kind.name} --faults every` saves the counterexamples whole."
     )
-    table = _table(["platform", *(str(condition) for condition in EXPLORED)], rows)
-    examples = [line for text in seen.values() for line in _wrapped(text)]
-    return [*_wrapped(words), "", *table, *(["", *examples] if examples else [])]
+    table = _table(["after", "on", *map(str, CONDITIONS)], rows)
+    told = [line for text in examples.values() for line in _wrapped(text)]
+    return [*_wrapped(words), "", *table, *(["", *told] if told else [])]
+
+
+def _reports(kind: type[Scheme], fault: str) -> Iterator[CrashReport]:
+    """What is found after a fault: of the server's power on all platforms, of others with DDIO on, its default."""
+    own = testbed(kind.paper)
+    names = [*([own] if own else []), PLATFORM, "optane-eadr"]
+    less = () if fault == POWER else QUICK
+    chosen = (f"schemes=[{kind.name}]", f"vary.platform=[{', '.join(names)}]", f'crash.fault="{fault}"', *less)
+    made = load_scenario(file_of(scenario_of(fault)), chosen)
+    for variant in made.variants():
+        yield explore(run_variant(made, variant), made, variant, also=EXPLORED)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

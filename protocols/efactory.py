@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..models.cpu import Deadline, Signal, Thread
-from .guarantees import ALWAYS, SERVER_CRASH, Claims, Condition
+from .guarantees import ALWAYS, NO_FAULT, SERVER_CRASH, Claims, Condition
 from .index import ENTRY_BYTES, Entry, Location
 from .kv import KvScheme, Region, Session, key_bytes
 from .layout import U32, U64, Bytes, Layout, Rest
@@ -86,7 +86,11 @@ class EFactory(KvScheme, name="efactory"):
         "server": Role(cores=2, memory=("dram", "pm"), served=True),
         "client": Role(many=True),
     }
-    claims: ClassVar[Claims] = {Condition.COMMITTED: ALWAYS, Condition.MONOTONIC: SERVER_CRASH}
+    claims: ClassVar[Claims] = {
+        Condition.COMMITTED: ALWAYS,
+        Condition.MONOTONIC: SERVER_CRASH,
+        Condition.LINEARIZABLE: NO_FAULT,
+    }
     Object = Version
     operations = ("put", "get", "delete")
     updates = frozenset({"put", "delete"})

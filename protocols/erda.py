@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from ..models.cpu import Thread
 from .guarantees import ALWAYS, Claims, Condition
-from .index import ENTRY_BYTES, Entry, HashIndex, Location
+from .index import ENTRY_BYTES, Bits, Entry, HashIndex, Location
 from .kv import Allocate, KvScheme, Region, Session
 from .layout import U32, Bytes, Layout, Rest
 from .scheme import OperationFailed
@@ -47,6 +47,8 @@ class Versions:
     newest: int
     older: int = 0
     tag: int = 0
+
+    bits: ClassVar[Bits] = (("an offset, in lines", _BITS), ("another, in lines", _BITS), ("tag", 1), ("zero", 1))
 
     def pack(self) -> int:
         """The 8-byte word."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from ..models.cpu import Thread
 from ..models.system import System
-from .guarantees import ALWAYS, Claims, Condition
+from .guarantees import ALWAYS, NO_FAULT, Claims, Condition
 from .index import ENTRY_BYTES, Entry, Location
 from .kv import KvScheme, Region, Session
 from .layout import U32, U64, Bytes, Layout, Rest
@@ -65,7 +65,7 @@ class Forca(KvScheme, name="forca"):
     title = "publish, then write; the server verifies and flushes a value before it tells a reader where it is"
     paper = "Du et al., ICPP'21"
     section = "sections 5.3.4, 6.1 and 7.2"
-    claims: ClassVar[Claims] = {Condition.COMMITTED: ALWAYS}
+    claims: ClassVar[Claims] = {Condition.COMMITTED: ALWAYS, Condition.LINEARIZABLE: NO_FAULT}
     Object = Data
 
     remembers_verdict: ClassVar[bool] = False

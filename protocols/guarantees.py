@@ -45,6 +45,9 @@ ALWAYS = "always"
 SERVER_CRASH = "server power; server process"
 """A claim for what papers call a crash of the server: of its power or of its process, once."""
 
+NO_FAULT = "no fault"
+"""A claim for as long as nothing fails: all that "strong consistency" can mean of updates that are durable later."""
+
 Claims = Mapping[Condition, str]
 """What a scheme's paper claims: the condition, and where: ALWAYS, or one of several alternatives (``;``), each of parts
 (``,``) that must all apply: a platform, a switch, a fault without its index (``optane-adr, server power``)."""

@@ -10,7 +10,7 @@ connect).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from ..models.cpu import Thread
 from ..models.memory import MemoryDevice
@@ -30,11 +30,17 @@ class Entry(Layout):
     location = U64()
 
 
+Bits = tuple[tuple[str, int], ...]
+"""What the bits of a word are, from the lowest on: names and how many."""
+
+
 class Location(NamedTuple):
     """Where an object lies: offset in the log, bytes in all."""
 
     offset: int
     length: int
+
+    bits: ClassVar[Bits] = (("length", _LENGTH_BITS), ("offset", 64 - _LENGTH_BITS))
 
     def pack(self) -> int:
         """The 8-byte word."""
@@ -47,7 +53,10 @@ class Location(NamedTuple):
 
 
 class Word(Protocol):
-    """What the 8-byte word of an entry says: a :class:`Location`, or what a store keeps there instead."""
+    """What the 8-byte word of an entry says: a :class:`Location`, or what a store keeps there instead.
+
+    A page of its scheme shows its ``bits``, if it has them.
+    """
 
     def pack(self) -> int:
         """The word; not zero."""
@@ -55,6 +64,9 @@ class Word(Protocol):
 
 class HashIndex:
     """The table: loaded before the run, searched and published by the server, searched by clients."""
+
+    Entry: ClassVar[type[Layout]] = Entry
+    """What its entries are."""
 
     def __init__(self, device: MemoryDevice, keys: Sequence[bytes]) -> None:
         """Format a table for ``keys``. Raises MemoryError when no salt gives every key a free entry."""

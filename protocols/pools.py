@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ..models.cpu import Thread
 from .index import HashIndex, Location
@@ -55,6 +55,7 @@ class Pointers:
 class PoolIndex(HashIndex):
     """An index whose entries have two offsets; ``pool_bytes`` says which pool an offset is in."""
 
+    Entry: ClassVar[type[Layout]] = PoolEntry
     pool_bytes = 0
 
     @classmethod

@@ -23,7 +23,7 @@ from .perturbed import PAUSES, perturbed_network, perturbed_platform
 from .results import Hop, RunResult
 from .schema import Scenario, Variant
 from .values import decode_value, encode_value
-from .workload import Planned, initial_values, objects, plan, planned_updates
+from .workload import Planned, initial_values, objects, plan, room_for_updates
 
 # How a disturbed schedule pauses cores: a choice of the exploration, not a property of hardware. Long enough for a
 # client's operation to fit into a pause, often enough for some to fall where it matters.
@@ -61,9 +61,12 @@ class Experiment:
         planned = plan(scenario.workload, self.processes, streams, kind.updates)
         self.initial = initial_values(scenario.workload)
         sizes = Sizes(
-            scenario.workload.value_bytes, objects(scenario.workload), planned_updates(planned), self.processes,
+            scenario.workload.value_bytes,
+            objects(scenario.workload),
+            room_for_updates(scenario.workload, planned),
+            self.processes,
             threads=next((scenario.role(name).threads for name, role in kind.roles.items() if role.served), 1),
-        )  # fmt: skip
+        )
         number = (scenario.crash.first or 0) + schedule
         otherwise = scenario.crash.perturbed if number else ()
         platform = scaled(platform or load_platform(variant.platform, **variant.settings), scenario.scale)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from ..protocols.guarantees import EXPLORED, Condition, Verdict
+from ..protocols.guarantees import EXPLORED, NO_FAULT, Condition, Verdict
 from ..sim.errors import nearest
 from ..sim.units import PS_PER_NS, PS_PER_US, format_bytes, parse_bytes, parse_duration_ps, parse_rate
 from ..sim.yaml_source import describe
@@ -19,7 +19,7 @@ from .values import MIN_LENGTH
 
 POWER, PROCESS, AGAIN = "power", "process", "power in recovery"
 FAULT_KINDS = (POWER, PROCESS, AGAIN)
-NOTHING = "no fault"
+NOTHING = NO_FAULT
 OF_MANY = (POWER, PROCESS)
 """What may fail of a role of which there may be many (clients): it recovers nothing."""
 MAX_VALUE_BYTES = 1 << 30

@@ -205,6 +205,9 @@ class Schedule(_Map):
     keys: Count = Field(description="how many objects there are")
     value_bytes: ValueBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
     operations: tuple[ScheduledOperation, ...] = Field(min_length=1, description="a list of operations")
+    room: Count | None = Field(
+        default=None, description="for how many updates stores make room; without it for those that are listed"
+    )
 
     @property
     def warmup(self) -> int:

@@ -74,7 +74,7 @@ def plan(workload: Workload, processes: int, streams: Streams, updates: frozense
 
 
 def _deletes(workload: Ycsb, process: int, count: int, streams: Streams) -> list[bool]:
-    """Which of a process's operations delete if they are updates; a stream of its own, so that no other draw changes."""
+    """Which of a process's operations delete if they are updates: of a stream of its own, so that no other changes."""
     if not workload.deletes:
         return [False] * count
     drawn = streams.stream(f"workload.deletes[{process}]").random(count) < workload.deletes
@@ -93,7 +93,13 @@ def planned_updates(planned: Plan) -> int:
     return sum(operation.is_update for operations in planned for operation in operations)
 
 
-def schedule_data(workload: Workload, operations: Iterable[Planned]) -> dict[str, Any]:
+def room_for_updates(workload: Workload, planned: Plan) -> int:
+    """For how many updates stores are formatted: a log that is cleaned when it is full is as large as that says."""
+    room = workload.room if isinstance(workload, Schedule) else None
+    return room or planned_updates(planned)
+
+
+def schedule_data(workload: Workload, operations: Iterable[Planned], room: int | None = None) -> dict[str, Any]:
     """The ``workload`` map of a scenario that performs just these operations (a process's in the given order)."""
     listed = []
     for o in operations:
@@ -101,4 +107,5 @@ def schedule_data(workload: Workload, operations: Iterable[Planned]) -> dict[str
         entry |= {"at": exact_duration(o.not_before_ps)} if o.not_before_ps else {}
         entry |= {"stamp": o.stamp} if o.stamp is not None else {}
         listed.append(entry)
-    return {"kind": "schedule", "keys": workload.keys, "value": f"{workload.value_bytes} B", "operations": listed}
+    data = {"kind": "schedule", "keys": workload.keys, "value": f"{workload.value_bytes} B", "operations": listed}
+    return data | ({} if room is None else {"room": room})

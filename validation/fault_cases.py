@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from ..protocols.guarantees import Condition
@@ -68,19 +69,23 @@ def shrink(scenario: Scenario, variant: Variant, breach: Breach) -> FaultCase:
     outages += breach.aftermath.result.outages
     performed = [o for o in history.operations if o.process < _processes(scenario)]
 
+    room: int | None = None
+
     def attempt(chosen: Iterable[Planned], *, any_will_do: bool = True) -> FaultCase | None:
         planned = list(chosen)
         if not planned:
             return None
         listed = [{"core": core, "at": exact_duration(at), "for": exact_duration(ps)} for core, at, ps in outages]
         crash = {**scenario.from_schedule(breach.schedule).resolved()["crash"], "schedules": 1, "instants": "all"}
-        data: dict[str, Any] = {"workload": schedule_data(scenario.workload, planned), "crash": crash}
+        data: dict[str, Any] = {"workload": schedule_data(scenario.workload, planned, room), "crash": crash}
         small = scenario_from_data(scenario.resolved() | data | {"outages": listed}, f"{scenario.name} (shrunk)")
         like = (breach.condition, breach.object, breach.acknowledged)
         return find(small, variant, *like, any_will_do=any_will_do)
 
     best = None
-    for chosen in (_named(history, breach, performed), [o for o in performed if o.object == breach.object], performed):
+    ways = (_named(history, breach, performed), [o for o in performed if o.object == breach.object], performed)
+    for as_large, chosen in product((None, breach.aftermath.result.scheme.sizes.updates), ways):
+        room = as_large  # where a log is cleaned when it is full, its size matters
         best = attempt(_planned(operation, history) for operation in chosen)
         if best is not None:
             break

@@ -14,6 +14,8 @@ from ..models.opcodes import RECEIVE_COMPLETIONS
 from ..models.platform import load_platform
 from ..models.verbs import CompletionQueue, QueuePair
 from ..models.work import INLINE, SendWR, WorkCompletion
+from ..protocols.kv import KvScheme
+from ..protocols.layout import Layout
 from ..protocols.scheme import Request, Scheme, Sizes
 from ..scenarios.cputime import spent
 from ..scenarios.experiment import build_system, client_thread
@@ -102,7 +104,7 @@ class _Noting(Thread):
 
 @dataclass
 class Sequence:
-    """One operation: its steps, and what it cost by role (``scenarios.cputime``)."""
+    """One operation: its steps, and what it cost by role (``scenarios.cputime``), ``packets`` that it sent included."""
 
     f: str
     steps: list[Step]
@@ -112,6 +114,12 @@ class Sequence:
 def sequences(kind: type[Scheme], platform: str, value_bytes: int = 256) -> list[Sequence]:
     """One operation of each kind, on a system at rest, in the order in which the scheme lists them."""
     return [_sequence(kind, platform, value_bytes, f) for f in kind.operations]
+
+
+def messages(kind: type[KvScheme], platform: str) -> list[type[Layout]]:
+    """The requests that its server understands."""
+    system = build_system(kind, load_platform(platform), _scenario(kind, platform, 64), None)
+    return list(kind(system, Sizes(64, OBJECTS, 4, 1)).handlers())
 
 
 def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Sequence:
@@ -125,6 +133,7 @@ def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Se
     session = scheme.connect(client_thread(system, 1, 0))
     value = encode_value(1, value_bytes) if f in kind.updates else None
     began: list[int] = []
+    system.fabric.departures = packets = []
 
     def code() -> Code:
         began.append(system.clock.now_ps)
@@ -134,6 +143,9 @@ def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Se
     done: Any = system.clock.start(code())
     system.clock.run_until(done)
     costs = spent(system, 1)
+    for role, nodes in system.nodes.items():
+        names = {node.name for node in nodes}
+        costs[role]["packets"] = sum(source in names for _, source in packets)
     system.clock.run_until(system.clock.until(system.clock.now_ps + 20_000_000))  # what goes on in the background
     return Sequence(f, [Step(s.at_ps - began[0], s.who, s.text, s.to) for s in steps], costs)
 

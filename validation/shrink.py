@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations, islice
+from itertools import combinations, islice, product
 from typing import TypeVar
 
 from ..models.views import Content, Cut, LineKey, Torn
@@ -66,9 +66,10 @@ def shrink(scenario: Scenario, variant: Variant, result: RunResult, violation: V
     search = _Search(scenario, variant, violation, [*map(_outage, scenario.outages), *result.outages])
     before = [o for o in result.history.operations if o.invoke_ps <= violation.instant_ps]
     best = None
-    for chosen in (_offending(result, violation), [o for o in before if o.object == violation.object], before):
-        planned = [_planned(operation, result) for operation in chosen]
-        best = search.case(planned)
+    ways = (_offending(result, violation), [o for o in before if o.object == violation.object], before)
+    for room, chosen in product((None, result.scheme.sizes.updates), ways):  # where a log is cleaned its size matters
+        search.room = room
+        best = search.case([_planned(operation, result) for operation in chosen])
         if best is not None:
             break
     assert best is not None, f"the violation of {violation.condition} does not show again in its own run"
@@ -109,6 +110,7 @@ class _Search:
         self.variant = variant
         self.like = like
         self.outages = [outage for outage in outages if outage[1] <= like.instant_ps]
+        self.room: int | None = None
 
     def case(self, planned: list[Planned]) -> Case | None:
         """The violation with just these operations, pauses moved about if it takes that."""
@@ -129,7 +131,7 @@ class _Search:
         listed = [
             {"core": core, "at": exact_duration(at), "for": exact_duration(length)} for core, at, length in outages
         ]
-        workload = schedule_data(self.scenario.workload, planned)
+        workload = schedule_data(self.scenario.workload, planned, self.room)
         data = self.scenario.resolved() | {"workload": workload, "outages": listed}
         return scenario_from_data(data, f"{self.scenario.name} (shrunk)")
 

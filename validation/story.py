@@ -199,11 +199,8 @@ def _operation_rows(operation: Operation, at_ps: int) -> list[TimelineRow]:
     side = f"client {operation.process}"
     rows = []
     if operation.invoke_ps <= at_ps:
-        rows.append(
-            TimelineRow(
-                operation.invoke_ps, side, f"{operation.f} {operation.object}{written(operation.argument)}  invoke"
-            )
-        )
+        what = f"{operation.f} {operation.object}{written(operation.argument)}"
+        rows.append(TimelineRow(operation.invoke_ps, side, f"{what}  invoke"))
     if operation.return_ps is not None and operation.return_ps <= at_ps:
         found = f" -> {show(operation.result)}" if operation.argument is None else ""
         text = f"{operation.f} {operation.object}{found}  {operation.outcome}"

@@ -88,7 +88,7 @@ def test_a_negative_size():
 def test_a_misspelt_key_is_one_mistake_and_not_a_missing_key_as_well():
     assert changed(("operations:", "opertions:")) == [
         "mine.yaml:6: workload.opertions: found the unknown key 'opertions', expected one of kind, mix, keys, value, "
-        "operations, zipf, warmup; did you mean 'operations'?"
+        "operations, zipf, warmup, deletes; did you mean 'operations'?"
     ]
 
 
