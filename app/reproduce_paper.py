@@ -32,6 +32,8 @@ BAR = Bar(met_share=0.8, median_error=0.3)
 """Four in five of the predicted claims, each of which is met within 15 to 30 %."""
 QUICK_OPERATIONS = 1000
 SWEEP_OPERATIONS = 400
+AXES = {"size": "bytes of a value", "clients": "client processes", "mix": "workload"}
+"""What the axes that papers share are called beneath a curve."""
 
 
 def main(options: argparse.Namespace) -> int:
@@ -46,12 +48,22 @@ def main(options: argparse.Namespace) -> int:
     kept = target.parent / f".{paper.name}-runs.jsonl"
     runs = needed(paper, claims, figures=not options.quick)
     operations = QUICK_OPERATIONS if options.quick else None
-    with tqdm(
-        total=len(runs), desc=f"reproduce {paper.name}", leave=False, file=sys.stderr, disable=None, ncols=WIDTH
-    ) as bar:
-        measured = perform(
-            paper, runs, jobs=options.jobs, operations=operations, kept=kept, tell=lambda _: _advance(bar)
+    done: list[str] = []
+    try:
+        with tqdm(
+            total=len(runs), desc=f"reproduce {paper.name}", leave=False, file=sys.stderr, disable=None, ncols=WIDTH
+        ) as bar:
+
+            def tell(run: str) -> None:
+                done.append(run)
+                bar.update()
+
+            measured = perform(paper, runs, jobs=options.jobs, operations=operations, kept=kept, tell=tell)
+    except KeyboardInterrupt:
+        print(
+            f"{len(done)} of {plural(len(runs), 'run')} are kept: the same command goes on from there", file=sys.stderr
         )
+        raise
     values = values_of(paper, measured)
     rows = [(claim, judge(paper, claim, values)) for claim in claims]
     summary = summarise([found for _, found in rows], BAR)
@@ -77,10 +89,6 @@ def main(options: argparse.Namespace) -> int:
         report = [] if options.no_report else [f"report:  {(target / 'report.html').as_posix()}"]
         print("\n".join([*text(rows, summary, swept), "", *report, f"results: {target.as_posix()}"]))
     return 0 if summary.met else 1
-
-
-def _advance(bar: tqdm[Any]) -> None:
-    bar.update()
 
 
 def _chosen(subject: str) -> tuple[Paper, list[PaperClaim]]:
@@ -221,7 +229,7 @@ def page(paper: Paper, rows: Sequence[Row], summary: Summary, measured: dict[Run
         + "<h2>Met</h2>"
         + _table([r for r in rows if r[1].met]),
         "sweep": reproduce_sweep.html(swept, BAR),
-        "curves": sections or "<p>Left out for a quick look.</p>",
+        "curves": sections or "<p>None of the runs that a figure takes was needed.</p>",
         "version": escape(__version__),
         "style": template("style.css"),
         "plotly": get_plotlyjs(),
@@ -243,24 +251,28 @@ def _table(rows: Sequence[Row]) -> str:
 
 
 def _figure(paper: Paper, name: str, measured: dict[Run, Measured]) -> Figure | None:
+    """What has been measured of a figure: of a quick look a few points; None if of no scheme there are two."""
     figure = paper.figures[name]
+    axis = list(paper.axes[figure.x].values)
     layout = figure_layout(340, len(figure.schemes))
-    layout["xaxis"] |= {"title": {"text": figure.x}, "type": "category"}
+    layout["xaxis"] |= {
+        "title": {"text": AXES.get(figure.x, figure.x)}, "type": "category", "categoryorder": "array",
+        "categoryarray": axis,
+    }  # fmt: skip
     layout["yaxis"] |= {"title": {"text": MEASURES[figure.y]}, "rangemode": "tozero"}
     traces = []
     for turn, scheme in enumerate(figure.schemes):
-        x = list(paper.axes[figure.x].values)
-        runs = [Run(scheme, tuple(sorted({**figure.at, figure.x: value}.items()))) for value in x]
-        if any(run not in measured for run in runs):
-            return None
-        found = [measured[run][figure.y] for run in runs]
-        y = found if figure.y == "thr" else [each[figure.operation or ""] for each in found]
+        runs = {value: Run(scheme, tuple(sorted({**figure.at, figure.x: value}.items()))) for value in axis}
+        found = {value: measured[run][figure.y] for value, run in runs.items() if run in measured}
+        if len(found) < 2:
+            continue
+        y = found.values() if figure.y == "thr" else [each[figure.operation or ""] for each in found.values()]
         traces.append({
-            "type": "scatter", "mode": "lines+markers", "name": scheme, "x": x,
+            "type": "scatter", "mode": "lines+markers", "name": scheme, "x": list(found),
             "y": [float(f"{value:.5g}") for value in y],
             "line": {"color": COLOURS[turn % len(COLOURS)], "width": 2},
         })  # fmt: skip
-    return {"data": traces, "layout": layout}
+    return {"data": traces, "layout": layout} if traces else None
 
 
 def _manifest(settings: dict[str, Any], paper: Paper, runs: int, wall_time_s: float) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 Keys: ``paper, title, source, tolerances, scenario`` (what every run starts from), ``sweep`` (parameters of the platform
 that no measurement of the paper determines), ``axes`` (name: what each of its values sets in the scenario), ``at``
-(where a claim is made unless it says otherwise), ``figures``, ``claims``. A claim has ``id, figure, status, words``,
+(where a claim is made unless it says otherwise), ``figures``, ``claims``, and ``missed`` (why claims are missed:
+``claims`` that have one cause, and ``because``). A claim has ``id, figure, status, words``,
 ``value`` with ``published`` (a number, a range, or ``{at_least: x}``), or ``check`` or ``trend``; ``over`` (an axis, or
 ``{axis: [values]}``) makes it one about several values of an axis.
 """
@@ -27,9 +28,10 @@ At = Mapping[str, str]
 """A value of every axis, by the axis' name."""
 
 _PAPER = ("paper", "title", "source", "tolerances", "scenario", "sweep", "axes", "at", "figures", "claims")
+_MISSED = ("claims", "because")
 _CLAIM = (
     "id", "figure", "status", "words", "why", "at", "over", "value", "check", "trend", "least", "published",
-    "tolerance", "unit", "counts", "missed",
+    "tolerance", "unit", "counts",
 )  # fmt: skip
 _FIGURE = ("title", "y", "x", "at", "schemes", "operation")
 _HOLDS = Bound(at_least=1.0)
@@ -79,6 +81,7 @@ class PaperClaim:
     counts: bool
     """Whether a claim that excludes another one counts as a prediction: one of them does."""
     missed: str
+    """Why it is missed, if it is and somebody has found out."""
 
     def points(self) -> Iterator[dict[str, str]]:
         """Where it is made: one point, or one for each value of what it is made over."""
@@ -129,7 +132,7 @@ class _Reader:
 
     def paper(self) -> Paper:
         data = self.data
-        self._keys((), data, _PAPER, _PAPER)
+        self._keys((), data, (*_PAPER, "missed"), _PAPER)
         if self.mistakes:
             raise InputError(self.mistakes)
         axes = {name: self._axis(name, value) for name, value in data["axes"].items()}
@@ -137,6 +140,7 @@ class _Reader:
         standard = {name: str(data["at"].get(name, next(iter(axis.values)))) for name, axis in axes.items()}
         self._at(("at",), data["at"], standard)
         figures = {name: self._figure(name, value, standard) for name, value in data["figures"].items()}
+        self.missed = self._missed(data.get("missed", []), data["claims"])
         claims = [self._claim(turn, value, figures, standard) for turn, value in enumerate(data["claims"])]
         if self.mistakes:
             raise InputError(self.mistakes)
@@ -209,8 +213,20 @@ class _Reader:
             tolerance=float(data.get("tolerance", usual)),
             unit=data.get("unit", ""),
             counts=bool(data.get("counts", data["status"] == Status.PREDICT)),
-            missed=" ".join(str(data.get("missed", "")).split()),
+            missed=self.missed.get(data["id"], ""),
         )
+
+    def _missed(self, data: Any, claims: list[Any]) -> dict[str, str]:
+        """Why claims are missed, by their names."""
+        known = {claim["id"]: None for claim in claims if isinstance(claim, dict) and "id" in claim}
+        found = {}
+        for turn, cause in enumerate(data):
+            here: Path = ("missed", turn)
+            self._keys(here, cause, _MISSED, _MISSED)
+            for number, name in enumerate(cause.get("claims", ())):
+                self._known((*here, "claims", number), name, known)
+                found[name] = " ".join(str(cause.get("because", "")).split())
+        return found
 
     def _expression(self, here: Path, text: str) -> Expression | None:
         try:

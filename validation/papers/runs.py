@@ -154,6 +154,8 @@ def perform(
                 done(waiting[future], future.result())
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():  # what is under way is measured again
+                worker.terminate()
             raise
     return found
 
