@@ -34,11 +34,15 @@ Bits = tuple[tuple[str, int], ...]
 """What the bits of a word are, from the lowest on: names and how many."""
 
 
-class Location(NamedTuple):
-    """Where an object lies: offset in the log, bytes in all."""
-
+class _Location(NamedTuple):
     offset: int
     length: int
+
+
+class Location(_Location):
+    """Where an object lies: ``offset`` in the log, ``length``, the bytes in all."""
+
+    __slots__ = ()
 
     bits: ClassVar[Bits] = (("length", _LENGTH_BITS), ("offset", 64 - _LENGTH_BITS))
 
