@@ -25,7 +25,8 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
     "fabric": ("fabric", "crossing", "disturbance"),
     "PCIe": ("pcie", "pcie_credits", "rootport", "dma", "staging", "peers"),
     "caches and root complex": (
-        "hostmemory", "homeagent", "rootcomplex", "access", "cacheset", "llc", "privatecaches", "tlb", "memory", "fillbuffers",
+        "hostmemory", "homeagent", "rootcomplex", "access", "cacheset", "llc", "privatecaches", "tlb", "memory",
+        "fillbuffers",
     ),
     "memory controllers and media": ("imc", "xpbuffer", "dram"),
     "cores": ("cpu", "core", "software", "accounting", "channel", "scheduler", "bandwidth", "noise"),
