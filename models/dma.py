@@ -109,15 +109,13 @@ class DmaReader:
 
         In one piece, or ``by_line`` in any order: what comes back may then mix old and new against a concurrent
         writer. ``after`` is asked at the look: nothing is fetched before that instant. ``sampled`` is told at the look
-        when the last piece is fetched. With ``parts``, lines in any order within each ``part_bytes``; ``done`` is
-        called when the first of these parts is in the adapter, and the list gets the instants at which each of them is.
+        when the last piece is fetched. With ``parts``, of ``part_bytes`` each, no line is fetched later than its
+        part needs; ``done`` is called when the first of them is in the adapter, and the list gets when each of them is.
         What ``done`` has been given then grows, up to now with :meth:`catch_up`. ``observed`` is the list that chunks
         are put in.
         """
         pieces = split(address, length) if by_line else [(address, length)] if length else []
         order = self.order(len(pieces))
-        if parts is not None and by_line:
-            order = sorted(order, key=lambda index: (pieces[index][0] - address) // part_bytes)
         size = length if n_bytes is None else n_bytes
         tags = min(self._pcie.requests(size, address), self._pcie.parameters.read_tags)
         found = _Found(
@@ -126,7 +124,7 @@ class DmaReader:
 
         def look(ready_ps: int, back_ps: int) -> None:
             at_ps = ready_ps if after is None else max(ready_ps, after())
-            self._sample(found, pieces, order, at_ps)
+            self._sample(found, order, at_ps, part_bytes if parts is not None and by_line else 0)
             line_ps, latest = self._pcie.line_ps, max(0, len(pieces) - 1)
             last_ps = at_ps + latest * line_ps
             if parts is None:
@@ -155,10 +153,15 @@ class DmaReader:
         """In which order the next so many pieces are fetched: the arbiter's choice."""
         return self.arbiter().permutation(count) if count > 1 else range(count)
 
-    def _sample(self, found: _Found, pieces: list[tuple[int, int]], order: Iterable[int], at_ps: int) -> None:
-        for index in order:
-            self._host.read_at(at_ps, *pieces[index], found.sink(index))
-            at_ps += self._pcie.line_ps
+    def _sample(self, found: _Found, order: Iterable[int], at_ps: int, part_bytes: int) -> None:
+        """Pieces are fetched one after the other, but one that its part would wait for then earlier, beside others."""
+        pieces, line_ps, lead = found.pieces, self._pcie.line_ps, found.address % LINE_BYTES
+        for turn, index in enumerate(order):
+            slot = turn
+            if part_bytes:
+                end = (pieces[index][0] - found.address) // part_bytes * part_bytes + part_bytes
+                slot %= -(-(lead + end) // LINE_BYTES)
+            self._host.read_at(at_ps + slot * line_ps, *pieces[index], found.sink(index))
 
     def _fetched(self, found: _Found) -> None:
         self._tags += found.tags  # of a read in parts with the first of them: the others are on their way, in order

@@ -1,6 +1,6 @@
 """READ at its responder: a DMA read behind the adapter's posted writes, line by line; a packet leaves once it is there.
 
-Lines of one packet are fetched in any order, packets in theirs.
+Lines are fetched in any order, none later than its packet needs.
 """
 
 from __future__ import annotations

@@ -22,15 +22,16 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
         "receive", "remote_flush", "remote_read", "requester", "responder", "responses", "sendqueue", "verbs", "work",
         "wqe", "opcodes", "contexts", "sram", "transport", "resources", "psn",
     ),
-    "fabric": ("fabric", "crossing"),
+    "fabric": ("fabric", "crossing", "disturbance"),
     "PCIe": ("pcie", "pcie_credits", "rootport", "dma", "staging", "peers"),
     "caches and root complex": (
         "hostmemory", "homeagent", "rootcomplex", "access", "cacheset", "llc", "privatecaches", "tlb", "memory",
+        "fillbuffers",
     ),
     "memory controllers and media": ("imc", "xpbuffer", "dram"),
-    "cores": ("cpu", "core", "software", "accounting", "channel", "scheduler", "bandwidth"),
+    "cores": ("cpu", "core", "software", "accounting", "channel", "scheduler", "bandwidth", "noise"),
     "ordering rules": ("ordering", "rules"),
-    "profile": ("platform", "parameters", "system"),
+    "profile": ("platform", "parameters", "profiles", "profile_reader", "system"),
 }  # fmt: skip
 """Component and the files of models/ that are it."""
 

@@ -220,7 +220,9 @@ class Adapter:
             yield executed.before
         pieces = [(address, length)] if order is None else by_line(address, length)
         found = [b""] * len(pieces)
-        self.sim.process(self._sampled(pieces, order or range(len(pieces)), found, executed))
+        by_part = part_bytes if parts is not None and order is not None else 0
+        slots = _slots(address, pieces, order or range(len(pieces)), by_part)
+        self.sim.process(self._sampled(pieces, slots, found, executed))
         start_ps, back_ps = self.sim.now_ps, latency_ps - latency_ps // 2
         if parts is None:
             yield self.sim.until(self._leaves_ps(start_ps, len(pieces) - 1, n_bytes, address) + back_ps)
@@ -261,13 +263,14 @@ class Adapter:
         return max(from_ps, last_ps + self.apart_ps + (-n_bytes * 8 * PS_PER_S) // self._pcie.tlp_bits_per_s)
 
     def _sampled(
-        self, pieces: list[tuple[int, int]], order: Sequence[int], found: list[bytes], executed: Ticket | None
+        self, pieces: list[tuple[int, int]], slots: list[list[int]], found: list[bytes], executed: Ticket | None
     ) -> Process:
-        """Line after line is looked at."""
-        for turn, index in enumerate(order):
+        """The lines of one slot after the other are looked at."""
+        for turn, slot in enumerate(slots):
             if turn:
                 yield self.sim.timeout(self.apart_ps)
-            found[index] = yield from self.host.sample(*pieces[index])
+            for index in slot:
+                found[index] = yield from self.host.sample(*pieces[index])
         if executed is not None:
             executed.after.succeed()
 
@@ -428,9 +431,6 @@ class Adapter:
         order = [int(index) for index in self._arbiter.permutation(count)] if count > 1 else list(range(count))
         mtu_bytes = self._nic.mtu_bytes
         parts: list[simpy.Event] | None = [] if length > mtu_bytes else None
-        if parts is not None:  # packet after packet, the lines of each in any order
-            starts = [start - message.remote for start, _ in by_line(message.remote, length)]
-            order.sort(key=lambda index: starts[index] // mtu_bytes)
         found = yield from self._read(
             message.remote, length, key, order, executed=executed, parts=parts, part_bytes=mtu_bytes
         )
@@ -488,3 +488,12 @@ def aligned(address: int, length: int, most: int) -> list[tuple[int, int]]:
         pieces.append((address, take))
         address, length = address + take, length - take
     return pieces
+
+
+def _slots(address: int, pieces: list[tuple[int, int]], order: Sequence[int], part_bytes: int) -> list[list[int]]:
+    """Which pieces are looked at together: those whose part has to leave before their turn, beside earlier ones."""
+    slots: list[list[int]] = [[] for _ in pieces]
+    for turn, index in enumerate(order):
+        end = ((pieces[index][0] - address) // part_bytes + 1) * part_bytes if part_bytes else 0
+        slots[turn % sum(start - address < end for start, _ in pieces) if end else turn].append(index)
+    return slots
