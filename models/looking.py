@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import simpy
 
+from ..sim.clock import Clock
 from .software import Code, Deadline, Signal
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Looking:
     def _wait(self, signal: Signal, deadlines: Iterable[Deadline]) -> Code:
         thread, clock, since_ps = self._thread, self._thread.clock, self._thread.now_ps
         written, raised = clock.event(), signal.changed()
-        told = partial(_told, written)
+        told = partial(_told, clock, written)
         spaces = []
         for address, length in self._ranges:
             device, offset = thread.host.memory.locate(address)
@@ -84,9 +85,8 @@ class Looking:
         thread._polled(since_ps)
 
 
-def _told(written: simpy.Event, visible_ps: int) -> None:
+def _told(clock: Clock, written: simpy.Event, visible_ps: int) -> None:
     """Something will be visible there then."""
-    clock = written.env
     clock.call_at(max(visible_ps, clock.now_ps), _happened, written)
 
 

@@ -146,8 +146,8 @@ class ByteSpace:
 
     def read(self, now_ps: int, address: int, length: int) -> bytes:
         """The bytes that are visible at ``now_ps``."""
-        if now_ps > self.caught_up_ps:
-            self.caught_up_ps = now_ps
+        caught_up_ps = self.caught_up_ps
+        self.caught_up_ps = now_ps if now_ps > caught_up_ps else caught_up_ps
         if self._inbox and self._inbox[0][0] <= now_ps:
             self.catch_up(now_ps)
         return self.peek(address, length)
