@@ -18,6 +18,7 @@ from . import wqe
 from .channel import CompletionEvents, Waiting
 from .core import Core
 from .hostmemory import HostMemory
+from .looking import Looking
 from .opcodes import Opcode
 from .ordering import Event, Ordering
 from .parameters.cpu import Cpu
@@ -77,6 +78,10 @@ class Thread(CompletionEvents):
         self._ordering.happened(
             Event.SFENCE, self.now_ps, core=((stores, stored),), core_nt=((ntstores, written),), flushes=flushes
         )
+
+    def looking(self) -> Looking:
+        """For a loop that looks at memory until it finds what somebody else writes there: a round begins now."""
+        return Looking(self)
 
     def _copy_ps(self, length: int) -> int:
         return length * 8 * 10**12 // self._cpu.memcpy_bits_per_s

@@ -68,6 +68,7 @@ class Unverified:
     """A version that the background thread has not seen whole yet."""
 
     offset: int
+    length: int
     deadline: Deadline
 
 
@@ -167,7 +168,7 @@ class EFactory(KvScheme, name="efactory"):
         location = self.allocate(HEADER_BYTES + request.vlen)
         header = self.header(request.key, request.vlen, request.crc, previous)
         yield from self.publish(thread, request.key, found, location, header)
-        self._unverified.append(Unverified(location.offset, deadline))
+        self._unverified.append(Unverified(location.offset, location.length, deadline))
         yield from thread.notify(self._arrivals)
         return Region.pack(offset=location.offset, length=location.length)
 
@@ -232,10 +233,13 @@ class EFactory(KvScheme, name="efactory"):
         """Section 4.3.2: object by object in the order of the log; what is not whole yet is looked at again."""
         while True:
             yield from thread.wait(self._arrivals)
+            looking = thread.looking()
             while self._unverified:
                 for unverified in tuple(self._unverified):
                     if (yield from self.settle(thread, unverified)):
                         self._unverified.remove(unverified)
+                left = [(self.log + unverified.offset, unverified.length) for unverified in self._unverified]
+                yield from looking.again(left, self._arrivals, [unverified.deadline for unverified in self._unverified])
 
     def settle(self, thread: Thread, unverified: Unverified) -> Code:
         """Whether a version needs no more looking at: it is durable, or it has timed out and is invalid."""

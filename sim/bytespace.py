@@ -44,6 +44,7 @@ class ByteSpace:
         self._source: Callable[[int], bytes | None] | None = None
         self._known: set[int] = set()
         self._computed: list[tuple[int, int, Callable[[int], bytes]]] = []
+        self._watches: list[tuple[int, int, Callable[[int], None]]] = []
 
     def write_at(
         self,
@@ -68,6 +69,10 @@ class ByteSpace:
             inbox.append(entry)
         else:
             insort(inbox, entry)
+        if self._watches:
+            for start, end, told in self._watches:
+                if start < address + len(data) and address < end:
+                    told(visible_ps)
         if len(inbox) > self._room:
             self.catch_up(now_ps)
             self._room = max(ROOM, 2 * len(inbox))
@@ -88,6 +93,21 @@ class ByteSpace:
         ``number`` orders the reads of one instant and must be unique.
         """
         insort(self._inbox, (at_ps, READS, number, address, length, sink))
+
+    def watch(self, address: int, length: int, told: Callable[[int], None]) -> None:
+        """From now on ``told`` is called with the instant from which on something written to this range is visible."""
+        self._watches.append((address, address + length, told))
+
+    def unwatch(self, told: Callable[[int], None]) -> None:
+        """It is not called any more."""
+        self._watches = [watch for watch in self._watches if watch[2] is not told]
+
+    def is_written(self, address: int, length: int) -> bool:
+        """Whether something that was written to this range is not applied yet."""
+        return any(
+            channel != READS and start < address + length and address < start + len(data)
+            for _, channel, _, start, data, _ in self._inbox
+        )
 
     def catch_up(self, now_ps: int) -> None:
         """Apply every write that is visible at ``now_ps``, and serve every read until then."""
@@ -126,8 +146,8 @@ class ByteSpace:
 
     def read(self, now_ps: int, address: int, length: int) -> bytes:
         """The bytes that are visible at ``now_ps``."""
-        if now_ps > self.caught_up_ps:  # noqa: PLR1730  # max() is a call more
-            self.caught_up_ps = now_ps
+        caught_up_ps = self.caught_up_ps
+        self.caught_up_ps = now_ps if now_ps > caught_up_ps else caught_up_ps
         if self._inbox and self._inbox[0][0] <= now_ps:
             self.catch_up(now_ps)
         return self.peek(address, length)

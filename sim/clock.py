@@ -203,6 +203,7 @@ class Clock(simpy.Environment):
             if collecting:
                 gc.enable()
         if not process.ok:
+            assert isinstance(process.value, BaseException)
             raise _copied(process.value)
         return process.value
 

@@ -57,8 +57,8 @@ class Rewind:
 
     def __call__(self) -> None:
         """Everything is as it was noted."""
-        for one in filter(None, self._empty):
-            one.clear()
+        for filled in filter(None, self._empty):
+            filled.clear()  # type: ignore[attr-defined]  # mypy takes their common base class
         any(map(dict.clear, self._dicts))  # which returns None: a loop that is not interpreted
         any(map(dict.update, self._dicts, self._befores))
         for content, before in self._others:

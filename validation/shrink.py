@@ -35,6 +35,9 @@ _Outage = tuple[str, int, int]
 """(core, from, for how long)"""
 
 
+AT_RANDOM = ("loss", "delay", "reorder", "repeat")
+"""What a scenario's network may do to packets at random."""
+
 LOST_AT_MOST = 3
 """Up to how many lost lines are tried in every combination."""
 
@@ -63,11 +66,17 @@ def find(scenario: Scenario, variant: Variant, like: Violation) -> Case | None:
 
 def shrink(scenario: Scenario, variant: Variant, result: RunResult, violation: Violation) -> Case:
     """The smallest case found for a violation of ``scenario``'s run: no operation, and no lost line, can be spared."""
-    search = _Search(scenario, variant, violation, [*map(_outage, scenario.outages), *result.outages])
+    outages = [*map(_outage, scenario.outages), *result.outages]
+    search = _Search(scenario, variant, violation, outages)
     before = [o for o in result.history.operations if o.invoke_ps <= violation.instant_ps]
+    few = _offending(result, violation), [o for o in before if o.object == violation.object]
+    attempts = [*((search, chosen) for chosen in few), (search, before)]
+    calm = _calm(scenario)
+    if calm is not None:  # most violations do not need what happens to packets at random; and then little is left
+        attempts = [*((_Search(calm, variant, violation, outages), chosen) for chosen in few), *attempts]
     best = None
-    ways = (_offending(result, violation), [o for o in before if o.object == violation.object], before)
-    for room, chosen in product((None, result.scheme.sizes.updates), ways):  # where a log is cleaned its size matters
+    rooms = (None, result.scheme.sizes.updates)  # where a log is cleaned its size matters
+    for room, (search, chosen) in product(rooms, attempts):
         search.room = room
         best = search.case([_planned(operation, result) for operation in chosen])
         if best is not None:
@@ -77,6 +86,16 @@ def shrink(scenario: Scenario, variant: Variant, result: RunResult, violation: V
     best = search.fewer_outages(best)
     best = search.from_time_zero(best)
     return fewest_lines(best)
+
+
+def _calm(scenario: Scenario) -> Scenario | None:
+    """The same scenario with nothing happening to packets at random; None where nothing does."""
+    network = scenario.network
+    if network is None or not (network.loss or network.delay_ps or network.reorder or network.repeat):
+        return None
+    data = scenario.resolved()
+    kept = {field: value for field, value in data["network"].items() if field not in AT_RANDOM}
+    return scenario_from_data(data | {"network": kept}, scenario.name)
 
 
 def _offending(result: RunResult, violation: Violation) -> list[Operation]:
