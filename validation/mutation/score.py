@@ -191,4 +191,4 @@ def _told(task: Task, row: Mapping[str, Any], known: Mapping[str, Known]) -> Fat
 def reasons() -> Mapping[str, str]:
     """Why a fault survives, by module and fault."""
     data = read_yaml(REASONS).mapping("a map from faults to reasons")
-    return {str(fault): str(reason) for fault, reason in data.items()}
+    return {str(fault): str(reason).strip() for fault, reason in data.items()}
