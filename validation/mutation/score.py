@@ -7,7 +7,6 @@ reason: ``reasons.yaml`` has those that somebody has looked into.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -131,7 +130,7 @@ def _task(module: str, number: int, names: Sequence[str], known: Mapping[str, Kn
         for trial in chosen
         if known[name].keeps[trial.name] and change.line in known[name].reached[trial.name].get(module, ())
     ]
-    turns = {name: turn for turn, name in enumerate(_with_which([each.scheme for _, each in open_], module, known))}
+    turns = {name: turn for turn, name in enumerate(_with_which({each.scheme for _, each in open_}, module, known))}
     tries: list[Try] = []
     for dear, each in sorted(
         (row for row in open_ if row[1].scheme in turns), key=lambda r: (r[0], turns[r[1].scheme])
@@ -141,21 +140,16 @@ def _task(module: str, number: int, names: Sequence[str], known: Mapping[str, Kn
     return Task(module, number, names[0], tuple(tries))
 
 
-def _with_which(names: Sequence[str], module: str, known: Mapping[str, Known]) -> list[str]:
-    """Of the schemes that reach a fault (once for each trial) those to try it with, none derived from another.
-
-    The one whose own module it is, if there are several the one that reaches it most often; of what is shared a few,
-    those that keep most.
-    """
-    often = Counter(names)
-    own = {name for name in often if scheme_named(name).__module__ == module}
-    order = sorted(own or often, key=lambda name: (-often[name] if own else 0, -known[name].promises, name))
+def _with_which(names: set[str], module: str, known: Mapping[str, Known]) -> list[str]:
+    """Those whose own module it is; of what is shared a few, those that keep most, none derived from another."""
+    order = sorted(names, key=lambda name: (-known[name].promises, name))
+    own = [name for name in order if scheme_named(name).__module__ == module]
     found: list[str] = []
     for name in order:
         one, family = scheme_named(name), [scheme_named(other) for other in found]
         if not any(issubclass(one, other) or issubclass(other, one) for other in family):
             found.append(name)
-    return found[:MOST_SCHEMES]
+    return own or found[:MOST_SCHEMES]
 
 
 def _names(task: Task) -> set[str]:
