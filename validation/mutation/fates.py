@@ -33,6 +33,8 @@ SECONDS = 10
 RUN_SECONDS = 2
 """The same of the small run without any crash."""
 ALONE = "without any crash"
+_SHORT = (ALONE, "lives", "server[0] process", "client[0] power")
+"""Runs that come to an end unless their code does not."""
 
 
 class Outcome(StrEnum):
@@ -143,7 +145,7 @@ def guarded(found: Verdict, scheme: str, trial: str, seconds: float = SECONDS) -
         with _alarm(seconds):
             yield
     except _TooLong:
-        if trial.startswith((ALONE, "lives")):  # explorations are as long as there is something to lose
+        if trial.startswith(_SHORT):  # explorations are as long as there is something to lose
             found.note(Outcome.BROKEN, scheme, f"{trial}: does not come to an end")
     except Exception as error:
         what = f"{type(error).__name__}: {error}".splitlines()[0].partition("<")[0]  # objects are told by address

@@ -99,7 +99,8 @@ def _of_function(tree: ast.Module, cls: str, function: ast.FunctionDef) -> Itera
 def _of_steps(statement: ast.stmt, rest: list[ast.stmt], change: Callable[..., Change]) -> Iterator[Change]:
     """The faults that a statement of a protocol can have; ``rest`` is what comes behind it in its block."""
     if _is_step(statement):
-        yield change("drop", ast.Pass())
+        nothing = ast.Pass() if _waited(statement) is None else ast.parse("yield from ()").body[0]
+        yield change("drop", nothing)  # what was a generator stays one
     if _is_step(statement) and _called(_waited(statement)) in FLUSHES:
         for operator, instruction in (("unfence", "clwb"), ("bypass", "load")):
             yield change(operator, _calling(statement, instruction))

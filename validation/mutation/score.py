@@ -146,8 +146,7 @@ def _with_which(names: set[str], module: str, known: Mapping[str, Known]) -> lis
     own = [name for name in order if scheme_named(name).__module__ == module]
     found: list[str] = []
     for name in order:
-        family = [scheme_named(other) for other in found]
-        one = scheme_named(name)
+        one, family = scheme_named(name), [scheme_named(other) for other in found]
         if not any(issubclass(one, other) or issubclass(other, one) for other in family):
             found.append(name)
     return own or found[:MOST_SCHEMES]
@@ -186,4 +185,4 @@ def _told(task: Task, row: Mapping[str, Any], known: Mapping[str, Known]) -> Fat
 def reasons() -> Mapping[str, str]:
     """Why a fault survives, by module and fault."""
     data = read_yaml(REASONS).mapping("a map from faults to reasons")
-    return {str(fault): str(reason) for fault, reason in data.items()}
+    return {str(fault): str(reason).strip() for fault, reason in data.items()}
