@@ -282,7 +282,7 @@ def test_mistakes_of_the_command_line_say_so():
         "--set schemes: found 'saww', expected a scheme: client-active, saw, treiber; did you mean 'saw'?",
         "--set workload.keys: found -5, expected at least 1",
         "--set workload.kyes: found the unknown key 'kyes', expected one of kind, mix, keys, value, operations, zipf, "
-        "warmup; did you mean 'keys'?",
+        "warmup, deletes; did you mean 'keys'?",
         "--set workloads.keys: workloads: found the unknown key 'workloads', expected one of scenario, title, "
         "description, seed, platform, ddio, vary, roles, schemes, workload, scale, crash, outages, network, expect; did you mean 'workload'?",
     ]
