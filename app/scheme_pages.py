@@ -187,9 +187,9 @@ def _guarantees(kind: type[Scheme]) -> list[str]:
 
 
 def _reports(kind: type[Scheme], fault: str) -> Iterator[CrashReport]:
-    """What is found after a fault: of the server's power on all platforms, of others with DDIO on, its default."""
+    """What is found after a fault: of the server's power on all platforms, of others on one."""
     own = testbed(kind.paper)
-    names = [*([own] if own else []), PLATFORM, "optane-eadr"]
+    names = [*([own] if own else []), PLATFORM, "optane-eadr"] if fault == POWER else [PLATFORM]
     less = () if fault == POWER else QUICK
     chosen = (f"schemes=[{kind.name}]", f"vary.platform=[{', '.join(names)}]", f'crash.fault="{fault}"', *less)
     made = load_scenario(file_of(scenario_of(fault)), chosen)

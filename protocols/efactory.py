@@ -215,10 +215,9 @@ class EFactory(KvScheme, name="efactory"):
     def make_durable(self, thread: Thread, offset: int, version: Version) -> Code:
         """Verify a value; if it is whole, flush it and then set the flag, durably. Returns whether it is whole."""
         value_at = self.log + offset + HEADER_BYTES
-        if version.vlen:  # a tombstone has nothing but metadata, which was flushed before anybody could find it durable
-            if not (yield from thread.crc32_matches(value_at, version.vlen, version.crc)):
-                return False
-            yield from thread.flush(value_at, version.vlen)
+        if not (yield from thread.crc32_matches(value_at, version.vlen, version.crc)):
+            return False
+        yield from thread.flush(value_at, version.vlen)  # nothing of a tombstone, whose metadata was flushed before
         yield from self.mark(thread, offset, "durable", SET)
         return True
 

@@ -17,7 +17,7 @@ from rpsim.scenarios.load import load_scenario, scenario_names
 from rpsim.validation.crash import explore
 from rpsim.validation.hardware.vary import timings, varied
 
-WHOLE = {"efactory", "client-crash", "server-process", "recovery-crash"}
+WHOLE = {"efactory", "client-crash", "server-process", "recovery-crash", "cleaning-crash"}
 """Small enough as they are."""
 QUICK = ("update-only", "recovery-crash")
 CORNERS = 4

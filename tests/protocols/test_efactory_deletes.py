@@ -37,13 +37,13 @@ def remove(shop, name, client=0):
     finish(shop.system, shop.store.perform(shop.sessions[client], Request("delete", name)))
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(st.integers(0, 1 << 30))
 @pytest.mark.parametrize("kind", FAMILY)
 def test_what_is_deleted_is_gone_until_it_is_put_again_whatever_is_cleaned(kind, seed):
-    shop, rng = Shop(kind, keys=3, updates=40, value_bytes=24), random.Random(seed)
+    shop, rng = Shop(kind, keys=3, updates=30, value_bytes=24), random.Random(seed)
     last = {f"k{number}": 0 for number in range(3)}
-    for stamp in range(1, 40):
+    for stamp in range(1, 30):
         name, client = rng.choice(sorted(last)), rng.randrange(2)
         if rng.random() < 0.4:
             remove(shop, name, client)

@@ -23,7 +23,7 @@ from rpsim.validation.crash import explore
 FINGERPRINTS = Path(__file__).parent / "fingerprints.json"
 
 SHORT = {"workload.operations": 160, "workload.warmup": 0, "crash.schedules": 1}
-WHOLE = {"efactory", "client-crash", "server-process", "recovery-crash"}
+WHOLE = {"efactory", "client-crash", "server-process", "recovery-crash", "cleaning-crash"}
 """Small enough as they are."""
 
 

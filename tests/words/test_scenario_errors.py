@@ -94,7 +94,7 @@ def test_a_misspelt_key_is_one_mistake_and_not_a_missing_key_as_well():
 
 def test_a_missing_file(tmp_path, monkeypatch):
     assert read(None, tmp_path, monkeypatch) == [
-        "mine.yaml: found no such file, expected the path of a scenario file, or one of client-crash, efactory, quickstart, recovery-crash, server-process, update-only, ycsb-b"
+        "mine.yaml: found no such file, expected the path of a scenario file, or one of cleaning-crash, client-crash, efactory, quickstart, recovery-crash, server-process, update-only, ycsb-b"
     ]
 
 
@@ -107,7 +107,7 @@ def test_a_missing_scenario():
     with pytest.raises(InputError) as caught:
         load_scenario("quickstrat", known=KNOWN)
     assert str(caught.value) == (
-        "quickstrat: found no such scenario, expected the path of a scenario file, or one of client-crash, efactory, "
+        "quickstrat: found no such scenario, expected the path of a scenario file, or one of cleaning-crash, client-crash, efactory, "
         "quickstart, recovery-crash, server-process, update-only, "
         "ycsb-b; did you mean 'quickstart'?"
     )
@@ -282,7 +282,7 @@ def test_mistakes_of_the_command_line_say_so():
         "--set schemes: found 'saww', expected a scheme: client-active, saw, treiber; did you mean 'saw'?",
         "--set workload.keys: found -5, expected at least 1",
         "--set workload.kyes: found the unknown key 'kyes', expected one of kind, mix, keys, value, operations, zipf, "
-        "warmup; did you mean 'keys'?",
+        "warmup, deletes; did you mean 'keys'?",
         "--set workloads.keys: workloads: found the unknown key 'workloads', expected one of scenario, title, "
         "description, seed, platform, ddio, vary, roles, schemes, workload, scale, crash, outages, held, network, expect; did you mean 'workload'?",
     ]
