@@ -26,8 +26,8 @@ Swept = dict[str, list[Row]]
 AS_IT_IS = "as it is"
 TITLE = "What the paper does not determine"
 ABOUT = (
-    "Each of these at an end of what is known of it, all others as they are, over the few points and with the few "
-    "operations of a quick look."
+    "Each of these at an end of what is known of it, all others as they are, over the few points of a quick look and "
+    "with fewer operations still."
 )
 HEAD = ("set otherwise", "predicted met", "shapes met", "median error")
 
