@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from ...models.primitives.writer import dump_primitive
 from ...protocols.primitives import primitive
-from .fates import Outcome, Verdict, guarded
+from .fates import SECONDS, Outcome, Verdict, guarded
 from .score import Fate, reasons
 from .shown import Shown
 from .steps import ALL_WAYS, Refused, Setting, StepFault, ask, settings, step_faults
@@ -68,7 +69,7 @@ def _fate(task: _Task) -> dict[str, Any]:
     name, number, keeps = task
     found, mutant = Verdict(), _fault(name, number).mutant
     for setting, kept in keeps:
-        one = Shown(frozenset())
+        one, began = Shown(frozenset()), time.process_time()
         with guarded(found, name, setting):
             try:
                 one = ask(mutant, _setting(setting), kept)
@@ -77,6 +78,8 @@ def _fate(task: _Task) -> dict[str, Any]:
         broken = sorted(one.broken.intersection(kept))
         if broken:
             return {"outcome": str(Outcome.FOUND), "how": f"{setting}: {broken[0]}", "scheme": name}
+        if time.process_time() - began >= 0.9 * SECONDS:
+            break
     ended = found.ended()
     return {"outcome": str(ended.outcome), "how": ended.how, "scheme": ended.scheme}
 
