@@ -62,7 +62,7 @@ class KvScheme(Scheme):
         "server": Role(cores=1, memory=("dram", "pm")),
         "client": Role(many=True),
     }
-    operations = ("put", "get")
+    operations: ClassVar[tuple[str, ...]] = ("put", "get")
     updates = frozenset({"put"})
     Object: ClassVar[type[Layout]] = Object
     Index: ClassVar[type[HashIndex]] = HashIndex
