@@ -165,8 +165,8 @@ def _costs(operations: Sequence[Operation]) -> list[str]:
 
 def _guarantees(kind: type[Scheme]) -> list[str]:
     """What `rpsim matrix --schemes` finds with one seed, and the counterexample of each condition that is violated."""
-    rows: list[Any] = []
-    examples: dict[Any, Any] = {}
+    rows: list[list[str]] = []
+    examples: dict[tuple[Condition, str], str] = {}
     for fault in FAULTS:
         for report in _reports(kind, fault):
             cells = []

@@ -133,7 +133,7 @@ def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Se
     session = scheme.connect(client_thread(system, 1, 0))
     value = encode_value(1, value_bytes) if f in kind.updates else None
     began: list[int] = []
-    packets: list[Any] = []
+    packets: list[tuple[int, str]] = []
     system.fabric.departures = packets
 
     def code() -> Code:
