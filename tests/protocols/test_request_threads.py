@@ -35,9 +35,9 @@ def chain(result, key="k0"):
 
 
 def test_each_thread_serves_its_own_connections():
-    one = run("forca", ycsb(40, "c"), value="4 KiB", keys=8)
-    four = run("forca", ycsb(40, "c"), value="4 KiB", keys=8, **threads(4, 4))
-    shared = run("forca", ycsb(40, "c"), value="4 KiB", keys=8, **threads(1, 4))
+    one = run("forca", ycsb(40, "c"), value="1 KiB", keys=8)
+    four = run("forca", ycsb(40, "c"), value="1 KiB", keys=8, **threads(4, 4))
+    shared = run("forca", ycsb(40, "c"), value="1 KiB", keys=8, **threads(1, 4))
     assert four.throughput_ops_per_s == pytest.approx(4 * one.throughput_ops_per_s, rel=0.1)
     assert shared.throughput_ops_per_s < 0.75 * four.throughput_ops_per_s
 
