@@ -2,7 +2,7 @@
 
 Source: Huang et al., "Forca: Fast and Atomic Remote Direct Access to Persistent Memory", ICCD'18, and its public code,
 as compared by Du et al., ICPP'21, sections 5.3.4, 6.1 and 7.2. Readings: a version's metadata is durable before the
-index names it; every GET verifies and flushes (figure 2 of Du et al.: the checksum's share of 35 % leaves 8.2 us for the
+index names it; every GET verifies and flushes (figure 2 of Du et al.: a checksum's share of 35 % leaves 8.2 us for the
 rest, more than a call and a READ take); after a failure nothing is verified, since every read verifies.
 """
 
