@@ -27,6 +27,6 @@ class SwitchedLink(PcieLink):
         at_switch_ps = super().read_request(now_ps, n_bytes, address)
         return self._upper.read_request(at_switch_ps + self._forward_ps, n_bytes, address)
 
-    def read_completion(self, ready_ps: int, n_bytes: int, address: int = 0) -> int:
-        at_switch_ps = self._upper.read_completion(ready_ps, n_bytes, address)
+    def read_completion(self, ready_ps: int, n_bytes: int, address: int = 0, last_ps: int = 0) -> int:
+        at_switch_ps = self._upper.read_completion(ready_ps, n_bytes, address, last_ps)
         return super().read_completion(at_switch_ps + self._forward_ps, n_bytes, address)
