@@ -96,7 +96,7 @@ class History:
     def lines(self, loaded: Iterable[Hashable] = ()) -> Iterator[str]:
         """The history in JSON Lines, as ``rpsim check`` reads it; first a ``loader`` writes stamp 0 to what was loaded.
 
-        At one instant responses come first, then invocations, then the crash.
+        At one instant responses come first, then invocations (and what takes no time), then the crash.
         """
         write = "put" if "put" in self.updates else min(self.updates, default="put")
         for name in loaded:
@@ -110,7 +110,7 @@ class History:
                 row["value"] = o.argument
             elif kind == "ok" and o.f not in self.updates:
                 row["value"] = str(o.result) if isinstance(o.result, Torn) else o.result
-            rows.append((time_ps, kind == "invoke", o.number, row))
+            rows.append((time_ps, _turn(kind, o), o.number, row))
         for crash in self.crashes:
             who = {} if crash.process is None else {"process": crash.process}
             rows.append((crash.at_ps, 2, 0, {"type": "crash", "node": crash.node, **who}))
@@ -119,7 +119,11 @@ class History:
 
     def events(self) -> Iterator[tuple[int, str, Operation]]:
         """All (time_ps, 'invoke' | outcome, operation) in time order; at one instant responses come first."""
-        rows = [(o.invoke_ps, 1, o.number, "invoke", o) for o in self.operations]
-        rows += [(o.return_ps, 0, o.number, o.outcome or "", o) for o in self.operations if o.return_ps is not None]
-        for time_ps, _, _, kind, operation in sorted(rows, key=lambda row: row[:3]):
-            yield time_ps, kind, operation
+        rows = [(o.invoke_ps, "invoke", o) for o in self.operations]
+        rows += [(o.return_ps, o.outcome or "", o) for o in self.operations if o.return_ps is not None]
+        yield from sorted(rows, key=lambda row: (row[0], _turn(*row[1:]), row[2].number))
+
+
+def _turn(kind: str, operation: Operation) -> int:
+    """Responses come before invocations of their instant, but for that of an operation that takes no time."""
+    return int(kind == "invoke" or operation.return_ps == operation.invoke_ps)

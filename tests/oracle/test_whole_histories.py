@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.scenarios.history import History
 from rpsim.validation.checking import check_history
 from rpsim.validation.fitting import fit, syncs
 from rpsim.validation.histories import HistoryFile, parse_history
@@ -237,3 +238,13 @@ def test_what_was_written_before_time_zero_may_be_lost_in_either_buffered_form()
     ]
     report = check_history(parse_history("\n".join(lines), "h"), None, ["buffered", "buffered_cut"])
     assert {str(judgement.verdict) for judgement in report.verdicts.values()} == {"holds"}
+
+
+def test_an_operation_that_takes_no_time_is_invoked_before_it_returns():
+    history = History(frozenset({"put"}))
+    waiting = history.invoke(0, "put", "k", 1, 5)
+    history.complete(waiting, "ok", 9)
+    history.complete(history.invoke(1, "put", "k", 2, 9), "ok", 9)
+    told = [(json.loads(line)["process"], json.loads(line)["type"]) for line in history.lines()]
+    assert told == [(0, "invoke"), (0, "ok"), (1, "invoke"), (1, "ok")]
+    parse_history("\n".join(history.lines()), "run.jsonl")
