@@ -50,12 +50,16 @@ def known_of(operations, updates=UPDATES):
 
 
 def by_assignment(operations, recovered):
-    """For each way to say which removal every read saw, what is violated then: a history of unique values."""
+    """For each way to say which removal every read saw, what is violated then: a history of unique values.
+
+    No read saw a removal that began after it, if there is another.
+    """
     removals = [o for o in operations if o.f == "delete"]
     plain = [replace(o, argument=int(o.argument)) if o.f == "delete" else o for o in operations]
     blind = [i for i, o in enumerate(plain) if o.f == "get" and o.result is None]
     stamps = [o.number for o in removals] or [None]
-    for *seen, end in product(*[stamps] * len(blind), stamps if recovered is None else [recovered]):
+    begun = [[o.number for o in removals if o.invoke_ps <= plain[i].return_ps] or stamps for i in blind]
+    for *seen, end in product(*begun, stamps if recovered is None else [recovered]):
         chosen = dict(zip(blind, seen, strict=True))
         named = [replace(o, result=chosen[i]) if i in chosen else o for i, o in enumerate(plain)]
         known = known_of(named)
