@@ -45,7 +45,9 @@ def lines(rows: Sequence[Row], cases: Cases) -> list[str]:
         if members:
             out += ["", *_verdicts(name, members, rows, labels)]
     out += ["", "yes: all hold; -: violated; !: its source claims it; n/a: cannot be used there"]
-    return [*out, "", *_costs(rows, labels), "", *_reasons(rows, cases)]
+    reasons = _reasons(rows, cases)
+    head = ["", "why not (one case each; rpsim replay runs it again)"] if reasons else []
+    return [*out, "", *_costs(rows, labels), *head, *reasons]
 
 
 def _verdicts(name: str, members: Sequence[str], rows: Sequence[Row], labels: Sequence[str]) -> list[str]:
@@ -124,14 +126,15 @@ def _cost_table(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
         latency, at = row.costs.latency, row.costs.latency[_middle(rows)]
         times = [f"{latency[size].p50_ns / 1000:.2f}" if size in latency else "" for size in sizes]
         rate = [f"{row.costs.throughput[n] / 1e6:.2f}" if n in row.costs.throughput else "" for n in pairs]
-        body.append([name, sign(row.found, False), *times, f"{at.cpu_ns:.0f}", f"{at.wire_bytes:.0f}", *rate])
+        durable = sign(row.found, False) if row.whole else ""
+        body.append([name, durable, *times, f"{at.cpu_ns:.0f}", f"{at.wire_bytes:.0f}", *rate])
     short = [format_bytes(size).replace(" ", "").replace("iB", "") for size in sizes]
     return _fitting(["", "", *short, "CPU", "wire", *(f"x{number}" for number in pairs)], body)
 
 
 def _reasons(rows: Sequence[Row], cases: Cases) -> list[str]:
     """Why it is not durable, once for each primitive and reason, with where and a case to replay."""
-    out = ["why not (one case each; rpsim replay runs it again)"]
+    out: list[str] = []
     for primitive in dict.fromkeys(row.primitive for row in rows):
         groups: dict[str, list[int]] = {}
         for number, row in enumerate(rows):
@@ -197,9 +200,11 @@ def _finding(finding: Finding, case: str | None) -> dict[str, Any]:
 def closing(rows: Sequence[Row]) -> list[str]:
     """Which claims are refuted."""
     refuted = [row for row in rows if row.refuted]
-    claims = sum(len(row.claimed) for row in rows)
+    claims = sum(row.found.get(c) in (Verdict.HOLDS, Verdict.VIOLATED) for row in rows for c in row.claimed)
+    left = sum(len(row.claimed) for row in rows) - claims
     if not refuted:
-        return [f"as claimed: all {plural(claims, 'claim')} on these platforms"]
+        said = f"as claimed: all {plural(claims, 'claim')} on these platforms" if claims else "no claim was decided"
+        return [said + (f"; {plural(left, 'claim')} left open" if left else "")]
     out = [f"NOT as claimed: {count(sum(len(row.refuted) for row in refuted))} of {plural(claims, 'claim')}"]
     for row in refuted:
         out += paragraph(f"! {row.primitive} on {row.configuration.label}: {', '.join(row.refuted)}", 2, 2)

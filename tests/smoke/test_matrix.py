@@ -50,3 +50,14 @@ def test_wrong_input_is_told_with_the_nearest(arguments, words, capsys, tmp_path
     out = [] if "--primitive" in arguments else ["--out", str(tmp_path)]
     assert main([*arguments, *out]) == 2
     assert words in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
+def test_a_claim_that_no_shape_asks_about_is_not_met(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ["--primitives", "read-after-write", "--platforms", "eadr, ddio on", "--shapes", "other-qp", "--quick"]
+    assert main(["matrix", *words, "--jobs", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "no claim was decided; 2 claims left open" in printed
+    assert "as claimed" not in printed and "why not" not in printed
+    costs = printed.partition("what it costs")[2]
+    assert "n/a" not in costs
