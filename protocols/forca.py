@@ -23,7 +23,6 @@ from .scheme import Sizes
 Code = Generator[Any, Any, Any]
 
 META_BYTES = 64
-IN_PROGRESS, VALID = 0, 1
 
 
 class Meta(Layout):
@@ -36,8 +35,6 @@ class Meta(Layout):
     """Where in the log the value lies."""
     length = U32()
     crc = U32()
-    state = U32()
-    """VALID once the value was verified and flushed, in the variant that remembers it."""
 
 
 class Data(Layout):
@@ -69,9 +66,6 @@ class Forca(KvScheme, name="forca"):
     claims: ClassVar[Claims] = {Condition.COMMITTED: ALWAYS, Condition.LINEARIZABLE: NO_FAULT}
     Object = Data
 
-    remembers_verdict: ClassVar[bool] = False
-    """Whether a version that was verified and flushed once is neither verified nor flushed again, as in the public
-    code; by figure 2 of Du et al. every GET pays for both."""
     client_pays_crc: ClassVar[bool] = False
     """Whether a PUT's latency contains the client's computation of the value's CRC32; as in eFactory."""
 
@@ -95,7 +89,7 @@ class Forca(KvScheme, name="forca"):
             number = line - start // META_BYTES
             value = objects[names[number]]
             data = first + number * self._object_bytes
-            return self.metadata(self.keys[number], 0, data, len(value), zlib.crc32(value), VALID)
+            return self.metadata(self.keys[number], 0, data, len(value), zlib.crc32(value))
 
         self.pm.space.compute(start, len(names) * META_BYTES, line_of)
         self.meta_tail += len(names) * META_BYTES
@@ -108,9 +102,9 @@ class Forca(KvScheme, name="forca"):
         return Location(META_BYTES * (1 + number), META_BYTES)
 
     @staticmethod
-    def metadata(key: bytes, previous: int, data: int, length: int, crc: int, state: int) -> bytes:
+    def metadata(key: bytes, previous: int, data: int, length: int, crc: int) -> bytes:
         """The bytes of a version's metadata."""
-        packed = Meta.pack(key=key, previous=previous, data=data, length=length, crc=crc, state=state)
+        packed = Meta.pack(key=key, previous=previous, data=data, length=length, crc=crc)
         return packed.ljust(META_BYTES, b"\0")
 
     # client -------------------------------------------------------------------------------------------
@@ -140,7 +134,7 @@ class Forca(KvScheme, name="forca"):
         data = self.allocate(request.length)
         meta = Location(self.meta_tail, META_BYTES)
         self.meta_tail += META_BYTES
-        block = self.metadata(request.key, previous, data.offset, request.length, request.crc, IN_PROGRESS)
+        block = self.metadata(request.key, previous, data.offset, request.length, request.crc)
         yield from thread.store(self.meta + meta.offset, block)
         yield from thread.flush(self.meta + meta.offset, META_BYTES)
         entry = yield from self.index.link(thread, request.key, found, meta)
@@ -153,20 +147,16 @@ class Forca(KvScheme, name="forca"):
         at = newest.offset if newest is not None else 0
         while at:
             meta = Meta.unpack((yield from thread.load(self.meta + at, META_BYTES)))
-            if (self.remembers_verdict and meta.state == VALID) or (yield from self.persist(thread, at, meta)):
+            if (yield from self.persist(thread, meta)):
                 return Region.pack(offset=meta.data, length=meta.length)
             at = meta.previous
         return Region.pack(offset=0, length=0)
 
-    def persist(self, thread: Thread, at: int, meta: Meta) -> Code:
+    def persist(self, thread: Thread, meta: Meta) -> Code:
         """Verify a value, and flush it if it is whole. Returns whether it is."""
         if not (yield from thread.crc32_matches(self.log + meta.data, meta.length, meta.crc)):
             return False
         yield from thread.flush(self.log + meta.data, meta.length)
-        if self.remembers_verdict:
-            state = self.meta + at + Meta.offset_of("state")
-            yield from thread.store(state, VALID.to_bytes(4, "little"))
-            yield from thread.flush(state, 4)
         return True
 
     # after a failure of the server, on the surviving bytes ---------------------------------------------
@@ -183,11 +173,3 @@ class Forca(KvScheme, name="forca"):
     def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
         self.meta_tail = max((end for end, _ in results), default=0) or META_BYTES
         yield from super().finish_recovery(thread, [end for _, end in results])
-
-
-class ForcaPublic(Forca, name="forca-public"):
-    """Forca as its public code has it: a version is verified and flushed for its first reader alone."""
-
-    title = "Forca that remembers which versions it has verified and flushed"
-    section = "reference [2]: the public code"
-    remembers_verdict = True

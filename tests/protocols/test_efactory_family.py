@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rpsim.protocols.efactory_rpc_reads import EFactoryRpcReads
 from rpsim.protocols.erda import GIVEN_UP, Checked, Erda, Versions
 from rpsim.protocols.forca import Forca
+from rpsim.protocols.forca_public import VALID, ForcaPublic, MetaBlock
 from rpsim.protocols.guarantees import Condition
 from rpsim.protocols.imm import UNIT_BYTES, Imm
 from rpsim.protocols.index import ENTRY_BYTES, Location
@@ -235,31 +236,33 @@ def test_a_value_of_another_checksum_is_not_whole():
 # Forca ---------------------------------------------------------------------------------------------------
 
 
+either = pytest.mark.parametrize("scheme", ["forca", "forca-public"])
+
+
+@either
 @everywhere
-def test_what_forca_returned_is_durable_and_what_nobody_read_may_be_lost(platform, ddio):
+def test_what_forca_returned_is_durable_and_what_nobody_read_may_be_lost(platform, ddio, scheme):
     work = [put(0, "k0"), get(1, "k0", at_ns=15_000), put(0, "k0", at_ns=40_000)]
-    first = violated("forca", work, platform, ddio, processes=2, value="16 B")
+    first = violated(scheme, work, platform, ddio, processes=2, value="16 B")
     assert COMMITTED not in first and MONOTONIC not in first
     assert LOST in first
 
 
-@pytest.mark.parametrize("remembers", [False, True])
-def test_forca_pays_for_checksum_and_flush_at_each_get_unless_it_remembers_the_verdict(monkeypatch, remembers):
-    monkeypatch.setattr(Forca, "remembers_verdict", remembers)
+@either
+def test_forca_pays_for_checksum_and_flush_at_each_get_unless_it_remembers_the_verdict(scheme):
     work = [put(0, "k0"), get(0, "k0", at_ns=30_000), get(0, "k0", at_ns=60_000)]
-    result = run("forca", work, value="4 KiB")
+    result = run(scheme, work, value="4 KiB")
     first, second = [o.return_ps - o.invoke_ps for o in result.history.operations if o.f == "get"]
     crc_ps = 4096 * result.system.platform.cpu.crc32_ps_per_byte
-    assert min(first, second) > crc_ps if not remembers else first - second > crc_ps
+    assert min(first, second) > crc_ps if scheme == "forca" else first - second > crc_ps
     assert result.history.operations[-1].result == 1
 
 
-@pytest.mark.parametrize("remembers", [False, True])
-def test_forca_walks_to_an_older_version_where_the_newest_is_not_whole(monkeypatch, remembers):
-    monkeypatch.setattr(Forca, "remembers_verdict", remembers)
+@pytest.mark.parametrize("kind", [Forca, ForcaPublic])
+def test_forca_walks_to_an_older_version_where_the_newest_is_not_whole(kind):
     from rpsim.protocols.forca import Put
 
-    shop = Shop(Forca)
+    shop = Shop(kind)
     shop.put("k0", 1)
     for _ in range(2):  # their writers die
         finish(shop.system, shop.sessions[0].connection.call(Put, key=b"k0", length=8, crc=7))
@@ -268,13 +271,49 @@ def test_forca_walks_to_an_older_version_where_the_newest_is_not_whole(monkeypat
 
 @everywhere
 def test_forca_without_its_flush_is_refuted_where_a_cache_does_not_survive(monkeypatch, platform, ddio):
-    def unflushed(self, thread, at, meta):
+    def unflushed(self, thread, meta):
         return (yield from thread.crc32_matches(self.log + meta.data, meta.length, meta.crc))
 
     monkeypatch.setattr(Forca, "persist", unflushed)
     work = [put(0, "k0"), get(1, "k0", at_ns=15_000)]
     first = violated("forca", work, platform, ddio, processes=2)
     assert (MONOTONIC in first) == ((platform, ddio) != ("optane-eadr", "on"))
+
+
+@everywhere
+def test_public_forca_that_flushes_no_value_it_has_verified_is_refuted_where_a_cache_does_not_survive(
+    monkeypatch, platform, ddio
+):
+    """The verdict is durable, the value is not: after the failure nobody looks again."""
+
+    def unflushed(self, thread, at, meta, block):
+        whole = yield from thread.crc32_matches(self.log + block.region, block.length, meta.crc)
+        if whole:
+            address = self.metas.base + at
+            yield from self.write(thread, address + MetaBlock.offset_of("valid"), VALID.to_bytes(4, "little"))
+        return whole
+
+    monkeypatch.setattr(ForcaPublic, "verify", unflushed)
+    work = [put(0, "k0"), get(1, "k0", at_ns=15_000)]
+    first = violated("forca-public", work, platform, ddio, processes=2)
+    assert (COMMITTED in first) == ((platform, ddio) != ("optane-eadr", "on"))
+
+
+def test_public_forca_whose_chain_is_not_durable_before_the_object_names_it_is_refuted(monkeypatch):
+    def unflushed(thread, at, content):
+        yield from thread.store(at, content)
+
+    monkeypatch.setattr(ForcaPublic, "write", staticmethod(unflushed))
+    first = violated("forca-public", [put(0, "k0"), get(0, "k0", at_ns=15_000)], value="16 B")
+    assert MONOTONIC in first or COMMITTED in first
+
+
+def test_public_forca_takes_a_key_that_was_not_loaded():
+    shop = Shop(ForcaPublic)
+    assert shop.get("fresh") is None
+    shop.put("fresh", 1)
+    shop.put("fresh", 2)
+    assert shop.get("fresh", client=1) == 2
 
 
 # eFactory without hybrid read ----------------------------------------------------------------------------
