@@ -45,6 +45,7 @@ class MetaBlock(Layout):
     peer = U64()
     """Where the version before lies; 0 for the first."""
     timestamp = U64()
+    """Of its timeout, which is left out: 0."""
     crc = U32()
     valid = U32()
     """VALID once the value was verified and flushed."""
@@ -146,7 +147,7 @@ class ForcaPublic(Forca, name="forca-public"):
         meta, block = self.metas.take(), self.blocks.take()
         place = DataBlock.pack(offset=0, length=request.length, region=data.offset, next=0)
         yield from self.write(thread, self.blocks.base + block, place)
-        version = MetaBlock.pack(peer=previous, timestamp=thread.now_ps, crc=request.crc, valid=IN_PROGRESS, data=block)
+        version = MetaBlock.pack(peer=previous, timestamp=0, crc=request.crc, valid=IN_PROGRESS, data=block)
         yield from self.write(thread, self.metas.base + meta, version)
         yield from thread.store(at + Named.offset_of("log_tail"), meta.to_bytes(8, "little"))
         yield from thread.flush(at, Named.size)
