@@ -421,6 +421,17 @@ class Thread(CompletionEvents):
         self._seen(completion)
         return completion
 
+    def poll_some(self, queue: CompletionQueue, most: int) -> Code:
+        """``ibv_poll_cq`` with room for ``most``: wait for a completion as :meth:`poll`, and take those behind it."""
+        found = [(yield from self.poll(queue))]
+        while len(found) < most and (completion := queue.pop()) is not None:
+            self._takes(completion)
+            self._ask(self._nic.poll_next_ps)
+            yield HOLD
+            self._seen(completion)
+            found.append(completion)
+        return found
+
     def _seen(self, completion: WorkCompletion) -> None:
         """The code has it now."""
         account, clock = self.account, self.clock

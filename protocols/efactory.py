@@ -19,6 +19,7 @@ from .guarantees import ALWAYS, NO_FAULT, SERVER_CRASH, Claims, Condition
 from .index import ENTRY_BYTES, Entry, Location
 from .kv import KvScheme, Region, Session, key_bytes
 from .layout import U32, U64, Bytes, Layout, Rest
+from .rpc import Server
 from .scheme import Role
 
 Code = Generator[Any, Any, Any]
@@ -105,6 +106,13 @@ class EFactory(KvScheme, name="efactory"):
     client_pays_crc: ClassVar[bool] = False
     """Whether a PUT's latency contains the client's computation of the value's CRC32. The paper does not say; its
     clients write constant values, whose checksum can be computed beforehand."""
+
+    batch: ClassVar[int] = 16
+    """So many requests the request thread takes at a time: "multiple receiving regions to optimize the simultaneous
+    processing of a batch of packets" (section 6.1), which the paper has for none of the others; how many is assumed."""
+
+    def listener(self) -> Server:
+        return Server(self.node, self.handlers(), threads=self.sizes.threads, batch=self.batch)
 
     def begin(self) -> None:
         super().begin()

@@ -65,11 +65,16 @@ class Server:
         on_immediate: Handler | None = None,
         message_bytes: int = MESSAGE_BYTES,
         threads: int = 1,
+        batch: int = 1,
     ) -> None:
-        """``handlers`` has the code for each kind of message, ``on_immediate`` that for a WRITE with immediate."""
+        """``handlers`` has the code for each kind of message, ``on_immediate`` that for a WRITE with immediate.
+
+        A thread takes up to ``batch`` requests at a time.
+        """
         self.node = node
         self._on_immediate = on_immediate
         self._message_bytes = message_bytes
+        self._batch = batch
         self._kinds = list(handlers)
         self._handlers = handlers
         self._domain = node.process(node.name).alloc_pd()
@@ -127,24 +132,28 @@ class Server:
     def serve(self, thread: Thread, number: int = 0) -> Code:
         """A server thread, by its number: its connections' requests in the order of their receive completions."""
         while True:
-            completion = yield from thread.poll(self._completions[number])
-            if completion.status is not Status.IBV_WC_SUCCESS:  # the client is gone, its buffers are flushed
-                self._ends.pop(completion.qp.number, None)
-                continue
-            end = self._ends[completion.qp.number]
-            if completion.opcode is Opcode.IBV_WC_RECV_RDMA_WITH_IMM:
-                assert self._on_immediate is not None
-                handler, request = self._on_immediate, completion.imm_data
-                end.post_receive(thread)
-            else:
-                message = yield from thread.load(end.receive, completion.byte_len)
-                end.post_receive(thread)
-                kind = self._kinds[message[0]]
-                handler, request = self._handlers[kind], kind.unpack(message[1:])
-            yield from thread.compute()
-            reply = yield from handler(thread, request)
-            yield from _send(thread, end, reply)
-            thread.span = None
+            for completion in (yield from thread.poll_some(self._completions[number], self._batch)):
+                if completion.status is not Status.IBV_WC_SUCCESS:  # the client is gone, its buffers are flushed
+                    self._ends.pop(completion.qp.number, None)
+                else:
+                    thread.span = completion.span
+                    yield from self._answer(thread, completion)
+                    thread.span = None
+
+    def _answer(self, thread: Thread, completion: WorkCompletion) -> Code:
+        end = self._ends[completion.qp.number]
+        if completion.opcode is Opcode.IBV_WC_RECV_RDMA_WITH_IMM:
+            assert self._on_immediate is not None
+            handler, request = self._on_immediate, completion.imm_data
+            end.post_receive(thread)
+        else:
+            message = yield from thread.load(end.receive, completion.byte_len)
+            end.post_receive(thread)
+            kind = self._kinds[message[0]]
+            handler, request = self._handlers[kind], kind.unpack(message[1:])
+        yield from thread.compute()
+        reply = yield from handler(thread, request)
+        yield from _send(thread, end, reply)
 
 
 class Connection:

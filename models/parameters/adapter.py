@@ -76,6 +76,8 @@ class Nic:
     # work requests in memory
     post_next_wqe_ps: int = 50_000
     """CPU time for each further work request of a posted list: it is written to memory, without a doorbell."""
+    poll_next_ps: int = 20_000
+    """CPU time of each further completion that one poll finds."""
     post_line_ps: int = 15_000
     """CPU time for each further ``wqe_bytes`` of a work request with inline data."""
     wqe_inline_bytes: int = 28

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rpsim.protocols.efactory import EFactory
 from rpsim.protocols.efactory_rpc_reads import EFactoryRpcReads
 from rpsim.protocols.erda import GIVEN_UP, Checked, Erda, Versions
 from rpsim.protocols.forca import Forca
@@ -314,6 +315,19 @@ def test_public_forca_takes_a_key_that_was_not_loaded():
     shop.put("fresh", 1)
     shop.put("fresh", 2)
     assert shop.get("fresh", client=1) == 2
+
+
+# a batch of requests --------------------------------------------------------------------------------------
+
+
+def test_a_request_thread_that_takes_a_batch_answers_more_requests_a_second_and_each_of_them_once(monkeypatch):
+    def busy(batch):
+        monkeypatch.setattr(EFactory, "batch", batch)
+        result = run("efactory-wo-hr", ycsb(400, "c"), processes=16, value="16 B")
+        assert all(o.result is not None and o.outcome == "ok" for o in result.history.operations)
+        return max(o.return_ps for o in result.history.operations)
+
+    assert busy(16) < busy(1)
 
 
 # eFactory without hybrid read ----------------------------------------------------------------------------

@@ -382,3 +382,15 @@ def test_a_poll_that_waits_returns_when_the_completion_is_visible(rig):
     rig.client.send()
     start = rig.clock.now_ps
     assert rig.server.receive().ps - start == rig.platform.nic.poll_ps
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 8])
+def test_one_poll_takes_what_is_there_up_to_its_room(rig, most):
+    for _ in range(3):
+        rig.server.post_recv(rig.client)
+        rig.client.post_send()
+    rig.run(rig.clock.now_ps + 20_000_000)
+    start, nic, thread = rig.clock.now_ps, rig.platform.nic, rig.server.threads[0]
+    found = rig.server.run(thread.poll_some(rig.server.received, most))
+    assert len(found) == min(most, 3)
+    assert rig.clock.now_ps - start == nic.poll_ps + (len(found) - 1) * nic.poll_next_ps
