@@ -31,12 +31,24 @@ class Pauses:
         self.taken: list[tuple[str, int, int]] = []
         self._random = random
         self._every = every
+        self._lagging: str | None = None
+        self._lags_every = 1
+        self._stored = 0
         self._shortest_ps = shortest_ps
         self._longest_ps = longest_ps
 
-    def draw(self, core: str, now_ps: int) -> int:
-        """For how long ``core`` pauses now: most often not at all."""
+    def lags(self, core: str, every: int) -> None:
+        """``core`` pauses besides, for the longest, behind each ``every``-th store that a crash may still take."""
+        self._lagging, self._lags_every = core, every
+
+    def draw(self, core: str, now_ps: int, exposes: bool = False) -> int:
+        """For how long ``core`` pauses now: most often not at all. ``exposes``: it has just stored what may be lost."""
         self.offered.append((core, now_ps))
+        if exposes and core == self._lagging:
+            self._stored += 1
+            if self._stored % self._lags_every == 0:
+                self.taken.append((core, now_ps, self._longest_ps))
+                return self._longest_ps
         if not self._every or self._random.integers(self._every):
             return 0
         for_ps = int(self._random.integers(self._shortest_ps, self._longest_ps, endpoint=True))
@@ -185,8 +197,11 @@ class Core:
         """Whether two pieces of work, one behind the other, are as good as one: nothing can come between them."""
         return self.threads == 1 and not self._outages
 
-    def may_pause(self, now_ps: int) -> None:
-        """A store, a fence or a doorbell is done: a place at which it matters to others if the core pauses."""
-        for_ps = self.pauses.draw(self.name, now_ps) if self.pauses is not None else 0
+    def may_pause(self, now_ps: int, exposes: bool = False) -> None:
+        """A store, a fence or a doorbell is done: a place at which it matters to others if the core pauses.
+
+        ``exposes``: it was a store to memory that may outlive a power failure, and nothing has flushed it yet.
+        """
+        for_ps = self.pauses.draw(self.name, now_ps, exposes) if self.pauses is not None else 0
         if for_ps:
             self._outages.append((now_ps, for_ps))

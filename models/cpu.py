@@ -160,7 +160,9 @@ class Thread(CompletionEvents):
         self.account.copy_ps += copy_ps
         yield from self._work(access_ps + copy_ps)
         self.host.store(address, data, self.core.stores, self._writer("store"), self.now_ps)
-        self.core.may_pause(self.now_ps)
+        core = self.core
+        if core.pauses is not None:
+            core.may_pause(self.now_ps, self.host.memory.locate(address)[0].traced)
 
     def ntstore(self, address: int, data: bytes) -> Code:
         """Non-temporal stores: past the caches, unordered until an ``sfence``."""

@@ -286,9 +286,9 @@ class FairCore(Core):
         if then is not None:
             clock.thread_call(self._irq_ps, self.agent, then, argument)
 
-    def may_pause(self, now_ps: int) -> None:
+    def may_pause(self, now_ps: int, exposes: bool = False) -> None:
         """A store, a fence or a doorbell is done: a place at which it matters to others if the core pauses."""
-        for_ps = self.pauses.draw(self.name, now_ps) if self.pauses is not None else 0
+        for_ps = self.pauses.draw(self.name, now_ps, exposes) if self.pauses is not None else 0
         if for_ps:
             self.interrupt(self.clock, for_ps)
 

@@ -19,7 +19,7 @@ from ..sim.streams import Streams
 from .background import start_background
 from .cputime import spent
 from .history import History, Operation, Removed, written
-from .perturbed import PAUSES, perturbed_network, perturbed_platform
+from .perturbed import LAGGING, PAUSES, PAUSING, perturbed_network, perturbed_platform
 from .results import Hop, RunResult
 from .schema import Scenario, Variant
 from .values import decode_value, encode_value
@@ -71,17 +71,21 @@ class Experiment:
         otherwise = scenario.crash.perturbed if number else ()
         platform = scaled(platform or load_platform(variant.platform, **variant.settings), scenario.scale)
         platform = perturbed_platform(platform, otherwise)
-        draws = f"schedule {number}, " if set(otherwise) - {PAUSES} else ""
+        draws = f"schedule {number}, " if set(otherwise) - PAUSING else ""
         network = scenario.network.disturbance() if scenario.network is not None else None
         network = perturbed_network(network, otherwise)
         self.system = build_system(kind, platform, scenario, network, observer=observer, draws=draws)
         self.at_work = kind(self.system, sizes)
         self.at_work.load(self.initial)
-        pausing = schedule > 0 and PAUSES in otherwise
-        random, every = streams.stream(f"pauses[{number}]"), PAUSE_EVERY if pausing else 0
+        pausing = PAUSING & set(otherwise) if schedule > 0 else frozenset()
+        random, every = streams.stream(f"pauses[{number}]"), PAUSE_EVERY if PAUSES in pausing else 0
+        cores = server_cores(self.system, kind)
         self.pauses = Pauses(random, every, PAUSE_SHORTEST_PS, PAUSE_LONGEST_PS)
+        if LAGGING in pausing and cores:
+            turn, core = divmod(number - 1, len(cores))
+            self.pauses.lags(cores[core].name, 1 + turn)
         if pausing or watched:
-            for server_core in server_cores(self.system, kind):
+            for server_core in cores:
                 server_core.pauses = self.pauses
         if watched:
             self.system.fabric.departures = []

@@ -12,10 +12,15 @@ from dataclasses import replace
 from ..models.disturbance import Disturbance
 from ..models.platform import Platform
 
-PAUSES, HARDWARE, PACKETS = "pauses", "hardware", "packets"
+PAUSES, LAGGING, HARDWARE, PACKETS = "pauses", "lagging", "hardware", "packets"
+
+PAUSING = frozenset({PAUSES, LAGGING})
+"""Those that a saved case has as outages; all others it draws again."""
 
 PERTURBED: Mapping[str, str] = {
     PAUSES: "servers' cores pause",
+    LAGGING: "one of the servers' cores, each in its turn, pauses behind every store to persistent memory, then behind "
+    "every second one",
     HARDWARE: "the adapters' arbiters choose among queue pairs and fetch the lines of READs in any order, and what the "
     "hardware draws (cache victims, how late WRITEs are placed that may be late) is drawn anew",
     PACKETS: "packets are lost, late, and sent again",

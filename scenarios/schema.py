@@ -53,7 +53,7 @@ from .fields import (
 )
 from .known import Complaint, collect, complaint, context_of, name_of
 from .network import Network
-from .perturbed import PAUSES, PERTURBED
+from .perturbed import PAUSES, PAUSING, PERTURBED
 from .ycsb import DELETE, MIXES, READ, UPDATE
 
 Perturbed = Annotated[str, BeforeValidator(lambda value: name_of("something to perturb", value, list(PERTURBED)))]
@@ -399,7 +399,7 @@ class Scenario(_Map):
     def from_schedule(self, number: int) -> Scenario:
         """The same beginning with that schedule, its pauses left out."""
         crash, first = self.crash, (self.crash.first or 0) + number
-        if not first or set(crash.perturbed) == {PAUSES}:
+        if not first or PAUSING.issuperset(crash.perturbed):
             return self
         return self.model_copy(update={"crash": crash.model_copy(update={"first": first})})
 

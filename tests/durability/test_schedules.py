@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from rpsim.protocols.guarantees import EXPLORED, Condition
 from rpsim.scenarios.experiment import run_variant
 from rpsim.validation.crash import explore, replay_case
+from rpsim.validation.explorer import Explorer
 
 from ..small import get, only_variant, put, scenario, ycsb
 
@@ -42,7 +44,28 @@ def test_only_pauses_are_perturbed_unless_a_scenario_says_otherwise():
     assert "perturb" not in made.resolved()["crash"]
 
 
-@pytest.mark.parametrize("what", [["hardware"], ["packets"], ["pauses", "hardware", "packets"]])
+@pytest.mark.parametrize(
+    ("schedule", "core", "every"), [(1, "server[0] core 0", 1), (2, "server[0] core 1", 1), (3, "server[0] core 0", 2)]
+)
+def test_one_core_after_the_other_lags_behind_all_it_stores_whatever_the_seed(schedule, core, every):
+    """eFactory's request core stores a header and an entry for each put, its verifier a flag."""
+    work = [put(0, "k0", at_ns=n * 200_000) for n in range(4)]
+    made = scenario("efactory", work, crash={"perturb": ["lagging"]})
+    outages = seen(made, schedule)[1].outages
+    stores = 4 * (2 if core.endswith("0") else 1)
+    assert {outage[0] for outage in outages} == {core}
+    assert [for_ps for _, _, for_ps in outages] == [20_000_000] * (stores // every)
+    assert outages == seen(scenario("efactory", work, crash={"perturb": ["lagging"]}, seed=7), schedule)[1].outages
+
+
+def test_a_read_finds_what_is_not_durable_while_the_core_that_would_flush_it_lags():
+    work = [put(0, "k0"), *(get(1, "k0", at_ns=n * 5_000) for n in range(4))]
+    made = scenario("saw", work, processes=2, crash={"perturb": ["lagging"]})
+    found = [set(Explorer(seen(made, n)[1], conditions=EXPLORED).walk().first) for n in (0, 1)]
+    assert found == [set(), {Condition.DURABLE, Condition.MONOTONIC}]
+
+
+@pytest.mark.parametrize("what", [["lagging"], ["hardware"], ["packets"], ["pauses", "hardware", "packets"]])
 def test_what_a_perturbed_schedule_shows_its_case_shows_again(what, tmp_path):
     """The violation is looked for in the second schedule alone: the first is not explored."""
     work = [put(0, "k0"), get(1, "k0", at_ns=3_000), put(2, "k0", at_ns=1_000)]
@@ -55,7 +78,7 @@ def test_what_a_perturbed_schedule_shows_its_case_shows_again(what, tmp_path):
         path.write_text(json.dumps(example.case), encoding="utf-8")
         again = replay_case(path)
         assert again is not None and again.timeline == example.timeline
-        assert example.case["scenario"]["crash"]["first"] >= 1
+        assert what == ["lagging"] or example.case["scenario"]["crash"]["first"] >= 1
 
 
 def test_schedules_explored_side_by_side_give_what_one_process_gives():

@@ -1,0 +1,53 @@
+"""Does what the matrix of schemes finds depend on the seed? What it says of a scheme must not be luck."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpsim.protocols.guarantees import EXPLORED, Condition
+from rpsim.scenarios.experiment import run_variant
+from rpsim.scenarios.load import load_scenario
+from rpsim.validation.crash import explore
+from rpsim.validation.explorer import Explorer
+from rpsim.validation.matrix.guarantees import POWER, file_of, scenario_of
+
+TAKEN_BACK = {Condition.DURABLE, Condition.MONOTONIC}
+"""What breaks where a reader is shown an update that is not durable yet."""
+LOST = {Condition.DURABLE, Condition.NO_LOST_ACK}
+"""What breaks where an update returns before it is durable."""
+
+
+def shipped(scheme, platform, seed, ddio="on"):
+    settings = (f"schemes=[{scheme}]", f"vary.platform=[{platform}]", f"vary.ddio=[{ddio}]")
+    made = load_scenario(file_of(scenario_of(POWER)), settings, seed)
+    (variant,) = made.variants()
+    return made, variant
+
+
+def shown(scheme, platform, seed, schedule):
+    """What one schedule of the shipped scenario violates."""
+    explorer = Explorer(run_variant(*shipped(scheme, platform, seed), schedule), conditions=EXPLORED)
+    return set(explorer.walk(until=lambda found: len(found.first) == 2).first)
+
+
+@pytest.mark.parametrize(("scheme", "seed"), [("saw", 3), ("imm", 5), ("rpc", 3), ("rpc", 5)])
+def test_a_reader_meets_what_is_published_and_not_durable_with_each_seed(scheme, seed):
+    """Seeds with which pauses that are drawn alone do not show it."""
+    assert shown(scheme, "optane-adr", seed, schedule=1) == TAKEN_BACK
+
+
+def test_a_put_returns_before_a_verifier_that_lags_has_seen_its_value():
+    """Where caches survive nothing else loses it: as soon as it was seen it was in a cache."""
+    assert shown("efactory", "optane-eadr", 3, schedule=2) == LOST
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ddio", ["on", "off"])
+@pytest.mark.parametrize(("platform", "broken"), [("optane-adr", TAKEN_BACK), ("optane-eadr", set())])
+@pytest.mark.parametrize("scheme", ["saw", "imm", "rpc"])
+def test_the_vector_is_the_same_with_eight_seeds(scheme, platform, broken, ddio):
+    for seed in range(1, 9):
+        made, variant = shipped(scheme, platform, seed, ddio)
+        report = explore(run_variant(made, variant), made, variant, also=EXPLORED)
+        assert {c for c, verdict in report.verdicts.items() if verdict == "violated"} == broken, seed
+        assert report.exhaustive
