@@ -284,7 +284,8 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
     def finish(self, thread: Thread, old: int, new: int) -> Code:
         """Drop the old offsets and then flip the marks, entry by entry; the old pool is free then.
 
-        In this order: an old offset that the mark does not name would count as the newest.
+        In this order: an old offset that the mark does not name would count as the newest. For the same reason a
+        tombstone goes behind the old offset: what lies beneath it would be there again.
         """
         for slot in range(self.index.slots):
             address = self.index.address_of(slot)
@@ -292,8 +293,8 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
             _, pointers = self.index.says((yield from thread.load(address, PoolEntry.size)))
             if pointers is not None:
                 kept = yield from self.newest_in(thread, new, pointers.offset)
-                yield from self.index.set(thread, address, new, kept)
-                yield from self.index.set(thread, address, old, None)
+                for pool in (old, new) if kept is None else (new, old):
+                    yield from self.index.set(thread, address, pool, kept if pool == new else None)
                 yield from thread.store(address + PoolEntry.offset_of("mark"), new.to_bytes(8, "little"))
                 yield from thread.flush(address, ENTRY_BYTES)
             yield from self.unlock(thread)

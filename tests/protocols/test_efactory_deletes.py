@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpsim.protocols.efactory import HEADER_BYTES, EFactory
-from rpsim.protocols.efactory_cleaning import COMPRESSING, EFactoryCleaning, EFactoryWhileCleaning
+from rpsim.protocols.efactory_cleaning import COMPRESSING, MERGING, EFactoryCleaning, EFactoryWhileCleaning
 from rpsim.protocols.efactory_rpc_reads import EFactoryRpcReads
 from rpsim.protocols.guarantees import EXPLORED, Condition
 from rpsim.protocols.index import ENTRY_BYTES, Location
+from rpsim.protocols.pools import PoolIndex
 from rpsim.protocols.scheme import Request
 from rpsim.scenarios.workload import plan
 from rpsim.sim.errors import InputError
@@ -76,6 +77,25 @@ def test_cleaning_copies_no_tombstone_and_frees_the_entry():
     thread = shop.system.nodes["server"][0].thread(0, "looks it up")
     entry, _ = finish(shop.system, store.index.look_up(thread, b"k0"))
     assert entry == store.index.address_of(slot) and shop.get("k0") == 11
+
+
+def test_what_lies_beneath_a_tombstone_is_at_no_instant_the_newest_again(monkeypatch):
+    """Of an object that was deleted during stage 2 the old offset goes first, then that of the tombstone."""
+    shop, newest = Shop(EFactoryCleaning, keys=1, updates=20, value_bytes=16), []
+    thread = shop.system.nodes["server"][0].thread(2, "cleaner by hand")
+    finish(shop.system, shop.store.enter(thread, MERGING, 0))
+    remove(shop, "k0")
+    real = PoolIndex.set
+
+    def watched(thread, entry, pool, location):
+        yield from real(thread, entry, pool, location)
+        _, pointers = yield from shop.store.index.look_up(thread, b"k0")
+        newest.append(pointers and pointers.newest)
+
+    monkeypatch.setattr(PoolIndex, "set", staticmethod(watched))
+    finish(shop.system, shop.store.finish(thread, 0, 1))
+    assert len(newest) == 2 and all(where is None or where.length == HEADER_BYTES for where in newest)
+    assert shop.get("k0") is None
 
 
 # power failures --------------------------------------------------------------------------------------------------

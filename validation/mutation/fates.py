@@ -33,7 +33,7 @@ SECONDS = 10
 RUN_SECONDS = 2
 """The same of the small run without any crash."""
 ALONE = "without any crash"
-_SHORT = (ALONE, "lives", "server[0] process", "client[0] power")
+_SHORT = (ALONE, "nothing fails", "lives", "server[0] process", "client[0] power")
 """Runs that come to an end unless their code does not."""
 
 

@@ -16,7 +16,7 @@ from ...models.primitives.plan import problems
 from ...models.primitives.vocabulary import UPDATE
 from ...models.primitives.writer import dump_primitive
 from ...protocols.primitives import primitive
-from ...protocols.shapes import shape_name
+from ...protocols.shapes import shape_name, shaped
 from ...scenarios.experiment import run_variant
 from ...scenarios.load import scenario_from_data
 from ..explorer import ASKED
@@ -126,16 +126,19 @@ class Refused(Exception):
 
 
 def ask(one: Primitive, setting: Setting, kept: Collection[str] = ()) -> Shown:
-    """What is broken of an elementary update over a primitive; of what it ought to keep the first ends it.
+    """What is broken of an elementary update over a shipped primitive, or over one with a fault in it, by its name.
 
-    Raises :class:`Refused` where an adapter does not know its verbs.
+    Of what it ought to keep the first ends it. Messages that stay in their receive buffers are received in persistent
+    memory. Raises :class:`Refused` where an adapter does not know its verbs.
     """
     broken: set[str] = set()
     exhaustive = True
+    buffered = shaped(shape_name(setting.shape, one.name)).stays_in_buffers()
+    device = "pm" if buffered else None  # elsewhere whatever stays there would be lost anyway
     with TemporaryDirectory() as folder:
         file = Path(folder) / f"{one.name}.yaml"
         file.write_text(dump_primitive(one), encoding="utf-8")
-        scheme = shape_name(setting.shape, str(file))
+        scheme = shape_name(setting.shape, str(file), device=device)
         for schedule in SCHEDULES:
             data = scenario_data(scheme, setting.configuration, VALUES[setting.shape], schedule)
             scenario = scenario_from_data(data, "mutate")

@@ -18,7 +18,7 @@ from ...protocols.scheme import scheme
 from .mutants import modules_of
 
 _ROOT = Path(__file__).parents[2]
-_JUDGING = ("trials", "shown", "mutants", "operators", "fates")
+_JUDGING = ("trials", "trying", "shown", "mutants", "operators", "fates")
 _DEPENDS_ON = (
     "sim/**/*", "models/**/*", "scenarios/*.py", "protocols/primitives/*", "validation/*.py", "validation/oracle/*.py",
     "validation/testing/*.py", *(f"validation/mutation/{name}.py" for name in _JUDGING),

@@ -1,0 +1,217 @@
+"""What is done in a trial: small runs whose crashes are explored, or executed, or in which nothing fails; random lives.
+
+Asked about a scheme with a fault in it, each ends with the first thing broken that the scheme keeps without it: nothing
+has to be shrunk, and no other state be looked at.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...protocols.guarantees import Condition, Verdict
+from ...protocols.scheme import Scheme
+from ...scenarios.experiment import run_variant
+from ...scenarios.fields import NOTHING
+from ...scenarios.inject import instants
+from ...scenarios.load import scenario_from_data
+from ...scenarios.schema import Scenario, Variant
+from ..executed import breaches
+from ..testing.world import World
+from .shown import Shown, Telling, manner, way
+
+STATES = 4_000
+"""So many crash states are explored of a run at most: with some faults there is no end to what may be lost."""
+MOST_STATES = 8_000
+"""Of a scheme without a fault, which is explored once: only a run that is seen in full says what is kept in it."""
+POWER = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.MONOTONIC, Condition.DURABLE)
+SERVER = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
+CLIENT = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.LINEARIZABLE)
+ALIVE = (Condition.COMMITTED, Condition.LINEARIZABLE)
+RETURNS = "everybody returns"
+"""What is broken where a client, a survivor of a fault, or a reader after it, never comes to an end."""
+
+Ask = Callable[[type[Scheme], Collection[str]], Shown]
+
+_PAUSES = tuple(range(1, 7))
+"""Schedules in which cores pause, of which a scheme without a fault is seen in all, one with a fault in the first."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """Operations, their mix, keys, the size of a value, clients; the share of the updates that delete; server threads.
+
+    A scheme that deletes nothing, or whose server has one thread, is not asked about a load with these.
+    """
+
+    mix: str
+    operations: int
+    keys: int
+    value: str
+    clients: int = 2
+    deletes: float = 0.0
+    threads: int = 1
+
+    def fits(self, scheme: type[Scheme]) -> bool:
+        """Whether a scheme can be given this load."""
+        served = any(role.served for role in scheme.roles.values())
+        return bool(scheme.removals or not self.deletes) and (served or self.threads == 1)
+
+    def scenario(self, scheme: type[Scheme], fault: str, platform: str, ddio: str, seed: int = 1) -> Scenario:
+        """A scenario of one variant."""
+        roles: dict[str, Any] = {name: {"processes": self.clients} for name, role in scheme.roles.items() if role.many}
+        if self.threads > 1:
+            roles |= {name: {"threads": self.threads} for name, role in scheme.roles.items() if role.served}
+        load: dict[str, Any] = {"kind": "ycsb", "mix": self.mix, "operations": self.operations, "keys": self.keys}
+        load |= {"value": self.value, "zipf": 0.0} | ({"deletes": self.deletes} if self.deletes else {})
+        data = {
+            "scenario": "mutate",
+            "seed": seed,
+            "vary": {"platform": [platform], "ddio": [ddio]},
+            "schemes": [scheme.name],
+            "roles": roles,
+            "workload": load,
+            "crash": {"fault": fault},
+        }
+        return scenario_from_data(data, f"the trial of {scheme.name}")
+
+
+def of_power(
+    load: Load, platform: str, ddio: str, schedules: Sequence[int] = (0,), *, again: bool = False, states: int = STATES
+) -> Ask:
+    """Power fails at every instant of a run (``again``: and of the recovery once more), all images."""
+    fault = "server[0] power in recovery" if again else "server[0] power"
+
+    def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
+        if not load.fits(scheme):
+            return Shown(frozenset(), exhaustive=False)
+        scenario, variant = _single(load.scenario(scheme, fault, platform, ddio))
+        broken: set[str] = set()
+        exhaustive = True
+        for schedule in schedules if kept or not any(schedules) else sorted({*schedules, *_PAUSES}):
+            explorer = Telling(run_variant(scenario, variant, schedule), POWER)
+            explorer.broken = broken
+            budget = states if kept else states * MOST_STATES // STATES
+            found = explorer.walk(until=lambda _: not broken.isdisjoint(kept), budget=budget)
+            exhaustive = exhaustive and found.exhaustive
+            if not broken.isdisjoint(kept):
+                break
+        return Shown(frozenset(broken), exhaustive)
+
+    return ask
+
+
+def of_survivors(fault: str, load: Load, conditions: tuple[Condition, ...]) -> Ask:
+    """A fault that somebody survives, at every instant of a run."""
+
+    def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
+        scenario, variant = _single(load.scenario(scheme, fault, "optane-adr", "on"))
+        runs = ((scenario, variant, at_ps, 0) for at_ps in instants(scenario, variant, 0)[1])
+        return _executed(runs, conditions, kept)
+
+    return ask
+
+
+def of_nobody(loads: Sequence[Load], seeds: int) -> Ask:
+    """Runs in which nothing fails, to their ends and then a reader's, some with the server's cores away now and then.
+
+    Who deletes nothing is given the same loads without deletes.
+    """
+
+    def runs(scheme: type[Scheme]) -> Iterator[tuple[Scenario, Variant, int, int]]:
+        for seed in range(seeds):
+            for load in loads:
+                one = load if scheme.removals else replace(load, deletes=0.0)
+                if one.fits(scheme):
+                    made = one.scenario(scheme, NOTHING, "optane-adr", "on", seed + 1)
+                    yield *_single(made), 0, seed if seed % 2 else 0
+
+    return lambda scheme, kept: _executed(runs(scheme), ALIVE, kept)
+
+
+def _executed(
+    runs: Iterable[tuple[Scenario, Variant, int, int]], conditions: tuple[Condition, ...], kept: Collection[str]
+) -> Shown:
+    """What is broken in runs with a fault at an instant, each in a schedule."""
+    broken: set[str] = set()
+    failure: Exception | None = None
+    for scenario, variant, at_ps, schedule in runs:
+        try:
+            aftermath, wrong = breaches(scenario, variant, at_ps, conditions, schedule)
+        except Exception as error:  # in this run; in another one there may be a verdict
+            failure = failure or error
+            continue
+        broken.update(map(str, wrong), () if aftermath.finished else (RETURNS,))
+        if not broken.isdisjoint(kept):
+            break
+    if failure is not None and broken.isdisjoint(kept):
+        raise failure
+    return Shown(frozenset(broken))
+
+
+def _single(scenario: Scenario) -> tuple[Scenario, Variant]:
+    (variant,) = scenario.variants()
+    return scenario, variant
+
+
+@dataclass(frozen=True)
+class Life:
+    """Random lives of a system: so many steps, each an operation, or time that goes on, or a crash.
+
+    No more than ``updates``: the stores are formatted for so many, and one that is cleaned is cleaned the sooner.
+    """
+
+    steps: int = 16
+    updates: int = 16
+    operations: float = 0.55
+    crashes: float = 0.1
+    writing: float | None = None
+    """The share of operations that write; None: each of a scheme's is as likely as any other."""
+
+
+LONGEST_PS = 8_000_000
+
+
+def of_lives(platform: str, ddio: str, lives: int, life: Life) -> Ask:
+    """Random lives of a system with crashes in them: a condition is kept if it is in each of them."""
+
+    def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
+        broken: set[str] = set()
+        for seed in range(lives):
+            broken.update(_lived(scheme, platform, ddio, seed, life))
+            if not broken.isdisjoint(kept):
+                break
+        return Shown(frozenset(broken))
+
+    return ask
+
+
+def _lived(scheme: type[Scheme], platform: str, ddio: str, seed: int, life: Life) -> Iterator[str]:
+    draw = random.Random(seed)
+    world = World(scheme, platform, ddio=ddio, seed=seed, updates=life.updates)
+    removing = seed % 2 == 1  # a history with removals is judged by fewer conditions
+    operations = [f for f in scheme.operations if removing or f not in scheme.removals]
+    reads = [f for f in operations if f not in scheme.updates]
+    writes = [f for f in operations if f in scheme.updates]
+    left = life.updates
+    for _ in range(life.steps):
+        step, idle = draw.random(), world.idle()
+        if step < life.operations and idle:
+            client = draw.choice(idle)
+            some = operations if life.writing is None else writes if draw.random() < life.writing else reads
+            f = draw.choice(some if left else reads)
+            left -= f in scheme.updates
+            world.invoke(client, f, draw.choice(list(world.names)))
+        elif step < 1 - life.crashes:
+            world.run(draw.randrange(1, LONGEST_PS))
+        else:
+            world.crash(draw.randrange)
+    world.read_all()
+    wrong = [c for c, judgement in world.judge().verdicts.items() if judgement.verdict is Verdict.VIOLATED]
+    if wrong:
+        seen = [o for o in world.history.operations if o.outcome == "ok" and o.f not in scheme.updates]
+        manners = {manner(o.result) for o in seen}
+        how = next((each for each in ("torn", "unreadable", "absent") if each in manners), "another version")
+        yield from (way(str(condition), how) for condition in wrong if condition in POWER)
