@@ -207,7 +207,7 @@ class HostMemory:
                 at += size
             return visible_ps
         sizes, starts, arrivals = zip(*tlps, strict=True)
-        instants = [arrive_ps + way_ps for arrive_ps in arrivals]
+        instants: list[int] = [arrive_ps + way_ps for arrive_ps in arrivals]
         parts = list(zip(sizes, instants, strict=True))
         inbox, number = self._inbox, device.number
         if self.ddio:
@@ -375,7 +375,7 @@ class HostMemory:
         A line that has left the caches and is not in a write pending queue yet is waited for: the home agent orders
         the access behind it. Without ``wait`` the core goes on as soon as all lines are on their way.
         """
-        start_ps = self.clock.now_ps
+        start_ps = self.clock._now
         if self._inbox:
             self.catch_up(start_ps)
         device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
