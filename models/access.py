@@ -62,11 +62,12 @@ class Access:
         """
         if self._coming:
             return False
+        key = device << LINE_BITS | line
         if self._parameters.entries:
             tlb = self._tlbs.get(core)
-            if tlb is None or not tlb.was_last(device, line):
+            if tlb is None or key // tlb.page_lines != tlb.last:
                 return False
-        return self._caches.in_l1(core, device << LINE_BITS | line)
+        return self._caches.in_l1(core, key)
 
     def cost_ps(
         self,

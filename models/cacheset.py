@@ -17,6 +17,9 @@ LINE_MASK = (1 << LINE_BITS) - 1
 HASH_BITS = 14
 """How far the numbers of lines are shifted over themselves to hash them."""
 
+FEW_LINES = 4
+"""Above so many lines at once it pays to ask for all of them together."""
+
 _EMPTY = -1
 _DIRTY = 1
 _OLDEST = 3
@@ -119,9 +122,17 @@ class Tags:
         used yet just comes in, into the ``lone`` way, as :meth:`put` would let it.
         """
         state, sets, step, tick, misses = self.state, self._sets, self._step, self._tick, 0
+        keys = range(first, last + 1)
+        if last - first > FEW_LINES and all(map(state.__contains__, keys)):  # as good as always
+            if step:
+                state.update(zip(keys, range(tick + step | _DIRTY, tick + len(keys) * step + 2, step), strict=True))
+                self._tick = tick + len(keys) * step
+            else:
+                state.update(dict.fromkeys(keys, _DIRTY))
+            return 0
         low, high = whole if not self._page_lines else (0, 0)
         n_sets = self.sets
-        for key in range(first, last + 1):
+        for key in keys:
             if key in state:
                 tick += step
                 state[key] = tick | _DIRTY

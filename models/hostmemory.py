@@ -7,7 +7,7 @@ got (the trace); what certainly happened, in any timing, is the ordering rules' 
 from __future__ import annotations
 
 import itertools
-from bisect import insort
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +23,7 @@ from .access import Access
 from .cacheset import line_key
 from .core import Core
 from .homeagent import HomeAgent
-from .llc import Counters, IoWrite
+from .llc import Counters, IoWrite, cut
 from .memory import DEVICE_SPAN_BITS, DEVICE_SPAN_BYTES, AddressSpace, Destination, MemoryDevice
 from .pcie import Tlp
 from .pcie_credits import PostedCredits
@@ -37,7 +37,7 @@ from .xpbuffer import service_ps
 _OFFSET = DEVICE_SPAN_BYTES - 1
 _instant = itemgetter(0)
 
-INBOX_TLPS = 4096
+INBOX_WRITES = 4096
 """So many inbound writes wait for somebody who asks the caches; then those are told that are visible."""
 LATE_FACTOR = 4
 """WRITEs in any order are late by less than so many times ``pcie.posted_write``: enough for neighbours to overtake."""
@@ -65,6 +65,8 @@ class HostMemory:
         self._untraced = 0
         self._inbox: deque[IoWrite] = deque()
         """Inbound writes that caches and queues do not know yet, in order of time."""
+        self._inbox_ps = 0
+        """When the last of all that ever came into it is visible."""
         self._owed: dict[int, tuple[PostedCredits, int]] = {}
         """By the identity of an inbound write in the inbox: whom to tell when it is taken, and of how many bytes."""
         self._reads = itertools.count()
@@ -130,13 +132,14 @@ class HostMemory:
             visible_ps = max(visible_ps + late_ps, not_before_ps)
         inbox = self._inbox
         entry = (visible_ps, device.number, offset, offset + len(data))
-        if not inbox or visible_ps >= inbox[-1][0]:
+        if visible_ps >= self._inbox_ps:
+            self._inbox_ps = visible_ps
             inbox.append(entry)
         else:
-            insort(inbox, entry, key=_instant)
+            self._insert(entry)
         if credits is not None:
             self._owed[id(entry)] = credits, len(data)
-        if len(inbox) > INBOX_TLPS:
+        if len(inbox) > INBOX_WRITES:
             self.catch_up(accepted_ps)
         if chunk is not None:
             number = chunk.number
@@ -161,6 +164,17 @@ class HostMemory:
         reached = [at_ps, NEVER, NEVER, NEVER, NEVER]
         return self.trace.write(device.number, channel, address & _OFFSET, data, path, writer, reached, behind)
 
+    def _insert(self, entry: IoWrite) -> None:
+        """An inbound write is visible before some that are in the inbox: a run that it falls into is cut there."""
+        inbox = self._inbox
+        turn = bisect_right(inbox, entry[0], key=_instant)
+        if turn:
+            before = inbox[turn - 1]
+            if len(before) == 5 and before[4][-1][1] > entry[0]:
+                inbox[turn - 1], rest = cut(before, entry[0])
+                inbox.insert(turn, rest)
+        inbox.insert(turn, entry)
+
     @property
     def next_taken_ps(self) -> int | None:
         """When memory is asked next about a write whose credits it holds, if it holds any; after :meth:`catch_up`."""
@@ -181,9 +195,9 @@ class HostMemory:
         Where nothing stands between them they are told of as one run.
         """
         device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
-        inbox, way_ps, visible_ps = self._inbox, self._posted_write_ps, 0
+        way_ps, visible_ps = self._posted_write_ps, 0
         first_ps = tlps[0][2] + way_ps
-        if (self.peers and device.number in self.peers) or (inbox and first_ps < inbox[-1][0]):
+        if (self.peers and device.number in self.peers) or first_ps < self._inbox_ps:
             at = 0
             for size, start_ps, arrive_ps in tlps:
                 piece = data[at : at + size]
@@ -192,25 +206,30 @@ class HostMemory:
                 )
                 at += size
             return visible_ps
-        number, at = device.number, offset
-        parts = []
-        for size, _, arrive_ps in tlps:
-            visible_ps = arrive_ps + way_ps
-            inbox.append((visible_ps, number, at, at + size))
-            parts.append((size, visible_ps))
-            at += size
+        sizes, starts, arrivals = zip(*tlps, strict=True)
+        instants: list[int] = [arrive_ps + way_ps for arrive_ps in arrivals]
+        parts = list(zip(sizes, instants, strict=True))
+        inbox, number = self._inbox, device.number
+        if self.ddio:
+            inbox.append((first_ps, number, offset, offset + len(data), parts))
             if credits is not None:
-                if self.ddio:
-                    credits.give(visible_ps, size)
-                else:
+                for size, at_ps in parts:
+                    credits.give(at_ps, size)
+        else:
+            at = offset
+            for size, at_ps in parts:
+                inbox.append((at_ps, number, at, at + size))
+                at += size
+                if credits is not None:
                     self._owed[id(inbox[-1])] = credits, size
+        visible_ps = self._inbox_ps = instants[-1]
         last_ps = self.last_visible_ps
         self.last_visible_ps = visible_ps if visible_ps > last_ps else last_ps
-        if len(inbox) > INBOX_TLPS:
+        if len(inbox) > INBOX_WRITES:
             self.catch_up(accepted_ps)
         if device.traced:
+            moves = list(zip(sizes, starts, instants, strict=True))
             path = Path.DMA_DDIO if self.ddio else Path.DMA_NO_DDIO
-            moves = [(size, start_ps, arrive_ps + way_ps) for size, start_ps, arrive_ps in tlps]
             first = self.trace.write_run(number, channel, offset, data, path, writer, accepted_ps, moves)
         else:
             first = self._untraced + 1
@@ -234,7 +253,7 @@ class HostMemory:
         keep, drain_ps = self._platform.llc.non_allocating_hit == "update", self._platform.llc.iio_wc_drain_ps
         while inbox and inbox[0][0] <= now_ps:
             entry = inbox.popleft()
-            visible_ps, number, start, end = entry
+            visible_ps, number, start, end = entry[:4]
             taken_ps = visible_ps
             for line in lines(start, end - start):
                 # The dirty bytes of a copy, if there is one, go along: then the line is whole.
@@ -356,7 +375,7 @@ class HostMemory:
         A line that has left the caches and is not in a write pending queue yet is waited for: the home agent orders
         the access behind it. Without ``wait`` the core goes on as soon as all lines are on their way.
         """
-        start_ps = self.clock.now_ps
+        start_ps = self.clock._now
         if self._inbox:
             self.catch_up(start_ps)
         device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 
 from ..sim.bytespace import LINE_BYTES
 from ..sim.trace import NEVER
 from .cacheset import LINE_BITS, Key, Tags
 from .parameters import caches
 
-IoWrite = tuple[int, int, int, int]
-"""An inbound write: when it is visible, its device's number, and from which byte of it to before which."""
+Parts = list[tuple[int, int]]
+"""The TLPs of one write, one behind the other: how many bytes, and when they are visible."""
+IoWrite = tuple[int, int, int, int] | tuple[int, int, int, int, Parts]
+"""An inbound write: when it is visible, its device's number, and from which byte of it to before which. A run of TLPs
+has its parts besides; the first of the instants is theirs too."""
 Traffic = tuple[int, Key, bool]
 """What memory sees of it: when, which line, and whether it is read (else it is written, whole)."""
 
@@ -84,8 +88,15 @@ class Llc:
         """
         tags, counters, way, traffic = self.tags, self._counters, self._first_io_way, list[Traffic]()
         touched = missing = 0
-        parts: list[tuple[Key, int]] = []
+        row: list[IoWrite] = []
+        begins: list[tuple[Key, int]] = []
         whole = (0, 0)
+
+        def instant(key: Key) -> int:
+            """When the write came that the line is of."""
+            if not begins:
+                begins.extend(_begins(row))
+            return begins[bisect_right(begins, (key, NEVER)) - 1][1]
 
         def missed(key: Key) -> None:
             """A line that is not here: allocated, and read from memory before if nobody has what the write lacks."""
@@ -94,22 +105,24 @@ class Llc:
                 snoop(key)
             elif not whole[0] <= key < whole[1]:
                 counters.io_fills += 1
-                traffic.append((_instant(parts, key), key, True))
+                traffic.append((instant(key), key, True))
             gone, dirty = tags.put(key, 1, way)
             if dirty:
                 counters.leaked += 1
-                traffic.append((_instant(parts, key), gone, False))
+                traffic.append((instant(key), gone, False))
 
         while inbox and inbox[0][0] <= until_ps:
-            at_ps, device, start, end = inbox.popleft()
-            base = device << LINE_BITS
-            parts = [(base | start >> _SHIFT, at_ps)]
+            write = _arrived(inbox, until_ps)
+            row, begins = [write], []
+            device, start, end = write[1], write[2], write[3]
             while inbox and inbox[0][2] == end and not end & _WITHIN and inbox[0][1] == device:
                 if inbox[0][0] > until_ps:  # the packets of one WRITE follow each other: asked for once for all of them
                     break
-                parts.append((base | end >> _SHIFT, inbox[0][0]))
-                end = inbox.popleft()[3]
-            first, last = parts[0][0], base | (end - 1) >> _SHIFT
+                write = _arrived(inbox, until_ps)
+                row.append(write)
+                end = write[3]
+            base = device << LINE_BITS
+            first, last = base | start >> _SHIFT, base | (end - 1) >> _SHIFT
             whole = first + (start & _WITHIN > 0), last + (end & _WITHIN == 0)
             touched += last + 1 - first
             missing += tags.write_all(first, last, whole, held, missed)
@@ -126,6 +139,27 @@ class Llc:
         return gone
 
 
-def _instant(parts: list[tuple[Key, int]], key: Key) -> int:
-    """When the write came that the line is of: the parts of a row of writes by their first lines."""
-    return parts[bisect_right(parts, (key, NEVER)) - 1][1]
+def _arrived(inbox: deque[IoWrite], until_ps: int) -> IoWrite:
+    """Take the first write out, as far as it is visible by then: the rest of a run stays the first."""
+    write = inbox.popleft()
+    if len(write) == 5 and write[4][-1][1] > until_ps:
+        write, rest = cut(write, until_ps)
+        inbox.appendleft(rest)
+    return write
+
+
+def cut(write: tuple[int, int, int, int, Parts], until_ps: int) -> tuple[IoWrite, IoWrite]:
+    """A run in two: its parts until an instant, the first of them at least, and those after it, the last at least."""
+    at_ps, device, start, end, parts = write
+    turn = min(max(1, bisect_right(parts, until_ps, key=itemgetter(1))), len(parts) - 1)
+    middle = start + sum(size for size, _ in parts[:turn])
+    return (at_ps, device, start, middle, parts[:turn]), (parts[turn][1], device, middle, end, parts[turn:])
+
+
+def _begins(row: list[IoWrite]) -> Iterator[tuple[Key, int]]:
+    """The first line of each TLP of a row of writes, and when it came."""
+    for write in row:
+        base, at = write[1] << LINE_BITS, write[2]
+        for size, at_ps in write[4] if len(write) == 5 else ((0, write[0]),):
+            yield base | at >> _SHIFT, at_ps
+            at += size

@@ -53,6 +53,8 @@ class PcieLink:
 
     def writes(self, now_ps: int, address: int, length: int) -> list[Tlp]:
         """A posted write cut into TLPs that follow each other, as :meth:`tlps`: the same as :meth:`write` of each."""
+        if not length:
+            return []
         up, header_bytes, mps_bytes = self._up, self._write_header_bytes, self._mps_bytes
         if now_ps < up._last_ps:
             up.send(now_ps, length)  # which refuses
@@ -60,22 +62,23 @@ class PcieLink:
         rest, start_ps, step, scale = up._rest, up._free_ps, up._step, up._scale
         if now_ps > start_ps:
             start_ps, rest = now_ps, 0
-        take = mps_bytes - address % mps_bytes
-        found, busy_ps, begins_ps = [], 0, start_ps + 1 if rest else start_ps
-        while length > 0:
-            take = take if take < length else length
-            took_ps, rest = divmod(rest + (header_bytes + take) * step, scale)
-            start_ps += took_ps
-            end_ps = start_ps + 1 if rest else start_ps
-            found.append((take, begins_ps, end_ps))
-            busy_ps += end_ps - begins_ps
-            begins_ps = end_ps
-            length -= take
-            take = mps_bytes
-        up._free_ps, up._rest = start_ps, rest
-        up.busy_ps += busy_ps
-        up.served += len(found)
-        return found
+        # How much of the link's time has gone when each of them is out, in scale-ths of a picosecond since start_ps:
+        # those of MPS are a step apart.
+        first = min(mps_bytes - address % mps_bytes, length)
+        full, last = divmod(length - first, mps_bytes)
+        sizes = [first, *[mps_bytes] * full]
+        gone, mps_time = rest + (header_bytes + first) * step, (header_bytes + mps_bytes) * step
+        times = [*range(gone, gone + full * mps_time + 1, mps_time)]
+        if last:
+            sizes.append(last)
+            times.append(times[-1] + (header_bytes + last) * step)
+        ends = [start_ps - -time // scale for time in times]  # rounded up
+        begin_ps = start_ps + 1 if rest else start_ps
+        took_ps, up._rest = divmod(times[-1], scale)
+        up._free_ps = start_ps + took_ps
+        up.busy_ps += ends[-1] - begin_ps
+        up.served += len(sizes)
+        return list(zip(sizes, [begin_ps, *ends[:-1]], ends, strict=True))
 
     @property
     def free_ps(self) -> int:

@@ -74,7 +74,9 @@ class Caches:
         """A device reads a range of a memory's lines; whether caches have all of it. It allocates nothing."""
         state, holders, base = self.llc.tags.state, self._holders, device << LINE_BITS
         keys = range(base | lines.start, base | lines.stop) if lines else ()
-        found = sum([key in state or key in holders for key in keys])
+        found = sum(map(state.__contains__, keys))
+        if found < len(keys) and holders:  # no line is in both
+            found += sum(map(holders.__contains__, keys))
         self.counters.dma_read_hits += found
         self.counters.dma_read_misses += len(keys) - found
         return found == len(keys)

@@ -18,7 +18,7 @@ from .work import FENCE, INLINE, REQUEST_SHIFT, SIGNALED, SendWR, WorkCompletion
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
 _SUCCESS = Status.IBV_WC_SUCCESS
-_INLINE_OR_FENCE = INLINE | FENCE
+_INLINE_ONLY = INLINE - FENCE
 
 
 class Requester(Adapter):
@@ -33,7 +33,7 @@ class Requester(Adapter):
         if qp.error:
             self.clock.hardware(at_ps, work.key, self._flushed, work)
             return
-        opcode, flags = work.opcode, int.__and__(work.send_flags, _INLINE_OR_FENCE)
+        opcode, flags = work.opcode, work.send_flags
         self.doorbells += 1
         if opcode is not _WRITE:
             self.posted[opcode] = self.posted.get(opcode, 0) + 1
@@ -44,7 +44,7 @@ class Requester(Adapter):
             and (opcode is _WRITE or opcode not in NON_POSTED)
             and qp.reliable
             and not qp.stalled
-            and (flags == INLINE or (not flags and not work.length and work.lkey is None))
+            and (flags in _INLINE_ONLY or (flags not in FENCE and not work.length and work.lkey is None))
         ):
             # Nothing to fetch and nothing to wait for: it is at the engine when the doorbell is here.
             if work.span is not None:
@@ -114,7 +114,7 @@ class Requester(Adapter):
     def _fetch_payload(self, work: SendWR) -> None:
         if work.qp.off_ps != NEVER:
             return
-        bare = not work.length or int.__and__(work.send_flags, INLINE) or work.opcode in NO_PAYLOAD
+        bare = not work.length or work.send_flags in INLINE or work.opcode in NO_PAYLOAD
         if bare or not sendqueue.local_buffer_is_open(self, work):
             self._ready(work)
             return
@@ -288,7 +288,7 @@ class Requester(Adapter):
         # Nothing can come between: what is left to do is to let the program know, if it wants to.
         outstanding.popleft()
         qp.answered_ps, qp.repeats = done_ps, 0
-        if int.__and__(work.send_flags, SIGNALED):
+        if work.send_flags in SIGNALED:
             slots, qp.unsignalled = qp.unsignalled + 1, 0
             self.complete_at(done_ps, work, _told(qp) if qp.untold else None, slots)
         else:
@@ -344,7 +344,7 @@ class Requester(Adapter):
         if observe is not None:
             qp.unseen.append(observe)
             qp.untold += 1
-        if int.__and__(work.send_flags, SIGNALED) or qp.error:
+        if work.send_flags in SIGNALED or qp.error:
             completion = _completion(qp, work, status)
             # Completions come in order: this one tells of unsignalled ones before it.
             completion.observe = _told(qp) if qp.untold else None

@@ -34,13 +34,12 @@ from .remote_flush import flush
 from .remote_read import read
 from .rules import Placement, Request
 from .staging import Staging
-from .verbs import QueuePair
+from .verbs import QueuePair, Route
 from .work import SendWR
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
 _READ = Opcode.IBV_WR_RDMA_READ
 _SUCCESS = Status.IBV_WC_SUCCESS
-_NOWHERE = (1, 0, None, 0)
 
 
 class Responder(Answers):
@@ -79,25 +78,21 @@ class Responder(Answers):
 
         A WRITE that nothing is special about takes a way of its own, which does the same as the others in one go.
         """
-        work, at, payload, last, end_ps = packet
+        work, _, _, last, end_ps = packet
         requester = work.qp
         qp = requester.peer or work.destination
         assert qp is not None
         if end_ps > requester.off_ps:  # cut off in the port
             return
-        if (
-            work.opcode is _WRITE
-            and not self._held
-            and not qp.error
-            and work.attempt == qp.expected_attempt
-            and not qp.order.running
-            and not qp.inbound.proved
-        ):
-            start, end, lanes, channel = qp.routes.get(work.rkey, _NOWHERE)
-            address = work.remote_address
-            if start <= address and address + work.length <= end and lanes.loose is None:  # type: ignore[union-attr]
-                self._place(packet, qp, work, address + at, payload, lanes, channel, last)
-                return
+        if work.opcode is _WRITE and not self._held and not qp.error and work.attempt == qp.expected_attempt:
+            route = qp.routes.get(work.rkey)
+            if route is not None:
+                start, end, lanes, _, order, inbound, _, _ = route
+                address = work.remote_address
+                within = start <= address and address + work.length <= end
+                if within and lanes.loose is None and not order.running and not inbound.proved:
+                    self._place(packet, qp, route)
+                    return
         if qp.gone:
             requester.nic.unanswered(work)
         elif qp.order.idle(self.clock._now):
@@ -107,23 +102,13 @@ class Responder(Answers):
                 qp.responses.expect(work)
             qp.order.arrive(KIND[work.opcode], self.clock._now, partial(self._stage_in_turn, packet))
 
-    def _place(
-        self,
-        packet: Packet,
-        qp: QueuePair,
-        work: SendWR,
-        address: int,
-        payload: bytes,
-        lanes: Any,
-        channel: int,
-        last: bool,
-    ) -> None:
+    def _place(self, packet: Packet, qp: QueuePair, route: Route) -> None:
         """A packet of a WRITE to host memory, placed in order, whose ACK proves nothing; :meth:`_admit` is the plain
         form.
         """
-        now_ps = self.clock._now
-        length = len(payload)
-        span = work.span
+        work, at, payload, last, _ = packet
+        _, _, lanes, channel, _, _, responses, writer = route
+        now_ps, address, length, span = self.clock._now, work.remote_address + at, len(payload), work.span
         if length:
             room_ps = self._staging.take(now_ps, length)
             if room_ps != now_ps:
@@ -135,8 +120,9 @@ class Responder(Answers):
                 return
             credits = self._credits
             if self._cqes:
-                self.settle(work.key + (packet[1] >> PACKET_SHIFT))
-            writer = qp.writers[_WRITE] if span is None else f"{work.opcode}, {span.label}"
+                self.settle(work.key + (at >> PACKET_SHIFT))
+            if span is not None:
+                writer = f"{work.opcode}, {span.label}"
             if length <= self._mps_bytes - address % self._mps_bytes:
                 start_ps, at_root_ps = self.pcie.write(now_ps, length)
                 self._staging.give(at_root_ps, length)
@@ -156,7 +142,6 @@ class Responder(Answers):
             return
         if span is not None:
             span.mark("responder NIC", now_ps)
-        responses = qp.responses
         if responses.waiting:
             self._acknowledge(qp, work, None)
             return
@@ -296,7 +281,9 @@ class Responder(Answers):
         plain = qp.inbound.placement(self.regions.relaxed(work.rkey)) is Placement.STRICT
         if region is not None and plain and self.host.destination(address).number == HOST_MEMORY:
             lanes = qp.inbound.lanes(address)
-            qp.routes[work.rkey] = region.address, region.address + region.length, lanes, lanes.in_order
+            end, writer = region.address + region.length, qp.writers[_WRITE]
+            own = qp.order, qp.inbound, qp.responses
+            qp.routes[work.rkey] = region.address, end, lanes, lanes.in_order, *own, writer
 
     def post_write(
         self,

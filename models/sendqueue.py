@@ -25,12 +25,12 @@ def may_go(qp: QueuePair, work: SendWR) -> bool:
     """Whether the request at the head of the send queue may go on the wire now."""
     if qp.stalled or (qp.reads_under_way >= qp.max_rd_atomic and work.opcode in NON_POSTED):
         return False
-    return not qp.fencing or not int.__and__(work.send_flags, FENCE)
+    return not qp.fencing or work.send_flags not in FENCE
 
 
 def goes(qp: QueuePair, work: SendWR, now_ps: int) -> None:
     """It goes. What a fence has waited for has certainly happened, whether a program has looked or not."""
-    if int.__and__(work.send_flags, FENCE):
+    if work.send_flags in FENCE:
         for observe in qp.unseen:
             observe(now_ps)
     work.attempt = qp.attempt
@@ -49,7 +49,7 @@ def is_back(qp: QueuePair, work: SendWR) -> None:
 
 def local_buffer_is_open(nic: Requester, work: SendWR) -> bool:
     """Whether its ``lkey`` allows what the adapter has to do to the local buffer."""
-    if work.lkey is None or int.__and__(work.send_flags, INLINE) or work.opcode is Opcode.IBV_WR_FLUSH:
+    if work.lkey is None or work.send_flags in INLINE or work.opcode is Opcode.IBV_WR_FLUSH:
         return True
     written = work.opcode in RETURNING
     length = ATOMIC_BYTES if written and work.opcode is not Opcode.IBV_WR_RDMA_READ else work.length

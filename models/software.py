@@ -102,7 +102,7 @@ class SoftwareThread:
         if core.held:
             core.queue(process or clock.running, cost_ps, self)
         else:
-            clock.resume(core.work(clock.now_ps, cost_ps), core.agent, process)
+            clock.resume(core.work(clock._now, cost_ps), core.agent, process)
 
     def _turn(self) -> Code:
         """Until the core comes to an instruction that has to look at caches or queues to know its cost."""

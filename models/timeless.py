@@ -14,10 +14,10 @@ from ..sim.trace import NEVER
 from .cpu import Thread
 from .hostmemory import HostMemory
 from .nic import Nic
-from .opcodes import Opcode, SendFlags, Status
+from .opcodes import Opcode, Status
 from .software import Code
 from .verbs import CompletionQueue, QueuePair
-from .work import SendWR, WorkCompletion
+from .work import SIGNALED, SendWR, WorkCompletion
 
 AT_ONCE = 1 << 14
 """So many instructions without time passing: more than code needs, most often, that does not wait for somebody."""
@@ -115,7 +115,7 @@ class TimelessThread(Thread):
             return False
         if peer.nic.host.peers or qp.nic.host is not self.host:
             return False
-        if not work.length or not int.__and__(work.send_flags, SendFlags.IBV_SEND_SIGNALED):
+        if not work.length or work.send_flags not in SIGNALED:
             return False
         allowed = qp.nic.regions.local(work.lkey, work.local_address, work.length, written=True)
         return allowed and peer.nic.regions.refuses(work) is None

@@ -8,7 +8,7 @@ the paging-structure caches (Intel 64 and IA-32 Architectures Software Developer
 from __future__ import annotations
 
 from ..sim.bytespace import LINE_BYTES
-from .cacheset import LINE_BITS, Key, line_key
+from .cacheset import Key, line_key
 from .parameters import caches
 
 PAGE_TABLES = 1 << 20
@@ -19,23 +19,21 @@ ENTRIES_A_LINE = 8
 class Tlb:
     """Of one core: pages, least recently used first."""
 
-    __slots__ = ("_entries", "_last", "_page_lines", "_pages")
+    __slots__ = ("_entries", "_pages", "last", "page_lines")
 
     def __init__(self, parameters: caches.Tlb) -> None:
         self._entries = parameters.entries
-        self._page_lines = parameters.page_bytes // LINE_BYTES
+        self.page_lines = parameters.page_bytes // LINE_BYTES
+        """How many lines a page has."""
         self._pages: dict[int, None] = {}
-        self._last = -1
-
-    def was_last(self, device: int, line: int) -> bool:
-        """Whether the line is in the page that was used last."""
-        return (device << LINE_BITS | line) // self._page_lines == self._last
+        self.last = -1
+        """The page that was used last."""
 
     def misses(self, device: int, offset: int, length: int) -> list[Key]:
         """The lines of the page tables that have to be loaded before a range can be touched."""
-        first = line_key(device, offset // LINE_BYTES) // self._page_lines
-        last = line_key(device, (offset + max(1, length) - 1) // LINE_BYTES) // self._page_lines
-        if first == last == self._last:
+        first = line_key(device, offset // LINE_BYTES) // self.page_lines
+        last = line_key(device, (offset + max(1, length) - 1) // LINE_BYTES) // self.page_lines
+        if first == last == self.last:
             return []
         pages, missed = self._pages, []
         for page in range(first, last + 1):
@@ -45,5 +43,5 @@ class Tlb:
                 del pages[next(iter(pages))]
                 missed.append(line_key(PAGE_TABLES, page // ENTRIES_A_LINE))
             pages[page] = None
-        self._last = last
+        self.last = last
         return missed

@@ -106,7 +106,7 @@ class TransportNic(Crossing):
         sent.sent_ps = work.sent_ps
         # The acknowledge request bit: somebody waits for it, nothing is behind it, or it has been sent before.
         behind = bool(qp.send_queue) or end.sent[-1] is not sent
-        work.asks = not behind or work is not sent.work or bool(int.__and__(work.send_flags, SIGNALED))
+        work.asks = not behind or work is not sent.work or work.send_flags in SIGNALED
         if qp.timeout and not end.timing:
             end.timing = True
             self.clock.call_at(work.sent_ps + (ACK_TIMEOUT_PS << qp.timeout), self._expire, qp)

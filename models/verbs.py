@@ -204,6 +204,11 @@ class _Writers(dict[Opcode, str]):
         return self[opcode]
 
 
+Route = tuple[int, int, "Lanes", int, "ExecutionOrder", "Inbound", "Responses", str]
+"""The plain way of WRITEs to a region: its first address, its end, the lanes, the channel; what a responder asks of the
+queue pair before it lets one take it, and after; and what it writes as."""
+
+
 class QueuePair:
     """``ibv_qp``."""
 
@@ -248,7 +253,8 @@ class QueuePair:
         self.key = (nic.number + 1) << NODE_SHIFT | number << QP_SHIFT
         """The key of its last request among the customers of one station and instant."""
         # requester
-        self._unchecked = self.reliable and max_send_wr is None
+        self.unchecked = self.reliable and max_send_wr is None
+        """A WRITE need not be checked."""
         self.posted = 0
         """Work requests in the send queue that no polled completion has given back."""
         self.send_queue: deque[SendWR] = deque()
@@ -292,8 +298,8 @@ class QueuePair:
         """The request that found no receive request: it and all behind it are not taken in before they are repeated."""
         self.expected_bytes = 0
         """Of an unreliable connection: where the next packet of the message belongs; -1 once one was lost."""
-        self.routes: dict[int, tuple[int, int, Lanes, int]] = {}
-        """By key: (first address, end, lanes, channel) of a region whose WRITEs take the plain way."""
+        self.routes: dict[int, Route] = {}
+        """By key: of a region whose WRITEs take the plain way."""
 
     # Made when the first request arrives: most ends of most connections never see one.
     @cached_property
@@ -366,9 +372,9 @@ class QueuePair:
         Raises ValueError for an opcode that the transport has not, a datagram beyond the MTU or without destination,
         and inline data of a request that carries none; OSError (ENOMEM) when the send queue is full.
         """
-        if self._unchecked and (
+        if self.unchecked and (
             work.opcode is Opcode.IBV_WR_RDMA_WRITE
-            or (work.opcode is Opcode.IBV_WR_RDMA_READ and not int.__and__(work.send_flags, INLINE))
+            or (work.opcode is Opcode.IBV_WR_RDMA_READ and work.send_flags not in INLINE)
         ):
             return
         if work.opcode not in CARRIES[self.qp_type]:
@@ -379,7 +385,7 @@ class QueuePair:
                 raise ValueError(f"a datagram of {work.length} bytes, the MTU is {mtu}")
             if work.destination is None or work.destination.qp_type is not QpType.IBV_QPT_UD:
                 raise ValueError("a datagram needs a destination of type UD")
-        if int.__and__(work.send_flags, INLINE) and work.opcode in NO_PAYLOAD:
+        if work.send_flags in INLINE and work.opcode in NO_PAYLOAD:
             raise ValueError(f"inline data in a {work.opcode}, which carries none")
         if self.max_send_wr is not None and self.posted >= self.max_send_wr:
             raise OSError(errno.ENOMEM, f"the send queue of {self.max_send_wr} work requests is full")

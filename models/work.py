@@ -16,9 +16,15 @@ if TYPE_CHECKING:
 # A key, from its highest bits: adapter, queue pair, request; then phase and packet (models.port).
 NODE_SHIFT, QP_SHIFT, REQUEST_SHIFT = 88, 64, 24
 
-SIGNALED = int(SendFlags.IBV_SEND_SIGNALED)
-INLINE = int(SendFlags.IBV_SEND_INLINE)
-FENCE = int(SendFlags.IBV_SEND_FENCE)
+
+def _with(flag: SendFlags) -> frozenset[int]:
+    """All combinations of flags that have this one: to look one up costs less than an enum's operators."""
+    return frozenset(flags for flags in range(2 * max(SendFlags)) if flags & flag.value)
+
+
+SIGNALED = _with(SendFlags.IBV_SEND_SIGNALED)
+INLINE = _with(SendFlags.IBV_SEND_INLINE)
+FENCE = _with(SendFlags.IBV_SEND_FENCE)
 VOID = -1
 """``SendWR.attempt`` of what is sent again: whatever is still on its way of it counts for nothing."""
 

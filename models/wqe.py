@@ -27,5 +27,5 @@ def further_units(nic: Nic, qp_type: QpType, inline_bytes: int) -> int:
 
 def size_bytes(nic: Nic, qp_type: QpType, work: SendWR) -> int:
     """The bytes of a work request's WQE."""
-    inline_bytes = work.length if int.__and__(work.send_flags, INLINE) else 0
+    inline_bytes = work.length if work.send_flags in INLINE else 0
     return nic.wqe_bytes * (1 + further_units(nic, qp_type, inline_bytes))

@@ -113,13 +113,17 @@ class ByteSpace:
         """Apply every write that is visible at ``now_ps``, and serve every read until then."""
         caught_up_ps = self.caught_up_ps
         self.caught_up_ps = now_ps if now_ps > caught_up_ps else caught_up_ps
-        inbox = self._inbox
+        inbox, pages = self._inbox, self._pages if self._source is None else {}
         while inbox and inbox[0][0] <= now_ps:
             _, channel, number, address, data, seen = inbox.popleft()
             if channel == READS:
                 seen(self.peek(address, data))
             elif seen is None:
-                self.poke(address, data)
+                page, offset = pages.get(address // PAGE_BYTES), address % PAGE_BYTES
+                if page is not None and offset + len(data) <= PAGE_BYTES:  # ``poke`` written out, as good as always
+                    page[offset : offset + len(data)] = data
+                else:
+                    self.poke(address, data)
             elif seen.__class__ is Run:
                 self._apply(now_ps, channel, number, address, data, seen.parts)
             else:
@@ -150,6 +154,11 @@ class ByteSpace:
         self.caught_up_ps = now_ps if now_ps > caught_up_ps else caught_up_ps
         if self._inbox and self._inbox[0][0] <= now_ps:
             self.catch_up(now_ps)
+        offset = address % PAGE_BYTES
+        if offset + length <= PAGE_BYTES and self._source is None:  # ``peek`` written out, as good as always
+            page = self._pages.get(address // PAGE_BYTES)
+            if page is not None:
+                return bytes(page[offset : offset + length])
         return self.peek(address, length)
 
     def poke(self, address: int, data: bytes) -> None:

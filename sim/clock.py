@@ -61,16 +61,6 @@ class Hold:
 HOLD = Hold()
 
 
-class _Done:
-    """What a process gets that is resumed: an event that has happened, as far as ``simpy.Process`` looks."""
-
-    _ok = True
-    _value = None
-
-
-_DONE = _Done()
-
-
 class _Ended:
     """The code of a process that has been ended: whatever it waited for lets it go nowhere."""
 
@@ -128,8 +118,8 @@ class Clock(simpy.Environment):
 
         Without a process it is the one that runs now.
         """
-        resume = (process or self._active_proc)._resume  # type: ignore[union-attr]
-        heappush(self._queue, (when_ps, THREADS + agent, next(self._eid), resume, _DONE))  # type: ignore[misc]
+        entry = (when_ps, THREADS + agent, next(self._eid), _go_on, process or self._active_proc)
+        heappush(self._queue, entry)  # type: ignore[misc]
 
     @property
     def running(self) -> simpy.Process:
@@ -144,7 +134,7 @@ class Clock(simpy.Environment):
     def go_on(self, process: simpy.Process) -> None:
         """Let a process that yields :data:`HOLD` go on now, unless it has come to its end."""
         if process.is_alive:
-            process._resume(_DONE)  # type: ignore[arg-type]
+            _go_on(process)
 
     def start(self, code: Generator[Any, Any, Any]) -> simpy.Process:
         """Run ``code`` as a process from now on."""
@@ -240,6 +230,32 @@ class Clock(simpy.Environment):
         if until is not None:
             raise RuntimeError(f"nothing is left to happen, and this has not: {until}")
         return None
+
+
+def _go_on(process: simpy.Process) -> None:
+    """Let a process that yields :data:`HOLD` go on: ``simpy.Process._resume``, shorter where it yields that again."""
+    clock = process.env
+    clock._active_proc = process
+    event: object = None
+    try:
+        event = process._generator.send(None)
+    except StopIteration as end:
+        process._ok, process._value = True, end.value
+        clock.schedule(process)
+    except BaseException as error:
+        assert error.__traceback__ is not None
+        process._ok, process._value = False, error.with_traceback(error.__traceback__.tb_next)
+        clock.schedule(process)
+    else:
+        if event is not HOLD:
+            if not isinstance(event, simpy.Event):
+                raise RuntimeError(f"{process.name} yields {event!r}: an event, or HOLD")
+            if event.callbacks is None:  # it has happened already
+                process._resume(event)
+                return
+            event.callbacks.append(process._resume)
+    process._target = event  # type: ignore[assignment]  # HOLD, or an event
+    clock._active_proc = None
 
 
 def _copied(error: BaseException) -> BaseException:

@@ -12,12 +12,16 @@ All times are integers of picoseconds. ``served`` and ``busy_ps`` count for repo
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Sequence
 from heapq import heapreplace
+from itertools import accumulate
 from math import gcd
 
 from .units import PS_PER_S
+
+FORGET = 1024
+"""Above so many releases of credits that nobody will ask about any more, they are forgotten."""
 
 
 def _out_of_order(arrive_ps: int, last_ps: int) -> ValueError:
@@ -204,7 +208,7 @@ class Credits:
     of arrival is broken.
     """
 
-    __slots__ = ("_given", "_last_ps", "_released_ps", "_releases", "_taken", "blocked_ps", "total")
+    __slots__ = ("_given", "_instants", "_last_ps", "_next", "_released_ps", "_sums", "_taken", "blocked_ps", "total")
 
     def __init__(self, total: int) -> None:
         if total < 1:
@@ -214,7 +218,9 @@ class Credits:
         """How long requests waited for credits, summed."""
         self._taken = 0
         self._given = 0
-        self._releases: deque[tuple[int, int]] = deque()  # (instant, given back by then), both rising
+        self._instants: list[int] = []  # of releases, rising
+        self._sums: list[int] = []  # what has been given back by then in all
+        self._next = 0  # the first of them that somebody may still ask about
         self._last_ps = 0
         self._released_ps = 0
 
@@ -244,10 +250,11 @@ class Credits:
         self._taken += n
         if needed <= 0:
             return arrive_ps
-        releases = self._releases
-        while releases[0][1] < needed:
-            releases.popleft()
-        free_ps = releases[0][0]
+        turn = self._next = bisect_left(self._sums, needed, self._next)
+        free_ps = self._instants[turn]
+        if turn > FORGET:
+            del self._instants[:turn], self._sums[:turn]
+            self._next = 0
         if free_ps <= arrive_ps:
             return arrive_ps
         self.blocked_ps += free_ps - arrive_ps
@@ -260,18 +267,18 @@ class Credits:
         if self._given + n > self._taken:
             raise ValueError(f"{n} credits come back, but only {self._taken - self._given} are held")
         self._released_ps = at_ps
-        self._given += n
-        self._releases.append((at_ps, self._given))
+        given = self._given = self._given + n
+        self._instants.append(at_ps)
+        self._sums.append(given)
 
-    def give_all(self, releases: Iterable[tuple[int, int, int]]) -> None:
-        """:meth:`give` of each (credits, anything, instant)."""
-        given, at_ps, last_ps, add = self._given, 0, self._released_ps, self._releases.append
-        for n, _, at_ps in releases:
-            if at_ps < last_ps:
-                raise ValueError(f"credits come back in order of time: {at_ps} ps after {last_ps} ps")
-            last_ps = at_ps
-            given += n
-            add((at_ps, given))
-        if given > self._taken:
-            raise ValueError(f"{given - self._given} credits come back, but only {self._taken - self._given} are held")
-        self._given, self._released_ps = given, last_ps
+    def give_all(self, releases: Sequence[tuple[int, int, int]]) -> None:
+        """:meth:`give` of each (credits, anything, instant), which are in order of time among themselves."""
+        if releases[0][2] < self._released_ps:
+            raise ValueError(f"credits come back in order of time: {releases[0][2]} ps after {self._released_ps} ps")
+        credits, _, instants = zip(*releases, strict=True)
+        sums = [*accumulate(credits, initial=self._given)]
+        if sums[-1] > self._taken:
+            raise ValueError(f"{sum(credits)} credits come back, but only {self._taken - self._given} are held")
+        self._instants += instants
+        self._sums += sums[1:]
+        self._given, self._released_ps = sums[-1], instants[-1]

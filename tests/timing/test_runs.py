@@ -16,7 +16,7 @@ from rpsim.sim.trace import NEVER, Trace
 PLATFORM = load_platform("optane-adr")
 RATES = st.sampled_from([PLATFORM.pcie.tlp_bits_per_s, 9_999_999_999, 8 * 10**9])
 MPS = st.sampled_from([64, 128, 256, 512])
-WRITES = st.lists(st.tuples(st.integers(0, 3_000_000), st.integers(0, 5000), st.integers(1, 5000)), max_size=12)
+WRITES = st.lists(st.tuples(st.integers(0, 3_000_000), st.integers(0, 5000), st.integers(0, 5000)), max_size=12)
 
 
 @given(RATES, MPS, WRITES)
