@@ -15,13 +15,13 @@ import numpy as np
 
 from ..models.views import Content, Cut, LineKey
 from ..protocols.guarantees import Condition, Verdict
-from ..scenarios.history import History, Operation, Value
+from ..scenarios.history import Operation, Value
 from ..scenarios.results import RunResult
 from ..sim.collector import seldom_collecting
 from .again import OutcomesAgain, Recoveries
 from .checksums import Families
 from .opaque import WholeTree, is_opaque
-from .oracle import followed
+from .oracle import RegisterHistory, RemovableHistory, all_followed
 from .outcomes import Contents, Outcome, Outcomes, OutcomesElsewhere
 from .restart import Restart
 
@@ -104,8 +104,8 @@ class Exploration:
 class _Object:
     """One object during the walk: its history so far, and its outcomes while its lines stay as they are."""
 
-    def __init__(self, name: Hashable, history: History, outcomes: Outcomes) -> None:
-        self.register = followed(name, history)
+    def __init__(self, register: RegisterHistory | RemovableHistory, outcomes: Outcomes) -> None:
+        self.register = register
         self.outcomes = outcomes
         self.found: list[Outcome] = []
         self.more: Iterator[Outcome] = iter(())
@@ -153,7 +153,8 @@ class Explorer:
         whole = whole or is_opaque(type(result.scheme))
         self._recoveries = Recoveries(result, whole=whole) if result.fault.again else None
         self._whole = self._tree(names) if whole else None
-        self._objects = {name: _Object(name, result.history, self._outcomes(name)) for name in names}
+        registers = all_followed(names, result.history)
+        self._objects = {name: _Object(registers[name], self._outcomes(name)) for name in names}
         self._watchers: dict[LineKey, set[Hashable]] = defaultdict(set)
 
     def outcomes(
