@@ -59,6 +59,8 @@ class Restart:
         failing = f"{result.fault.role}[{result.fault.index}]"
         self._standing = {number for (name, _), number in self._numbers.items() if name != failing}
         """The devices of machines that do not lose power."""
+        self._initial: dict[LineKey, bytes] = {}
+        """Lines at time zero, as far as anybody asked."""
         self.runs = 0
         self._built: tuple[System, Scheme] | None = None
         self._rewind: Rewind | None = None
@@ -67,8 +69,11 @@ class Restart:
 
     def initial(self, key: LineKey) -> bytes:
         """What a line held at time zero."""
-        device, line = key
-        return self._result.loaded[device].line(line)
+        content = self._initial.get(key)
+        if content is None:
+            device, line = key
+            content = self._initial[key] = self._result.loaded[device].line(line)
+        return content
 
     def views(self) -> Views:
         """Both views over the run's trace."""

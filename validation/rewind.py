@@ -8,6 +8,7 @@ the states of random generators. What cannot be noted (a process that is under w
 from __future__ import annotations
 
 import enum
+import functools
 import itertools
 import types
 from collections import OrderedDict, deque
@@ -179,14 +180,16 @@ class Rewind:
         return None
 
 
+@functools.cache
 def _is_python(kind: type) -> bool:
     """Whether a class was written in Python down to ``object``, so that no state hides in C (as ``copyreg`` asks)."""
     return not any(isinstance(vars(base).get("__new__"), types.BuiltinFunctionType) for base in kind.__mro__[:-1])
 
 
-def _slots_of(kind: type) -> list[str]:
+@functools.cache
+def _slots_of(kind: type) -> tuple[str, ...]:
     members = (vars(base).items() for base in kind.__mro__)
-    return [name for own in members for name, slot in own if isinstance(slot, types.MemberDescriptorType)]
+    return tuple(name for own in members for name, slot in own if isinstance(slot, types.MemberDescriptorType))
 
 
 def _getter(names: Sequence[str]) -> Callable[[object], tuple[Any, ...]]:
