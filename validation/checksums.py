@@ -173,10 +173,10 @@ class _Cube:
             return
         self.base = item.without.data
         for turn, (start, end) in enumerate(item.words):
-            delta = bytes(a ^ b for a, b in zip(self.base[start:end], item.there[start:end], strict=True))
-            if any(delta):
+            delta = int.from_bytes(self.base[start:end]) ^ int.from_bytes(item.there[start:end])
+            if delta:
                 self._words.append(turn)
-                self.deltas.append(bytes(start) + delta + bytes(LINE_BYTES - end))
+                self.deltas.append(bytes(start) + delta.to_bytes(end - start) + bytes(LINE_BYTES - end))
             else:
                 self._idle = 1 << turn
 
