@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Generic, TypeVar
 
@@ -37,11 +37,15 @@ class Piece:
     group: int
     """What survives of a group in one line is a prefix: its channel, or the chunk alone (below 0) if that is loose."""
 
-    def words(self) -> list[tuple[int, int]]:
+    _words: tuple[tuple[int, int], ...] = field(default=(), init=False, repr=False)
+
+    def words(self) -> tuple[tuple[int, int], ...]:
         """The aligned 8-byte words that it touches, as ranges within the line."""
-        end = self.start + len(self.data)
-        first = self.start // WORD_BYTES * WORD_BYTES
-        return [(max(self.start, at), min(end, at + WORD_BYTES)) for at in range(first, end, WORD_BYTES)]
+        if not self._words:
+            end = self.start + len(self.data)
+            starts = range(self.start // WORD_BYTES * WORD_BYTES, end, WORD_BYTES)
+            self._words = tuple((max(self.start, at), min(end, at + WORD_BYTES)) for at in starts)
+        return self._words
 
     def apply(self, content: bytearray, words: Iterable[tuple[int, int]] | None = None) -> None:
         """Write it (or just these words of it) into a line."""

@@ -68,7 +68,7 @@ class Survivors:
             if torn is None or torn.torn is None:
                 yield content, chosen
                 continue
-            words = tuple(torn.torn.words())
+            words = torn.torn.words()
             whole = self._apply(base, pieces, {**chosen, torn.torn.group: replace(torn, words=words)}, cut, at_ps)
             assert whole is not None, "it can be there whole where it can be there torn"
             yield Torn(content, words, whole.data), chosen
@@ -112,7 +112,7 @@ class Survivors:
                 continue  # the device writes its unit whole
             exact = None if low is None else (position, position)
             if exact is not None and len(piece.chunk.data) > len(piece.data):  # torn in another line
-                yield Option(count, piece, tuple(piece.words()), exact)
+                yield Option(count, piece, piece.words(), exact)
             yield from self._torn(count, piece, exact)
 
     def _loose_options(self, piece: Piece, at_ps: int, cut: Cut) -> Iterator[Option]:
@@ -134,7 +134,7 @@ class Survivors:
         posted = piece.chunk.path == Path.MMIO and self._trace.channels[piece.chunk.channel].ordered
         if piece.chunk.path == Path.STORE or posted:  # a core's stores to one line persist in their order
             for end in range(1, len(words)):
-                yield Option(count, piece, tuple(words[:end]), span)
+                yield Option(count, piece, words[:end], span)
         elif not self._whole_lines and len(words) > 1:
             yield Option(count, piece, (), span, any_words=True)
 

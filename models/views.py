@@ -196,7 +196,9 @@ class Views:
 
         First what survives if nothing unforced moved, then if everything did, then the rest, torn ones last.
         """
-        line = self._line(key, at_ps)
+        line = self._lines.get(key)
+        if line is None or not line.from_ps <= at_ps < line.until_ps:
+            line = self._line(key, at_ps)
         if line is None:
             return iter((Content(self._initial(key), cut, ()),))
         if line.only is not None:  # whatever has been decided about other lines
@@ -209,15 +211,16 @@ class Views:
 
     def families(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content | Torn]:
         """The same as :meth:`contents`, perhaps more than once, with torn pieces not written out."""
-        line = self._line(key, at_ps)
+        line = self._lines.get(key)
+        if line is None or not line.from_ps <= at_ps < line.until_ps:
+            line = self._line(key, at_ps)
         if line is None or line.only is not None:
             return self.contents(key, at_ps, cut)
         return self._families(line, at_ps, cut)
 
     def _line(self, key: LineKey, at_ps: int) -> _Line | None:
+        """It as it is at an instant, what is remembered of it included; None if nobody ever writes to it."""
         line = self._lines.get(key)
-        if line is not None and line.from_ps <= at_ps < line.until_ps:
-            return line
         if line is None:
             pieces = self.pieces.get(key)
             if pieces is None:

@@ -203,7 +203,7 @@ class ByteSpace:
         if self._source is not None:
             for line in numbers:
                 if line not in self._known:
-                    self._fetch(line * LINE_BYTES, 1)
+                    self._take(line)
 
     def restore(self, source: Callable[[int], bytes]) -> None:
         """Forget everything; from now on each line is what ``source(line)`` says when it is first touched."""
@@ -235,23 +235,24 @@ class ByteSpace:
         return Snapshot(pages, self._of_range if self._computed else None, frozenset(self._known))
 
     def _fetch(self, address: int, length: int) -> None:
-        if not length:
-            return
-        known, source = self._known, self._source
-        assert source is not None
-        for line in range(address // LINE_BYTES, (address + length - 1) // LINE_BYTES + 1):
-            if line in known:
-                continue
-            known.add(line)
-            content = source(line)
-            if content is not None:
-                start = line * LINE_BYTES
-                if start + LINE_BYTES > self.size_bytes:
-                    content = content[: self.size_bytes - start]
-                page = self._pages.get(start // PAGE_BYTES)
-                if page is None:
-                    page = self._pages[start // PAGE_BYTES] = bytearray(PAGE_BYTES)
-                page[start % PAGE_BYTES : start % PAGE_BYTES + len(content)] = content
+        if length:
+            for line in range(address // LINE_BYTES, (address + length - 1) // LINE_BYTES + 1):
+                if line not in self._known:
+                    self._take(line)
+
+    def _take(self, line: int) -> None:
+        """A line is touched for the first time: it is what the source says."""
+        self._known.add(line)
+        content = self._source(line)  # type: ignore[misc]  # whoever calls has seen that there is one
+        if content is not None:
+            start = line * LINE_BYTES
+            if start + LINE_BYTES > self.size_bytes:
+                content = content[: self.size_bytes - start]
+            number, offset = divmod(start, PAGE_BYTES)
+            page = self._pages.get(number)
+            if page is None:
+                page = self._pages[number] = bytearray(PAGE_BYTES)
+            page[offset : offset + len(content)] = content
 
 
 class Snapshot(dict[int, bytes]):

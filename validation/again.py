@@ -32,12 +32,15 @@ Failed = tuple[int, tuple[tuple[LineKey, Content], ...]]
 as far as anybody looked at them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OutcomeAgain(Outcome):
     """An outcome of several failures; ``image`` is what the first left."""
 
     again: tuple[Failed, ...] = ()
     """The others, in their order."""
+
+    def reading(self, value: Value) -> OutcomeAgain:
+        return OutcomeAgain(value, self.image, self.matched, self.again)
 
 
 @dataclass(frozen=True)

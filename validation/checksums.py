@@ -49,7 +49,7 @@ class Guarded(NamedTuple):
         return zlib.crc32(b"".join(data[self.part(key)] for key, data in image)) == self.expected
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Decided:
     """An image of the lines that may change, whether the checksum matches, and the cut that goes with it."""
 
@@ -64,7 +64,20 @@ class Check:
     def __init__(self, guarded: Guarded, keys: Sequence[LineKey], fixed: Callable[[LineKey], bytes]) -> None:
         self.guarded = guarded
         self.keys = tuple(keys)
-        self._rest = {key: fixed(key) for key in guarded.line_keys() if key not in self.keys}
+        end = guarded.offset + guarded.length
+        turns = {key: turn for turn, key in enumerate(self.keys)}
+        self._parts: list[tuple[int, slice, bytes]] = []
+        """Of each of its lines, in order: which of ``keys`` it is (-1: none), what of it belongs to the range, and what
+        that part holds if it cannot change."""
+        self._own: list[tuple[slice, int]] = [(slice(0), 0)] * len(self.keys)
+        """Of each of ``keys``: what of the line belongs to the range, and how many bytes of the range are behind it."""
+        for key in guarded.line_keys():
+            turn, part = turns.get(key, -1), guarded.part(key)
+            if turn < 0:
+                self._parts.append((-1, part, fixed(key)[part]))
+            else:
+                self._parts.append((turn, part, b""))
+                self._own[turn] = part, end - (key[1] * LINE_BYTES + part.stop)
 
     def images(self, families: Families, at_ps: int, cut: Cut) -> Iterator[Decided]:
         """For every cut that the lines may decide: all the images that match, and one that does not, if there is one.
@@ -104,29 +117,34 @@ class Check:
         groups: dict[tuple[tuple[int, tuple[int, int]], ...], tuple[Cut, list[Content | Torn]]] = {}
         for item in families(keys[0], at_ps, cut):
             own = item.without.cut if isinstance(item, Torn) else item.cut
-            groups.setdefault(tuple(sorted(own.items())), (own, []))[1].append(item)
-        for own, group in groups.values():
+            name = tuple(sorted(own.items())) if own else ()
+            group = groups.get(name)
+            if group is None:
+                groups[name] = own, [item]
+            else:
+                group[1].append(item)
+        for own, items in groups.values():
             for others, final in self._by_cut(families, keys[1:], at_ps, own):
-                yield [group, *others], final
+                yield [items, *others], final
 
     def _matches(self, contents: Sequence[Content]) -> bool:
-        image = dict(zip(self.keys, (content.data for content in contents), strict=True)) | self._rest
-        return self.guarded.matches((key, image[key]) for key in self.guarded.line_keys())
+        return self._sum([content.data for content in contents]) == self.guarded.expected
 
-    def _effect(self, key: LineKey, delta: bytes) -> int:
+    def _sum(self, image: Sequence[bytes]) -> int:
+        """The checksum of the range where ``keys`` hold this."""
+        return zlib.crc32(b"".join([image[turn][part] if turn >= 0 else rest for turn, part, rest in self._parts]))
+
+    def _effects(self, turn: int, deltas: Iterable[bytes]) -> Iterator[int]:
         """What it does to the checksum to flip these bits of a line."""
-        part, end = self.guarded.part(key), self.guarded.offset + self.guarded.length
-        behind = end - (key[1] * LINE_BYTES + part.stop)
-        return zlib.crc32(delta[part] + bytes(behind), _ONES) ^ _ONES
+        part, behind = self._own[turn]
+        rest = bytes(behind)
+        return (zlib.crc32(delta[part] + rest, _ONES) ^ _ONES for delta in deltas)
 
     def _solutions(self, cubes: Sequence[Sequence[_Cube]]) -> Iterator[tuple[Content, ...]]:
         """All images that match: a system of equations for each choice of one cube a line."""
         for some in product(*cubes):
-            image = dict(zip(self.keys, (cube.base for cube in some), strict=True)) | self._rest
-            found = zlib.crc32(b"".join(image[key][self.guarded.part(key)] for key in self.guarded.line_keys()))
-            effects = [
-                self._effect(key, delta) for key, cube in zip(self.keys, some, strict=True) for delta in cube.deltas
-            ]
+            found = self._sum([cube.base for cube in some])
+            effects = [effect for turn, cube in enumerate(some) for effect in self._effects(turn, cube.deltas)]
             for bits in solutions(effects, found ^ self.guarded.expected):
                 contents, rest = [], bits
                 for cube in some:
@@ -155,10 +173,10 @@ class _Cube:
             return
         self.base = item.without.data
         for turn, (start, end) in enumerate(item.words):
-            delta = bytes(a ^ b for a, b in zip(self.base[start:end], item.there[start:end], strict=True))
-            if any(delta):
+            delta = int.from_bytes(self.base[start:end]) ^ int.from_bytes(item.there[start:end])
+            if delta:
                 self._words.append(turn)
-                self.deltas.append(bytes(start) + delta + bytes(LINE_BYTES - end))
+                self.deltas.append(bytes(start) + delta.to_bytes(end - start) + bytes(LINE_BYTES - end))
             else:
                 self._idle = 1 << turn
 

@@ -15,13 +15,13 @@ import numpy as np
 
 from ..models.views import Content, Cut, LineKey
 from ..protocols.guarantees import Condition, Verdict
-from ..scenarios.history import History, Operation, Value
+from ..scenarios.history import Operation, Value
 from ..scenarios.results import RunResult
 from ..sim.collector import seldom_collecting
 from .again import OutcomesAgain, Recoveries
 from .checksums import Families
 from .opaque import WholeTree, is_opaque
-from .oracle import followed
+from .oracle import RegisterHistory, RemovableHistory, all_followed
 from .outcomes import Contents, Outcome, Outcomes, OutcomesElsewhere
 from .restart import Restart
 
@@ -104,8 +104,8 @@ class Exploration:
 class _Object:
     """One object during the walk: its history so far, and its outcomes while its lines stay as they are."""
 
-    def __init__(self, name: Hashable, history: History, outcomes: Outcomes) -> None:
-        self.register = followed(name, history)
+    def __init__(self, register: RegisterHistory | RemovableHistory, outcomes: Outcomes) -> None:
+        self.register = register
         self.outcomes = outcomes
         self.found: list[Outcome] = []
         self.more: Iterator[Outcome] = iter(())
@@ -122,6 +122,10 @@ class _Object:
             self.found.append(outcome)
             yield outcome
         self.complete = True
+
+    def tells(self, condition: Condition) -> bool:
+        """Whether a violation tells all that one may: a ``no_lost_ack`` does once an update of the object returned."""
+        return self.acknowledged or condition is not Condition.NO_LOST_ACK
 
     def look(self, at_ps: int) -> None:
         """The lines may have changed: forget the images, not the recoveries."""
@@ -153,7 +157,8 @@ class Explorer:
         whole = whole or is_opaque(type(result.scheme))
         self._recoveries = Recoveries(result, whole=whole) if result.fault.again else None
         self._whole = self._tree(names) if whole else None
-        self._objects = {name: _Object(name, result.history, self._outcomes(name)) for name in names}
+        registers = all_followed(names, result.history)
+        self._objects = {name: _Object(registers[name], self._outcomes(name)) for name in names}
         self._watchers: dict[LineKey, set[Hashable]] = defaultdict(set)
 
     def outcomes(
@@ -280,21 +285,24 @@ class Explorer:
         if one.version != one.register.version:
             one.values.clear()
             one.version = one.register.version
+        values, judge, violating = one.values, one.register.judge, found.violating_states
+        open_ = {c for c in self._conditions if not found.loses(c, acknowledged=one.tells(c))}
+        """What a violation of would still be news."""
         violated: set[Condition] = set()
         for turn, outcome in enumerate(one.images()):
             found.states += 1
-            verdict = one.values.get(outcome.value)
+            verdict = values.get(outcome.value)
             if verdict is None:
                 found.verdicts_computed += 1
-                verdict = one.values[outcome.value] = one.register.judge(outcome.value) & self._conditions
-            for condition in verdict:
-                found.violating_states[condition] += 1
-                acknowledged = one.acknowledged or condition is not Condition.NO_LOST_ACK
-                if not found.loses(condition, acknowledged=acknowledged):
+                verdict = values[outcome.value] = judge(outcome.value) & self._conditions
+            if verdict:
+                for condition in verdict:
+                    violating[condition] += 1
+                for condition in verdict & open_ - violated:
                     why = one.register.explain(outcome.value, condition)
-                    found.first[condition] = Violation(condition, at_ps, name, outcome, why, acknowledged)
-            violated |= verdict
-            if turn > 0 and self._decided(found, violated, one):
+                    found.first[condition] = Violation(condition, at_ps, name, outcome, why, one.tells(condition))
+                violated |= verdict
+            if turn > 0 and open_ <= violated:
                 break  # this state cannot change a verdict any more
             if turn >= self._most:
                 found.exhaustive = False
@@ -304,10 +312,3 @@ class Explorer:
             one.watched = len(one.outcomes.looked_at)
             for line in one.outcomes.looked_at:
                 self._watchers[line].add(name)
-
-    def _decided(self, found: Exploration, violated: set[Condition], one: _Object) -> bool:
-        """Whether further images of this state can change nothing."""
-        return all(
-            condition in violated or found.loses(condition, acknowledged=one.acknowledged)
-            for condition in self._conditions
-        )

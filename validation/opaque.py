@@ -6,7 +6,6 @@ A run is the whole recovery and then a read of every object. An object's outcome
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ..models.contents import Remembered
@@ -79,4 +78,4 @@ class _Share(Outcomes):
     def at(self, at_ps: int) -> Iterator[Outcome]:
         for outcome in self._whole.at(at_ps):
             values: Any = outcome.value
-            yield replace(outcome, value=values[self._own])
+            yield outcome.reading(values[self._own])

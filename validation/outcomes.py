@@ -11,7 +11,7 @@ the comparison is given up and the range's lines are nodes like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Protocol
@@ -53,30 +53,30 @@ class _Node:
     children: dict[Hashable, _Node] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
-    """A value that may be read, and the image of the lines that were looked at on the way (in that order)."""
+    """A value that may be read, and the image of the lines that were looked at on the way (in that order).
+
+    Nobody changes one. They are made by the million, and to enforce it would double their price.
+    """
 
     value: Value
     image: tuple[tuple[LineKey, Content], ...]
     matched: tuple[Guarded, ...] = ()
     """The checksums that were compared on the way and matched."""
 
+    def reading(self, value: Value) -> Outcome:
+        """The same image, of which something else is read."""
+        return Outcome(value, self.image, self.matched)
 
-@dataclass
+
+@dataclass(slots=True)
 class _Way:
     """What the lines and comparisons held on the way to a node."""
 
     image: list[tuple[LineKey, Content]]
     verdicts: dict[Guarded, bool]
     cut: Cut
-
-    def further(self, key: LineKey, content: Content) -> _Way:
-        return _Way([*self.image, (key, content)], self.verdicts, content.cut)
-
-    def compared(self, check: Check, contents: tuple[Content, ...], matches: bool, cut: Cut) -> _Way:
-        image = [*self.image, *zip(check.keys, contents, strict=True)]
-        return _Way(image, self.verdicts | {check.guarded: matches}, cut)
 
 
 class _LookedAt(Exception):
@@ -129,42 +129,68 @@ class Outcomes:
                 if self._root is None:
                     self._root = _Node()
                     self._run(self._root, _Way([], {}, {}), left)
-                yield from self._walk(self._root, _Way([], {}, {}), left)
+                yield from self._walk(self._root, left)
             except _LookedAt as found:
                 self._plain.add(found.guarded)
                 self._root = None
                 continue
             return
 
-    def _walk(self, node: _Node, way: _Way, left: Remains) -> Iterator[Outcome]:
-        way = _Way(list(way.image), way.verdicts, way.cut)
-        while node.line is not None:
-            if isinstance(node.line, Check):
-                check = node.line
-                for found in check.images(left.families, left.at_ps, way.cut):
-                    name = (found.matches, *(content.data for content in found.contents if found.matches))
-                    further = way.compared(check, found.contents, found.matches, found.cut)
-                    yield from self._walk(self._child(node, name, further, left), further, left)
+    def _walk(self, root: _Node, left: Remains) -> Iterator[Outcome]:
+        """Every leaf that the remains lead to, depth first."""
+        forks: list[Iterator[tuple[_Node, _Way]]] = []
+        node, way = root, _Way([], {}, {})
+        contents_of, at_ps = left.contents, left.at_ps
+        while True:
+            line = node.line
+            while line is not None:
+                if isinstance(line, Check):
+                    forks.append(self._compared(node, line, way, left))
+                    break
+                contents = contents_of(line, at_ps, way.cut)
+                content = next(contents)
+                other = next(contents, None)
+                if other is not None:
+                    forks.append(self._further(node, line, chain((content, other), contents), way, left))
+                    break
+                way.image.append((line, content))
+                way.cut = content.cut
+                node = node.children.get(content.data) or self._grown(node, content.data, way, left)
+                line = node.line
+            else:
+                matched = tuple(each for each, matches in way.verdicts.items() if matches) if way.verdicts else ()
+                yield Outcome(node.value, tuple(way.image), matched)
+            while forks:  # the next branch of the last fork that has one
+                branch = next(forks[-1], None)
+                if branch is not None:
+                    node, way = branch
+                    break
+                forks.pop()
+            else:
                 return
-            contents = left.contents(node.line, left.at_ps, way.cut)
-            content = next(contents)
-            other = next(contents, None)
-            if other is not None:
-                for each in chain((content, other), contents):
-                    further = way.further(node.line, each)
-                    yield from self._walk(self._child(node, each.data, further, left), further, left)
-                return
-            way.image.append((node.line, content))
-            way.cut = content.cut
-            node = self._child(node, content.data, way, left)
-        yield Outcome(node.value, tuple(way.image), tuple(each for each, matches in way.verdicts.items() if matches))
 
-    def _child(self, node: _Node, name: Hashable, way: _Way, left: Remains) -> _Node:
-        child = node.children.get(name)
-        if child is None:
-            child = _Node()
-            self._run(child, way, left)
-            node.children[name] = child
+    def _further(
+        self, node: _Node, line: LineKey, contents: Iterable[Content], way: _Way, left: Remains
+    ) -> Iterator[tuple[_Node, _Way]]:
+        """The branches of a node that is a line."""
+        image, verdicts, children = way.image, way.verdicts, node.children
+        for each in contents:
+            further = _Way([*image, (line, each)], verdicts, each.cut)
+            yield children.get(each.data) or self._grown(node, each.data, further, left), further
+
+    def _compared(self, node: _Node, check: Check, way: _Way, left: Remains) -> Iterator[tuple[_Node, _Way]]:
+        """The branches of a node that is a comparison."""
+        for found in check.images(left.families, left.at_ps, way.cut):
+            name = (True, *(content.data for content in found.contents)) if found.matches else (False,)
+            image = [*way.image, *zip(check.keys, found.contents, strict=True)]
+            further = _Way(image, way.verdicts | {check.guarded: found.matches}, found.cut)
+            yield node.children.get(name) or self._grown(node, name, further, left), further
+
+    def _grown(self, node: _Node, name: Hashable, way: _Way, left: Remains) -> _Node:
+        """A branch that nobody has been on, by a run."""
+        child = _Node()
+        self._run(child, way, left)
+        node.children[name] = child
         return child
 
     def _run(self, node: _Node, way: _Way, left: Remains) -> None:
@@ -174,21 +200,23 @@ class Outcomes:
         unread = {key: guarded for guarded, matches in verdicts.items() if not matches for key in guarded.line_keys()}
         met: list[tuple[LineKey | Check, Hashable]] = []
         touched: set[LineKey] = set()
+        touch, may_change, initial = touched.add, self._may_change, self._restart.initial
 
         def source(key: LineKey) -> bytes:
             nonlocal cut
             if key in unread:
                 raise _LookedAt(unread[key])
-            touched.add(key)
-            if not self._may_change(key):
-                return self._restart.initial(key)
-            if key not in known:
+            touch(key)
+            data = known.get(key)
+            if data is None:
+                if not may_change(key):
+                    return initial(key)
                 self.looked_at.add(key)
                 first = next(left.contents(key, left.at_ps, cut))
                 cut = first.cut
-                known[key] = first.data
-                met.append((key, first.data))
-            return known[key]
+                data = known[key] = first.data
+                met.append((key, data))
+            return data
 
         def decide(guarded: Guarded) -> bool | None:
             """Whether a range has its checksum, as long as nobody has loaded or changed any of it."""

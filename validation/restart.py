@@ -8,7 +8,7 @@ the first restart, taken back to how it was then (``validation.rewind``), which 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -59,6 +59,8 @@ class Restart:
         failing = f"{result.fault.role}[{result.fault.index}]"
         self._standing = {number for (name, _), number in self._numbers.items() if name != failing}
         """The devices of machines that do not lose power."""
+        self._initial: dict[LineKey, bytes] = {}
+        """Lines at time zero, as far as anybody asked."""
         self.runs = 0
         self._built: tuple[System, Scheme] | None = None
         self._rewind: Rewind | None = None
@@ -67,8 +69,11 @@ class Restart:
 
     def initial(self, key: LineKey) -> bytes:
         """What a line held at time zero."""
-        device, line = key
-        return self._result.loaded[device].line(line)
+        content = self._initial.get(key)
+        if content is None:
+            device, line = key
+            content = self._initial[key] = self._result.loaded[device].line(line)
+        return content
 
     def views(self) -> Views:
         """Both views over the run's trace."""
@@ -180,9 +185,8 @@ class FirstOrders:
     """The draws of an adapter whose power has just come back: always the same, so each is made once."""
 
     def __init__(self, seed: int, stream: str) -> None:
-        self._seed = seed
-        self._stream = stream
-        self._counts: tuple[int, ...] = ()
+        self._stream = seed, stream
+        self._at = _beginning(seed, stream)
 
     def itself(self) -> Any:
         """In the place of the stream."""
@@ -190,15 +194,33 @@ class FirstOrders:
 
     def permutation(self, count: int) -> tuple[int, ...]:
         """The stream's next order of so many."""
-        self._counts += (count,)
-        return _order(self._seed, self._stream, self._counts)
+        order, self._at = _order(self._stream, self._at, count)
+        return order
 
 
-@functools.lru_cache(maxsize=4096)
-def _order(seed: int, stream: str, counts: tuple[int, ...]) -> tuple[int, ...]:
-    """The last of several orders that a stream draws from its beginning."""
-    random = Streams(seed).stream(stream)
-    return [tuple(map(int, random.permutation(count))) for count in counts][-1]
+_At = tuple[int, int, int]
+"""How far a stream has been drawn: the state of PCG64, and half a draw that is left over, if there is one."""
+
+
+def _beginning(seed: int, stream: str) -> _At:
+    return _at(Streams(seed).stream(stream).bit_generator.state)
+
+
+def _at(state: Mapping[str, Any]) -> _At:
+    return state["state"]["state"], state["has_uint32"], state["uinteger"]
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _order(stream: tuple[int, str], at: _At, count: int) -> tuple[tuple[int, ...], _At]:
+    """The order that a stream draws which was drawn so far, and how far it is drawn then."""
+    random = Streams(stream[0]).stream(stream[1])
+    bits: Any = random.bit_generator
+    state = bits.state
+    bits.state = state | {
+        "state": state["state"] | {"state": at[0]}, "has_uint32": at[1], "uinteger": at[2],
+    }  # fmt: skip
+    order = tuple(map(int, random.permutation(count)))
+    return order, _at(bits.state)
 
 
 def lines_of(image: Iterable[tuple[LineKey, bytes]], otherwise: Source) -> Source:

@@ -8,12 +8,13 @@ the states of random generators. What cannot be noted (a process that is under w
 from __future__ import annotations
 
 import enum
+import functools
 import itertools
+import operator
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ class Rewind:
         """What they held."""
         self._slotted: dict[tuple[type, tuple[str, ...]], tuple[Callable[[object], Any], list[object], list[Any]]] = {}
         """By class and slots: how to get all their values at once, the objects, and the values of each."""
+        self._counters: list[tuple[dict[str, Any], str, int]] = []
+        """Attributes that are counters, whose state can only be replaced: of whom, which, and where it begins."""
         self._known: dict[int, object] = {}  # the objects themselves, so that their ids stay theirs
         waiting: list[object] = list(roots)
         while waiting:
@@ -64,10 +67,12 @@ class Rewind:
         for content, before in self._others:
             content.clear()
             content.update(before)
+        for own, name, begins in self._counters:
+            own[name] = itertools.count(begins)
         if self._lists != self._items:
-            for items, held in zip(self._lists, self._items, strict=True):
-                if items != held:
-                    items[:] = held
+            changed = map(operator.ne, self._lists, self._items)
+            for items, held in itertools.compress(zip(self._lists, self._items, strict=True), changed):
+                items[:] = held
         for (_, names), (get, ones, then) in self._slotted.items():
             now = list(map(get, ones))
             if now != then:
@@ -175,23 +180,29 @@ class Rewind:
         if repr(value) != f"count({begins + 1})":
             raise CannotRewind(f"{type(one).__qualname__}.{name}: a counter whose step is not 1")
         object.__setattr__(one, name, itertools.count(begins))
-        self._back.append(lambda: object.__setattr__(one, name, itertools.count(begins)))
+        own = getattr(one, "__dict__", {})
+        if name in own:
+            self._counters.append((own, name, begins))
+        else:
+            self._back.append(lambda: object.__setattr__(one, name, itertools.count(begins)))
         return None
 
 
+@functools.cache
 def _is_python(kind: type) -> bool:
     """Whether a class was written in Python down to ``object``, so that no state hides in C (as ``copyreg`` asks)."""
     return not any(isinstance(vars(base).get("__new__"), types.BuiltinFunctionType) for base in kind.__mro__[:-1])
 
 
-def _slots_of(kind: type) -> list[str]:
+@functools.cache
+def _slots_of(kind: type) -> tuple[str, ...]:
     members = (vars(base).items() for base in kind.__mro__)
-    return [name for own in members for name, slot in own if isinstance(slot, types.MemberDescriptorType)]
+    return tuple(name for own in members for name, slot in own if isinstance(slot, types.MemberDescriptorType))
 
 
 def _getter(names: Sequence[str]) -> Callable[[object], tuple[Any, ...]]:
     """Several attributes of an object at once, as a tuple also where it is one."""
-    return attrgetter(*names) if len(names) > 1 else lambda one: (getattr(one, names[0]),)
+    return operator.attrgetter(*names) if len(names) > 1 else lambda one: (getattr(one, names[0]),)
 
 
 def _forget(one: object, name: str) -> None:

@@ -9,8 +9,11 @@ from collections import deque
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rpsim.validation.restart import Restart
+from rpsim.sim.streams import Streams
+from rpsim.validation.restart import FirstOrders, Restart
 from rpsim.validation.rewind import CannotRewind, Rewind
 
 from ..small import PLATFORMS, put, run, ycsb
@@ -164,3 +167,13 @@ def test_what_cannot_be_put_back_is_refused(one):
         return
     with pytest.raises(CannotRewind):
         Rewind(holder)
+
+
+@given(st.integers(0, 3), st.lists(st.lists(st.integers(2, 40), max_size=12), min_size=1, max_size=4))
+def test_after_each_restart_an_arbiter_draws_what_its_stream_draws_from_the_beginning(seed, restarts):
+    orders = FirstOrders(seed, "arbiter")
+    back = Rewind(orders)
+    for counts in restarts:  # whatever was drawn by the restarts before, and however far
+        back()
+        stream = Streams(seed).stream("arbiter")
+        assert [orders.permutation(count) for count in counts] == [tuple(stream.permutation(count)) for count in counts]

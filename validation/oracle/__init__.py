@@ -17,7 +17,7 @@ The rules about time, common to all conditions:
 """
 
 from .check import CONDITIONS, FINDERS, Finding, assert_implications, check
-from .followed import RemovableHistory, followed
+from .followed import RemovableHistory, all_followed, followed
 from .incremental import RegisterHistory
 from .known import NOT_READ, Flaw, Inconsistent, ObjectHistory
 
@@ -31,6 +31,7 @@ __all__ = [
     "ObjectHistory",
     "RegisterHistory",
     "RemovableHistory",
+    "all_followed",
     "assert_implications",
     "check",
     "followed",

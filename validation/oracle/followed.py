@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from ...protocols.guarantees import Condition
 from ...scenarios.history import History, Operation, Removed, Value
@@ -51,5 +51,10 @@ class RemovableHistory:
 
 def followed(object: Hashable, history: History) -> RegisterHistory | RemovableHistory:
     """Who follows an object of a history from its beginning."""
-    removed = any(o.object == object and isinstance(o.argument, Removed) for o in history.operations)
-    return (RemovableHistory if removed else RegisterHistory)(object, history.updates)
+    return all_followed([object], history)[object]
+
+
+def all_followed(objects: Iterable[Hashable], history: History) -> dict[Hashable, RegisterHistory | RemovableHistory]:
+    """The same of several objects."""
+    removed = {o.object for o in history.operations if isinstance(o.argument, Removed)}
+    return {one: (RemovableHistory if one in removed else RegisterHistory)(one, history.updates) for one in objects}
