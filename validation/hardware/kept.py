@@ -45,8 +45,12 @@ class Kept:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._known: dict[str, float] = {}
+        self._before = ""
+        """What the next line has in front of it: the end of one that somebody began."""
         if path is not None and path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
+            text = path.read_text(encoding="utf-8")
+            self._before = "\n" if text and not text.endswith("\n") else ""
+            for line in text.splitlines():
                 try:
                     row = json.loads(line)
                     self._known[row["point"]] = float(row["value"])
@@ -65,4 +69,5 @@ class Kept:
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a", encoding="utf-8", newline="\n") as file:
-                file.write(json.dumps({"point": key, "value": value}) + "\n")
+                file.write(self._before + json.dumps({"point": key, "value": value}) + "\n")
+            self._before = ""

@@ -38,8 +38,14 @@ def variations(curves: Sequence[Curve]) -> dict[tuple[str, str], tuple[str, ...]
 
 
 def touches(path: str, curve: Curve) -> bool:
-    """Whether a parameter may take part in the curve's experiment."""
-    return path.partition(".")[0] not in experiments()[curve.experiment].without
+    """Whether a parameter may take part in the curve's experiment: in its groups, and in the memory it is given."""
+    group, *rest = path.split(".")
+    if group in experiments()[curve.experiment].without:
+        return False
+    memory = curve.given.get("memory")
+    if group != "media" or memory is None:
+        return True
+    return load_platform(curve.platform, **curve.settings).memory[memory].device == rest[0]
 
 
 def again(curves: Sequence[Curve]) -> dict[tuple[str, str], list[Task]]:
