@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 HOME = Path(__file__).parents[2]
 FOLDERS = ("sim", "models", "validation/hardware")
-"""Where everything lies that a point hangs on."""
+"""Where everything lies that a point hangs on, ..."""
+NOT_OF_A_POINT = ("board.py", "curves.py", "fit.py", "kept.py", "reading.py", "sweep.py")
+"""... but for those of the last that choose, gather and judge points."""
 
 
 def name(task: Task) -> str:
@@ -34,7 +36,8 @@ def fingerprint() -> str:
     total = hashlib.sha256()
     for folder in FOLDERS:
         for path in sorted((HOME / folder).rglob("*")):
-            if path.suffix == ".py" or (path.suffix == ".yaml" and "curves" not in path.parts):
+            judges = path.parent.name == "hardware" and path.name in NOT_OF_A_POINT
+            if path.suffix in (".py", ".yaml") and path.parent.name != "curves" and not judges:
                 total.update(path.read_bytes())
     return total.hexdigest()
 

@@ -49,10 +49,11 @@ def touches(path: str, curve: Curve) -> bool:
 
 
 def again(curves: Sequence[Curve]) -> dict[tuple[str, str], list[Task]]:
-    """The points that have to be run for each (parameter, value): those on its platforms that it may touch."""
+    """The predicted points to run for each (parameter, value): those on its platforms that it may touch."""
+    predicted = [curve for curve in curves if curve.role is Status.PREDICT]
     return {
         (path, text): tasks(
-            [curve for curve in curves if curve.platform in platforms and touches(path, curve)], {path: text}
+            [curve for curve in predicted if curve.platform in platforms and touches(path, curve)], {path: text}
         )
         for (path, text), platforms in variations(curves).items()
     }
@@ -61,7 +62,8 @@ def again(curves: Sequence[Curve]) -> dict[tuple[str, str], list[Task]]:
 def sweep(
     curves: Sequence[Curve], board: Board, jobs: int = 1, tell: Tell | None = None, kept: Kept | None = None
 ) -> list[Variation]:
-    """A scoreboard for each; curves that cannot be touched are not run again: on another platform, or without it."""
+    """A scoreboard of the predicted points for each; curves that cannot be touched are not run again."""
+    curves = [curve for curve in curves if curve.role is Status.PREDICT]
     known = {result.curve.id: result for result in board.results}
     platforms, before = variations(curves), _met(board)
     answer = []
