@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from tqdm import tqdm
 
 from ..validation.bench import ROUNDS, SIZES, WINDOW, Figures, measure, where_time_goes
+from ..validation.components import by_component
 from .output import as_json
 from .text import count, paragraph, table
 
@@ -44,7 +46,7 @@ def main(options: argparse.Namespace) -> int:
             bar.update()
 
         figures = measure(0.1 if options.quick else 1.0, tell)
-    profile = {size: where_time_goes(size, 2_000)[:PROFILE_ROWS] for size in SIZES}
+    profile = {size: where_time_goes(size, 2_000) for size in SIZES}
     answer = document(figures, profile)
     if options.json:
         print(as_json(answer), end="")
@@ -105,31 +107,41 @@ def _oracle(options: argparse.Namespace) -> int:
 
 def _components(options: argparse.Namespace) -> int:
     """Only what each component costs, in shares and ratios."""
-    from ..validation.components import of_component, of_feature
+    from ..validation.components import of_component, of_feature, with_everything
 
     count_of = {size: (500 if options.quick else 4_000) * SIZES[0] // size + 200 for size in SIZES}
     shares = {size: of_component(size, count_of[size]) for size in SIZES}
+    everything = {size: with_everything(size, count_of[size]) for size in SIZES}
     ratios = {size: of_feature(size, count_of[size]) for size in SIZES}
     if options.json:
         answer = {
-            "components": {
-                str(size): {name: round(share, 4) for name, share in shares[size].items()} for size in SIZES
-            },
+            "components": {str(size): _rounded(shares[size]) for size in SIZES},
+            "components_with_everything": {str(size): _rounded(everything[size]) for size in SIZES},
             "features": {str(size): {name: round(ratio, 3) for name, ratio in ratios[size].items()} for size in SIZES},
         }
         print(as_json(answer), end="")
         return 0
     head = [f"{size} B" for size in SIZES]
-    names = dict.fromkeys(name for size in SIZES for name in shares[size])
-    rows = [[name, *(f"{shares[size].get(name, 0.0):.1%}" for size in SIZES)] for name in names]
     lines = ["where the time of a WRITE goes, by component (under the profiler)"]
-    lines += table(["component", *head], rows)
+    lines += _by_component(shares)
+    lines += ["", "the same traced, into Optane, with DDIO off: every component has to work"]
+    lines += _by_component(everything)
     lines += ["", "a WRITE with it takes so many times as long to simulate"]
     lines += table(
         ["feature", *head], [[name, *(f"{ratios[size][name]:.2f}" for size in SIZES)] for name in ratios[SIZES[0]]]
     )
     print("\n".join(lines))
     return 0
+
+
+def _by_component(shares: Mapping[int, Mapping[str, float]]) -> list[str]:
+    names = dict.fromkeys(name for size in SIZES for name in shares[size])
+    rows = [[name, *(f"{shares[size].get(name, 0.0):.1%}" for size in SIZES)] for name in names]
+    return table(["component", *(f"{size} B" for size in SIZES)], rows)
+
+
+def _rounded(shares: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(share, 4) for name, share in shares.items()}
 
 
 def document(figures: Figures, profile: dict[int, list[tuple[str, str, float, float]]]) -> dict[str, Any]:
@@ -157,10 +169,11 @@ def document(figures: Figures, profile: dict[int, list[tuple[str, str, float, fl
         "profile": {
             str(size): [
                 {"file": file, "function": function, "calls_per_verb": round(calls, 2), "share": round(share, 4)}
-                for file, function, calls, share in rows
+                for file, function, calls, share in rows[:PROFILE_ROWS]
             ]
             for size, rows in profile.items()
         },
+        "components": {str(size): _rounded(by_component(rows)) for size, rows in profile.items()},
     }
 
 
@@ -182,6 +195,8 @@ def text(answer: dict[str, Any]) -> list[str]:
     lines += paragraph(
         f"One client, {WINDOW} WRITEs outstanding, each signalled and polled; medians of {ROUNDS} rounds."
     )
+    lines += ["", "where the time of a WRITE goes, by component (under the profiler, its cost included)"]
+    lines += _by_component({size: answer["components"][str(size)] for size in SIZES})
     for size, functions in answer["profile"].items():
         lines += ["", f"where the time of a {size} B WRITE goes (under the profiler, its cost included)"]
         rows = [

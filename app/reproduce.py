@@ -17,8 +17,9 @@ from tqdm import tqdm
 
 from ..sim.errors import InputError, Mistake, nearest
 from ..validation.hardware.board import Board, Result, chosen, run
+from ..validation.hardware.kept import Kept
 from ..validation.scoreboard import NOT_ANALYSED, Bound, Claim, Status, Summary
-from .output import as_json, folder, git_revision, replacing, write_json
+from .output import as_json, folder, git_revision, replacing, writable, write_json
 from .text import WIDTH, paragraph, plural, table
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ..validation.hardware.sweep import Variation
 
 HARDWARE = "hardware"
+KEPT = ".hardware-points.jsonl"
 _OF_HARDWARE = ("component", "fit")
 """Options that mean nothing for a paper."""
 
@@ -40,8 +42,15 @@ def main(options: argparse.Namespace) -> int:
     curves = chosen(options.component, options.quick)
     settings = {"component": options.component, "quick": options.quick, "sweep": options.sweep}
     target = folder(options.out, "hardware", settings, 1, "reproduce")
-    board = _run(curves, options.jobs, "reproduce hardware")
-    variations = _sweep(curves, board, options.jobs) if options.sweep else []
+    kept = Kept(writable(options.out) / KEPT)
+    done: list[str] = []
+    try:
+        board = _run(curves, options.jobs, kept, done)
+        variations = _sweep(curves, board, options.jobs, kept, done) if options.sweep else []
+    except KeyboardInterrupt:
+        told = f"{plural(len(done), 'point')} are kept: the same command goes on from there"
+        print(told, file=sys.stderr)
+        raise
     if options.pages:
         from .platform_pages import write
 
@@ -98,7 +107,17 @@ def document(board: Board, summary: Summary, variations: Sequence[Variation] = (
     }
     if variations:
         answer["sweep"] = [
-            {"parameter": one.path, "value": one.text, "platforms": list(one.platforms), **one.summary.row()}
+            {
+                "parameter": one.path,
+                "value": one.text,
+                "platforms": list(one.platforms),
+                "predicted": one.summary.predicted,
+                "predicted_met": one.summary.predicted_met,
+                "median_error": one.summary.row()["median_error"],
+                "met": one.summary.met,
+                "lost": list(one.lost),
+                "won": list(one.won),
+            }
             for one in variations
         ]
     return answer
@@ -117,7 +136,7 @@ def text(board: Board, summary: Summary, variations: Sequence[Variation] = ()) -
             lines += paragraph(_missed(claim), 2, 2)
         lines.append("")
     if variations:
-        lines += ["with one badly known parameter at an end of its range", *_variations(variations), ""]
+        lines += ["with one badly known parameter at an end of its range", *_variations(summary, variations), ""]
     return lines + _bar(summary)
 
 
@@ -140,17 +159,29 @@ def _missed(claim: Claim) -> str:
     return f"{claim.id}{kind}: published {published} {claim.unit}, simulated {claim.simulated:.4g}{off}: {reason}"
 
 
-def _variations(variations: Sequence[Variation]) -> list[str]:
-    rows = [
+def _variations(summary: Summary, variations: Sequence[Variation]) -> list[str]:
+    rows = [["as it is", *_short(summary), "", ""]]
+    rows += [
         [
-            f"{one.path} = {one.text}",
-            f"{one.summary.predicted_met} of {one.summary.predicted}",
-            f"{one.summary.median_error:.1%}",
-            "" if one.summary.met else "missed",
+            f"{_leaf(one.path)} = {one.text}",
+            *_short(one.summary),
+            str(len(one.lost)),
+            str(len(one.won)),
         ]
         for one in variations
     ]
-    return table(["", "predicted met", "median", ""], rows)
+    return table(["", "predicted met", "median", "the bar", "lost", "won"], rows, 1)
+
+
+def _short(summary: Summary) -> list[str]:
+    met = f"{summary.predicted_met} of {summary.predicted}"
+    return [met, f"{summary.median_error:.1%}", "" if summary.met else "missed"]
+
+
+def _leaf(path: str) -> str:
+    """A parameter's path as short as it can be said: of ``media.optane.controller.read_buffer`` both ends."""
+    first, *_, last = path.split(".")
+    return f"{first}.{last}"
 
 
 def _bar(summary: Summary) -> list[str]:
@@ -169,21 +200,23 @@ def _bar(summary: Summary) -> list[str]:
     return lines + paragraph(apart)
 
 
-def _run(curves: Sequence[Curve], jobs: int, what: str) -> Board:
+def _run(curves: Sequence[Curve], jobs: int, kept: Kept, done: list[str]) -> Board:
     points = sum(len(curve.points) for curve in curves)
-    with tqdm(total=points, desc=what, leave=False, file=sys.stderr, disable=None, ncols=WIDTH) as bar:
-        return run(curves, jobs, _updates(bar))
+    with tqdm(total=points, desc="reproduce hardware", leave=False, file=sys.stderr, disable=None, ncols=WIDTH) as bar:
+        return run(curves, jobs, _updates(bar, done), kept=kept)
 
 
-def _sweep(curves: Sequence[Curve], board: Board, jobs: int) -> list[Variation]:
-    from ..validation.hardware.sweep import sweep
+def _sweep(curves: Sequence[Curve], board: Board, jobs: int, kept: Kept, done: list[str]) -> list[Variation]:
+    from ..validation.hardware.sweep import again, sweep
 
-    with tqdm(desc="sweep", leave=False, file=sys.stderr, disable=None, ncols=WIDTH) as bar:
-        return sweep(curves, board, jobs, _updates(bar))
+    points = sum(map(len, again(curves).values()))
+    with tqdm(total=points, desc="sweep", leave=False, file=sys.stderr, disable=None, ncols=WIDTH) as bar:
+        return sweep(curves, board, jobs, _updates(bar, done), kept)
 
 
-def _updates(bar: tqdm[Any]) -> Callable[[str], None]:
+def _updates(bar: tqdm[Any], done: list[str]) -> Callable[[str], None]:
     def tell(what: str) -> None:
+        done.append(what)
         bar.update()
 
     return tell

@@ -260,10 +260,15 @@ def _resident_bytes() -> int:
 def where_time_goes(size_bytes: int, count: int) -> list[tuple[str, str, float, float]]:
     """A profile of untraced WRITEs: (file, function, calls a verb, share of the time), the largest first."""
     system, code = write_workload(size_bytes, count, traced=False)
-    profile = cProfile.Profile()
     done = system.clock.start(code)
+    return profile_of(lambda: system.clock.run_until(done), count)
+
+
+def profile_of(work: Callable[[], object], count: int) -> list[tuple[str, str, float, float]]:
+    """A profile of work that does so many verbs: (file, function, calls a verb, share of the time), largest first."""
+    profile = cProfile.Profile()
     profile.enable()
-    system.clock.run_until(done)
+    work()
     profile.disable()
     statistics = pstats.Stats(profile)
     rows = statistics.stats.items()  # type: ignore[attr-defined]  # documented only as what print_stats reads

@@ -7,12 +7,12 @@ plain WRITE, round by round, and is a ratio.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from statistics import median
 
 from ..models.platform import Platform, load_platform
-from .bench import PLATFORM, WINDOW, where_time_goes
+from .bench import PLATFORM, WINDOW, profile_of, where_time_goes
 from .hardware.pair import Pair
 from .hardware.verbs import saturated
 
@@ -50,8 +50,20 @@ ROUNDS = 5
 
 def of_component(size_bytes: int, count: int = 2_000) -> dict[str, float]:
     """The share of a WRITE's time that each component has, the largest first."""
+    return by_component(where_time_goes(size_bytes, count))
+
+
+def with_everything(size_bytes: int, count: int = 2_000) -> dict[str, float]:
+    """The same of WRITEs that keep all components busy: traced, into Optane, with DDIO off."""
+    platform = load_platform(PLATFORM)
+    pair = Pair(replace(platform, llc=replace(platform.llc, ddio=False)), memory="pm")
+    return by_component(profile_of(lambda: saturated(pair, "WRITE", size_bytes, WINDOW, count), count))
+
+
+def by_component(profile: Iterable[tuple[str, str, float, float]]) -> dict[str, float]:
+    """A profile's shares, added up by component, the largest first."""
     shares: dict[str, float] = {}
-    for file, _, _, share in where_time_goes(size_bytes, count):
+    for file, _, _, share in profile:
         name = component(file)
         shares[name] = shares.get(name, 0.0) + share
     return dict(sorted(shares.items(), key=lambda item: -item[1]))

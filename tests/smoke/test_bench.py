@@ -88,6 +88,9 @@ def test_every_component_has_its_share_and_every_feature_its_ratio(capsys, monke
         shares = answer["components"][size]
         assert sum(shares.values()) == pytest.approx(1, abs=0.01)
         assert {"adapter", "PCIe", "cores"} <= shares.keys()
+        everything = answer["components_with_everything"][size]
+        assert sum(everything.values()) == pytest.approx(1, abs=0.01)
+        assert everything["memory controllers and media"] > max(0.02, shares.get("memory controllers and media", 0.0))
         assert answer["features"][size].keys() == components.FEATURES.keys()
         assert all(ratio > 0.2 for ratio in answer["features"][size].values())
 

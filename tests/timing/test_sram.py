@@ -9,10 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.platform import load_platform
 from rpsim.models.sram import Entry, Sram
-from rpsim.models.system import NodeSpec, System
-from rpsim.models.verbs import Opcode, SendFlags, SendWR
 from rpsim.validation.naive.arithmetic import arithmetic
 
 from ..rig import Rig, line
@@ -134,55 +131,3 @@ def test_an_adapter_that_misses_loses_nothing(workload, sram_bytes):
         ]
         numbers = [int(who.split()[3].rstrip(":")) for who in mine]
         assert numbers == sorted(numbers)
-
-
-# throughput -------------------------------------------------------------------------------------------------
-
-WRITES = 1500
-
-
-def rate(qps, *, region_bytes=1 << 20, page_bytes=None, threads=8, window=8, **nic):
-    """WRITEs of 16 B a microsecond, to random places, over queue pairs in random order."""
-    base = load_platform("optane-adr")
-    platform = replace(base, nic=replace(base.nic, **nic))
-    system = System(platform, {"server": [NodeSpec(memory=("dram",))], "client": [NodeSpec(cores=threads)]}, 1)
-    server, client = system.nodes["server"][0], system.nodes["client"][0]
-    target = server.memory["dram"].allocate(region_bytes, "target", align=1 << 21)
-    key = server.alloc_pd().reg_mr(target, region_bytes, page_bytes=page_bytes).key
-    source = client.memory["dram"].allocate(64, "source")
-    flags = SendFlags.IBV_SEND_SIGNALED | SendFlags.IBV_SEND_INLINE
-    cqs = [client.create_cq() for _ in range(threads)]
-    ends = []
-    for number in range(qps):
-        qp = client.alloc_pd().create_qp(cqs[number % threads], client.create_cq())
-        qp.connect(server.alloc_pd().create_qp(server.create_cq(), server.create_cq()))
-        ends.append(qp)
-
-    def code(number):
-        thread, random = client.thread(number, f"thread {number}"), np.random.default_rng(number)
-        own = ends[number::threads]
-        for turn in range(WRITES // threads):
-            if turn >= window:
-                yield from thread.poll(cqs[number])
-            at = target + int(random.integers(region_bytes // 64)) * 64
-            work = SendWR(turn, Opcode.IBV_WR_RDMA_WRITE, source, 16, at, key, flags)
-            yield from thread.post_send(own[int(random.integers(len(own)))], work)
-        for _ in range(window):
-            yield from thread.poll(cqs[number])
-
-    for process in [system.clock.start(code(number)) for number in range(threads)]:
-        system.clock.run_until(process)
-    return WRITES * 10**6 / system.clock.now_ps
-
-
-def test_throughput_falls_with_the_number_of_queue_pairs():
-    few, fit, many = (rate(qps, sram_bytes=100 * 440) for qps in (8, 64, 400))
-    assert fit == pytest.approx(few, rel=0.1)
-    assert many < 0.8 * few
-
-
-def test_throughput_falls_with_registered_memory_and_small_pages():
-    small_pages = [rate(8, region_bytes=size << 20, page_bytes=4096, sram_bytes=20_000) for size in (4, 64)]
-    large_pages = rate(8, region_bytes=64 << 20, page_bytes=1 << 21, sram_bytes=20_000)
-    assert small_pages[1] < 0.8 * small_pages[0]
-    assert large_pages == pytest.approx(small_pages[0], rel=0.05)

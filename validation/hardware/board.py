@@ -13,6 +13,7 @@ from ...models.platform import Platform, load_platform
 from ..scoreboard import Bar, Claim, Summary, summarise
 from .curves import Curve, X, load_curves
 from .experiments import Experiment, experiments
+from .kept import Kept
 from .vary import varied
 
 Tell = Callable[[str], None]
@@ -101,33 +102,48 @@ def tasks(curves: Iterable[Curve], values: Mapping[str, str] = NOTHING) -> list[
     return [Task(curve, x, tuple(values.items())) for curve in curves for x in curve.points]
 
 
-def run(curves: Sequence[Curve], jobs: int = 1, tell: Tell | None = None, values: Mapping[str, str] = NOTHING) -> Board:
+def run(
+    curves: Sequence[Curve],
+    jobs: int = 1,
+    tell: Tell | None = None,
+    values: Mapping[str, str] = NOTHING,
+    kept: Kept | None = None,
+) -> Board:
     """Run all points of the curves; ``values`` are parameters that every platform has otherwise."""
-    found = perform(tasks(curves, values), jobs, tell)
+    found = perform(tasks(curves, values), jobs, tell, kept)
     of_curve: dict[str, dict[X, float]] = {curve.id: {} for curve in curves}
     for task, value in found:
         of_curve[task.curve.id][task.x] = value
     return Board([Result(curve, of_curve[curve.id]) for curve in curves])
 
 
-def perform(todo: Sequence[Task], jobs: int = 1, tell: Tell | None = None) -> list[tuple[Task, float]]:
-    """Run these points, in their order; with several jobs in processes."""
-    if jobs == 1 or len(todo) < 2:
-        found = []
-        for task in todo:
-            found.append((task, simulate(task)))
-            if tell:
-                tell(f"{task.curve.id} at {task.x}")
-        return found
+def perform(
+    todo: Sequence[Task], jobs: int = 1, tell: Tell | None = None, kept: Kept | None = None
+) -> list[tuple[Task, float]]:
+    """Run these points, in their order; with several jobs in processes. Those that ``kept`` has are not run again."""
+    kept = kept or Kept(None)
+    values: dict[int, float] = {}
+
+    def done(index: int, value: float) -> None:
+        values[index] = value
+        if tell:
+            tell(f"{todo[index].curve.id} at {todo[index].x}")
+
+    for index, value in kept.of(todo).items():
+        done(index, value)
+    rest = [index for index in range(len(todo)) if index not in values]
+    if jobs == 1 or len(rest) < 2:
+        for index in rest:
+            value = simulate(todo[index])
+            kept.add(todo[index], value)
+            done(index, value)
+        return [(task, values[index]) for index, task in enumerate(todo)]
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        waiting = {pool.submit(simulate, task): index for index, task in enumerate(todo)}
-        values: dict[int, float] = {}
+        waiting = {pool.submit(simulate, todo[index]): index for index in rest}
         try:
             for future in as_completed(waiting):
-                index = waiting[future]
-                values[index] = future.result()
-                if tell:
-                    tell(f"{todo[index].curve.id} at {todo[index].x}")
+                kept.add(todo[waiting[future]], future.result())
+                done(waiting[future], future.result())
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from ...models.cpu import Thread
@@ -14,8 +14,12 @@ from .experiments import NO_ADAPTER, experiment
 Code = Generator[Any, Any, Any]
 
 LINE = 64
+PAGE_BYTES = 4096
 TOTAL_BYTES = 1 << 20
 """Of a bandwidth test, by all threads together."""
+TOTAL_OF_DIMM_BYTES = 1 << 19
+"""Of one that writes to DIMMs with a buffer, for each of them: threads that take DIMMs in turn gather at the slowest
+one, and until they have it goes faster than in the seconds that benchmarks take."""
 APART_BYTES = 1 << 20
 """Where each thread of a bandwidth test begins: its own region, as OptaneStudy's tests have them."""
 
@@ -29,6 +33,8 @@ class Machine:
         self.clock = self.system.clock
         self.node = self.system.nodes["server"][0]
         self.device = self.node.memory[memory]
+        described = platform.memory[memory]
+        self.media, self.dimms = platform.media[described.device], described.dimms
         self.threads = [self.node.thread(core, f"thread {core}") for core in range(threads)]
 
     def run(self, code: Code) -> Any:
@@ -147,6 +153,13 @@ ACCESSES: dict[str, Callable[[Thread, int, int], Code]] = {
 }
 
 
+def _total_bytes(machine: Machine, access: str) -> int:
+    """How long a bandwidth test has to be for what it says of seconds."""
+    if access == "read" or not machine.media.controller.buffer_bytes:
+        return TOTAL_BYTES
+    return TOTAL_OF_DIMM_BYTES * machine.dimms
+
+
 @experiment("bandwidth-over-threads", "bytes_per_s", NO_ADAPTER)
 def bandwidth_over_threads(
     platform: Platform,
@@ -157,7 +170,7 @@ def bandwidth_over_threads(
     memory: str = "pm",
     pattern: str = "sequential",
     fence: int = 0,
-    total: int = TOTAL_BYTES,
+    total: int | None = None,
 ) -> float:
     """Bytes a second of so many threads, each on its own region (OptaneStudy, bandwidth over threads).
 
@@ -165,33 +178,76 @@ def bandwidth_over_threads(
     thread, 0 for none.
     """
     machine = Machine(platform, memory, threads)
-    each = max(16, total // size // threads)
+    return _bandwidth(machine, access, size, _places(machine, size, access, pattern, total), fence)
+
+
+@experiment("write-efficiency-over-threads", "ratio", NO_ADAPTER)
+def write_efficiency_over_threads(platform: Platform, threads: int, *, size: int = 256, memory: str = "pm") -> float:
+    """Bytes given over bytes that the medium writes, of sequential ntstores (OptaneStudy, effective write ratio)."""
+    machine = Machine(platform, memory, threads)
+    _bandwidth(machine, "ntstore", size, _places(machine, size, "ntstore", "sequential", None))
+    return 1 / machine.node.host.home.traffic(machine.device.number).write_amplification
+
+
+@experiment("bandwidth-over-shared-dimms", "bytes_per_s", NO_ADAPTER)
+def bandwidth_over_shared_dimms(
+    platform: Platform, size: int, *, each: int, threads: int = 6, access: str = "ntstore", memory: str = "pm"
+) -> float:
+    """Bytes a second of threads of which each keeps to so many of the DIMMs (OptaneStudy, allocation over DIMMs).
+
+    Random places of pages that are a DIMM's each: thread ``i`` has every ``dimms / each``-th page from the ``i``-th on.
+    """
+    machine = Machine(platform, memory, threads)
+    groups, pages = machine.dimms // each, APART_BYTES // PAGE_BYTES
+    count = max(16, _total_bytes(machine, access) // size // threads)
+
+    def places(number: int) -> Iterator[int]:
+        base, draw = machine.allocate(groups * APART_BYTES), random.Random(number)
+        first = base + (number - base // PAGE_BYTES) % groups * PAGE_BYTES
+        for _ in range(count):
+            page = first + draw.randrange(pages) * groups * PAGE_BYTES
+            yield page + draw.randrange(max(1, PAGE_BYTES // size)) * size
+
+    return _bandwidth(machine, access, size, [places(number) for number in range(threads)])
+
+
+def _places(machine: Machine, size: int, access: str, pattern: str, total: int | None) -> list[Iterator[int]]:
+    """Where each thread goes, one access after the other: through its own region, or about it."""
+    threads = len(machine.threads)
+    each = max(16, (_total_bytes(machine, access) if total is None else total) // size // threads)
     places = (APART_BYTES + each * size) // size
     start = random.Random(threads)
-    bases = [machine.device.allocate(places * size, "region", align=APART_BYTES) for _ in range(threads)]
+
+    def of_thread(number: int, base: int, first: int) -> Iterator[int]:
+        for turn in range(each):
+            at = first + turn if pattern == "sequential" else (turn * 7919 + number * 104729) % places
+            yield base + at * size
+
+    bases = [machine.allocate(places * size) for _ in range(threads)]
+    return [of_thread(number, base, start.randrange(APART_BYTES // size)) for number, base in enumerate(bases)]
+
+
+def _bandwidth(machine: Machine, access: str, size: int, places: list[Iterator[int]], fence: int = 0) -> float:
+    """Bytes a second of threads that go where they are told."""
     progress: list[int] = []
 
-    def code(thread: Thread, base: int, seed: int) -> Code:
-        unfenced, first = 0, start.randrange(APART_BYTES // size)
-        for number in range(each):
-            at = first + number if pattern == "sequential" else (number * 7919 + seed * 104729) % places
-            yield from ACCESSES[access](thread, base + at * size, size)
+    def code(thread: Thread, where: Iterator[int]) -> Code:
+        unfenced = 0
+        for address in where:
+            yield from ACCESSES[access](thread, address, size)
             unfenced += size
             if fence and unfenced >= fence:
                 yield from thread.sfence()
                 unfenced = 0
             progress.append(thread.now_ps)
 
-    running = [
-        machine.clock.start(code(thread, base, seed))
-        for seed, (thread, base) in enumerate(zip(machine.threads, bases, strict=True))
-    ]
+    running = [machine.clock.start(code(thread, where)) for thread, where in zip(machine.threads, places, strict=True)]
     for done in running:
         machine.clock.run_until(done)
-    return _steady(sorted(progress), size)
+    return steady(sorted(progress), size)
 
 
-def _steady(instants_ps: list[int], size: int) -> float:
+def steady(instants_ps: list[int], size: int) -> float:
     """Bytes a second between the first quarter and the last tenth: neither empty buffers nor stragglers count."""
     first, last = len(instants_ps) // 4, len(instants_ps) * 9 // 10
     return (last - first) * size * 1e12 / max(1, instants_ps[last] - instants_ps[first])
@@ -208,10 +264,9 @@ def bandwidth_over_size(
     pattern: str = "random",
 ) -> float:
     """Bytes a second over the size of an access, random places (OptaneStudy, bandwidth over access size)."""
-    total = max(TOTAL_BYTES, size * threads * 24)
-    return bandwidth_over_threads(
-        platform, threads, access=access, size=size, memory=memory, pattern=pattern, total=total
-    )
+    machine = Machine(platform, memory, threads)
+    total = max(_total_bytes(machine, access), size * threads * 24)
+    return _bandwidth(machine, access, size, _places(machine, size, access, pattern, total))
 
 
 @experiment("bandwidth-over-fences", "bytes_per_s", NO_ADAPTER)

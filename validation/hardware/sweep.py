@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...models.platform import load_platform
-from ..scoreboard import Summary
-from .board import Board, Result, Tell, perform, tasks
+from ..scoreboard import Status, Summary
+from .board import Board, Result, Task, Tell, perform, tasks
 from .curves import Curve
 from .experiments import experiments
+from .kept import Kept
 from .vary import ends, uncertain
 
 
@@ -21,6 +22,10 @@ class Variation:
     text: str
     platforms: tuple[str, ...]
     summary: Summary
+    lost: tuple[str, ...] = ()
+    """Predicted points that are met as it is and not so."""
+    won: tuple[str, ...] = ()
+    """Predicted points that are met only so."""
 
 
 def variations(curves: Sequence[Curve]) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -33,19 +38,46 @@ def variations(curves: Sequence[Curve]) -> dict[tuple[str, str], tuple[str, ...]
 
 
 def touches(path: str, curve: Curve) -> bool:
-    """Whether a parameter may take part in the curve's experiment."""
-    return path.partition(".")[0] not in experiments()[curve.experiment].without
+    """Whether a parameter may take part in the curve's experiment: in its groups, and in the memory it is given."""
+    group, *rest = path.split(".")
+    if group in experiments()[curve.experiment].without:
+        return False
+    memory = curve.given.get("memory")
+    if group != "media" or memory is None:
+        return True
+    return load_platform(curve.platform, **curve.settings).memory[memory].device == rest[0]
 
 
-def sweep(curves: Sequence[Curve], board: Board, jobs: int = 1, tell: Tell | None = None) -> list[Variation]:
-    """A scoreboard for each; curves that cannot be touched are not run again: on another platform, or without it."""
+def again(curves: Sequence[Curve]) -> dict[tuple[str, str], list[Task]]:
+    """The predicted points to run for each (parameter, value): those on its platforms that it may touch."""
+    predicted = [curve for curve in curves if curve.role is Status.PREDICT]
+    return {
+        (path, text): tasks(
+            [curve for curve in predicted if curve.platform in platforms and touches(path, curve)], {path: text}
+        )
+        for (path, text), platforms in variations(curves).items()
+    }
+
+
+def sweep(
+    curves: Sequence[Curve], board: Board, jobs: int = 1, tell: Tell | None = None, kept: Kept | None = None
+) -> list[Variation]:
+    """A scoreboard of the predicted points for each; curves that cannot be touched are not run again."""
+    curves = [curve for curve in curves if curve.role is Status.PREDICT]
     known = {result.curve.id: result for result in board.results}
+    platforms, before = variations(curves), _met(board)
     answer = []
-    for (path, text), platforms in variations(curves).items():
-        again = [curve for curve in curves if curve.platform in platforms and touches(path, curve)]
+    for (path, text), todo in again(curves).items():
         simulated = {curve.id: dict(known[curve.id].simulated) for curve in curves}
-        for task, value in perform(tasks(again, {path: text}), jobs, tell):
+        for task, value in perform(todo, jobs, tell, kept):
             simulated[task.curve.id][task.x] = value
         swept = Board([Result(curve, simulated[curve.id]) for curve in curves])
-        answer.append(Variation(path, text, platforms, swept.summary()))
+        after = _met(swept)
+        lost = tuple(point for point in before if point not in after)
+        won = tuple(point for point in after if point not in before)
+        answer.append(Variation(path, text, platforms[path, text], swept.summary(), lost, won))
     return answer
+
+
+def _met(board: Board) -> list[str]:
+    return [claim.id for claim in board.claims() if claim.met and claim.status is Status.PREDICT]

@@ -122,22 +122,6 @@ def verb_rate(
     )
 
 
-@experiment("verb-rate-loss", "ratio")
-def verb_rate_loss(
-    platform: Platform,
-    queue_pairs: int,
-    *,
-    few: int = 1,
-    verb: str = "READ",
-    size: int = 16,
-    window: int = 64,
-    verbs: int = 3000,
-) -> float:
-    """The rate with so many queue pairs over the rate with few."""
-    few_rate = verb_rate(platform, few, verb=verb, size=size, window=window, verbs=verbs)
-    return verb_rate(platform, queue_pairs, verb=verb, size=size, window=window, verbs=verbs) / few_rate
-
-
 @experiment("verb-bandwidth", "bytes_per_s")
 def verb_bandwidth(
     platform: Platform,
