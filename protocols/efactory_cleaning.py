@@ -2,9 +2,10 @@
 
 Source: Du et al., ICPP'21, section 4.4 and figure 7. The paper gives neither threshold nor recovery. Readings: cleaning
 begins when less than a fifth of the pool is free; an offset counts over both pools, so that it says by itself what the
-transfer flag says; one lock an entry keeps its two offsets together; the newest version of a key is at the offset that
-the mark does not name, if there is one there; what a failure interrupts begins anew at the next PUT; registering the
-pools is done beforehand; a tombstone is copied nowhere, and an entry of which nothing else is left is free again.
+transfer flag says; one lock for all entries keeps their two offsets together; the newest version of a key is at the
+offset that the mark does not name, if there is one there; what a failure interrupts begins anew at the next PUT;
+registering the pools is done beforehand; a tombstone is copied nowhere, and an entry of which nothing else is left is
+free again.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
         self._unlocked = Signal(self.system.clock)
         self._wanted = Signal(self.system.clock)
         self._more_room = Signal(self.system.clock)
+        self._starved = 0
+        """Request threads that wait for room."""
 
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
         super().load(objects)
@@ -104,10 +107,7 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
     # server: requests ---------------------------------------------------------------------------------
     def on_put(self, thread: Thread, request: Put) -> Code:
         """As ever, into the pool that the stage has; wait for the next one where there is no room."""
-        while self.free() < HEADER_BYTES + request.vlen:
-            yield from thread.notify(self._wanted)
-            yield from thread.wait(self._more_room)
-        yield from self.lock(thread)
+        yield from self.lock_with_room(thread, HEADER_BYTES + request.vlen)
         reply = yield from super().on_put(thread, request)
         region = Region.unpack(reply)
         self.order.append(Location(region.offset, region.length))
@@ -153,8 +153,23 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
         """Bytes that are left in the pool that PUTs go to."""
         return (self.target + 1) * self.pool_bytes - self.tails[self.target]
 
+    def lock_with_room(self, thread: Thread, length: int) -> Code:
+        """Take the lock when there is room for so many bytes: another request thread may have taken it meanwhile."""
+        while True:
+            while self.free() < length:
+                yield from thread.notify(self._wanted)
+                self._starved += 1
+                yield from thread.wait(self._more_room)
+                self._starved -= 1
+                if self._starved and self.free() >= length:  # the cleaner wakes one of them, who wakes the next
+                    yield from thread.notify(self._more_room)
+            yield from self.lock(thread)
+            if self.free() >= length:
+                return
+            yield from self.unlock(thread)
+
     def lock(self, thread: Thread) -> Code:
-        """Keep request thread and cleaner apart while one of them changes where a key points."""
+        """Keep request threads and cleaner apart while one of them changes where a key points."""
         while self._locked:
             yield from thread.wait(self._unlocked)
         self._locked = True

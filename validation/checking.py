@@ -12,7 +12,7 @@ from ..protocols.guarantees import Condition, Verdict
 from ..sim.errors import InputError, Mistake, nearest
 from .fitting import Act, Subject, fit, key_text, model_named, syncs
 from .histories import HistoryFile, show
-from .judges import LOCAL, ORDERED, Judge, Opinion, SearchJudge, Terms, judge_for
+from .judges import LOCAL, ORDERED, Judge, Opinion, SearchJudge, Terms, ZoneJudge, judge_for
 from .oracle import assert_implications
 from .oracle.exactly_once import SHOWS
 from .oracle.exactly_once import find as find_twice
@@ -28,7 +28,7 @@ WHOLE = frozenset({Condition.SESSION, Condition.BUFFERED, Condition.BUFFERED_CUT
 UNIQUE = frozenset(
     {Condition.COMMITTED, Condition.SESSION, Condition.MONOTONIC, Condition.BOUNDED_LOSS, Condition.NO_LOST_ACK}
 )
-"""The conditions on registers with unique values."""
+"""The conditions on registers with unique values; but for ``session`` they may be removed too."""
 
 LARGE = 20_000
 """From how many operations on ``session`` is judged by what implies it, if that holds."""
@@ -107,13 +107,12 @@ def check_history(
     subjects = fit(history, model)
     terms = Terms(Budget(budget, memory_bytes), loss_ps)
     bench = _Bench(history, model, subjects, terms)
-    odd = _not_unique(subjects)
     verdicts: dict[Condition, Judgement] = {}
     skipped: dict[Condition, str] = {}
     for condition in Condition:
         if condition not in (wanted or Condition):
             continue
-        reason = _why_not(history, model, condition, odd, bool(wanted), loss_ps)
+        reason = _why_not(history, model, condition, subjects, bool(wanted), loss_ps)
         if reason and wanted:
             raise InputError(Mistake(f"{condition} ({reason})", "a condition that applies", field="--condition"))
         if reason:
@@ -148,15 +147,19 @@ def _conditions(names: Sequence[str]) -> list[Condition]:
     return [Condition(name) for name in names]
 
 
-def _not_unique(subjects: Sequence[Subject]) -> str | None:
-    return next((reason for reason in (subject.unique for subject in subjects) if reason is not None), None)
-
-
 def _why_not(
-    history: HistoryFile, model: Model, condition: Condition, odd: str | None, asked: bool, loss_ps: int | None
+    history: HistoryFile,
+    model: Model,
+    condition: Condition,
+    subjects: Sequence[Subject],
+    asked: bool,
+    loss_ps: int | None,
 ) -> str | None:
-    if condition in UNIQUE and odd is not None:
-        return f"needs registers with unique values: {odd}"
+    if condition in UNIQUE:
+        each = (s.unique if condition is Condition.SESSION else s.removable for s in subjects)
+        odd = next((reason for reason in each if reason is not None), None)
+        if odd is not None:
+            return f"needs registers with unique values: {odd}"
     if condition is Condition.EXACTLY_ONCE and model.name not in SHOWS:
         return f"needs a model that shows it: {', '.join(sorted(SHOWS))}"
     crashed = any(crash.ends_era for crash in history.crashes)
@@ -175,6 +178,7 @@ class _Bench:
     def __init__(self, history: HistoryFile, model: Model, subjects: Sequence[Subject], terms: Terms) -> None:
         self._history, self._model, self._subjects, self._terms = history, model, subjects, terms
         self._judges = {subject.key: judge_for(history, subject, model, terms) for subject in subjects}
+        self._removed: dict[Hashable, ZoneJudge] = {}
         self._together: WholeJudge | None = None
 
     @property
@@ -223,6 +227,8 @@ class _Bench:
         searches: list[tuple[Subject, SearchJudge]] = []
         for subject in self._subjects:
             judge = self._judges[subject.key]
+            if condition in UNIQUE:
+                judge = self._by_bounds(subject, judge)
             if isinstance(judge, SearchJudge):
                 searches.append((subject, judge))
             else:
@@ -231,6 +237,14 @@ class _Bench:
         if not refuted:
             rows += [(s, _by(opinion, "search")) for s, opinion in take_turns(searches, condition, self._terms)]
         return rows
+
+    def _by_bounds(self, subject: Subject, judge: Judge) -> ZoneJudge:
+        """Who judges an object by a condition that asks for no order: a search is for those that do."""
+        if isinstance(judge, ZoneJudge):
+            return judge
+        if subject.key not in self._removed:
+            self._removed[subject.key] = ZoneJudge(self._history, subject, self._terms.loss_ps)
+        return self._removed[subject.key]
 
     def _twice(self, subject: Subject) -> Opinion:
         eras_ps = self._history.eras_ps()

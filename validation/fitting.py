@@ -11,7 +11,7 @@ from ..sim.errors import InputError, Mistake, nearest
 from ..sim.yaml_source import describe
 from .histories import MOST_MISTAKES, Entry, HistoryFile, freeze, in_order, show
 from .oracle.known import NEVER_PS
-from .oracle.models import FENCES, MODELS, READS, SYNCS, UNKNOWN, WRITES, Call, Model, Takes
+from .oracle.models import FENCES, MODELS, READS, REMOVES, SYNCS, UNKNOWN, WRITES, Call, Model, Takes
 from .oracle.search import Span
 from .user_models import user_model
 from .values import suits
@@ -68,9 +68,17 @@ class Subject:
     @property
     def unique(self) -> str | None:
         """None if this is a register that no two operations give the same value, else why not."""
+        return self._distinct(())
+
+    @property
+    def removable(self) -> str | None:
+        """The same where operations may also remove it: each leaves the same, absent, and yet is one of its own."""
+        return self._distinct(REMOVES)
+
+    def _distinct(self, besides: Sequence[str]) -> str | None:
         writers: dict[Hashable, Entry] = {}
         for act in self.acts:
-            if self.register and act.call.f in READS:
+            if self.register and (act.call.f in READS or act.call.f in besides):
                 continue
             if not self.register or act.call.f not in WRITES:
                 return f"{act.text} on line {act.entry.line} is neither a read nor a write"

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..protocols.guarantees import Condition, Verdict
+from ..scenarios.history import Removed
 from .fitting import Act, Subject, key_text
 from .histories import HistoryFile, show
 from .oracle import FINDERS, NOT_READ
 from .oracle.bounded_loss import find as find_unbounded
 from .oracle.known import NEVER_PS, Flaw, ObjectHistory
-from .oracle.models import UNKNOWN, WRITES, Model, State
+from .oracle.models import REMOVES, UNKNOWN, WRITES, Model, State
 from .oracle.search import Answer, Budget, Search
 from .oracle.wording import Moment, Named, Recorded
 
@@ -57,8 +58,14 @@ class Terms:
         return Budget(self.budget.steps if steps is None else steps, self.budget.bytes)
 
 
+_UPDATES = frozenset(WRITES + REMOVES)
+
+
 class ZoneJudge:
-    """Registers with unique values: n log n. A step is an operation looked at."""
+    """Registers with unique values: n log n. A step is an operation looked at.
+
+    Where operations remove the object, only by conditions that are judged by bounds (``Removed``, ``Absent``).
+    """
 
     by = "zones"
     sure = registers = True
@@ -69,13 +76,17 @@ class ZoneJudge:
         self._stamps = {
             value: Named(n, show(value)) for n, value in enumerate(values, 1) if value not in (None, UNKNOWN)
         }
+        removals = [act.entry.line for act in everything if act.call.f in REMOVES]
+        self._removals = {line: Removed(n) for n, line in enumerate(removals, len(values) + 1)}
         self._name = None if subject.key is None else key_text(subject.key)
         self._zero_ns, self._timed = history.time_zero_ns, history.timed
         self._crashes_ps = history.eras_ps()
         self._loss_ps = loss_ps
         self._operations = {act.entry.line: self._operation(act) for act in everything}
         live = {a.call.argument for a in subject.acts if a.call.f in WRITES}
-        self._failed = [a for a in subject.failed if a.call.f in WRITES and a.call.argument not in live]
+        self._failed = [
+            a for a in subject.failed if a.call.f in REMOVES or (a.call.f in WRITES and a.call.argument not in live)
+        ]
         self._whole = self._known(subject.acts, NEVER_PS)
         self._acts = subject.acts
 
@@ -95,7 +106,7 @@ class ZoneJudge:
         return FINDERS[condition](known, NOT_READ)
 
     def _known(self, acts: Sequence[Act], until_ps: int) -> ObjectHistory:
-        known = ObjectHistory(self._name, frozenset(WRITES), loaded=False)
+        known = ObjectHistory(self._name, _UPDATES, loaded=False)
         known.crashes_ps += [at_ps for at_ps in self._crashes_ps if at_ps <= until_ps]
         for act in self._failed:
             operation = self._operations[act.entry.line]
@@ -105,7 +116,7 @@ class ZoneJudge:
             if operation.invoke_ps > until_ps:
                 continue
             returned = entry.returned_by(until_ps)
-            if operation.f not in WRITES:
+            if operation.f not in _UPDATES:
                 if returned:
                     known.reads.append(operation)
                 continue
@@ -121,8 +132,8 @@ class ZoneJudge:
 
     def _operation(self, act: Act) -> Recorded:
         entry, call = act.entry, act.call
-        argument = self._stamps.get(call.argument) if call.f in WRITES else None
-        result = self._stamps.get(call.result) if call.f not in WRITES and entry.outcome == "ok" else None
+        argument = self._stamps.get(call.argument) if call.f in WRITES else self._removals.get(entry.line)
+        result = self._stamps.get(call.result) if call.f not in _UPDATES and entry.outcome == "ok" else None
         began_ps = self._moment(entry.invoke_ps)
         ended_ps = None if entry.return_ps is None else self._moment(entry.return_ps)
         return Recorded(entry.line, 0, call.f, self._name, argument, began_ps, ended_ps, result, entry.outcome)

@@ -246,7 +246,7 @@ def test_files_of_values_that_repeat_go_to_the_search() -> None:
             ("a read across is after", MONOTONIC, monotonic, "bisect_left(crashes_ps", "bisect_right(crashes_ps"),
             ("the reborn have time", PERSISTENT, persistent, "known.reborn_ps)", "{})"),
             ("the last crash of all counts", MONOTONIC, monotonic, "crashes_ps[crashes - 1]", "crashes_ps[-1]"),
-            ("what came later survived", NO_LOST_ACK, no_lost_ack, " and _written_by(known, read, crash_ps)", ""),
+            ("what came later survived", NO_LOST_ACK, no_lost_ack, "before and _age_ps", "_age_ps"),
             ("one stale read is a loss", NO_LOST_ACK, no_lost_ack, "continue\n        bad =", "pass\n        bad ="),
             (
                 "acknowledged later is lost",

@@ -48,6 +48,11 @@ def test_every_store_answers_everybody(store):
     assert [operation.outcome for operation in result.history.operations] == ["ok"] * 40
 
 
+def test_request_threads_that_wait_for_room_in_a_log_that_is_cleaned_all_get_some():
+    result = run("efactory-cleaning", ycsb(60, "update-only"), keys=2, value="64 B", **threads(3, 6))
+    assert [operation.outcome for operation in result.history.operations] == ["ok"] * 60
+
+
 @settings(max_examples=10)
 @given(st.lists(st.integers(0, 400), min_size=4, max_size=4), st.integers(2, 4))
 def test_versions_that_are_put_at_once_are_all_in_the_list(instants, number):

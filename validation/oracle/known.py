@@ -6,9 +6,11 @@ so nothing of an operation's response is looked at before it is handed to :meth:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable
+from bisect import bisect_right
+from collections.abc import Callable, Container, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import accumulate
 from typing import Literal
 
 from ...scenarios.history import History, Operation, Removed, Value
@@ -131,6 +133,32 @@ class ObjectHistory:
         """A read that found nothing, as one of the removal that it saw, if only one can be meant."""
         stamps = self.stamps(None, return_ps(read))
         return replace(read, result=stamps[0]) if len(stamps) == 1 else read
+
+
+class Absent:
+    """What reads that found nothing may have returned: the beginning, where nothing was there, or any removal that was
+    invoked by then. ``ages_ps`` says by stamp by when a version was in effect for certain."""
+
+    def __init__(self, known: ObjectHistory, ages_ps: Mapping[Value, int]) -> None:
+        rows = [(w.invoke_ps, ages_ps.get(s, NEVER_PS)) for s, w in known.writes.items() if isinstance(s, Removed)]
+        rows.sort()
+        self._at_first = BEFORE_PS - 1 if known.loaded else BEFORE_PS
+        self._begun_ps = [begun_ps for begun_ps, _ in rows]
+        self._youngest_ps = list(accumulate((age_ps for _, age_ps in rows), max))
+
+    @property
+    def oldest_ps(self) -> int:
+        """Not before this did it take effect, whichever it was; if the object was there at first and is never removed,
+        what is older than all."""
+        return self._begun_ps[0] if self._begun_ps and self._at_first < BEFORE_PS else self._at_first
+
+    def youngest_ps(self, by_ps: int = NEVER_PS) -> int:
+        """By when it was in effect for certain if it is the youngest that a read which returned by then may mean.
+
+        A read that returned before any removal was invoked (it breaks ``committed``) may mean each of them.
+        """
+        begun = bisect_right(self._begun_ps, by_ps) or (len(self._begun_ps) if self._at_first < BEFORE_PS else 0)
+        return max(self._at_first, self._youngest_ps[begun - 1]) if begun else self._at_first
 
 
 Finder = Callable[[ObjectHistory, Recovered], Flaw | None]

@@ -92,6 +92,8 @@ class Model:
 
 WRITES = ("write", "put", "create", "insert", "send")
 READS = ("read", "get", "find")
+REMOVES = ("delete",)
+"""Of the entry of a map: afterwards it is absent, as it was at first."""
 SYNCS = ("sync", "fsync", "flush")
 """Of every model: what returned before one was invoked is durable once it has returned (see ``scope``)."""
 FENCES = ("ofence",)

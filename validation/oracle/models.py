@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from .model import FENCES, ILLEGAL, READS, SYNCS, UNKNOWN, WRITES, Call, Model, State, Takes
+from .model import FENCES, ILLEGAL, READS, REMOVES, SYNCS, UNKNOWN, WRITES, Call, Model, State, Takes
 from .structures import STRUCTURES
 
 __all__ = [
-    "FENCES", "ILLEGAL", "MODELS", "READS", "SYNCS", "UNKNOWN", "WRITES",
+    "FENCES", "ILLEGAL", "MODELS", "READS", "REMOVES", "SYNCS", "UNKNOWN", "WRITES",
     "Call", "Model", "State", "Takes",
 ]  # fmt: skip
 
@@ -16,7 +16,7 @@ __all__ = [
 def _register_step(state: State, call: Call) -> State:
     if call.f in WRITES:
         return call.argument
-    if call.f == "delete":
+    if call.f in REMOVES:
         return None
     if call.f == "cas":
         expected, new = _pair(call.argument)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 from ...scenarios.history import Operation, Value
-from .known import BEFORE_PS, NEVER_PS, NOT_READ, Flaw, ObjectHistory, Recovered, return_ps
+from .known import BEFORE_PS, NEVER_PS, NOT_READ, Absent, Flaw, ObjectHistory, Recovered, return_ps
 from .wording import microseconds, read_text, recovered_text, update_text, value_text
 
 
@@ -29,41 +29,45 @@ def find(known: ObjectHistory, recovered: Recovered) -> Flaw | None:
     crashes_ps = known.crashes_ps or [NEVER_PS - 1]  # where none is known, it comes between all reads and recovery
     versions = sorted((read for read in known.reads if known.wrote(read)), key=return_ps)
     ended_ps = [return_ps(read) for read in versions]
-    youngest: list[Operation] = []  # of the first n reads, the one of the version that was written last
-    for read in versions:
-        keep = youngest and _written_ps(known, youngest[-1].result) >= _written_ps(known, read.result)
-        youngest.append(youngest[-1] if keep else read)
     existed_ps = {known.initial: BEFORE_PS, **known.acknowledged_ps}
     for read in versions:
-        existed_ps[read.result] = min(existed_ps.get(read.result, NEVER_PS), return_ps(read))
+        if read.result is not None:
+            existed_ps[read.result] = min(existed_ps.get(read.result, NEVER_PS), return_ps(read))
+    absent = Absent(known, existed_ps)
+    written_ps = [_written_ps(known, absent, read.result) for read in versions]
+    youngest: list[int] = []  # of the first n reads, the one of the version that was written last
+    for turn, at_ps in enumerate(written_ps):
+        youngest.append(youngest[-1] if turn and written_ps[youngest[-1]] >= at_ps else turn)
 
-    def taken_back(value: Value, invoke_ps: int) -> Operation | None:
-        """The earlier read of a younger version than ``value``."""
+    def taken_back(value: Value, invoke_ps: int, by_ps: int) -> Operation | None:
+        """The earlier read of a younger version than ``value``, read by then."""
         crashes = bisect_left(crashes_ps, invoke_ps)
         before = bisect_right(ended_ps, crashes_ps[crashes - 1]) if crashes else 0
         if before == 0:
             return None
         earlier = youngest[before - 1]
-        if known.loaded and value is None and not known.removes:
-            return earlier
-        ages_ps = [existed_ps.get(stamp, NEVER_PS) for stamp in known.stamps(value)] or [NEVER_PS]
-        return earlier if max(ages_ps) < _written_ps(known, earlier.result) else None
+        age_ps = absent.youngest_ps(by_ps) if value is None else existed_ps.get(value, NEVER_PS)
+        return versions[earlier] if age_ps < written_ps[earlier] else None
 
     for read in sorted(known.reads, key=lambda read: (return_ps(read), read.number)):
-        earlier = taken_back(read.result, read.invoke_ps)
+        earlier = taken_back(read.result, read.invoke_ps, return_ps(read))
         if earlier is not None:
-            return _flaw(known, existed_ps, (read,), read_text(read), read.result, earlier)
+            stamps = known.stamps(read.result, return_ps(read)) or known.stamps(read.result)
+            return _flaw(known, existed_ps, (read,), read_text(read), read.result, stamps, earlier)
     if recovered is not NOT_READ:
-        earlier = taken_back(recovered, NEVER_PS)
+        earlier = taken_back(recovered, NEVER_PS, NEVER_PS)
         if earlier is not None:
-            return _flaw(known, existed_ps, (), recovered_text(known, recovered), recovered, earlier)
+            got = recovered_text(known, recovered)
+            return _flaw(known, existed_ps, (), got, recovered, known.stamps(recovered), earlier)
     return None
 
 
-def _written_ps(known: ObjectHistory, value: Value) -> int:
+def _written_ps(known: ObjectHistory, absent: Absent, value: Value) -> int:
     """Not before this did ``value`` take effect."""
-    writes = [known.writes[stamp].invoke_ps for stamp in known.stamps(value) if stamp in known.writes]
-    return min(writes) if len(writes) == len(known.stamps(value)) and writes else BEFORE_PS
+    if value is None:
+        return absent.oldest_ps
+    write = known.writes.get(value)
+    return BEFORE_PS if write is None else write.invoke_ps
 
 
 def _flaw(
@@ -72,6 +76,7 @@ def _flaw(
     later: tuple[Operation, ...],
     got: str,
     value: Value,
+    stamps: list[Value],
     earlier: Operation,
 ) -> Flaw:
     before = f"{read_text(earlier)} had returned before the crash, at {microseconds(return_ps(earlier))}"
@@ -80,7 +85,7 @@ def _flaw(
         seen = [known.writes[stamp] for stamp in known.stamps(None) if stamp is not None]
         write = min(seen, key=lambda update: update.invoke_ps)
     if value is None and known.removes:
-        value = max(known.stamps(None), key=lambda stamp: existed_ps[stamp])
+        value = max(stamps, key=lambda stamp: existed_ps[stamp])
     if write is None or value == known.initial or value is None:
         named = (*later, earlier) if write is None else (*later, earlier, write)
         return Flaw(named, f"{got}, but {before}, and nothing is older than {_age(known, value)}")

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from ...scenarios.history import Operation, Value
 from .committed import why_not_there
-from .known import BEFORE_PS, NEVER_PS, NOT_READ, Flaw, ObjectHistory, Recovered, return_ps
+from .known import BEFORE_PS, NEVER_PS, NOT_READ, Absent, Flaw, ObjectHistory, Recovered, return_ps
 from .wording import microseconds, read_text, recovered_text, update_text
 
 
@@ -39,7 +39,7 @@ def find(known: ObjectHistory, recovered: Recovered) -> Flaw | None:
                 (), f"{got}, but the value loaded before time zero was durable: {why_not_there(known, recovered)}"
             )
         return None
-    older_ps = _value_age_ps(known, recovered)
+    older_ps = _age_ps(known, Absent(known, known.acknowledged_ps), recovered)
     if latest is None or older_ps >= latest.invoke_ps:
         return None
     return Flaw((latest,), f"{got}, but {_acknowledgement(known, latest)}")
@@ -50,16 +50,16 @@ def find_older(known: ObjectHistory, spared_ps: int) -> Flaw | None:
 
     Of updates that had returned at most ``spared_ps`` before the crash nothing is asked, if that is more than nothing.
     """
+    absent = Absent(known, known.acknowledged_ps)
     for crash_ps in known.crashes_ps:
         after = [read for read in known.reads if read.invoke_ps > crash_ps]
         latest = _latest_acknowledged(known, crash_ps - spared_ps - 1 if spared_ps else crash_ps)
         if not after or (latest is None and not known.loaded):
             continue
         needed_ps = BEFORE_PS if latest is None else latest.invoke_ps
-        ages = [(_age_ps(known, read), read) for read in after]
-        if any(age_ps >= needed_ps and _written_by(known, read, crash_ps) for age_ps, read in ages):
+        if any(_survived(known, absent, read, crash_ps, needed_ps) for read in after):
             continue
-        bad = [read for age_ps, read in ages if age_ps < needed_ps]
+        bad = [read for read in after if _age_ps(known, absent, read.result, return_ps(read)) < needed_ps]
         if bad:
             first = min(bad, key=lambda read: (return_ps(read), read.number))
             if latest is not None:
@@ -69,22 +69,23 @@ def find_older(known: ObjectHistory, spared_ps: int) -> Flaw | None:
     return None
 
 
-def _age_ps(known: ObjectHistory, read: Operation) -> int:
-    """Before what an update must have been invoked not to be certainly younger than what was read."""
-    return _value_age_ps(known, read.result) if known.may_hold(read.result) else BEFORE_PS - 1
+def _age_ps(known: ObjectHistory, absent: Absent, value: Value, by_ps: int = NEVER_PS) -> int:
+    """Before what an update must have been invoked not to be certainly younger than ``value``, read by then."""
+    if value is None:
+        return absent.youngest_ps(by_ps)
+    if value == known.initial:
+        return BEFORE_PS
+    return known.acknowledged_ps.get(value, NEVER_PS) if value in known.writes else BEFORE_PS - 1
 
 
-def _value_age_ps(known: ObjectHistory, value: Value) -> int:
-    """The same of a value; of absent, that of the removal that makes it the youngest."""
-    stamps = known.stamps(value)
-    return max(BEFORE_PS if s == known.initial else known.acknowledged_ps.get(s, NEVER_PS) for s in stamps)
-
-
-def _written_by(known: ObjectHistory, read: Operation, crash_ps: int) -> bool:
+def _survived(known: ObjectHistory, absent: Absent, read: Operation, crash_ps: int, needed_ps: int) -> bool:
+    """Whether ``read`` may have returned a version from before the crash that is not certainly older than needed."""
+    if read.result is None:
+        begun = absent.oldest_ps <= crash_ps
+        return begun and absent.youngest_ps(min(crash_ps, return_ps(read))) >= needed_ps
     write = known.writes.get(read.result)
-    if read.result is None and known.removes:  # not known of which
-        return any(stamp is None or known.writes[stamp].invoke_ps <= crash_ps for stamp in known.stamps(None))
-    return write is None or write.invoke_ps <= crash_ps
+    before = write is None or write.invoke_ps <= crash_ps
+    return before and _age_ps(known, absent, read.result) >= needed_ps
 
 
 def _latest_acknowledged(known: ObjectHistory, by_ps: int = NEVER_PS) -> Operation | None:
