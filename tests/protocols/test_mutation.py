@@ -415,6 +415,8 @@ def test_one_update_at_a_time_is_a_place_of_its_own():
     shown[f"six updates, {here}"] = Shown(frozenset({"durable: torn"}))
     sound = kept(shown)
     assert "durable: torn" in sound[f"one update, {here}"] and "durable: torn" not in sound[f"mix a, {here}"]
+    shown[f"three updates, {here}"] = Shown(frozenset({"durable: torn"}))
+    assert "durable: torn" not in kept(shown)[f"one update, {here}"]
 
 
 def test_messages_that_stay_in_their_buffers_are_received_in_persistent_memory():
