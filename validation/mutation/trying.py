@@ -83,7 +83,7 @@ def of_power(
 ) -> Ask:
     """Power fails at every instant of a run (``again``: and of the recovery once more), all images.
 
-    ``paused``: a scheme without a fault is seen in schedules in which cores pause as well; a fault may have that timing.
+    ``paused``: a scheme without a fault is seen in schedules in which cores pause too; a fault may have that timing.
     """
     fault = "server[0] power in recovery" if again else "server[0] power"
 
