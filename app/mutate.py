@@ -14,7 +14,7 @@ from ..protocols.scheme import schemes
 from ..sim.errors import InputError, Mistake, nearest
 from ..validation.mutation.fates import Outcome
 from ..validation.mutation.kinds import KINDS
-from ..validation.mutation.score import Fate, score
+from ..validation.mutation.score import Fate, score, stale
 from ..validation.mutation.step_score import score_primitives
 from ..validation.mutation.work import Work
 from .output import as_json, writable
@@ -109,6 +109,7 @@ def _document(names: list[str], fates: Sequence[Fate], quick: bool) -> dict[str,
         "undecided": whole.undecided,
         "kill_rate": whole.rate,
         "unexplained": sum(not fate.told for fate in fates),
+        "stale_reasons": [fate.fault for fate in stale(fates)],
         "kinds": {kind: one.row() for kind, one in by_kind(fates).items()},
         "by_scheme": {home: one.row() for home, one in by_scheme(fates).items()},
         "fates": [asdict(fate) for fate in fates],
@@ -138,6 +139,10 @@ def text(name: str, fates: Sequence[Fate]) -> list[str]:
     for fate in survivors:
         reached = "" if fate.reached else " (no trial comes here)"
         lines += [*_fault(fate), *paragraph((fate.reason or UNKNOWN) + reached, indent=6), ""]
+    if old := stale(fates):
+        lines += ["found, though there is a reason why not: take it out of reasons.yaml", ""]
+    for fate in old:
+        lines += [*_fault(fate), *paragraph(f"{fate.outcome}: {fate.how}", indent=6), ""]
     return lines[:-1]
 
 

@@ -23,6 +23,7 @@ from rpsim.protocols.guarantees import Verdict as Verdict_
 from rpsim.protocols.primitives import known_primitives, primitive
 from rpsim.protocols.saw import Saw
 from rpsim.protocols.scheme import Scheme, schemes
+from rpsim.protocols.shapes import shaped
 from rpsim.scenarios.experiment import run_variant
 from rpsim.validation.matrix.configurations import configurations
 from rpsim.validation.mutation import fates as fates_module
@@ -38,6 +39,7 @@ from rpsim.validation.mutation.shown import Shown
 from rpsim.validation.mutation.step_score import score_primitives
 from rpsim.validation.mutation.steps import Setting, ask, settings, step_faults
 from rpsim.validation.mutation.trials import Trial, kept
+from rpsim.validation.mutation.trying import Load, of_nobody, of_power
 from rpsim.validation.mutation.work import Work
 from rpsim.validation.oracle import assert_implications
 from rpsim.validation.testing.checks import scenario_of
@@ -385,6 +387,57 @@ def test_a_trial_that_does_not_come_to_an_end_is_ended(name, outcome, use, monke
     found = Verdict()
     assert not fates_module.judged(Saw, [Try("saw", name, frozenset({"durable: torn"}))], found)
     assert found.ended().outcome is outcome
+
+
+def test_a_delete_that_does_nothing_is_found_where_nothing_fails():
+    whole = of_nobody([Load("a", 20, 1, "16 B", deletes=0.5)], seeds=1)
+    fault = next(row for row in seeded(EFactory, shared=False) if row[2].function == "EFactory.delete")
+    with planted(EFactory, fault[0], fault[2]) as mutant:
+        assert whole(mutant, {"linearizable"}).broken == {"linearizable"}
+
+
+def test_loads_are_given_to_those_that_they_fit():
+    deletes, threads = Load("a", 4, 1, "16 B", deletes=0.5), Load("a", 4, 1, "16 B", clients=3, threads=2)
+    line = shaped("line over read-after-write")
+    assert [load.fits(scheme) for load in (deletes, threads) for scheme in (EFactory, Saw, line)] == [
+        True, False, False, True, True, False
+    ]  # fmt: skip
+    made = threads.scenario(Saw, "server[0] power", "optane-adr", "on")
+    assert made.role("server").threads == 2 and made.role("client").processes == 3
+    unfit = of_power(deletes, "optane-adr", "on")(Saw, ())
+    assert unfit == Shown(frozenset(), exhaustive=False)  # so nothing is kept there
+
+
+def test_one_update_at_a_time_is_a_place_of_its_own():
+    """What a scheme loses where two are under way says nothing of one alone."""
+    shown = {trial.name: Shown(frozenset()) for trial in trials_module.trials()}
+    here = "optane-adr, ddio on"
+    shown[f"six updates, {here}"] = Shown(frozenset({"durable: torn"}))
+    sound = kept(shown)
+    assert "durable: torn" in sound[f"one update, {here}"] and "durable: torn" not in sound[f"mix a, {here}"]
+    shown[f"three updates, {here}"] = Shown(frozenset({"durable: torn"}))
+    assert "durable: torn" not in kept(shown)[f"one update, {here}"]
+
+
+def test_messages_that_stay_in_their_buffers_are_received_in_persistent_memory():
+    (dropped, _) = step_faults("read-after-send")
+    here = Setting("word", configurations(["adr, ddio off"])[0])
+    assert ask(primitive("read-after-send"), here).broken == frozenset()
+    assert "no_lost_ack: another version" in ask(dropped.mutant, here).broken
+
+
+def test_a_reason_that_is_not_needed_any_more_is_told(use, monkeypatch, capsys, tmp_path):
+    def finds(scheme, kept):
+        nothing(scheme, kept)
+        return Shown(frozenset({"durable: torn"} if kept else ()))
+
+    use(trial(finds))
+    (change, *_) = (change for _, _, change in seeded(Saw, shared=False))
+    monkeypatch.setattr(score_module, "reasons", lambda: {f"saw {change.name}": "It is not seen."})
+    assert main(["mutate", "saw", "--jobs", "1", "--json", "--out", str(tmp_path)]) == 0
+    assert json.loads(capsys.readouterr().out)["stale_reasons"] == [change.name]
+    main(["mutate", "saw", "--jobs", "1", "--out", str(tmp_path)])
+    assert "take it out of reasons.yaml" in capsys.readouterr().out
 
 
 def test_steps_of_a_primitive_are_dropped_swapped_and_not_waited_for():

@@ -7,7 +7,7 @@ reason: ``reasons.yaml`` has those that somebody has looked into.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -47,7 +47,7 @@ class Fate:
     reached: bool
     """Whether any trial executes the code that it is in."""
     reason: str = ""
-    """Why it survives, if somebody knows."""
+    """Why it survives, if somebody knows; of one that does not survive, what was thought of it."""
     cpu_s: float = 0.0
     """How long it was tried, in seconds of a processor."""
 
@@ -172,13 +172,21 @@ def _told(task: Task, row: Mapping[str, Any], known: Mapping[str, Known]) -> Fat
     _, change = faults(task.owner)[task.module, task.number]
     found = Verdict(Outcome(row["outcome"]), row["how"], row["scheme"])
     short = task.module.rpartition(".")[2]
-    reason = reasons().get(f"{short} {change.name}", "") if found.outcome is Outcome.SURVIVES else ""
+    reason = reasons().get(f"{short} {change.name}", "")
     reached = any(change.line in lines.get(task.module, ()) for one in known.values() for lines in one.reached.values())
     own = tuple(name for name in known if scheme_named(name).__module__ == task.module)
     told = (change.kind, change.operator, change.name)
     return Fate(
         short, change.line, own, *told, found.outcome, found.how, found.scheme, reached, reason, row.get("cpu_s", 0.0)
     )
+
+
+def stale(fates: Iterable[Fate]) -> list[Fate]:
+    """Those that a reason is known of why they survive, though neither they do nor another fault of that name."""
+    known = list(fates)
+    surviving = {(fate.module, fate.fault) for fate in known if fate.outcome is Outcome.SURVIVES}
+    ended = {(fate.module, fate.fault): fate for fate in known if fate.outcome in (Outcome.FOUND, Outcome.BROKEN)}
+    return [fate for name, fate in ended.items() if fate.reason and name not in surviving]
 
 
 @cache

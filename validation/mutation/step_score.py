@@ -88,7 +88,7 @@ def _told(task: _Task, row: Mapping[str, Any]) -> Fate:
     name, number, keeps = task
     fault, outcome = _fault(name, number), Outcome(row["outcome"])
     what = f"{fault.operator} {fault.text}"
-    reason = reasons().get(f"{name} {what}", "") if outcome is Outcome.SURVIVES else ""
+    reason = reasons().get(f"{name} {what}", "")
     told = (fault.kind, fault.operator, what, outcome, row["how"], row["scheme"])
     return Fate(f"primitives/{name}.yaml", fault.line, (name,), *told, bool(keeps), reason, row.get("cpu_s", 0.0))
 

@@ -36,7 +36,7 @@ RETURNS = "everybody returns"
 Ask = Callable[[type[Scheme], Collection[str]], Shown]
 
 _PAUSES = tuple(range(1, 7))
-"""Schedules in which cores pause, of which a scheme without a fault is seen in all, one with a fault in the first."""
+"""Schedules in which cores pause, of which a scheme without a fault is seen in all."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,12 @@ class Load:
 
 
 def of_power(
-    load: Load, platform: str, ddio: str, schedules: Sequence[int] = (0,), *, again: bool = False, states: int = STATES
+    load: Load, platform: str, ddio: str, schedules: Sequence[int] = (0,), *, paused: bool = False, again: bool = False
 ) -> Ask:
-    """Power fails at every instant of a run (``again``: and of the recovery once more), all images."""
+    """Power fails at every instant of a run (``again``: and of the recovery once more), all images.
+
+    ``paused``: a scheme without a fault is seen in schedules in which cores pause too; a fault may have that timing.
+    """
     fault = "server[0] power in recovery" if again else "server[0] power"
 
     def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
@@ -90,11 +93,10 @@ def of_power(
         scenario, variant = _single(load.scenario(scheme, fault, platform, ddio))
         broken: set[str] = set()
         exhaustive = True
-        for schedule in schedules if kept or not any(schedules) else sorted({*schedules, *_PAUSES}):
+        for schedule in sorted({*schedules, *_PAUSES}) if paused and not kept else schedules:
             explorer = Telling(run_variant(scenario, variant, schedule), POWER)
             explorer.broken = broken
-            budget = states if kept else states * MOST_STATES // STATES
-            found = explorer.walk(until=lambda _: not broken.isdisjoint(kept), budget=budget)
+            found = explorer.walk(until=lambda _: not broken.isdisjoint(kept), budget=STATES if kept else MOST_STATES)
             exhaustive = exhaustive and found.exhaustive
             if not broken.isdisjoint(kept):
                 break
