@@ -47,8 +47,8 @@ class DmaReader:
         self._numbers = itertools.count()
         self._settle = settle
         """What :meth:`models.adapter.Adapter.settle` does before a request that had to wait enters PCIe."""
-        self._tags = pcie.parameters.read_tags
-        """Free ones."""
+        self._most_tags = self._tags = pcie.parameters.read_tags
+        """All of them, and free ones."""
         self._waiting: deque[tuple[int, int, Callable[[], None]]] = deque()
         """Reads that wait for tags, in order: how many, key, start."""
         self._asked: list[tuple[int, int, _Request]] = []
@@ -64,7 +64,7 @@ class DmaReader:
         """
         host = self._host
         size = length if n_bytes is None else n_bytes
-        at_root_ps = self._pcie.read_request(self._clock.now_ps, size, address)
+        at_root_ps = self._pcie.read_request(self._clock._now, size, address)
         peer = host.peer_of(address) if n_bytes is None else None
         served: tuple[int, int] | None = None
         if peer is None:
@@ -117,7 +117,7 @@ class DmaReader:
         pieces = split(address, length) if by_line else [(address, length)] if length else []
         order = self.order(len(pieces))
         size = length if n_bytes is None else n_bytes
-        tags = min(self._pcie.requests(size, address), self._pcie.parameters.read_tags)
+        tags = min(self._pcie.requests(size, address), self._most_tags)
         found = _Found(
             address, pieces, done, tags, observed, bytearray(length) if parts is not None and by_line else None
         )
@@ -125,7 +125,7 @@ class DmaReader:
         def look(ready_ps: int, back_ps: int) -> None:
             at_ps = ready_ps if after is None else max(ready_ps, after())
             self._sample(found, order, at_ps, part_bytes if parts is not None and by_line else 0)
-            line_ps, latest = self._pcie.line_ps, max(0, len(pieces) - 1)
+            line_ps, latest = self._pcie.line_ps, len(pieces) - 1 if pieces else 0
             last_ps = at_ps + latest * line_ps
             if parts is None:
                 fetched_ps = self._pcie.read_completion(at_ps + back_ps, size, address, last_ps + back_ps)
@@ -161,7 +161,7 @@ class DmaReader:
             if part_bytes:
                 end = (pieces[index][0] - found.address) // part_bytes * part_bytes + part_bytes
                 slot %= -(-(lead + end) // LINE_BYTES)
-            self._host.read_at(at_ps + slot * line_ps, *pieces[index], found.sink(index))
+            self._host.read_at(at_ps + slot * line_ps, *pieces[index], found.sink(index), found.chunks)
 
     def _fetched(self, found: _Found) -> None:
         self._tags += found.tags  # of a read in parts with the first of them: the others are on their way, in order
@@ -214,11 +214,10 @@ class _Found:
         self.data = [b""] * len(pieces)
         self.chunks: list[Chunk] = [] if chunks is None else chunks
 
-    def sink(self, index: int) -> Callable[[bytes, list[Chunk]], None]:
+    def sink(self, index: int) -> Callable[[bytes], None]:
         """What takes a piece."""
 
-        def take(data: bytes, chunks: list[Chunk]) -> None:
-            self.chunks += chunks
+        def take(data: bytes) -> None:
             if self.whole is None:
                 self.data[index] = data
             else:

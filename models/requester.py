@@ -90,7 +90,8 @@ class Requester(Adapter):
 
     def _doorbell(self, works: list[SendWR]) -> None:
         for work in works:
-            mark(work, "doorbell", self.clock.now_ps)
+            if work.span is not None:
+                work.span.mark("doorbell", self.clock._now)
         if self.sram.crowded:
             self.contexts.posted(works, partial(self._fetch_wqes, works))
         else:
@@ -139,7 +140,8 @@ class Requester(Adapter):
         self.dma.read(work.key, work.local_address, work.length, fetched, part_bytes=self._gather_bytes, parts=parts)
 
     def _ready(self, work: SendWR) -> None:
-        mark(work, "WQE and payload fetch", self.clock.now_ps)
+        if work.span is not None:
+            work.span.mark("WQE and payload fetch", self.clock._now)
         work.ready = True
         self.pump(work.qp)
 
