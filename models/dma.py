@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..sim.bytespace import LINE_BYTES, lines
-from ..sim.clock import Clock
+from ..sim.clock import HARDWARE, Clock
 from ..sim.trace import Chunk
 from .hostmemory import HostMemory
 from .pcie import PcieLink
@@ -41,6 +41,7 @@ class DmaReader:
         settle: Callable[[int], None] = lambda key: None,
     ) -> None:
         self._clock = clock
+        self._queue: list[Any] = clock._queue
         self._host = host
         self._pcie = pcie
         self.arbiter = arbiter
@@ -75,7 +76,7 @@ class DmaReader:
         looked_at_ps = looked_at_ps if looked_at_ps > not_before_ps else not_before_ps
         request = _Request(at_root_ps, address, length, served, look)
         heappush(self._asked, (looked_at_ps, next(self._numbers), request))
-        self._clock.hardware(looked_at_ps, key, self._look, None)
+        heappush(self._queue, (looked_at_ps, HARDWARE, key, self._look, None))
 
     def _look(self, _: None) -> None:
         """Requests of one instant keep their order, whatever their keys are."""
@@ -124,7 +125,10 @@ class DmaReader:
 
         def look(ready_ps: int, back_ps: int) -> None:
             at_ps = ready_ps if after is None else max(ready_ps, after())
-            self._sample(found, order, at_ps, part_bytes if parts is not None and by_line else 0)
+            if len(pieces) == 1:
+                self._host.read_at(at_ps, *pieces[0], found.sink(0), found.chunks)
+            else:
+                self._sample(found, order, at_ps, part_bytes if parts is not None and by_line else 0)
             line_ps, latest = self._pcie.line_ps, len(pieces) - 1 if pieces else 0
             last_ps = at_ps + latest * line_ps
             if parts is None:
@@ -138,7 +142,7 @@ class DmaReader:
                     from_ps, until_ps = at_ps + begin * line_ps + back_ps, at_ps + end * line_ps + back_ps
                     parts.append(self._pcie.read_completion(from_ps, part, address + start, until_ps))
                 fetched_ps = parts[0]
-            self._clock.hardware(fetched_ps, key, self._fetched, found)
+            heappush(self._queue, (fetched_ps, HARDWARE, key, self._fetched, found))
             if sampled is not None:
                 sampled(last_ps)
 

@@ -59,7 +59,7 @@ class Requester(Adapter):
             self.port.request(at_ps, work, self._request)
             return
         qp.send_queue.append(work)
-        self.clock.hardware(at_ps, work.key, self._doorbell, [work])
+        heappush(self._queue, (at_ps, HARDWARE, work.key, self._doorbell, [work]))
 
     def originate(self, qp: QueuePair, work: SendWR) -> None:
         """A message that the adapter itself sends, with its payload: no doorbell, and nothing to fetch."""
@@ -170,6 +170,9 @@ class Requester(Adapter):
 
     def _packets(self, work: SendWR) -> None:
         """A request's packets, one for each MTU."""
+        if work.opcode is _WRITE and work.length <= self._mtu_bytes and not work.sent_bytes:  # as good as always
+            work.more, work.n_bytes = None, self._write_bytes + work.length
+            return
         headers, mtu, qp_type = self.parameters.headers, self._mtu_bytes, work.qp.qp_type
         length, at = 0 if work.opcode in NO_PAYLOAD else work.length, work.sent_bytes
         last = at + mtu >= length
