@@ -21,7 +21,7 @@ FEW_LINES = 4
 """Above so many lines at once it pays to ask for all of them together."""
 
 _EMPTY = -1
-_DIRTY = 1
+DIRTY = 1
 _OLDEST = 3
 """The age of the line that goes next (two bits of age, "quad-age")."""
 _NEW = 1 << 1
@@ -43,8 +43,8 @@ class Tags:
     of the variants a set follows changes at run time, hence the draw). ``random`` needs nothing.
     """
 
-    __slots__ = ("_draws", "_lone", "_no_lines", "_page_lines", "_seed", "_sets", "_step", "_tick", "policy", "sets",
-                 "slices", "state", "ways")  # fmt: skip
+    __slots__ = ("_draws", "_lone", "_no_lines", "_page_lines", "_seed", "_sets", "policy", "sets", "slices", "state",
+                 "step", "tick", "ways")  # fmt: skip
 
     def __init__(
         self,
@@ -67,8 +67,9 @@ class Tags:
         """How many there are, over all slices."""
         self._no_lines = [_EMPTY] * self.ways
         self._page_lines = scattered_page_lines
-        self._step = 2 if policy == "lru" else 0
-        self._tick = 0
+        self.step = 2 if policy == "lru" else 0
+        self.tick = 0
+        """With ``lru`` the time of the last use, a step each."""
         self._seed = seed
         self._draws = 0
         self.state: dict[Key, int] = {}
@@ -94,16 +95,16 @@ class Tags:
     def use(self, key: Key, dirty: int = 0) -> None:
         """A line that is there is used, and dirty from now on if ``dirty`` is 1."""
         state = self.state
-        self._tick += self._step
-        state[key] = self._tick | state[key] & _DIRTY | dirty
+        self.tick += self.step
+        state[key] = self.tick | state[key] & DIRTY | dirty
 
     def reuse(self, key: Key) -> bool:
         """Whether a line is there; if so it is used."""
         state = self.state
         if key not in state:
             return False
-        self._tick += self._step
-        state[key] = self._tick | state[key] & _DIRTY
+        self.tick += self.step
+        state[key] = self.tick | state[key] & DIRTY
         return True
 
     def write_all(
@@ -121,21 +122,21 @@ class Tags:
         ``whole[0]`` to before ``whole[1]``), is not ``elsewhere``, and whose set nobody has
         used yet just comes in, into the ``lone`` way, as :meth:`put` would let it.
         """
-        state, sets, step, tick, misses = self.state, self._sets, self._step, self._tick, 0
+        state, sets, step, tick, misses = self.state, self._sets, self.step, self.tick, 0
         keys = range(first, last + 1)
         if last - first > FEW_LINES and all(map(state.__contains__, keys)):  # as good as always
             if step:
-                state.update(zip(keys, range(tick + step | _DIRTY, tick + len(keys) * step + 2, step), strict=True))
-                self._tick = tick + len(keys) * step
+                state.update(zip(keys, range(tick + step | DIRTY, tick + len(keys) * step + 2, step), strict=True))
+                self.tick = tick + len(keys) * step
             else:
-                state.update(dict.fromkeys(keys, _DIRTY))
+                state.update(dict.fromkeys(keys, DIRTY))
             return 0
         low, high = whole if not self._page_lines else (0, 0)
         n_sets = self.sets
         for key in keys:
             if key in state:
                 tick += step
-                state[key] = tick | _DIRTY
+                state[key] = tick | DIRTY
                 continue
             misses += 1
             if low <= key < high and key not in elsewhere:
@@ -143,12 +144,12 @@ class Tags:
                 if number not in sets:
                     sets[number] = key
                     tick += step
-                    state[key] = (tick or _NEW) | _DIRTY
+                    state[key] = (tick or _NEW) | DIRTY
                     continue
-            self._tick = tick
+            self.tick = tick
             missed(key)
-            tick = self._tick
-        self._tick = tick
+            tick = self.tick
+        self.tick = tick
         return misses
 
     def put(self, key: Key, dirty: int, first_way: int = 0) -> tuple[Key, int]:
@@ -168,10 +169,10 @@ class Tags:
         else:
             way = first_way + self._victim(allowed)
             gone = members[way]
-            was_dirty = self.state.pop(gone) & _DIRTY
+            was_dirty = self.state.pop(gone) & DIRTY
         members[way] = key
-        self._tick += self._step
-        self.state[key] = (self._tick if self._step else _NEW) | dirty
+        self.tick += self.step
+        self.state[key] = (self.tick if self.step else _NEW) | dirty
         return gone, was_dirty
 
     def drop(self, key: Key) -> int:
@@ -185,14 +186,14 @@ class Tags:
             members[members.index(key)] = _EMPTY
         else:
             del self._sets[number]
-        return found & _DIRTY
+        return found & DIRTY
 
     def clean(self, key: Key) -> int:
         """The line, if it is there, is clean from now on; returns 1 if it was dirty."""
         found = self.state.get(key, 0)
-        if found & _DIRTY:
-            self.state[key] = found ^ _DIRTY
-        return found & _DIRTY
+        if found & DIRTY:
+            self.state[key] = found ^ DIRTY
+        return found & DIRTY
 
     def dirty(self) -> list[Key]:
         """All lines that are dirty, set after set."""
@@ -201,7 +202,7 @@ class Tags:
             members = self._sets[number]
             found += members if isinstance(members, list) else [members]
         state = self.state
-        return [key for key in found if state.get(key, 0) & _DIRTY]
+        return [key for key in found if state.get(key, 0) & DIRTY]
 
     def clear(self) -> None:
         """Nothing is there any more."""

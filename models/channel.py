@@ -195,7 +195,7 @@ class Waiting:
     def __init__(self, thread: CompletionEvents, process: simpy.Process) -> None:
         self._thread = thread
         self._process = process
-        self._since_ps = thread.now_ps
+        self._since_ps = thread.clock._now
         self.completion: WorkCompletion | None = None
         self.given_up = False
 

@@ -59,6 +59,8 @@ class Thread(CompletionEvents):
         self._post_ps, self._poll_ps = hand_over
         self._interrupt_way_ps = platform.pcie.posted_write_ps
         self._waits = waits
+        self._further_ps: dict[int, int] = {}
+        """What further units of a work request with so much inline data take, on a reliable connection."""
 
     def leave(self, to: Core) -> int:
         """The scheduler moves it to another core; returns when all that it has flushed here is queued.
@@ -329,8 +331,13 @@ class Thread(CompletionEvents):
         span = work.span = self.span
         cost_ps = self._post_ps
         if inline or not qp.reliable:
-            units = wqe.further_units(self._nic, qp.qp_type, length if inline else 0)
-            cost_ps += units * self._nic.post_line_ps
+            further_ps = self._further_ps.get(length) if inline and qp.reliable else None
+            if further_ps is None:
+                units = wqe.further_units(self._nic, qp.qp_type, length if inline else 0)
+                further_ps = units * self._nic.post_line_ps
+                if inline and qp.reliable:
+                    self._further_ps[length] = further_ps
+            cost_ps += further_ps
         account.posts += 1
         account.under_way = 1
         account.verbs_ps += cost_ps
@@ -340,7 +347,10 @@ class Thread(CompletionEvents):
             account.memory_ps += access_ps
             clock.resume(core.work(start_ps, access_ps + cost_ps), core.agent)
             yield HOLD
-            work.payload = self._loaded(start_ps + access_ps, work.local_address, length, start_ps)
+            loaded_ps = start_ps + access_ps
+            work.payload, seen = self.host.load(loaded_ps, work.local_address, length)
+            if seen or self.host.peers:
+                self._looked(Event.LOAD, loaded_ps, work.local_address, start_ps, seen)
         else:
             if inline:
                 work.payload = yield from self.load(work.local_address, length)

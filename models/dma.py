@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..sim.bytespace import LINE_BYTES, lines
-from ..sim.clock import Clock
+from ..sim.clock import HARDWARE, Clock
 from ..sim.trace import Chunk
 from .hostmemory import HostMemory
 from .pcie import PcieLink
@@ -41,14 +41,15 @@ class DmaReader:
         settle: Callable[[int], None] = lambda key: None,
     ) -> None:
         self._clock = clock
+        self._queue: list[Any] = clock._queue
         self._host = host
         self._pcie = pcie
         self.arbiter = arbiter
         self._numbers = itertools.count()
         self._settle = settle
         """What :meth:`models.adapter.Adapter.settle` does before a request that had to wait enters PCIe."""
-        self._tags = pcie.parameters.read_tags
-        """Free ones."""
+        self._most_tags = self._tags = pcie.parameters.read_tags
+        """All of them, and free ones."""
         self._waiting: deque[tuple[int, int, Callable[[], None]]] = deque()
         """Reads that wait for tags, in order: how many, key, start."""
         self._asked: list[tuple[int, int, _Request]] = []
@@ -64,7 +65,7 @@ class DmaReader:
         """
         host = self._host
         size = length if n_bytes is None else n_bytes
-        at_root_ps = self._pcie.read_request(self._clock.now_ps, size, address)
+        at_root_ps = self._pcie.read_request(self._clock._now, size, address)
         peer = host.peer_of(address) if n_bytes is None else None
         served: tuple[int, int] | None = None
         if peer is None:
@@ -75,7 +76,7 @@ class DmaReader:
         looked_at_ps = looked_at_ps if looked_at_ps > not_before_ps else not_before_ps
         request = _Request(at_root_ps, address, length, served, look)
         heappush(self._asked, (looked_at_ps, next(self._numbers), request))
-        self._clock.hardware(looked_at_ps, key, self._look, None)
+        heappush(self._queue, (looked_at_ps, HARDWARE, key, self._look, None))
 
     def _look(self, _: None) -> None:
         """Requests of one instant keep their order, whatever their keys are."""
@@ -117,15 +118,18 @@ class DmaReader:
         pieces = split(address, length) if by_line else [(address, length)] if length else []
         order = self.order(len(pieces))
         size = length if n_bytes is None else n_bytes
-        tags = min(self._pcie.requests(size, address), self._pcie.parameters.read_tags)
+        tags = min(self._pcie.requests(size, address), self._most_tags)
         found = _Found(
             address, pieces, done, tags, observed, bytearray(length) if parts is not None and by_line else None
         )
 
         def look(ready_ps: int, back_ps: int) -> None:
             at_ps = ready_ps if after is None else max(ready_ps, after())
-            self._sample(found, order, at_ps, part_bytes if parts is not None and by_line else 0)
-            line_ps, latest = self._pcie.line_ps, max(0, len(pieces) - 1)
+            if len(pieces) == 1:
+                self._host.read_at(at_ps, *pieces[0], found.sink(0), found.chunks)
+            else:
+                self._sample(found, order, at_ps, part_bytes if parts is not None and by_line else 0)
+            line_ps, latest = self._pcie.line_ps, len(pieces) - 1 if pieces else 0
             last_ps = at_ps + latest * line_ps
             if parts is None:
                 fetched_ps = self._pcie.read_completion(at_ps + back_ps, size, address, last_ps + back_ps)
@@ -138,7 +142,7 @@ class DmaReader:
                     from_ps, until_ps = at_ps + begin * line_ps + back_ps, at_ps + end * line_ps + back_ps
                     parts.append(self._pcie.read_completion(from_ps, part, address + start, until_ps))
                 fetched_ps = parts[0]
-            self._clock.hardware(fetched_ps, key, self._fetched, found)
+            heappush(self._queue, (fetched_ps, HARDWARE, key, self._fetched, found))
             if sampled is not None:
                 sampled(last_ps)
 
@@ -161,7 +165,7 @@ class DmaReader:
             if part_bytes:
                 end = (pieces[index][0] - found.address) // part_bytes * part_bytes + part_bytes
                 slot %= -(-(lead + end) // LINE_BYTES)
-            self._host.read_at(at_ps + slot * line_ps, *pieces[index], found.sink(index))
+            self._host.read_at(at_ps + slot * line_ps, *pieces[index], found.sink(index), found.chunks)
 
     def _fetched(self, found: _Found) -> None:
         self._tags += found.tags  # of a read in parts with the first of them: the others are on their way, in order
@@ -214,11 +218,10 @@ class _Found:
         self.data = [b""] * len(pieces)
         self.chunks: list[Chunk] = [] if chunks is None else chunks
 
-    def sink(self, index: int) -> Callable[[bytes, list[Chunk]], None]:
+    def sink(self, index: int) -> Callable[[bytes], None]:
         """What takes a piece."""
 
-        def take(data: bytes, chunks: list[Chunk]) -> None:
-            self.chunks += chunks
+        def take(data: bytes) -> None:
             if self.whole is None:
                 self.data[index] = data
             else:

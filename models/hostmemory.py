@@ -317,17 +317,16 @@ class HostMemory:
 
     def dma_read_ps(self, address: int, length: int) -> int:
         """Round trip of a read that is looked at now: shorter from the cache, longer from slow media."""
+        now_ps = self.clock._now
         if self._inbox:
-            self.catch_up(self.clock.now_ps)
+            self.catch_up(now_ps)
         device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
         pcie, asked = self._platform.pcie, lines(offset, length)
         self._memory_ready_ps = 0
         if self.caches.dma_reads(device.number, asked):
             return pcie.read_ps - self._platform.llc.dma_read_hit_saving_ps
         media = self._platform.media[device.kind]
-        took_ps, self._memory_ready_ps = self.home.read_lines(
-            device.number, asked[0], asked[-1], self.clock.now_ps, self._line_ps
-        )
+        took_ps, self._memory_ready_ps = self.home.read_lines(device.number, asked[0], asked[-1], now_ps, self._line_ps)
         return pcie.read_ps + max(0, took_ps - media.load_ps + media.dma_read_extra_ps)
 
     def read_ready_ps(self, at_root_ps: int, latency_ps: int) -> int:
@@ -336,28 +335,31 @@ class HostMemory:
         With DDIO off it also waits until the writes before it are in the write pending queues (Intel's appliance
         persistency method); and a read after persist until its line can be read.
         """
-        now_ps = self.clock.now_ps
+        now_ps = self.clock._now
         ready_ps = max(at_root_ps + latency_ps // 2, now_ps, self._memory_ready_ps)
         if self.ddio:
             return ready_ps
         self.catch_up(now_ps)
         return max(ready_ps, self._last_queued_ps)
 
-    def read_at(self, at_ps: int, address: int, length: int, sink: Callable[[bytes, list[Chunk]], None]) -> None:
-        """Tell ``sink`` what a read at ``at_ps``, not before now, returns, and which chunks that proves to be visible.
+    def read_at(
+        self, at_ps: int, address: int, length: int, sink: Callable[[bytes], None], chunks: list[Chunk]
+    ) -> None:
+        """Tell ``sink`` what a read at ``at_ps``, not before now, returns; ``chunks`` gets what that proves visible.
 
         It is told by :meth:`catch_up_bytes` at the latest.
         """
         device, offset = self._devices[address >> DEVICE_SPAN_BITS], address & _OFFSET
 
         def read(data: bytes) -> None:
-            sink(data, self.trace.observed(device.number, offset, length, at_ps) if device.traced else [])
+            chunks.extend(self.trace.observed(device.number, offset, length, at_ps))
+            sink(data)
 
-        device.space.read_at(at_ps, next(self._reads), offset, length, read)
+        device.space.read_at(at_ps, next(self._reads), offset, length, read if device.traced else sink)
 
     def catch_up_bytes(self, address: int) -> None:
         """Let all reads until now of the device that ``address`` is in tell what they return."""
-        self._devices[address >> DEVICE_SPAN_BITS].space.catch_up(self.clock.now_ps)
+        self._devices[address >> DEVICE_SPAN_BITS].space.catch_up(self.clock._now)
 
     # from the cores --------------------------------------------------------------------------------------
     def load(self, now_ps: int, address: int, length: int) -> tuple[bytes, list[Chunk]]:

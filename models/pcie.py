@@ -26,6 +26,11 @@ class PcieLink:
         self._down = Pipe(parameters.tlp_bits_per_s)
         self._mps_bytes = parameters.mps_bytes
         self._write_header_bytes = parameters.tlp_header_write_bytes
+        self._write_times: dict[int, tuple[int, int]] = {}
+        """By size: what a write takes, and what is left over of a picosecond, as the pipe counts it."""
+        self._most_completion_bytes = parameters.most_completion_bytes
+        self._completion_header_bytes = parameters.tlp_header_completion_bytes
+        self._mrrs_bytes = parameters.mrrs_bytes
         self._last_completion_ps = 0
         self.line_ps = self._down.transfer_ps(LINE_BYTES)
         """How far apart the lines of one DMA read are fetched: the link takes no more."""
@@ -40,9 +45,13 @@ class PcieLink:
         rest, start_ps = up._rest, up._free_ps
         if now_ps > start_ps:
             start_ps, rest = now_ps, 0
-        took_ps, new_rest = divmod(rest + (self._write_header_bytes + n_bytes) * up._step, up._scale)
-        end_ps = up._free_ps = start_ps + took_ps
-        up._rest = new_rest
+        took = self._write_times.get(n_bytes)
+        if took is None:
+            took = self._write_times[n_bytes] = divmod((self._write_header_bytes + n_bytes) * up._step, up._scale)
+        end_ps, new_rest = start_ps + took[0], rest + took[1]
+        if new_rest >= up._scale:
+            end_ps, new_rest = end_ps + 1, new_rest - up._scale
+        up._free_ps, up._rest = end_ps, new_rest
         if rest:
             start_ps += 1
         if new_rest:
@@ -96,7 +105,7 @@ class PcieLink:
 
     def requests(self, n_bytes: int, address: int = 0) -> int:
         """How many requests a read takes: one for each MRRS that it touches, hence none crosses a 4 KiB boundary."""
-        return _pieces(n_bytes, address, self.parameters.mrrs_bytes)
+        return _pieces(n_bytes, address, self._mrrs_bytes)
 
     def read_completion(self, ready_ps: int, n_bytes: int, address: int = 0, last_ps: int = 0) -> int:
         """The completion TLPs of a DMA read; returns when the data is in the adapter.
@@ -107,7 +116,10 @@ class PcieLink:
         """
         if last_ps > ready_ps:
             ready_ps = max(ready_ps, last_ps + self.line_ps - self.completion_ps(n_bytes, address))
-        ready_ps = self._last_completion_ps = max(ready_ps, self._last_completion_ps)
+        if ready_ps > self._last_completion_ps:
+            self._last_completion_ps = ready_ps
+        else:
+            ready_ps = self._last_completion_ps
         return self._down.send(ready_ps, self._completion_bytes(n_bytes, address))[1]
 
     def completion_ps(self, n_bytes: int, address: int = 0) -> int:
@@ -115,8 +127,7 @@ class PcieLink:
         return self._down.transfer_ps(self._completion_bytes(n_bytes, address))
 
     def _completion_bytes(self, n_bytes: int, address: int) -> int:
-        completions = _pieces(n_bytes, address, self.parameters.most_completion_bytes)
-        return n_bytes + completions * self.parameters.tlp_header_completion_bytes
+        return n_bytes + _pieces(n_bytes, address, self._most_completion_bytes) * self._completion_header_bytes
 
     def tlps(self, address: int, data: bytes) -> Iterator[tuple[int, bytes]]:
         """A write cut into TLPs of at most MPS, none crossing a multiple of MPS (hence none a 4 KiB boundary)."""

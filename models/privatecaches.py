@@ -14,7 +14,7 @@ from enum import IntEnum
 
 from ..sim.bytespace import LINE_BYTES
 from ..sim.streams import Streams
-from .cacheset import LINE_BITS, Key, Tags
+from .cacheset import DIRTY, LINE_BITS, Key, Tags
 from .llc import Counters, IoWrite, Llc, Traffic
 from .parameters import caches
 
@@ -84,8 +84,14 @@ class Caches:
     def in_l1(self, core: int, key: Key) -> bool:
         """A core loads; whether its first level has the line. What :meth:`access` does then, no more."""
         own = self._private.get(core)
-        if own is None or not own.l1.reuse(key):
+        if own is None:
             return False
+        l1 = own.l1
+        state = l1.state
+        if key not in state:
+            return False
+        l1.tick = tick = l1.tick + l1.step  # as ``Tags.reuse``
+        state[key] = tick | state[key] & DIRTY
         self.counters.l1_hits += 1
         return True
 

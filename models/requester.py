@@ -59,7 +59,7 @@ class Requester(Adapter):
             self.port.request(at_ps, work, self._request)
             return
         qp.send_queue.append(work)
-        self.clock.hardware(at_ps, work.key, self._doorbell, [work])
+        heappush(self._queue, (at_ps, HARDWARE, work.key, self._doorbell, [work]))
 
     def originate(self, qp: QueuePair, work: SendWR) -> None:
         """A message that the adapter itself sends, with its payload: no doorbell, and nothing to fetch."""
@@ -90,7 +90,8 @@ class Requester(Adapter):
 
     def _doorbell(self, works: list[SendWR]) -> None:
         for work in works:
-            mark(work, "doorbell", self.clock.now_ps)
+            if work.span is not None:
+                work.span.mark("doorbell", self.clock._now)
         if self.sram.crowded:
             self.contexts.posted(works, partial(self._fetch_wqes, works))
         else:
@@ -139,7 +140,8 @@ class Requester(Adapter):
         self.dma.read(work.key, work.local_address, work.length, fetched, part_bytes=self._gather_bytes, parts=parts)
 
     def _ready(self, work: SendWR) -> None:
-        mark(work, "WQE and payload fetch", self.clock.now_ps)
+        if work.span is not None:
+            work.span.mark("WQE and payload fetch", self.clock._now)
         work.ready = True
         self.pump(work.qp)
 
@@ -168,6 +170,9 @@ class Requester(Adapter):
 
     def _packets(self, work: SendWR) -> None:
         """A request's packets, one for each MTU."""
+        if work.opcode is _WRITE and work.length <= self._mtu_bytes and not work.sent_bytes:  # as good as always
+            work.more, work.n_bytes = None, self._write_bytes + work.length
+            return
         headers, mtu, qp_type = self.parameters.headers, self._mtu_bytes, work.qp.qp_type
         length, at = 0 if work.opcode in NO_PAYLOAD else work.length, work.sent_bytes
         last = at + mtu >= length

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 from collections import deque
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from ..sim.trace import NEVER
@@ -212,6 +211,55 @@ queue pair before it lets one take it, and after; and what it writes as."""
 class QueuePair:
     """``ibv_qp``."""
 
+    __slots__ = (
+        "_inbound",
+        "_order",
+        "_responses",
+        "_writers",
+        "answered_ps",
+        "attempt",
+        "closed",
+        "error",
+        "expected_attempt",
+        "expected_bytes",
+        "expected_key",
+        "fencing",
+        "key",
+        "last_answer_ps",
+        "max_rd_atomic",
+        "max_send_wr",
+        "messages",
+        "nic",
+        "number",
+        "off_ps",
+        "out_of_order",
+        "outstanding",
+        "peer",
+        "posted",
+        "qp_type",
+        "reads_under_way",
+        "receive_offset",
+        "receive_queue",
+        "receiving",
+        "recv_cq",
+        "reliable",
+        "repeats",
+        "retry_cnt",
+        "rnr_retry",
+        "routes",
+        "send_cq",
+        "send_queue",
+        "srq",
+        "stalled",
+        "timeout",
+        "unchecked",
+        "unit",
+        "unseen",
+        "unsignalled",
+        "untold",
+        "used_bytes",
+    )
+
     def __init__(
         self,
         nic: Nic,
@@ -300,27 +348,39 @@ class QueuePair:
         """Of an unreliable connection: where the next packet of the message belongs; -1 once one was lost."""
         self.routes: dict[int, Route] = {}
         """By key: of a region whose WRITEs take the plain way."""
+        self._writers: _Writers | None = None
+        self._responses: Responses | None = None
+        self._order: ExecutionOrder | None = None
+        self._inbound: Inbound | None = None
 
     # Made when the first request arrives: most ends of most connections never see one.
-    @cached_property
+    @property
     def writers(self) -> _Writers:
         """What its peer's requests write as."""
-        return _Writers(self.number)
+        if self._writers is None:
+            self._writers = _Writers(self.number)
+        return self._writers
 
-    @cached_property
+    @property
     def responses(self) -> Responses:
         """What it has to answer."""
-        return self.nic.responses()
+        if self._responses is None:
+            self._responses = self.nic.responses()
+        return self._responses
 
-    @cached_property
+    @property
     def order(self) -> ExecutionOrder:
         """In which order its peer's requests are executed."""
-        return self.nic.execution_order()
+        if self._order is None:
+            self._order = self.nic.execution_order()
+        return self._order
 
-    @cached_property
+    @property
     def inbound(self) -> Inbound:
         """What arrived through it."""
-        return self.nic.inbound(self)
+        if self._inbound is None:
+            self._inbound = self.nic.inbound(self)
+        return self._inbound
 
     def ignores(self, work: SendWR) -> bool:
         """Whether a request that arrives is not taken in: the connection is broken, or one before it is repeated."""

@@ -157,8 +157,7 @@ class ByteSpace:
         offset = address % PAGE_BYTES
         if offset + length <= PAGE_BYTES and self._source is None:  # ``peek`` written out, as good as always
             page = self._pages.get(address // PAGE_BYTES)
-            if page is not None:
-                return bytes(page[offset : offset + length])
+            return bytes(page[offset : offset + length]) if page is not None else bytes(length)
         return self.peek(address, length)
 
     def poke(self, address: int, data: bytes) -> None:

@@ -236,9 +236,10 @@ def _go_on(process: simpy.Process) -> None:
     """Let a process that yields :data:`HOLD` go on: ``simpy.Process._resume``, shorter where it yields that again."""
     clock = process.env
     clock._active_proc = process
-    event: object = None
+    generator: Generator[Any, Any, Any] = process._generator
+    event: Any = None
     try:
-        event = process._generator.send(None)
+        event = generator.send(None)
     except StopIteration as end:
         process._ok, process._value = True, end.value
         clock.schedule(process)
@@ -250,11 +251,12 @@ def _go_on(process: simpy.Process) -> None:
         if event is not HOLD:
             if not isinstance(event, simpy.Event):
                 raise RuntimeError(f"{process.name} yields {event!r}: an event, or HOLD")
-            if event.callbacks is None:  # it has happened already
+            callbacks: list[Any] | None = event.callbacks
+            if callbacks is None:  # it has happened already
                 process._resume(event)
                 return
-            event.callbacks.append(process._resume)
-    process._target = event  # type: ignore[assignment]  # HOLD, or an event
+            callbacks.append(process._resume)
+    process._target = event
     clock._active_proc = None
 
 
