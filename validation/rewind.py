@@ -8,7 +8,6 @@ the states of random generators. What cannot be noted (a process that is under w
 from __future__ import annotations
 
 import enum
-import functools
 import itertools
 import operator
 import types
@@ -188,16 +187,22 @@ class Rewind:
         return None
 
 
-@functools.cache
 def _is_python(kind: type) -> bool:
     """Whether a class was written in Python down to ``object``, so that no state hides in C (as ``copyreg`` asks)."""
     return not any(isinstance(vars(base).get("__new__"), types.BuiltinFunctionType) for base in kind.__mro__[:-1])
 
 
-@functools.cache
+_SLOTS: dict[type, tuple[str, ...]] = {}
+"""By class: what :func:`_slots_of` has found."""
+
+
 def _slots_of(kind: type) -> tuple[str, ...]:
-    members = (vars(base).items() for base in kind.__mro__)
-    return tuple(name for own in members for name, slot in own if isinstance(slot, types.MemberDescriptorType))
+    found = _SLOTS.get(kind)
+    if found is None:
+        members = (vars(base).items() for base in kind.__mro__)
+        names = (name for own in members for name, slot in own if isinstance(slot, types.MemberDescriptorType))
+        found = _SLOTS[kind] = tuple(names)
+    return found
 
 
 def _getter(names: Sequence[str]) -> Callable[[object], tuple[Any, ...]]:
