@@ -194,4 +194,4 @@ def _marks_before_it_drops(self, thread, old, new):
 def test_a_cleaner_with_two_steps_swapped_is_refuted(monkeypatch, step, broken):
     monkeypatch.setattr(EFactory, "publish", metadata_first)
     monkeypatch.setattr(EFactoryCleaning, step, broken)
-    assert refuted(schedules=range(4), operations=60)
+    assert refuted(schedules=range(6), operations=90)
