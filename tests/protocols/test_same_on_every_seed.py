@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rpsim.protocols.efactory_cleaning import COMPRESSING, MERGING, NORMAL
 from rpsim.protocols.guarantees import EXPLORED, Condition
 from rpsim.scenarios.experiment import run_variant
 from rpsim.scenarios.load import load_scenario
@@ -39,6 +40,17 @@ def test_a_reader_meets_what_is_published_and_not_durable_with_each_seed(scheme,
 def test_a_put_returns_before_a_verifier_that_lags_has_seen_its_value():
     """Where caches survive nothing else loses it: as soon as it was seen it was in a cache."""
     assert shown("efactory", "optane-eadr", 3, schedule=2) == LOST
+
+
+@pytest.mark.parametrize("scheme", ["efactory-cleaning", "efactory-while-cleaning"])
+def test_power_can_fail_in_both_stages_of_cleaning(scheme):
+    """What the server's word in persistent memory says: the stage, and the working pool in its last bit."""
+    result = run_variant(*shipped(scheme, "optane-adr", 3))
+    state = result.scheme.state - result.scheme.pm.base
+    stages = [
+        int.from_bytes(chunk.data, "little") >> 1 for chunk in result.system.trace.chunks if chunk.address == state
+    ]
+    assert stages[:3] == [COMPRESSING, MERGING, NORMAL]
 
 
 @pytest.mark.slow
