@@ -8,7 +8,7 @@ computed again only when the object's history has changed. Equal images share a 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -286,8 +286,9 @@ class Explorer:
             one.values.clear()
             one.version = one.register.version
         values, judge, violating = one.values, one.register.judge, found.violating_states
-        open_ = {c for c in self._conditions if not found.loses(c, acknowledged=one.tells(c))}
-        """What a violation of would still be news."""
+        open_: Set[Condition] = self._conditions  # what a violation of would still be news
+        if found.first:
+            open_ = {c for c in open_ if not found.loses(c, acknowledged=one.tells(c))}
         violated: set[Condition] = set()
         for turn, outcome in enumerate(one.images()):
             found.states += 1

@@ -1,8 +1,8 @@
 """What comes back after a power failure: recovery and a fresh client's read, run in the simulator on surviving bytes.
 
 Each restart is a new system of the same machines (one client process suffices) whose persistent memory shows the given
-lines, and a new instance of the scheme: nothing volatile is carried over. Most often it is the one that was built for
-the first restart, taken back to how it was then (``validation.rewind``), which is as good and costs less.
+lines, and a new instance of the scheme: nothing volatile is carried over. After some restarts it is the one that was
+built for one of them, taken back to how it was then (``validation.rewind``), which is as good and costs less.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ from .standing import StandingViews
 
 Source = Callable[[LineKey], bytes]
 """What a line of the run's devices holds after the failure."""
+
+BUILT_ANEW = 10
+"""So many restarts have machines of their own; it takes as long as ten to note how one is, which pays from then on."""
 
 Decide = Callable[[Guarded], bool | None]
 """Whether a range has its checksum; None: the bytes have to say."""
@@ -63,6 +66,7 @@ class Restart:
         """Lines at time zero, as far as anybody asked."""
         self.runs = 0
         self._built: tuple[System, Scheme] | None = None
+        self._builds = 0
         self._rewind: Rewind | None = None
         self._spaces: list[tuple[ByteSpace, int]] = []
         """The byte spaces of the restarted devices that the failure left something in, by the run's numbers."""
@@ -159,11 +163,12 @@ class Restart:
             assert self._built is not None
             self._rewind()
             return self._built
-        first, self._built = self._built is None, self._build()
-        if first:
+        built = self._build()
+        self._builds += 1
+        if self._builds == BUILT_ANEW:
             with suppress(CannotRewind):  # then a new one is built each time
-                self._rewind = Rewind(*self._built)
-        return self._built
+                self._rewind, self._built = Rewind(*built), built
+        return built
 
     def _build(self) -> tuple[System, Scheme]:
         system = System(self._result.system.platform, self._specs, self._result.seed)

@@ -77,8 +77,9 @@ class Rewind:
             if now != then:
                 for one, has, had in zip(ones, now, then, strict=True):
                     if has != had:
-                        for name, value in zip(names, had, strict=True):
-                            setattr(one, name, value)
+                        for name, value, other in zip(names, had, has, strict=True):
+                            if value is not other:
+                                setattr(one, name, value)
         for back in self._back:
             back()
 
