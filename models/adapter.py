@@ -174,13 +174,6 @@ class Adapter:
         return self.received(tail_ps, qp, self.parameters.rx_packet_occupancy_ps)
 
     # completions --------------------------------------------------------------------------------------------
-    def complete_at(self, at_ps: int, work: SendWR, observe: Callable[[int], None] | None, slots: int) -> None:
-        """A request is successfully done at ``at_ps``, not before now: its CQE is written then, behind what was."""
-        work.start_ps, work.observe, work.slots = NOT_VISIBLE, observe, slots
-        key = work.key + COMPLETION
-        heappush(self._cqes, (at_ps, key, work))
-        heappush(self._queue, (at_ps + self._cqe_ps, HARDWARE, key, self._visible, work))
-
     def settle(self, key: int) -> None:
         """Whoever asks for the slot now, with ``key``, comes behind the completions that were before it."""
         cqes, now_ps = self._cqes, self.clock._now

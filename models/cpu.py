@@ -31,6 +31,7 @@ from .work import INLINE, RecvWR, SendWR, WorkCompletion
 __all__ = ["Code", "Deadline", "Signal", "Thread"]
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
+_VISIBLE = int(Stage.VISIBLE)
 _RECV, _RECV_IMM = Opcode.IBV_WC_RECV, Opcode.IBV_WC_RECV_RDMA_WITH_IMM
 
 
@@ -360,7 +361,7 @@ class Thread(CompletionEvents):
         if span is not None:
             span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
         buffer = core.store_buffer
-        if len(buffer.chunks) > buffer.settled[Stage.VISIBLE]:  # else there is nothing to force
+        if len(buffer.chunks) > buffer.settled[_VISIBLE]:  # else there is nothing to force
             self._ordering.happened(Event.DOORBELL, clock.now_ps, core=((core.stores, len(buffer.chunks)),))
         qp.nic.ring(qp, work)
         if core.pauses is not None:

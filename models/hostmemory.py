@@ -7,11 +7,9 @@ got (the trace); what certainly happened, in any timing, is the ordering rules' 
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from operator import itemgetter
 
 from numpy.random import Generator
 
@@ -23,7 +21,7 @@ from .access import Access
 from .cacheset import line_key
 from .core import Core
 from .homeagent import HomeAgent
-from .llc import Counters, IoWrite, cut
+from .llc import Counters, IoWrite, insert
 from .memory import DEVICE_SPAN_BITS, DEVICE_SPAN_BYTES, AddressSpace, Destination, MemoryDevice
 from .pcie import Tlp
 from .pcie_credits import PostedCredits
@@ -35,7 +33,6 @@ from .rules import Circumstances, Placement
 from .xpbuffer import service_ps
 
 _OFFSET = DEVICE_SPAN_BYTES - 1
-_instant = itemgetter(0)
 
 INBOX_WRITES = 4096
 """So many inbound writes wait for somebody who asks the caches; then those are told that are visible."""
@@ -136,7 +133,7 @@ class HostMemory:
             self._inbox_ps = visible_ps
             inbox.append(entry)
         else:
-            self._insert(entry)
+            insert(inbox, entry)
         if credits is not None:
             self._owed[id(entry)] = credits, len(data)
         if len(inbox) > INBOX_WRITES:
@@ -163,17 +160,6 @@ class HostMemory:
         path = Path.PEER if device.number in self.peers else Path.DMA_DDIO if self.ddio else Path.DMA_NO_DDIO
         reached = [at_ps, NEVER, NEVER, NEVER, NEVER]
         return self.trace.write(device.number, channel, address & _OFFSET, data, path, writer, reached, behind)
-
-    def _insert(self, entry: IoWrite) -> None:
-        """An inbound write is visible before some that are in the inbox: a run that it falls into is cut there."""
-        inbox = self._inbox
-        turn = bisect_right(inbox, entry[0], key=_instant)
-        if turn:
-            before = inbox[turn - 1]
-            if len(before) == 5 and before[4][-1][1] > entry[0]:
-                inbox[turn - 1], rest = cut(before, entry[0])
-                inbox.insert(turn, rest)
-        inbox.insert(turn, entry)
 
     @property
     def next_taken_ps(self) -> int | None:

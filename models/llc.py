@@ -148,6 +148,17 @@ def _arrived(inbox: deque[IoWrite], until_ps: int) -> IoWrite:
     return write
 
 
+def insert(inbox: deque[IoWrite], write: IoWrite) -> None:
+    """A write comes in that is visible before some that are there: a run that it falls into is cut there."""
+    turn = bisect_right(inbox, write[0], key=itemgetter(0))
+    if turn:
+        before = inbox[turn - 1]
+        if len(before) == 5 and before[4][-1][1] > write[0]:
+            inbox[turn - 1], rest = cut(before, write[0])
+            inbox.insert(turn, rest)
+    inbox.insert(turn, write)
+
+
 def cut(write: tuple[int, int, int, int, Parts], until_ps: int) -> tuple[IoWrite, IoWrite]:
     """A run in two: its parts until an instant, the first of them at least, and those after it, the last at least."""
     at_ps, device, start, end, parts = write

@@ -9,7 +9,7 @@ from heapq import heappush
 from ..sim.clock import HARDWARE
 from ..sim.trace import NEVER
 from . import sendqueue, wqe
-from .adapter import Adapter, mark
+from .adapter import NOT_VISIBLE, Adapter, mark
 from .opcodes import NO_PAYLOAD, NON_POSTED, RECEIVING, Opcode, Status
 from .packets import request_bytes
 from .port import COMPLETION, PACKET_SHIFT, RECEIVED, RESPONSE, WITHDRAWN, Packet
@@ -294,8 +294,12 @@ class Requester(Adapter):
         outstanding.popleft()
         qp.answered_ps, qp.repeats = done_ps, 0
         if work.send_flags in SIGNALED:
-            slots, qp.unsignalled = qp.unsignalled + 1, 0
-            self.complete_at(done_ps, work, _told(qp) if qp.untold else None, slots)
+            # A CQE is written at ``done_ps``, behind what was: it waits in the entrance of the slot until then.
+            work.start_ps, work.observe = NOT_VISIBLE, _told(qp) if qp.untold else None
+            work.slots, qp.unsignalled = qp.unsignalled + 1, 0
+            key = work.key + COMPLETION
+            heappush(self._cqes, (done_ps, key, work))
+            heappush(self._queue, (done_ps + self._cqe_ps, HARDWARE, key, self._visible, work))
         else:
             qp.unsignalled += 1
             clock = self.clock

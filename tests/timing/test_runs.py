@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rpsim.models.llc import IoWrite, insert
 from rpsim.models.pcie import PcieLink
 from rpsim.models.platform import load_platform
+from rpsim.models.privatecaches import Caches
 from rpsim.sim.bytespace import ByteSpace
 from rpsim.sim.stations import Credits
 from rpsim.sim.trace import NEVER, Trace
@@ -101,3 +104,35 @@ def test_in_the_trace(sizes):
 
     assert told(one) == told(other)
     assert [c.number for c in one.channels[0].chunks] == [c.number for c in other.channels[0].chunks]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.integers(0, 40), st.lists(st.integers(1, 40), min_size=2, max_size=6))),
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 3000)), max_size=6),
+    st.lists(st.integers(0, 600), max_size=6),
+)
+def test_on_the_way_to_the_caches(runs, late, asked):
+    """Runs whose TLPs end at lines, and writes that come in between; whoever asks finds the same at any instant."""
+    llc, private = replace(PLATFORM.llc, size_bytes=4096, slices=1), replace(PLATFORM.private, l2_bytes=0)
+    one, other = Caches(llc, private), Caches(llc, private)
+    singles, together = deque[IoWrite](), deque[IoWrite]()
+    at_ps = 0
+    for gap_ps, first, gaps in runs:
+        start, parts = first * 64, []
+        at_ps += gap_ps
+        for turn, gap in enumerate(gaps):
+            at_ps += gap
+            parts.append((64 * (1 + turn % 2), at_ps))
+        at = start
+        for size, part_ps in parts:
+            singles.append((part_ps, 0, at, at + size))
+            at += size
+        together.append((parts[0][1], 0, start, at, parts))
+    for when_ps, address in late:
+        for inbox in (singles, together):
+            insert(inbox, (when_ps, 0, address, address + 100))
+    for until_ps in (*sorted(asked), NEVER - 1):
+        assert other.io_writes(together, until_ps) == one.io_writes(singles, until_ps)
+        assert (other.counters, other.llc.tags.state) == (one.counters, one.llc.tags.state)
+    assert not singles
+    assert not together
