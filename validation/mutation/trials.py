@@ -74,7 +74,7 @@ def trials() -> tuple[Trial, ...]:
     more = (sixteen, *_DELETING.items(), *_THREADS.items())
     found += [_power(*load, *place) for load in more for place in (adr, eadr)]
     found += [_power(*mixed, *adr, schedules=(1, 2)), _power(*forty, *eadr, schedules=(0, 1, 2))]
-    found += [*(_lives("lives", *place, LIVES, Life()) for place in (adr, eadr)), _lives("lives, longer", *adr, *_LONG)]
+    found += [*(_lives("lives", *place, LIVES, Life()) for place in (adr, eadr)), _lives("longer lives", *adr, *_LONG)]
     found.append(_power("three updates of two", Load("update-only", 3, 1, "16 B"), *adr, again=True))
     for fault, conditions in (("client[0] power", CLIENT), ("server[0] process", SERVER)):
         ask = of_survivors(fault, Load("a", 12, 2, "32 B"), conditions)
