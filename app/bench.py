@@ -195,7 +195,7 @@ def text(answer: dict[str, Any]) -> list[str]:
     lines += paragraph(
         f"One client, {WINDOW} WRITEs outstanding, each signalled and polled; medians of {ROUNDS} rounds."
     )
-    lines += ["", "where the time of a WRITE goes, by component (under the profiler, its cost included)"]
+    lines += ["", "where the time of a WRITE goes, by component (under the profiler)"]
     lines += _by_component({size: answer["components"][str(size)] for size in SIZES})
     for size, functions in answer["profile"].items():
         lines += ["", f"where the time of a {size} B WRITE goes (under the profiler, its cost included)"]
