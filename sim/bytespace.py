@@ -155,8 +155,8 @@ class ByteSpace:
         if self._inbox and self._inbox[0][0] <= now_ps:
             self.catch_up(now_ps)
         offset = address % PAGE_BYTES
-        if offset + length <= PAGE_BYTES and self._source is None:  # ``peek`` written out, as good as always
-            page = self._pages.get(address // PAGE_BYTES)
+        if offset + length <= PAGE_BYTES and self._source is None and 0 <= address <= self.size_bytes - length:
+            page = self._pages.get(address // PAGE_BYTES)  # ``peek`` written out, as good as always
             return bytes(page[offset : offset + length]) if page is not None else bytes(length)
         return self.peek(address, length)
 
