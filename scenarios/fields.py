@@ -232,7 +232,7 @@ class Fault:
 
     def nested(self, times: int) -> Fault:
         """The same with power failing up to ``times`` more, each time during the recovery from the time before."""
-        return replace(self, kind=AGAIN, again=times)
+        return replace(self, kind=AGAIN if times else POWER, again=times)
 
     @property
     def executed(self) -> bool:

@@ -115,6 +115,7 @@ class Recoveries(Restart):
             whole_lines=system.platform.line_atomicity == "whole",
             iio_wc_survives=system.platform.iio_wc_survives,
         )
+        system.trace.unsettled.clear()  # of these machines nothing is kept but what they wrote
         instants = sorted({at_ps for at_ps, _ in views.changes()})
         theirs = {own: number for number, own in numbers.items()}
         written = frozenset((theirs[device], line) for device, line in views.pieces)

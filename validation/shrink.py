@@ -67,13 +67,14 @@ def find(scenario: Scenario, variant: Variant, like: Violation) -> Case | None:
 def shrink(scenario: Scenario, variant: Variant, result: RunResult, violation: Violation) -> Case:
     """The smallest case found for a violation of ``scenario``'s run: no operation, and no lost line, can be spared."""
     outages = [*map(_outage, scenario.outages), *result.outages]
-    search = _Search(scenario, variant, violation, outages)
     before = [o for o in result.history.operations if o.invoke_ps <= violation.instant_ps]
     few = _offending(result, violation), [o for o in before if o.object == violation.object]
-    attempts = [*((search, chosen) for chosen in few), (search, before)]
-    calm = _calm(scenario)
-    if calm is not None:  # most violations do not need what happens to packets at random; and then little is left
-        attempts = [*((_Search(calm, variant, violation, outages), chosen) for chosen in few), *attempts]
+    attempts: list[tuple[_Search, list[Operation]]] = []
+    for fewer in _fewer_failures(scenario):
+        calm, search = _calm(fewer), _Search(fewer, variant, violation, outages)
+        if calm is not None:  # most violations do not need what happens to packets at random; and then little is left
+            attempts += [(_Search(calm, variant, violation, outages), chosen) for chosen in few]
+        attempts += [*((search, chosen) for chosen in few), (search, before)]
     best = None
     rooms = (None, result.scheme.sizes.updates)  # where a log is cleaned its size matters
     for room, (search, chosen) in product(rooms, attempts):
@@ -86,6 +87,17 @@ def shrink(scenario: Scenario, variant: Variant, result: RunResult, violation: V
     best = search.fewer_outages(best)
     best = search.from_time_zero(best)
     return fewest_lines(best)
+
+
+def _fewer_failures(scenario: Scenario) -> Iterator[Scenario]:
+    """The same scenario with power failing again more and more often, itself last: the fewer, the less to explore."""
+    data, fault = scenario.resolved(), scenario.crash.fault
+    for times in range(fault.again):
+        crash = data["crash"] | {"fault": str(fault.nested(times)), "nested": times}
+        if not times:
+            del crash["nested"]
+        yield scenario_from_data(data | {"crash": crash}, scenario.name)
+    yield scenario
 
 
 def _calm(scenario: Scenario) -> Scenario | None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
+from rpsim.models.hostmemory import HostMemory
 from rpsim.models.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.protocols.scheme import Scheme
 from rpsim.scenarios.experiment import run_variant
 from rpsim.validation.crash import explore
+from rpsim.validation.explorer import Explorer
 from rpsim.validation.standing import StandingViews
 
 from ..small import get, only_variant, put, scenario, ycsb
@@ -105,3 +109,24 @@ def test_a_machine_that_keeps_its_power_keeps_all_that_it_had_taken_in():
     assert images[kept.memory["pm"].number] == {b"new line" * 8}
     assert bytes(64) in images[lost.memory["pm"].number]
     assert len(images[lost.memory["pm"].number]) > 1
+
+
+def test_a_violation_that_one_failure_shows_is_told_with_one():
+    """It takes failures in recovery only where fewer do not show it."""
+    (_, once), (_, again) = (found("client-active", ONCE, [put(0, "k0")], nested=nested) for nested in (None, 2))
+    assert Condition.NO_LOST_ACK in {example.condition for example in again.counterexamples}
+    assert [example.case for example in again.counterexamples] == [example.case for example in once.counterexamples]
+
+
+def test_of_a_recovery_that_was_cut_short_only_what_it_wrote_is_kept():
+    made = scenario("efactory", [put(0, "k0"), put(0, "k0")], "optane-eadr", crash={"fault": AGAIN})
+    explorer = Explorer(run_variant(made, only_variant(made)))
+    gc.collect()
+    hosts = _hosts()
+    explorer.walk()
+    gc.collect()
+    assert _hosts() - hosts <= 3 < len(explorer._recoveries.made)  # the reads of the walk have machines as well
+
+
+def _hosts():
+    return sum(isinstance(thing, HostMemory) for thing in gc.get_objects())
