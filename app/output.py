@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,8 +32,10 @@ def writable(out: str) -> Path:
     above = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
     if not above.is_dir():
         raise InputError(Mistake(f"the file {above}", "a folder, or a name for a new one", field="--out"))
-    if not os.access(above, os.W_OK | os.X_OK):
-        raise InputError(Mistake(f"{above}, which is not writable", "a folder to write into", field="--out"))
+    try:  # what the system says of access is not all: a file system may be read-only, or made by the kernel
+        os.rmdir(tempfile.mkdtemp(prefix=".rpsim-", dir=above))
+    except OSError:
+        raise InputError(Mistake(f"{above}, which is not writable", "a folder to write into", field="--out")) from None
     return path
 
 

@@ -129,7 +129,10 @@ class Node:
             process.stop()
 
     def thread(self, core: int, name: str, kind: type[Thread] = Thread) -> Thread:
-        """A new thread on one of the node's cores; where they are shared, on that core modulo their number."""
+        """A new thread on one of the node's cores; where they are shared, on that core modulo their number.
+
+        Raises ValueError for a core that the node does not have.
+        """
         spec = self.spec
         thread = self._thread(core % spec.cores if spec.shared else core, name, spec.pinned, spec.waits, kind)
         self.threads.append(thread)
@@ -141,6 +144,8 @@ class Node:
 
     def _thread(self, core: int, name: str, pinned: bool, waits: str, kind: type[Thread] = Thread) -> Thread:
         system = self.system
+        if not 0 <= core < len(self.cores):
+            raise ValueError(f"{self.name} has no core {core}: its {len(self.cores)} cores are numbered from 0")
         return (system.thread_type if kind is Thread else kind)(
             system.clock,
             system.ordering,

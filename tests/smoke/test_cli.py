@@ -102,6 +102,12 @@ def test_a_file_in_the_place_of_the_results_folder(quickstart, capsys, tmp_path)
     assert "--out: found the file" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a file system in which nobody makes files")
+def test_a_folder_that_cannot_be_written_to_is_refused_before_the_work_whoever_asks(capsys):
+    assert main(["mutate", "saw", "--out", "/proc/results"]) == 2
+    assert capsys.readouterr().err.startswith("rpsim: --out: found /proc, which is not writable")
+
+
 def test_run_prints_writes_and_says_where(quickstart, capsys):
     assert main(["run", "quickstart"]) == 0
     said = capsys.readouterr()

@@ -80,3 +80,11 @@ def test_the_checksum_of_bytes_at_hand_takes_as_long_as_that_of_memory_less_the_
     system.clock.run_until(system.clock.start(code()))
     assert found == [zlib.crc32(b"x" * 1000)]
     assert system.clock.now_ps == 1000 * system.platform.cpu.crc32_ps_per_byte
+
+
+def test_a_core_that_a_node_has_not_is_named(system):
+    node = system.nodes["server"][0]
+    with pytest.raises(ValueError, match=f"server.* has no core {len(node.cores)}: its {len(node.cores)} cores"):
+        node.thread(len(node.cores), "one too many")
+    with pytest.raises(ValueError, match="has no core -1"):
+        node.thread(-1, "none")
