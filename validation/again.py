@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..models.system import System
@@ -20,7 +21,7 @@ from ..protocols.scheme import OperationFailed
 from ..scenarios.history import Value
 from ..scenarios.results import RunResult
 from ..sim.trace import Trace
-from .checksums import Families
+from .checksums import Families, Guarded
 from .outcomes import Contents, Outcome, Outcomes, Reader, Remains
 from .restart import Decide, Restart, Source
 
@@ -56,6 +57,8 @@ class Recovery:
     trace: Trace
     written: Collection[LineKey]
     """The lines that it wrote, by the run's numbers of devices."""
+    refused: Collection[Guarded]
+    """The checksums that it compared and that did not match: of what these ranges held it knows no more."""
 
     def own(self, key: LineKey) -> LineKey:
         return self.numbers[key[0]], key[1]
@@ -64,28 +67,44 @@ class Recovery:
 class Recoveries(Restart):
     """Runs recovery, of one object's units or (``whole``) of everything, and no read: "read" is the number of the run.
 
-    Equal bytes are recovered alike: recoveries that found the same have one number.
+    Equal bytes are recovered alike: recoveries that found the same, bytes and checksums, have one number.
     """
 
     def __init__(self, result: RunResult, *, whole: bool = False) -> None:
         super().__init__(result)
         self.made: list[Recovery] = []
         self._whole = whole
-        self._alike: dict[frozenset[tuple[LineKey, bytes]], int] = {}
+        self._alike: dict[Hashable, int] = {}
 
     def read(self, object: Hashable, source: Source, *, whole: bool = False, decide: Decide | None = None) -> Value:
-        """``decide`` is not asked: what a checksum was computed over must still be known at the next failure."""
+        """Of a range that has its checksum the bytes are known; of one that has not, that it has not."""
         self.runs += 1
         run = self._result
         system = System(run.system.platform, self._specs, run.seed)
         scheme = type(run.scheme)(system, run.scheme.sizes)
         numbers: dict[int, int] = {}
         before: dict[LineKey, bytes] = {}
+        refused: set[Guarded] = set()
+        found: dict[int, Callable[[int], bytes]] = {}
         for own, (node, device) in system.devices().items():
             number = self._numbers.get((node.name, device.name))
             if number is not None:
                 numbers[number] = own
-                device.space.restore(_noting(before, own, number, source))
+                found[number] = _noting(before, own, number, source)
+                device.space.restore(found[number])
+
+        def noted(guarded: Guarded) -> bool | None:
+            assert decide is not None
+            matches = decide(guarded)
+            if matches is False:
+                refused.add(guarded)
+            elif matches:
+                for _, line in guarded.line_keys():
+                    found[guarded.device](line)
+            return matches
+
+        if decide is not None:
+            self._let_decide(system, noted)
 
         def code() -> Any:
             thread = system.nodes[scheme.recovery_role][0].thread(0, "recovery")
@@ -102,10 +121,13 @@ class Recoveries(Restart):
             except RuntimeError:  # SimPy: nothing is left to happen; it waits for ever, until power fails
                 if done.triggered:
                     raise
-        return self._note(system, before, numbers)
+        return self._note(system, before, refused, numbers)
 
-    def _note(self, system: System, before: dict[LineKey, bytes], numbers: dict[int, int]) -> int:
-        known = self._alike.setdefault(frozenset(before.items()), len(self.made))
+    def _note(
+        self, system: System, before: dict[LineKey, bytes], refused: set[Guarded], numbers: dict[int, int]
+    ) -> int:
+        name = frozenset(before.items()), frozenset(refused)
+        known = self._alike.setdefault(name, len(self.made))
         if known < len(self.made):
             return known
         views = Views(
@@ -119,7 +141,7 @@ class Recoveries(Restart):
         instants = sorted({at_ps for at_ps, _ in views.changes()})
         theirs = {own: number for number, own in numbers.items()}
         written = frozenset((theirs[device], line) for device, line in views.pieces)
-        self.made.append(Recovery(known, views, numbers, instants, system.trace, written))
+        self.made.append(Recovery(known, views, numbers, instants, system.trace, written, refused))
         return known
 
 
@@ -157,11 +179,19 @@ class _State:
         return tuple((*part, *found) for part, found in zip(self.parts, more, strict=True))
 
 
+class _BytesMatter(Exception):
+    """After a later failure somebody looks at a range of which a recovery knows only that its checksum is another."""
+
+    def __init__(self, guarded: Guarded) -> None:
+        super().__init__(guarded)
+        self.guarded = guarded
+
+
 class _After(_State):
     """Power has failed again, ``again_ps`` into ``recovery``, which found in ``before`` the lines of ``first``."""
 
     def __init__(self, before: _State, first: Outcome, recovery: Recovery, again_ps: int) -> None:
-        left = Remains(self._contents, self._families, again_ps)
+        left = Remains(self._contents, self._families, again_ps, self._compared)
         super().__init__(left, (*before.known(first.image), ()))
         self.again_ps: tuple[int, ...] = (*(before.again_ps if isinstance(before, _After) else ()), again_ps)
         """When power failed again, each time after the recovery had begun."""
@@ -171,6 +201,10 @@ class _After(_State):
         self._recovery = recovery
         self._number = len(self.parts) - 1
         self._image = dict(first.image)
+        self._refused = {
+            key: guarded for guarded in recovery.refused for key in guarded.line_keys() if key in self._image
+        }
+        """Lines of which the image is an example."""
         self._decided: Cut = first.image[-1][1].cut if first.image else {}
 
     def failure(self, key: LineKey) -> int | None:
@@ -179,7 +213,7 @@ class _After(_State):
         return None if key in self._image else self._before.failure(key)
 
     def settled(self) -> dict[LineKey, Hashable]:
-        found: dict[LineKey, Hashable] = {key: content.data for key, content in self._image.items()}
+        found: dict[LineKey, Hashable] = {key: content.data for key, content in self._image.items()} | self._refused
         how = self._recovery.number, self.again_ps[-1]
         return {**self._before.settled(), **found, **dict.fromkeys(self._recovery.written, how)}
 
@@ -193,7 +227,13 @@ class _After(_State):
         """The same with torn pieces not written out."""
         return self._items(key, again_ps, cut, written_out=False)
 
-    def _items(self, key: LineKey, again_ps: int, cut: Cut, written_out: bool) -> Iterator[Content | Torn]:
+    def _compared(self, guarded: Guarded) -> Families:
+        """The same for whoever compares the checksum of a range."""
+        return partial(self._items, written_out=False, guarded=guarded)
+
+    def _items(
+        self, key: LineKey, again_ps: int, cut: Cut, written_out: bool, guarded: Guarded | None = None
+    ) -> Iterator[Content | Torn]:
         cut = {**self._decided, **cut}
         base = self._number << AGAIN
         if key in self._recovery.written:
@@ -203,12 +243,17 @@ class _After(_State):
             for item in view(self._recovery.own(key), again_ps, own):
                 yield _under(item, lambda found: {**cut, **{c + base: span for c, span in found.items()}})
         elif key in self._image:
+            refused = self._refused.get(key)
+            if refused is not None and refused != guarded:
+                raise _BytesMatter(refused)
             yield Content(self._image[key].data, cut, ())
         else:
             self.asked = True
             earlier = {channel: span for channel, span in cut.items() if channel < base}
             left = self._before.left
             whole = left.contents if written_out else left.families
+            if guarded is not None and left.compared is not None:
+                whole = left.compared(guarded)
             for item in whole(key, left.at_ps, earlier):
                 yield _under(item, lambda found: {**cut, **found})
 
@@ -238,7 +283,7 @@ class OutcomesAgain(Outcomes):
         super().__init__(object, restart, contents, may_change, families)
         self._recoveries = recoveries
         self._times = times
-        self._first = Outcomes(object, recoveries, contents, may_change)
+        self._first = Outcomes(object, recoveries, contents, may_change, families)
         self._next = Outcomes(object, recoveries, contents, _any)
         self._read = Outcomes(object, restart, contents, _any)
         for tree in (self._first, self._next, self._read):
@@ -249,6 +294,18 @@ class OutcomesAgain(Outcomes):
     def after(self, left: Remains) -> Iterator[Outcome]:
         """Every outcome of a power failure, then those with another one during recovery, and so on."""
         yield from self.of(left)
+        while True:
+            try:
+                yield from self._again(left)
+            except _BytesMatter as found:
+                for tree in (self._first, self._next):
+                    tree.give_up(found.guarded)
+                self._settled.clear()
+                continue
+            return
+
+    def _again(self, left: Remains) -> Iterator[Outcome]:
+        """The outcomes of several failures."""
         states = [_State(left)]
         met: set[Hashable] = set()
         for time in range(1, self._times + 1):

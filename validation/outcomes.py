@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from ..models.views import Content, Cut, LineKey
 from ..scenarios.history import Value
-from .checksums import Check, Families, Guarded
+from .checksums import Check, Decided, Families, Guarded
 from .restart import Decide, Source
 
 Contents = Callable[[LineKey, int, Cut], Iterator[Content]]
@@ -33,6 +33,13 @@ class Remains:
     families: Families
     """The same with torn pieces not written out."""
     at_ps: int
+    compared: Callable[[Guarded], Families] | None = None
+    """The same for a comparison, where what the lines hold hangs on what they are asked for."""
+
+    def images(self, check: Check, cut: Cut) -> Iterator[Decided]:
+        """What a comparison may find."""
+        families = self.families if self.compared is None else self.compared(check.guarded)
+        return check.images(families, self.at_ps, cut)
 
 
 class Reader(Protocol):
@@ -131,10 +138,14 @@ class Outcomes:
                     self._run(self._root, _Way([], {}, {}), left)
                 yield from self._walk(self._root, left)
             except _LookedAt as found:
-                self._plain.add(found.guarded)
-                self._root = None
+                self.give_up(found.guarded)
                 continue
             return
+
+    def give_up(self, guarded: Guarded) -> None:
+        """The bytes of a range matter: whoever compares it looks at its lines from now on."""
+        self._plain.add(guarded)
+        self._root = None
 
     def _walk(self, root: _Node, left: Remains) -> Iterator[Outcome]:
         """Every leaf that the remains lead to, depth first."""
@@ -180,7 +191,7 @@ class Outcomes:
 
     def _compared(self, node: _Node, check: Check, way: _Way, left: Remains) -> Iterator[tuple[_Node, _Way]]:
         """The branches of a node that is a comparison."""
-        for found in check.images(left.families, left.at_ps, way.cut):
+        for found in left.images(check, way.cut):
             name = (True, *(content.data for content in found.contents)) if found.matches else (False,)
             image = [*way.image, *zip(check.keys, found.contents, strict=True)]
             further = _Way(image, way.verdicts | {check.guarded: found.matches}, found.cut)
@@ -231,7 +242,7 @@ class Outcomes:
                 return None
             self.looked_at.update(keys)
             check = Check(guarded, keys, self._restart.initial)
-            first = next(check.images(left.families, left.at_ps, cut))
+            first = next(left.images(check, cut))
             cut = first.cut
             verdicts[guarded] = first.matches
             if first.matches:

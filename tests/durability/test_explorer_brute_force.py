@@ -73,6 +73,18 @@ def test_on_a_random_little_workload_with_power_failing_again(number):
     agree(run(RECOVERING[number % len(RECOVERING)], operations, platform, ddio, **more))
 
 
+@pytest.mark.parametrize(("platform", "ddio"), PLATFORMS)
+@pytest.mark.parametrize("times", [1, 2])
+def test_where_a_later_recovery_looks_at_what_an_earlier_one_only_compared(platform, ddio, times):
+    """Of a value that did not match its checksum each torn image counts again."""
+    once, again = (
+        agree(run("efactory-mutant-impatient", [put(0, "k0")], platform, ddio, value="24 B", crash=crash))
+        for crash in ({}, {"nested": times})
+    )
+    assert Condition.COMMITTED not in once
+    assert Condition.COMMITTED in again
+
+
 def test_they_agree_on_something():
     """The comparison would be empty if nothing were ever violated, or everything always at once."""
     saw = agree(run("saw", [put(0, "k0"), put(1, "k0")], processes=2))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rpsim.models.cpu import Thread
-from rpsim.protocols.efactory import EFactory, Version
+from rpsim.protocols.efactory import HEADER_BYTES, SET, EFactory, Version
 from rpsim.protocols.index import ENTRY_BYTES, Entry, Location
 from rpsim.protocols.kv import Allocate, Region, Session
 from rpsim.protocols.rpc import VerbsError
@@ -105,8 +105,32 @@ class CountsRecoveries(Saw, name="saw-mutant-counts-recoveries"):
         return end
 
 
+class Impatient(MetadataFirst, name="efactory-mutant-impatient"):
+    """A recovery before which another was cut short takes a value for whole whose last word is the only one missing."""
+
+    title = "eFactory whose second recovery in a row looks at a value instead of its checksum"
+
+    def recover_unit(self, thread: Thread, unit: Any) -> Code:
+        address = self.index.address_of(unit)
+        count = address + Entry.size
+        entry = Entry.unpack((yield from thread.load(address, Entry.size)))
+        head = Location.unpack(entry.location)
+        if head is None:
+            return 0
+        if (yield from thread.load(count, 1)) == b"\1":
+            value = yield from thread.load(self.log + head.offset + HEADER_BYTES, head.length - HEADER_BYTES)
+            if all(value[:-8:8]) and value[-8:] == bytes(8):
+                yield from self.mark(thread, head.offset, "durable", SET)
+        yield from thread.store(count, b"\1")
+        yield from thread.flush(address, ENTRY_BYTES)
+        end = yield from super().recover_unit(thread, unit)
+        yield from thread.store(count, b"\0")
+        yield from thread.flush(address, ENTRY_BYTES)
+        return end
+
+
 _OURS: Mapping[str, type[Scheme]] = {
-    kind.name: kind for kind in (NoFallback, PublishedAtOnce, Forgetful, PutTwice, Unlinks, CountsRecoveries)
+    kind.name: kind for kind in (NoFallback, PublishedAtOnce, Forgetful, PutTwice, Unlinks, CountsRecoveries, Impatient)
 }
 for _name in _OURS:
     del Scheme.registry[_name]
