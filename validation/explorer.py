@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -309,7 +310,8 @@ class Explorer:
                 found.exhaustive = False
                 found.over = f"{self._most} images at most of an object at an instant"
                 break
-        if len(one.outcomes.looked_at) > one.watched:
-            one.watched = len(one.outcomes.looked_at)
-            for line in one.outcomes.looked_at:
+        looked_at = one.outcomes.looked_at
+        if len(looked_at) > one.watched:
+            for line in islice(looked_at, one.watched, None):
                 self._watchers[line].add(name)
+            one.watched = len(looked_at)
