@@ -150,7 +150,8 @@ class Explorer:
     ) -> None:
         self.result = result
         self.restart = Restart(result)
-        self.views = self.restart.views()
+        with seldom_collecting():
+            self.views = self.restart.views()
         self._timed = timed
         self._conditions = frozenset(conditions)
         self._most = IMAGES_PER_STATE * (1 + result.fault.again)
@@ -238,6 +239,7 @@ class Explorer:
         looked_at = self._sampled(len(instants), sample, found)
         dirty: set[Hashable] = set(self._objects)  # objects to judge
         moved: set[Hashable] = set(self._objects)  # objects whose lines have changed
+        watchers = self._watchers
         for turn, (at_ps, lines, events) in enumerate(instants):
             for kind, operation in events:
                 one = self._objects[operation.object]
@@ -248,12 +250,12 @@ class Explorer:
                     one.acknowledged |= kind == "ok" and operation.f in self.result.history.updates
                 dirty.add(operation.object)
             for line in lines:
-                moved |= self._watchers.get(line, set())
+                moved.update(watchers.get(line, ()))
             dirty |= moved
             if turn not in looked_at:
                 continue
             found.instants += 1
-            for name in sorted(dirty, key=str):
+            for name in sorted(dirty, key=str) if len(dirty) > 1 else dirty:
                 self._judge(name, at_ps, found, name in moved)
             dirty.clear()
             moved.clear()
@@ -291,7 +293,7 @@ class Explorer:
         if found.first:
             open_ = {c for c in open_ if not found.loses(c, acknowledged=one.tells(c))}
         violated: set[Condition] = set()
-        for turn, outcome in enumerate(one.images()):
+        for turn, outcome in enumerate(one.found if one.complete else one.images()):
             found.states += 1
             verdict = values.get(outcome.value)
             if verdict is None:

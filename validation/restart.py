@@ -166,6 +166,8 @@ class Restart:
             if done.triggered:
                 raise
             answers.append(Torn(f"the read never returns: {error}"))
+        finally:
+            self._take_back(machines)
         return answers
 
     def _let_decide(self, system: System, decide: Decide) -> None:
@@ -189,8 +191,7 @@ class Restart:
 
     def _fresh(self) -> _Machines:
         """Machines that have just been switched on, and an instance of the scheme that has done nothing yet."""
-        if self._off is not None and self._off.rewind is not None:
-            self._off.rewind()
+        if self._off is not None:
             return self._off
         built = self._build()
         self._builds += 1
@@ -201,24 +202,31 @@ class Restart:
         return built
 
     def _connected(self, object: Hashable) -> _Machines | None:
-        """Machines whose servers have started, a client having connected; None if ``object`` needs recovery before.
-
-        They are those of before unless a server's code has begun to run, as one does that is asked for something.
-        """
+        """Machines whose servers have started, a client having connected; None if ``object`` needs recovery before."""
         if self._builds < BUILT_ANEW or self._needy is None or object in self._needy:
             return None
-        try:
-            if self._up is None:
+        if self._up is None:
+            try:
                 self._up = self._brought_up()
-            assert self._up.rewind is not None
-            self._up.rewind()
-        except CannotRewind:
-            self._up = self._needy = None
-            return None
+            except CannotRewind:
+                self._needy = None
+                return None
         if any(True for _ in self._up.scheme.units_of(object)):
             self._needy.add(object)
             return None
         return self._up
+
+    def _take_back(self, machines: _Machines) -> None:
+        """Have them as they were, for the next time; what they were given to read is let go of."""
+        if machines.rewind is None:
+            return
+        try:
+            machines.rewind()
+        except CannotRewind:  # a server's code has begun to run, as one does that is asked for something
+            if machines is self._up:
+                self._up = self._needy = None
+            else:
+                self._off = None
 
     def _brought_up(self) -> _Machines:
         """Raises CannotRewind, also if anything that survives a failure is looked at or changed on the way."""

@@ -203,7 +203,7 @@ class Rewind:
 
 
 def _is_unbegun(code: types.GeneratorType[Any, Any, Any]) -> bool:
-    return inspect.getgeneratorstate(code) == inspect.GEN_CREATED
+    return not code.gi_suspended and not code.gi_running and code.gi_frame is not None
 
 
 def _is_python(kind: type) -> bool:
