@@ -18,8 +18,9 @@ the order that they had in this schedule, and at most one of a line's pieces is 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TypeVar
 
 from ..sim.bytespace import LINE_BYTES, lines
@@ -84,6 +85,8 @@ class Views:
     ) -> None:
         self._trace = trace
         self._write_backs = trace.write_backs
+        self._moved_on: dict[LineKey, tuple[Sequence[int], Sequence[int], Sequence[int]]] = {}
+        """Of a line's write-backs, by what they showed: when that was, and when the first from there on came where."""
         self._initial = initial
         self._lines: dict[LineKey, _Line] = {}
         self.pieces: dict[LineKey, list[Piece]] = {}
@@ -134,10 +137,7 @@ class Views:
         if self._trace.persisted:
             must_ps = min(must_ps, self._trace.persisted.get((chunk.number, line), NEVER))
         if safe >= Stage.QUEUED:
-            visible_ps = chunk.reached_ps[Stage.VISIBLE]
-            for seen_ps, queued_ps, stored_ps in self._write_backs.get((chunk.device, line), ()):
-                if seen_ps >= visible_ps:
-                    timed_ps = min(timed_ps, queued_ps if safe is Stage.QUEUED else stored_ps)
+            timed_ps = min(timed_ps, self._moved_on_ps((chunk.device, line), chunk.reached_ps[Stage.VISIBLE], safe))
         channel = self._trace.channels[chunk.channel]
         return Piece(
             chunk=chunk,
@@ -150,6 +150,16 @@ class Views:
             timed_ps=timed_ps,
             group=~chunk.number if channel.loose else chunk.channel,
         )
+
+    def _moved_on_ps(self, key: LineKey, visible_ps: int, safe: Stage) -> int:
+        """When the first write-back had come to a stage of all that showed what was visible at an instant."""
+        known = self._moved_on.get(key)
+        if known is None:
+            rows = sorted(self._write_backs.get(key, ()))
+            seen, queued, stored = zip(*rows, strict=True) if rows else ((), (), ())
+            known = self._moved_on[key] = seen, _least_behind(queued), _least_behind(stored)
+        turn = bisect_left(known[0], visible_ps)
+        return NEVER if turn == len(known[0]) else known[1 if safe is Stage.QUEUED else 2][turn]
 
     def changes(self) -> list[tuple[int, LineKey]]:
         """When what a line may hold changes, in time order."""
@@ -300,6 +310,11 @@ class Views:
                     before = way.positions[option.count] if option.count < count else high
                     decided[way.channel] = max(low, after), min(high, before)
             yield _with(item, {**cut, **decided} if cut else decided)
+
+
+def _least_behind(instants: Sequence[int]) -> list[int]:
+    """Of each: the least of itself and those behind it."""
+    return list(accumulate(reversed(instants), min))[::-1]
 
 
 def _without(way: _Way, folded: list[Piece]) -> _Way:

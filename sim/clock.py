@@ -147,7 +147,7 @@ class Clock(simpy.Environment):
     def start_in(self, turn: int, code: Generator[Any, Any, Any]) -> simpy.Process:
         """Run ``code`` as a process from now on, as if it had been started when this turn was taken, just now."""
         process, queue = self.process(code), self._queue
-        place = next(place for place, entry in enumerate(queue) if entry[3] is process._target)
+        place = [entry[3] for entry in queue].index(process._target)
         queue[place] = (self._now, URGENT, turn, process._target)
         heapify(queue)
         return process

@@ -209,7 +209,8 @@ class Explorer:
         for at_ps, kind, operation in self.result.history.events():
             if operation.object in self._objects:
                 events[at_ps].append((kind, operation))
-        return [(at_ps, changed[at_ps], events[at_ps]) for at_ps in sorted({0} | changed.keys() | events.keys())]
+        every = sorted({0} | changed.keys() | events.keys())
+        return [(at_ps, changed.get(at_ps, []), events.get(at_ps, [])) for at_ps in every]
 
     def walk(
         self,
