@@ -50,16 +50,19 @@ class _Line:
 
     written: list[Piece]
     """All that is ever written to it."""
+    behind_ps: list[int]
+    """Of each of these, from when on it or one behind it may have entered."""
     pieces: list[Piece]
-    """Those of them that are not in ``base``."""
+    """Those of them that are not in ``base`` and may have entered."""
     base: bytes
-    """What it certainly held, whatever has been written since."""
+    """What it certainly held, whatever has been written since: the first ``folded`` of ``written`` included."""
     changes: list[int]
     """The instants at which what it may hold changes by itself (and not with what other lines decide)."""
     untied: bool
     """What it may hold does not depend on what has been decided about others."""
     ways: list[_Way] | None
     """If only tied channels write to it, each in order, and no release edge ties these to one another."""
+    folded: int = 0
     epoch: int = -1
     from_ps: int = 0
     until_ps: int = 0
@@ -235,18 +238,20 @@ class Views:
             pieces = self.pieces.get(key)
             if pieces is None:
                 return None
-            changes = sorted({at_ps for p in pieces for at_ps in (p.enters_ps, p.must_ps)})
+            changes = sorted({p.enters_ps for p in pieces} | {p.must_ps for p in pieces})
+            behind_ps = _least_behind([piece.enters_ps for piece in pieces])
             released = not self._survivors.released.isdisjoint(piece.chunk.channel for piece in pieces)
             untied = not released and not any(piece.tied for piece in pieces)
             ways = None if released else _ways(pieces)
-            line = self._lines[key] = _Line(pieces, pieces, self._initial(key), changes, untied, ways)
+            line = self._lines[key] = _Line(pieces, behind_ps, pieces, self._initial(key), changes, untied, ways)
         epoch = bisect_right(line.changes, at_ps)
         line.from_ps = line.changes[epoch - 1] if epoch else 0
         line.until_ps = line.changes[epoch] if epoch < len(line.changes) else NEVER + 1
         if epoch != line.epoch:
             if epoch < line.epoch:
-                line.pieces, line.base = line.written, self._initial(key)
+                line.folded, line.base = 0, self._initial(key)
                 line.ways = None if line.ways is None else _ways(line.written)
+            line.pieces = line.written[line.folded : bisect_right(line.behind_ps, at_ps)]
             self._fold(line, at_ps)
             line.epoch, line.written_out = epoch, None
             line.known.clear()
@@ -268,6 +273,7 @@ class Views:
             count += 1
         if count:
             folded, line.pieces = line.pieces[:count], line.pieces[count:]
+            line.folded += count
             line.base = _with_all(line.base, folded)
             if line.ways is not None:  # new ones: somebody may still be going through what there was at another instant
                 line.ways = [_without(way, folded) for way in line.ways]
@@ -325,13 +331,15 @@ def _without(way: _Way, folded: list[Piece]) -> _Way:
 
 def _ways(pieces: list[Piece]) -> list[_Way] | None:
     """The channels of a line that only tied channels write to; None where something else does."""
+    if not all(piece.tied for piece in pieces):
+        return None
     ways: dict[int, _Way] = {}
     for piece in pieces:
         way = ways.setdefault(piece.chunk.channel, _Way(piece.chunk.channel, [], []))
         way.positions.append(piece.chunk.position)
         way.enters_ps.append(piece.enters_ps)
     in_order = all(w.positions == sorted(w.positions) and w.enters_ps == sorted(w.enters_ps) for w in ways.values())
-    return list(ways.values()) if in_order and all(piece.tied for piece in pieces) else None
+    return list(ways.values()) if in_order else None
 
 
 _Item = TypeVar("_Item", Content, Content | Torn)
