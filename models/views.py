@@ -238,11 +238,15 @@ class Views:
             pieces = self.pieces.get(key)
             if pieces is None:
                 return None
-            changes = sorted({p.enters_ps for p in pieces} | {p.must_ps for p in pieces})
-            behind_ps = _least_behind([piece.enters_ps for piece in pieces])
-            released = not self._survivors.released.isdisjoint(piece.chunk.channel for piece in pieces)
-            untied = not released and not any(piece.tied for piece in pieces)
-            ways = None if released else _ways(pieces)
+            enters_ps = [piece.enters_ps for piece in pieces]
+            changes = sorted({*enters_ps, *(piece.must_ps for piece in pieces)})
+            released = self._survivors.released
+            if released:
+                released = released.intersection(piece.chunk.channel for piece in pieces)
+            tied = [piece.tied for piece in pieces]
+            untied = not released and not any(tied)
+            ways = _ways(pieces) if not released and all(tied) else None
+            behind_ps = _least_behind(enters_ps)
             line = self._lines[key] = _Line(pieces, behind_ps, pieces, self._initial(key), changes, untied, ways)
         epoch = bisect_right(line.changes, at_ps)
         line.from_ps = line.changes[epoch - 1] if epoch else 0
@@ -256,7 +260,7 @@ class Views:
             line.epoch, line.written_out = epoch, None
             line.known.clear()
             entered = [piece for piece in line.pieces if piece.enters_ps <= at_ps]
-            settled = all(piece.must_ps <= at_ps for piece in entered)
+            settled = not entered or max([piece.must_ps for piece in entered]) <= at_ps
             line.only = Content(_with_all(line.base, entered), {}, ()) if settled else None
         return line
 
@@ -330,9 +334,7 @@ def _without(way: _Way, folded: list[Piece]) -> _Way:
 
 
 def _ways(pieces: list[Piece]) -> list[_Way] | None:
-    """The channels of a line that only tied channels write to; None where something else does."""
-    if not all(piece.tied for piece in pieces):
-        return None
+    """The channels of a line that only tied channels write to; None where one does not keep its order."""
     ways: dict[int, _Way] = {}
     for piece in pieces:
         way = ways.setdefault(piece.chunk.channel, _Way(piece.chunk.channel, [], []))
@@ -363,8 +365,10 @@ def _written_out(items: Iterable[Content | Torn]) -> Iterator[Content]:
                 yield content
 
 
-def _with_all(base: bytes, pieces: Iterable[Piece]) -> bytes:
+def _with_all(base: bytes, pieces: Sequence[Piece]) -> bytes:
     """A line with all of these pieces written to it."""
+    if not pieces:
+        return base
     content = bytearray(base)
     for piece in pieces:
         piece.apply(content)
