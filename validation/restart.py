@@ -89,8 +89,8 @@ class Restart:
         """Machines on which nothing has run yet, if they can be taken back to that."""
         self._up: _Machines | None = None
         """The same with servers that have started and a client that has connected."""
-        self._needy: set[Hashable] | None = set()
-        """Objects that need recovery; None: all have to do without ``_up``."""
+        self._needs: dict[Hashable, bool] | None = {}
+        """Whether an object needs recovery; None: all have to do without ``_up``."""
 
     def initial(self, key: LineKey) -> bytes:
         """What a line held at time zero."""
@@ -203,18 +203,17 @@ class Restart:
 
     def _connected(self, object: Hashable) -> _Machines | None:
         """Machines whose servers have started, a client having connected; None if ``object`` needs recovery before."""
-        if self._builds < BUILT_ANEW or self._needy is None or object in self._needy:
+        if self._builds < BUILT_ANEW or self._needs is None or self._needs.get(object):
             return None
         if self._up is None:
             try:
                 self._up = self._brought_up()
-            except CannotRewind:
-                self._needy = None
+            except (CannotRewind, VerbsError, OperationFailed, RuntimeError):
+                self._needs = None
                 return None
-        if any(True for _ in self._up.scheme.units_of(object)):
-            self._needy.add(object)
-            return None
-        return self._up
+        if object not in self._needs:
+            self._needs[object] = any(True for _ in self._up.scheme.units_of(object))
+        return None if self._needs[object] else self._up
 
     def _take_back(self, machines: _Machines) -> None:
         """Have them as they were, for the next time; what they were given to read is let go of."""
@@ -224,7 +223,7 @@ class Restart:
             machines.rewind()
         except CannotRewind:  # a server's code has begun to run, as one does that is asked for something
             if machines is self._up:
-                self._up = self._needy = None
+                self._up = self._needs = None
             else:
                 self._off = None
 

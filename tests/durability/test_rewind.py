@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from rpsim.protocols.kv import Allocate
 from rpsim.protocols.saw import Saw
+from rpsim.protocols.scheme import OperationFailed
+from rpsim.scenarios.history import Torn
 from rpsim.sim.streams import Streams
 from rpsim.validation.outcomes import Outcomes
 from rpsim.validation.restart import BUILT_ANEW, FirstOrders, Restart
@@ -137,7 +139,7 @@ def read_all_over(restart, result, views):
 def test_servers_that_have_started_before_memory_is_there_answer_as_those_that_start_after(scheme, platform, ddio):
     result = run(scheme, ycsb(20, "update-only"), platform, ddio, processes=3, keys=3, value="64 B", whole_lines=True)
     quick, plain = Restart(result), Restart(result)
-    plain._needy = None
+    plain._needs = None
     views = plain.views()
     assert read_all_over(quick, result, views) == read_all_over(plain, result, views)
     assert quick._up is not None and plain._up is None
@@ -158,6 +160,21 @@ class Asks(Saw):
     def get(self, session, key):
         yield from session.connection.call(Allocate, key=key, length=64)
         return (yield from super().get(session, key))
+
+
+class Refuses(Saw):
+    """Nobody can connect."""
+
+    def connect(self, thread):
+        raise OperationFailed("full")
+
+
+def test_what_fails_in_the_middle_of_a_restart_fails_alike_beforehand():
+    result = run("saw", [put(0, "k0")])
+    result.scheme.__class__ = Refuses
+    restart = Restart(result)
+    found = {restart.read("k0", restart.initial) for _ in range(2 * BUILT_ANEW)}
+    assert found == {Torn("the read fails: full")}
 
 
 @pytest.mark.parametrize("kind", [LooksFirst, Asks])
