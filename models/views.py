@@ -18,8 +18,9 @@ the order that they had in this schedule, and at most one of a line's pieces is 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TypeVar
 
 from ..sim.bytespace import LINE_BYTES, lines
@@ -49,16 +50,19 @@ class _Line:
 
     written: list[Piece]
     """All that is ever written to it."""
+    behind_ps: list[int]
+    """Of each of these, from when on it or one behind it may have entered."""
     pieces: list[Piece]
-    """Those of them that are not in ``base``."""
+    """Those of them that are not in ``base`` and may have entered."""
     base: bytes
-    """What it certainly held, whatever has been written since."""
+    """What it certainly held, whatever has been written since: the first ``folded`` of ``written`` included."""
     changes: list[int]
     """The instants at which what it may hold changes by itself (and not with what other lines decide)."""
     untied: bool
     """What it may hold does not depend on what has been decided about others."""
     ways: list[_Way] | None
     """If only tied channels write to it, each in order, and no release edge ties these to one another."""
+    folded: int = 0
     epoch: int = -1
     from_ps: int = 0
     until_ps: int = 0
@@ -84,6 +88,8 @@ class Views:
     ) -> None:
         self._trace = trace
         self._write_backs = trace.write_backs
+        self._moved_on: dict[LineKey, tuple[Sequence[int], Sequence[int], Sequence[int]]] = {}
+        """Of a line's write-backs, by what they showed: when that was, and when the first from there on came where."""
         self._initial = initial
         self._lines: dict[LineKey, _Line] = {}
         self.pieces: dict[LineKey, list[Piece]] = {}
@@ -134,10 +140,7 @@ class Views:
         if self._trace.persisted:
             must_ps = min(must_ps, self._trace.persisted.get((chunk.number, line), NEVER))
         if safe >= Stage.QUEUED:
-            visible_ps = chunk.reached_ps[Stage.VISIBLE]
-            for seen_ps, queued_ps, stored_ps in self._write_backs.get((chunk.device, line), ()):
-                if seen_ps >= visible_ps:
-                    timed_ps = min(timed_ps, queued_ps if safe is Stage.QUEUED else stored_ps)
+            timed_ps = min(timed_ps, self._moved_on_ps((chunk.device, line), chunk.reached_ps[Stage.VISIBLE], safe))
         channel = self._trace.channels[chunk.channel]
         return Piece(
             chunk=chunk,
@@ -150,6 +153,16 @@ class Views:
             timed_ps=timed_ps,
             group=~chunk.number if channel.loose else chunk.channel,
         )
+
+    def _moved_on_ps(self, key: LineKey, visible_ps: int, safe: Stage) -> int:
+        """When the first write-back had come to a stage of all that showed what was visible at an instant."""
+        known = self._moved_on.get(key)
+        if known is None:
+            rows = sorted(self._write_backs.get(key, ()))
+            seen, queued, stored = zip(*rows, strict=True) if rows else ((), (), ())
+            known = self._moved_on[key] = seen, _least_behind(queued), _least_behind(stored)
+        turn = bisect_left(known[0], visible_ps)
+        return NEVER if turn == len(known[0]) else known[1 if safe is Stage.QUEUED else 2][turn]
 
     def changes(self) -> list[tuple[int, LineKey]]:
         """When what a line may hold changes, in time order."""
@@ -225,23 +238,29 @@ class Views:
             pieces = self.pieces.get(key)
             if pieces is None:
                 return None
-            changes = sorted({at_ps for p in pieces for at_ps in (p.enters_ps, p.must_ps)})
-            released = not self._survivors.released.isdisjoint(piece.chunk.channel for piece in pieces)
-            untied = not released and not any(piece.tied for piece in pieces)
-            ways = None if released else _ways(pieces)
-            line = self._lines[key] = _Line(pieces, pieces, self._initial(key), changes, untied, ways)
+            enters_ps = [piece.enters_ps for piece in pieces]
+            changes = sorted({*enters_ps, *(piece.must_ps for piece in pieces)})
+            released = self._survivors.released
+            if released:
+                released = released.intersection(piece.chunk.channel for piece in pieces)
+            tied = [piece.tied for piece in pieces]
+            untied = not released and not any(tied)
+            ways = _ways(pieces) if not released and all(tied) else None
+            behind_ps = _least_behind(enters_ps)
+            line = self._lines[key] = _Line(pieces, behind_ps, pieces, self._initial(key), changes, untied, ways)
         epoch = bisect_right(line.changes, at_ps)
         line.from_ps = line.changes[epoch - 1] if epoch else 0
         line.until_ps = line.changes[epoch] if epoch < len(line.changes) else NEVER + 1
         if epoch != line.epoch:
             if epoch < line.epoch:
-                line.pieces, line.base = line.written, self._initial(key)
+                line.folded, line.base = 0, self._initial(key)
                 line.ways = None if line.ways is None else _ways(line.written)
+            line.pieces = line.written[line.folded : bisect_right(line.behind_ps, at_ps)]
             self._fold(line, at_ps)
             line.epoch, line.written_out = epoch, None
             line.known.clear()
             entered = [piece for piece in line.pieces if piece.enters_ps <= at_ps]
-            settled = all(piece.must_ps <= at_ps for piece in entered)
+            settled = not entered or max([piece.must_ps for piece in entered]) <= at_ps
             line.only = Content(_with_all(line.base, entered), {}, ()) if settled else None
         return line
 
@@ -258,6 +277,7 @@ class Views:
             count += 1
         if count:
             folded, line.pieces = line.pieces[:count], line.pieces[count:]
+            line.folded += count
             line.base = _with_all(line.base, folded)
             if line.ways is not None:  # new ones: somebody may still be going through what there was at another instant
                 line.ways = [_without(way, folded) for way in line.ways]
@@ -302,6 +322,11 @@ class Views:
             yield _with(item, {**cut, **decided} if cut else decided)
 
 
+def _least_behind(instants: Sequence[int]) -> list[int]:
+    """Of each: the least of itself and those behind it."""
+    return list(accumulate(reversed(instants), min))[::-1]
+
+
 def _without(way: _Way, folded: list[Piece]) -> _Way:
     """What is left of a way whose first pieces are in the line's base."""
     own = sum(piece.chunk.channel == way.channel for piece in folded)
@@ -309,14 +334,14 @@ def _without(way: _Way, folded: list[Piece]) -> _Way:
 
 
 def _ways(pieces: list[Piece]) -> list[_Way] | None:
-    """The channels of a line that only tied channels write to; None where something else does."""
+    """The channels of a line that only tied channels write to; None where one does not keep its order."""
     ways: dict[int, _Way] = {}
     for piece in pieces:
         way = ways.setdefault(piece.chunk.channel, _Way(piece.chunk.channel, [], []))
         way.positions.append(piece.chunk.position)
         way.enters_ps.append(piece.enters_ps)
     in_order = all(w.positions == sorted(w.positions) and w.enters_ps == sorted(w.enters_ps) for w in ways.values())
-    return list(ways.values()) if in_order and all(piece.tied for piece in pieces) else None
+    return list(ways.values()) if in_order else None
 
 
 _Item = TypeVar("_Item", Content, Content | Torn)
@@ -340,8 +365,10 @@ def _written_out(items: Iterable[Content | Torn]) -> Iterator[Content]:
                 yield content
 
 
-def _with_all(base: bytes, pieces: Iterable[Piece]) -> bytes:
+def _with_all(base: bytes, pieces: Sequence[Piece]) -> bytes:
     """A line with all of these pieces written to it."""
+    if not pieces:
+        return base
     content = bytearray(base)
     for piece in pieces:
         piece.apply(content)

@@ -70,7 +70,7 @@ class HashIndex:
     """The table: loaded before the run, searched and published by the server, searched by clients."""
 
     Entry: ClassVar[type[Layout]] = Entry
-    """What its entries are."""
+    """What its entries are; each begins with its key."""
 
     def __init__(self, device: MemoryDevice, keys: Sequence[bytes]) -> None:
         """Format a table for ``keys``. Raises MemoryError when no salt gives every key a free entry."""
@@ -130,9 +130,11 @@ class HashIndex:
     def find(cls, key: bytes, neighbourhood: bytes) -> tuple[int, Any] | None:
         """The key's entry among the bytes of its neighbourhood: (which one of them, what it says)."""
         for turn in range(NEIGHBOURHOOD):
-            found, said = cls.says(neighbourhood[turn * ENTRY_BYTES : (turn + 1) * ENTRY_BYTES])
-            if said is not None and found == key:
-                return turn, said
+            start = turn * ENTRY_BYTES
+            if neighbourhood.startswith(key, start):
+                found, said = cls.says(neighbourhood[start : start + ENTRY_BYTES])
+                if said is not None and found == key:
+                    return turn, said
         return None
 
     def publish(self, thread: Thread, key: bytes, location: Word) -> Code:

@@ -247,7 +247,9 @@ class KvScheme(Scheme):
         return range(self.index.slots)
 
     def units_of(self, object: Hashable) -> Iterable[Hashable]:
-        return self.index.slots_of(key_bytes(object))
+        """None where recovery only looks, for the log's tail: a read is as good without it."""
+        only_looks = type(self).recover_unit is KvScheme.recover_unit
+        return () if only_looks else self.index.slots_of(key_bytes(object))
 
     def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
         """One index entry: returns where its object ends, 0 for a free one."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Generator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import simpy
@@ -139,6 +139,18 @@ class Clock(simpy.Environment):
     def start(self, code: Generator[Any, Any, Any]) -> simpy.Process:
         """Run ``code`` as a process from now on."""
         return self.process(code)
+
+    def turn(self) -> int:
+        """A place between what has been scheduled so far and what will be, for :meth:`start_in`."""
+        return next(self._eid)
+
+    def start_in(self, turn: int, code: Generator[Any, Any, Any]) -> simpy.Process:
+        """Run ``code`` as a process from now on, as if it had been started when this turn was taken, just now."""
+        process, queue = self.process(code), self._queue
+        place = [entry[3] for entry in queue].index(process._target)
+        queue[place] = (self._now, URGENT, turn, process._target)
+        heapify(queue)
+        return process
 
     def end(self, process: simpy.Process) -> None:
         """Let a process that is alive, and not running, execute nothing any more; it counts as done."""

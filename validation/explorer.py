@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -149,7 +150,8 @@ class Explorer:
     ) -> None:
         self.result = result
         self.restart = Restart(result)
-        self.views = self.restart.views()
+        with seldom_collecting():
+            self.views = self.restart.views()
         self._timed = timed
         self._conditions = frozenset(conditions)
         self._most = IMAGES_PER_STATE * (1 + result.fault.again)
@@ -207,7 +209,8 @@ class Explorer:
         for at_ps, kind, operation in self.result.history.events():
             if operation.object in self._objects:
                 events[at_ps].append((kind, operation))
-        return [(at_ps, changed[at_ps], events[at_ps]) for at_ps in sorted({0} | changed.keys() | events.keys())]
+        every = sorted({0} | changed.keys() | events.keys())
+        return [(at_ps, changed.get(at_ps, []), events.get(at_ps, [])) for at_ps in every]
 
     def walk(
         self,
@@ -237,6 +240,7 @@ class Explorer:
         looked_at = self._sampled(len(instants), sample, found)
         dirty: set[Hashable] = set(self._objects)  # objects to judge
         moved: set[Hashable] = set(self._objects)  # objects whose lines have changed
+        watchers = self._watchers
         for turn, (at_ps, lines, events) in enumerate(instants):
             for kind, operation in events:
                 one = self._objects[operation.object]
@@ -247,12 +251,12 @@ class Explorer:
                     one.acknowledged |= kind == "ok" and operation.f in self.result.history.updates
                 dirty.add(operation.object)
             for line in lines:
-                moved |= self._watchers.get(line, set())
+                moved.update(watchers.get(line, ()))
             dirty |= moved
             if turn not in looked_at:
                 continue
             found.instants += 1
-            for name in sorted(dirty, key=str):
+            for name in sorted(dirty, key=str) if len(dirty) > 1 else dirty:
                 self._judge(name, at_ps, found, name in moved)
             dirty.clear()
             moved.clear()
@@ -290,7 +294,7 @@ class Explorer:
         if found.first:
             open_ = {c for c in open_ if not found.loses(c, acknowledged=one.tells(c))}
         violated: set[Condition] = set()
-        for turn, outcome in enumerate(one.images()):
+        for turn, outcome in enumerate(one.found if one.complete else one.images()):
             found.states += 1
             verdict = values.get(outcome.value)
             if verdict is None:
@@ -309,7 +313,8 @@ class Explorer:
                 found.exhaustive = False
                 found.over = f"{self._most} images at most of an object at an instant"
                 break
-        if len(one.outcomes.looked_at) > one.watched:
-            one.watched = len(one.outcomes.looked_at)
-            for line in one.outcomes.looked_at:
+        looked_at = one.outcomes.looked_at
+        if len(looked_at) > one.watched:
+            for line in islice(looked_at, one.watched, None):
                 self._watchers[line].add(name)
+            one.watched = len(looked_at)

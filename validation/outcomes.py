@@ -95,7 +95,7 @@ class _LookedAt(Exception):
 
 
 class Outcomes:
-    """The outcomes of one object; ``looked_at`` collects the lines that they depend on.
+    """The outcomes of one object; ``looked_at`` collects the lines that they depend on, in the order of finding out.
 
     ``families`` is the same view as ``contents`` with torn pieces not written out.
     """
@@ -109,7 +109,7 @@ class Outcomes:
         families: Families | None = None,
     ):
         self.object = object
-        self.looked_at: set[LineKey] = set()
+        self.looked_at: dict[LineKey, None] = {}
         self._restart = restart
         self._contents = contents
         self._families: Families = families if families is not None else contents
@@ -222,7 +222,7 @@ class Outcomes:
             if data is None:
                 if not may_change(key):
                     return initial(key)
-                self.looked_at.add(key)
+                self.looked_at[key] = None
                 first = next(left.contents(key, left.at_ps, cut))
                 cut = first.cut
                 data = known[key] = first.data
@@ -240,7 +240,7 @@ class Outcomes:
             keys = [key for key in lines if self._may_change(key)]
             if not keys or any(key in known or key in unread for key in lines):
                 return None
-            self.looked_at.update(keys)
+            self.looked_at.update(dict.fromkeys(keys))
             check = Check(guarded, keys, self._restart.initial)
             first = next(left.images(check, cut))
             cut = first.cut

@@ -2,7 +2,9 @@
 
 Each restart is a new system of the same machines (one client process suffices) whose persistent memory shows the given
 lines, and a new instance of the scheme: nothing volatile is carried over. After some restarts it is the one that was
-built for one of them, taken back to how it was then (``validation.rewind``), which is as good and costs less.
+built for one of them, taken back to how it was then (``validation.rewind``), which is as good and costs less. Where an
+object needs no recovery, that is how it was when its servers had started and the client had connected: whatever
+memory held, they came that far without looking at it.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from ..models.cpu import Thread
 from ..models.places import Domain
@@ -39,6 +42,22 @@ Decide = Callable[[Guarded], bool | None]
 """Whether a range has its checksum; None: the bytes have to say."""
 
 
+@dataclass
+class _Machines:
+    """Machines that have been switched on, and an instance of the scheme."""
+
+    system: System
+    scheme: Scheme
+    spaces: list[tuple[ByteSpace, int]]
+    """The byte spaces of the devices that the failure left something in, by the run's numbers."""
+    session: Any = None
+    """That of the client, if it has connected."""
+    turn: int | None = None
+    """Of the code of recovery and the read, among what the servers' start has scheduled."""
+    rewind: Rewind | None = None
+    """What takes them back to how they are handed out."""
+
+
 class Restart:
     """Restarts of one run's system, the machine that the scenario's fault names having lost its power.
 
@@ -65,11 +84,13 @@ class Restart:
         self._initial: dict[LineKey, bytes] = {}
         """Lines at time zero, as far as anybody asked."""
         self.runs = 0
-        self._built: tuple[System, Scheme] | None = None
         self._builds = 0
-        self._rewind: Rewind | None = None
-        self._spaces: list[tuple[ByteSpace, int]] = []
-        """The byte spaces of the restarted devices that the failure left something in, by the run's numbers."""
+        self._off: _Machines | None = None
+        """Machines on which nothing has run yet, if they can be taken back to that."""
+        self._up: _Machines | None = None
+        """The same with servers that have started and a client that has connected."""
+        self._needs: dict[Hashable, bool] | None = {}
+        """Whether an object needs recovery; None: all have to do without ``_up``."""
 
     def initial(self, key: LineKey) -> bytes:
         """What a line held at time zero."""
@@ -107,23 +128,25 @@ class Restart:
 
     def _read(self, objects: Sequence[Hashable], source: Source, whole: bool, decide: Decide | None) -> list[Value]:
         self.runs += 1
-        system, scheme = self._fresh()
-        for space, number in self._spaces:
+        machines = (None if whole else self._connected(objects[0])) or self._fresh()
+        system, scheme = machines.system, machines.scheme
+        for space, number in machines.spaces:
             space.restore(lambda line, number=number: source((number, line)))  # type: ignore[misc]
         if decide is not None:
             self._let_decide(system, decide)
         answers: list[Value] = []
 
         def code() -> Any:
-            thread = system.nodes[scheme.recovery_role][0].thread(0, "recovery", self._kind)
-            if whole:
-                yield from scheme.recover(thread)
-            else:
-                for unit in scheme.units_of(objects[0]):
-                    yield from scheme.recover_unit(thread, unit)
-            scheme.start()
+            if machines.session is None:
+                thread = self._recovering(machines)
+                if whole:
+                    yield from scheme.recover(thread)
+                else:
+                    for unit in scheme.units_of(objects[0]):
+                        yield from scheme.recover_unit(thread, unit)
+                scheme.start()
             for one in objects:
-                session = scheme.connect(client_thread(system, 1, 0, self._kind))
+                session = machines.session or self._session(machines)
                 try:
                     found = yield from scheme.perform(session, scheme.probe(one))
                 except OperationFailed as error:
@@ -133,7 +156,8 @@ class Restart:
                 else:
                     answers.append(None if found is None else decode_value(found, scheme.sizes.value_bytes))
 
-        done = system.clock.start(code())
+        turn = machines.turn
+        done = system.clock.start(code()) if turn is None else system.clock.start_in(turn, code())
         try:
             system.clock.run_through(done)
         except (VerbsError, OperationFailed) as error:
@@ -142,6 +166,8 @@ class Restart:
             if done.triggered:
                 raise
             answers.append(Torn(f"the read never returns: {error}"))
+        finally:
+            self._take_back(machines)
         return answers
 
     def _let_decide(self, system: System, decide: Decide) -> None:
@@ -157,22 +183,65 @@ class Restart:
                 for core in node.cores:
                     core.deciding = deciding
 
-    def _fresh(self) -> tuple[System, Scheme]:
+    def _recovering(self, machines: _Machines) -> Thread:
+        return machines.system.nodes[machines.scheme.recovery_role][0].thread(0, "recovery", self._kind)
+
+    def _session(self, machines: _Machines) -> Any:
+        return machines.scheme.connect(client_thread(machines.system, 1, 0, self._kind))
+
+    def _fresh(self) -> _Machines:
         """Machines that have just been switched on, and an instance of the scheme that has done nothing yet."""
-        if self._rewind is not None:
-            assert self._built is not None
-            self._rewind()
-            return self._built
+        if self._off is not None:
+            return self._off
         built = self._build()
         self._builds += 1
-        if self._builds == BUILT_ANEW:
+        if self._builds == BUILT_ANEW + 1:
             with suppress(CannotRewind):  # then a new one is built each time
-                self._rewind, self._built = Rewind(*built), built
+                built.rewind = Rewind(built.system, built.scheme)
+                self._off = built
         return built
 
-    def _build(self) -> tuple[System, Scheme]:
+    def _connected(self, object: Hashable) -> _Machines | None:
+        """Machines whose servers have started, a client having connected; None if ``object`` needs recovery before."""
+        if self._builds < BUILT_ANEW or self._needs is None or self._needs.get(object):
+            return None
+        if self._up is None:
+            try:
+                self._up = self._brought_up()
+            except (CannotRewind, VerbsError, OperationFailed, RuntimeError):
+                self._needs = None
+                return None
+        if object not in self._needs:
+            self._needs[object] = any(True for _ in self._up.scheme.units_of(object))
+        return None if self._needs[object] else self._up
+
+    def _take_back(self, machines: _Machines) -> None:
+        """Have them as they were, for the next time; what they were given to read is let go of."""
+        if machines.rewind is None:
+            return
+        try:
+            machines.rewind()
+        except CannotRewind:  # a server's code has begun to run, as one does that is asked for something
+            if machines is self._up:
+                self._up = self._needs = None
+            else:
+                self._off = None
+
+    def _brought_up(self) -> _Machines:
+        """Raises CannotRewind, also if anything that survives a failure is looked at or changed on the way."""
+        built = self._build()
+        for space, _ in built.spaces:
+            space.restore(_untouched)
+        built.turn = built.system.clock.turn()
+        self._recovering(built)
+        built.scheme.start()
+        built.session = self._session(built)
+        built.rewind = Rewind(built.system, built.scheme, built.session)
+        return built
+
+    def _build(self) -> _Machines:
         system = System(self._result.system.platform, self._specs, self._result.seed)
-        self._spaces.clear()
+        spaces = []
         for machines in system.nodes.values():
             for node in machines:
                 orders = FirstOrders(system.streams.seed, ORDER_OF_READS + node.name)
@@ -182,8 +251,13 @@ class Restart:
             device.traced = device.kind in system.platform.drives
             number = self._numbers.get((node.name, device.name))
             if number is not None:
-                self._spaces.append((device.space, number))
-        return system, type(self._result.scheme)(system, self._result.scheme.sizes)
+                spaces.append((device.space, number))
+        return _Machines(system, type(self._result.scheme)(system, self._result.scheme.sizes), spaces)
+
+
+def _untouched(line: int) -> NoReturn:
+    """In the place of a device's lines where nobody may look at them."""
+    raise CannotRewind(f"line {line}: looked at before a client asked for anything")
 
 
 class FirstOrders:

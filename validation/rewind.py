@@ -2,12 +2,14 @@
 
 Building machines costs more than the few microseconds that recovery and a read take on them. So everything that can be
 reached from the given objects is noted once, and put back in place: attributes, slots, lists, dictionaries, closures,
-the states of random generators. What cannot be noted (a process that is under way) is refused, never guessed.
+the states of random generators. A process may be there whose code has not begun to run; if it has by then, or what
+cannot be noted is met (one that is under way), that is refused, never guessed.
 """
 
 from __future__ import annotations
 
 import enum
+import inspect
 import itertools
 import operator
 import types
@@ -30,7 +32,7 @@ class CannotRewind(TypeError):
 
 
 class Rewind:
-    """Notes all that can be reached from ``roots``; calling it puts that back. Raises CannotRewind."""
+    """Notes all that can be reached from ``roots``; calling it puts that back. Both raise CannotRewind."""
 
     def __init__(self, *roots: object) -> None:
         self._back: list[Callable[[], object]] = []
@@ -48,6 +50,8 @@ class Rewind:
         """By class and slots: how to get all their values at once, the objects, and the values of each."""
         self._counters: list[tuple[dict[str, Any], str, int]] = []
         """Attributes that are counters, whose state can only be replaced: of whom, which, and where it begins."""
+        self._unbegun: list[types.GeneratorType[Any, Any, Any]] = []
+        """Code that has not begun to run."""
         self._known: dict[int, object] = {}  # the objects themselves, so that their ids stay theirs
         waiting: list[object] = list(roots)
         while waiting:
@@ -58,7 +62,9 @@ class Rewind:
             waiting.extend(self._note(one))
 
     def __call__(self) -> None:
-        """Everything is as it was noted."""
+        """Everything is as it was noted, unless CannotRewind is raised."""
+        if not all(map(_is_unbegun, self._unbegun)):
+            raise CannotRewind("code has begun to run that had not when it was noted")
         for filled in filter(None, self._empty):
             filled.clear()  # type: ignore[attr-defined]  # mypy takes their common base class
         any(map(dict.clear, self._dicts))  # which returns None: a loop that is not interpreted
@@ -98,6 +104,8 @@ class Rewind:
             bits, state = one.bit_generator, one.bit_generator.state
             self._back.append(partial(setattr, bits, "state", state))
             return ()
+        if isinstance(one, types.GeneratorType):
+            return self._generator(one)
         return self._instance(one)
 
     def _note_dict(self, content: dict[Any, Any], before: dict[Any, Any]) -> None:
@@ -122,6 +130,12 @@ class Rewind:
                 continue
             self._back.append(partial(setattr, cell, "cell_contents", cell.cell_contents))
         return found
+
+    def _generator(self, one: types.GeneratorType[Any, Any, Any]) -> Iterable[object]:
+        if not _is_unbegun(one) or one.gi_code.co_freevars or one.gi_code.co_cellvars:
+            raise CannotRewind(f"{one.__qualname__} is under way, or shares its variables: it cannot be put back")
+        self._unbegun.append(one)
+        return inspect.getgeneratorlocals(one).values()
 
     def _container(self, one: Any) -> Iterable[object]:
         if isinstance(one, dict):
@@ -186,6 +200,10 @@ class Rewind:
         else:
             self._back.append(lambda: object.__setattr__(one, name, itertools.count(begins)))
         return None
+
+
+def _is_unbegun(code: types.GeneratorType[Any, Any, Any]) -> bool:
+    return not code.gi_suspended and not code.gi_running and code.gi_frame is not None
 
 
 def _is_python(kind: type) -> bool:

@@ -6,14 +6,20 @@ import enum
 import itertools
 import types
 from collections import deque
+from itertools import islice
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rpsim.protocols.kv import Allocate
+from rpsim.protocols.saw import Saw
+from rpsim.protocols.scheme import OperationFailed
+from rpsim.scenarios.history import Torn
 from rpsim.sim.streams import Streams
-from rpsim.validation.restart import FirstOrders, Restart
+from rpsim.validation.outcomes import Outcomes
+from rpsim.validation.restart import BUILT_ANEW, FirstOrders, Restart
 from rpsim.validation.rewind import CannotRewind, Rewind
 
 from ..small import PLATFORMS, put, run, ycsb
@@ -60,7 +66,7 @@ def picture(root):
 
 def fresh(result):
     """What a restart builds."""
-    return Restart(result)._build()[1]
+    return Restart(result)._build().scheme
 
 
 @pytest.mark.parametrize(("platform", "ddio"), PLATFORMS)
@@ -72,14 +78,18 @@ def test_after_restarts_the_machines_and_the_store_are_like_new(scheme, platform
     for at_ps in range(0, last_ps, last_ps // 10):
         for name in ("k0", "k1"):
             restart.read(name, lambda key, at_ps=at_ps: views.newest(key, at_ps))
-    assert restart._rewind is not None, "these stores need not be built anew each time"
-    restart._rewind()
-    new = fresh(result)
-    # Where the byte spaces get their lines from is set by each restart.
-    for store in (new, restart._built[1]):
-        for _, device in store.system.devices().values():
-            device.space.restore(bytes)
-    assert picture(restart._built[1]) == picture(new)
+    restart.read("k0", restart.initial, whole=True)
+    needy = scheme == "efactory"
+    assert (restart._off if needy else restart._up) is not None, "these stores need not be built anew each time"
+    for kept, made in ((restart._off, Restart._build), (restart._up, Restart._brought_up)):
+        if kept is not None:
+            kept.rewind()
+            new = made(Restart(result))
+            # Where the byte spaces get their lines from is set by each restart.
+            for machines in (new, kept):
+                for _, device in machines.system.devices().values():
+                    device.space.restore(bytes)
+            assert picture((kept.scheme, kept.session)) == picture((new.scheme, new.session))
 
 
 def test_a_picture_shows_what_a_run_leaves_behind():
@@ -109,6 +119,101 @@ def test_rewound_or_new_recovery_finds_the_same(monkeypatch):
     monkeypatch.setattr(Rewind, "__init__", refused)
     assert found() == rewound
     assert len(set(rewound)) > 3
+
+
+def read_all_over(restart, result, views):
+    """What is read of each object from many images, and by how many restarts."""
+    last_ps = result.system.clock.now_ps
+    trees = [Outcomes(name, restart, views.contents, views.pieces.__contains__) for name in result.initial]
+    found = [
+        (outcome.value, outcome.image)
+        for at_ps in range(0, last_ps, last_ps // 40)
+        for tree in trees
+        for outcome in islice(tree.at(at_ps), 100)
+    ]
+    return found, restart.runs
+
+
+@pytest.mark.parametrize(("platform", "ddio"), PLATFORMS)
+@pytest.mark.parametrize("scheme", ["client-active", "saw", "line over read-after-write"])
+def test_servers_that_have_started_before_memory_is_there_answer_as_those_that_start_after(scheme, platform, ddio):
+    result = run(scheme, ycsb(20, "update-only"), platform, ddio, processes=3, keys=3, value="64 B", whole_lines=True)
+    quick, plain = Restart(result), Restart(result)
+    plain._needs = None
+    views = plain.views()
+    assert read_all_over(quick, result, views) == read_all_over(plain, result, views)
+    assert quick._up is not None and plain._up is None
+    assert quick.runs > 2 * BUILT_ANEW
+
+
+class LooksFirst(Saw):
+    """Its server looks at memory as it starts."""
+
+    def start(self):
+        self.first = self.pm.space.peek(self.log - self.pm.base, 64)
+        super().start()
+
+
+class Asks(Saw):
+    """A get has the server do something first."""
+
+    def get(self, session, key):
+        yield from session.connection.call(Allocate, key=key, length=64)
+        return (yield from super().get(session, key))
+
+
+class Refuses(Saw):
+    """Nobody can connect."""
+
+    def connect(self, thread):
+        raise OperationFailed("full")
+
+
+def test_what_fails_in_the_middle_of_a_restart_fails_alike_beforehand():
+    result = run("saw", [put(0, "k0")])
+    result.scheme.__class__ = Refuses
+    restart = Restart(result)
+    found = {restart.read("k0", restart.initial) for _ in range(2 * BUILT_ANEW)}
+    assert found == {Torn("the read fails: full")}
+
+
+@pytest.mark.parametrize("kind", [LooksFirst, Asks])
+def test_servers_that_look_at_memory_or_are_asked_start_anew_each_time(kind):
+    result = run("saw", ycsb(20, "update-only"), processes=3, keys=3)
+    views = Restart(result).views()
+    plain = read_all_over(Restart(result), result, views)
+    result.scheme.__class__ = kind
+    restart = Restart(result)
+    found, runs = read_all_over(restart, result, views)
+    assert restart._up is None and restart._off is not None and runs > 2 * BUILT_ANEW
+    values = [value for value, _ in found]
+    if kind is Asks:
+        assert (found, runs) == plain
+    else:
+        assert set(values) == {value for value, _ in plain[0]}
+
+
+def test_code_that_has_begun_to_run_cannot_be_put_back():
+    def code(numbers):
+        numbers.append(1)
+        yield
+        yield
+
+    class Plain:
+        pass
+
+    one = Plain()
+    one.numbers = [0]
+    one.code = code(one.numbers)
+    back = Rewind(one)
+    one.numbers.append(5)
+    back()
+    assert one.numbers == [0]
+    next(one.code)
+    with pytest.raises(CannotRewind):
+        back()
+    with pytest.raises(CannotRewind):
+        Rewind(one)
 
 
 class Thing:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpsim.models.places import Domain, Path, Place, safe_stage, survives
-from rpsim.sim.trace import Stage
+from rpsim.models.views import Views
+from rpsim.sim.trace import NEVER, Stage, Trace
 
 from ..rig import LINE, Rig, line
 
@@ -278,3 +279,23 @@ def test_what_this_timing_left_may_be_at_any_instant(writes):
         assert views.timed(key, at_ps).data in contents
     for number in range(11):
         assert rig.adversarial.contents(number, rig.clock.now_ps) == {rig.memory(number)}
+
+
+INSTANT = st.integers(0, 12)
+BACKS = st.lists(st.tuples(INSTANT, INSTANT, INSTANT), max_size=6)
+
+
+@given(st.sampled_from([Domain.ADR, Domain.MEDIA]), st.lists(INSTANT, min_size=1, max_size=4), BACKS, BACKS)
+def test_in_this_timing_a_write_survives_with_the_first_write_back_that_showed_it(domain, visible, backs, others):
+    trace = Trace()
+    core = trace.channel("a core")
+    for at_ps in sorted(visible):
+        trace.write(0, core, 0, bytes([1]), Path.STORE, "w", [at_ps, at_ps, at_ps, NEVER, NEVER])
+    for line_number, rows in enumerate((backs, others)):
+        for row in rows:
+            trace.wrote_back(0, line_number, *row)
+    (pieces,) = Views(trace, {0: domain}, lambda key: OLD).pieces.values()
+    stage = 1 if domain is Domain.ADR else 2
+    assert [piece.timed_ps for piece in pieces] == [
+        min((row[stage] for row in backs if row[0] >= at_ps), default=NEVER) for at_ps in sorted(visible)
+    ]

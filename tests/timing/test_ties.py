@@ -37,6 +37,23 @@ def test_at_one_instant_hardware_comes_by_key_then_timers_then_threads_by_core()
     assert seen == [1, 2, 3, "timer", "core 0", "core 1", "core 2"]
 
 
+def test_code_goes_on_in_the_turn_that_was_taken_for_it():
+    clock, seen = Clock(), []
+
+    def code(name):
+        seen.append(name)
+        yield HOLD
+
+    clock.start(code("before"))
+    turn = clock.turn()
+    for name in ("after", "later"):
+        clock.start(code(name))
+    clock.hardware(0, 1 << 88, seen.append, "hardware")
+    clock.start_in(turn, code("in its turn"))
+    clock.run_until()
+    assert seen == ["before", "in its turn", "after", "later", "hardware"]
+
+
 def test_a_run_that_ends_at_an_instant_leaves_that_instant_alone():
     clock, seen = Clock(), []
     clock.hardware(10, 1 << 88, seen.append, "hardware")
