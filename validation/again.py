@@ -201,9 +201,7 @@ class _After(_State):
         self._recovery = recovery
         self._number = len(self.parts) - 1
         self._image = dict(first.image)
-        self._refused = {
-            key: guarded for guarded in recovery.refused for key in guarded.line_keys() if key in self._image
-        }
+        self._refused = {key: one for one in recovery.refused for key in one.line_keys() if key in self._image}
         """Lines of which the image is an example."""
         self._decided: Cut = first.image[-1][1].cut if first.image else {}
 
@@ -213,9 +211,9 @@ class _After(_State):
         return None if key in self._image else self._before.failure(key)
 
     def settled(self) -> dict[LineKey, Hashable]:
-        found: dict[LineKey, Hashable] = {key: content.data for key, content in self._image.items()} | self._refused
+        read = {key: content.data for key, content in self._image.items()}
         how = self._recovery.number, self.again_ps[-1]
-        return {**self._before.settled(), **found, **dict.fromkeys(self._recovery.written, how)}
+        return {**self._before.settled(), **read, **self._refused, **dict.fromkeys(self._recovery.written, how)}
 
     def _contents(self, key: LineKey, again_ps: int, cut: Cut) -> Iterator[Content]:
         """What a line may hold after all these failures."""
