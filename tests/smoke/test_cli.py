@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import shutil
 import signal
@@ -273,11 +274,26 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path, number, status):
         "--jobs",
         "2",
     ]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    while len(living(process.pid)) < 3 and process.poll() is None:  # until its workers are there
-        time.sleep(0.1)
-    process.send_signal(number)
-    said = process.communicate(timeout=30)[1]
+
+    def heed() -> None:  # a shell's background jobs, and what they start, ignore SIGINT
+        signal.signal(number, signal.SIG_DFL)
+
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=heed,  # noqa: PLW1509
+    )
+    try:
+        while len(living(process.pid)) < 3 and process.poll() is None:  # until its workers are there
+            time.sleep(0.1)
+        process.send_signal(number)
+        said = process.communicate(timeout=30)[1]
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == status
     assert "Traceback" not in said
     assert list(tmp_path.iterdir()) == []
