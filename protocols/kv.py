@@ -7,7 +7,7 @@ store adds when the index entry is published and what is flushed.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, overload
 
@@ -290,6 +290,9 @@ class Keys(Sequence[bytes]):
         if isinstance(number, slice):
             return [key_bytes(name) for name in self._names[number]]
         return key_bytes(self._names[number])
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(key_bytes, self._names)
 
     def index(self, key: Any, start: int = 0, stop: int | None = None) -> int:
         """The number of a key; ValueError if it is none of these."""

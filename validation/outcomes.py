@@ -25,9 +25,9 @@ Contents = Callable[[LineKey, int, Cut], Iterator[Content]]
 """All that a line may hold at an instant under a cut: one of the views."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Remains:
-    """What a power failure at an instant may have left: all that each line may hold, under a cut."""
+    """What a power failure at an instant may have left: all that each line may hold, under a cut. Nobody changes one."""
 
     contents: Contents
     families: Families
