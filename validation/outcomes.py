@@ -27,7 +27,7 @@ Contents = Callable[[LineKey, int, Cut], Iterator[Content]]
 
 @dataclass(slots=True)
 class Remains:
-    """What a power failure at an instant may have left: all that each line may hold, under a cut. Nobody changes one."""
+    """What a power failure at an instant may have left: all that each line may hold, under a cut; nobody changes it."""
 
     contents: Contents
     families: Families
