@@ -12,13 +12,13 @@ from ..protocols.guarantees import Condition, Verdict
 from ..sim.errors import InputError, Mistake, nearest
 from .fitting import Act, Subject, fit, key_text, model_named, syncs
 from .histories import HistoryFile, show
-from .judges import LOCAL, ORDERED, Judge, Opinion, SearchJudge, Terms, ZoneJudge, judge_for
+from .judges import LOCAL, ORDERED, ItemJudge, Judge, Opinion, SearchJudge, Terms, ZoneJudge, judge_for
 from .oracle import assert_implications
 from .oracle.exactly_once import SHOWS
 from .oracle.exactly_once import find as find_twice
 from .oracle.models import Model
 from .oracle.search import BUDGET, BUDGET_BYTES, Budget
-from .pieces import first_failure, named_and_written, prefix_of, shrink
+from .pieces import SHRINKING_BUDGET, first_failure, named_and_written, prefix_of, shrink
 from .together import WholeJudge
 from .turns import take_turns
 
@@ -64,7 +64,7 @@ class Judgement:
 
     verdict: Verdict
     by: tuple[str, ...]
-    """How: ``zones``, ``search``, ``session``, ``count``."""
+    """How: ``zones``, ``items``, ``search``, ``session``, ``count``."""
     steps: int
     seconds: float
     witness: Witness | None = None
@@ -229,10 +229,12 @@ class _Bench:
             judge = self._judges[subject.key]
             if condition in UNIQUE:
                 judge = self._by_bounds(subject, judge)
-            if isinstance(judge, SearchJudge):
-                searches.append((subject, judge))
-            else:
+            if not isinstance(judge, SearchJudge):
                 rows.append((subject, _by(judge.judge(condition, subject.acts), judge.by)))
+            elif (known := judge.at_once(condition, subject.acts)) is not None:
+                rows.append((subject, known))
+            else:
+                searches.append((subject, judge))
         refuted = any(opinion.verdict is Verdict.VIOLATED for _, opinion in rows)
         if not refuted:
             rows += [(s, _by(opinion, "search")) for s, opinion in take_turns(searches, condition, self._terms)]
@@ -297,7 +299,8 @@ class _Bench:
         rows = sorted([*piece, *named], key=lambda act: (act.entry.invoke_ps, act.entry.line))
         prefix, prefix_ps = None, None
         if condition in LOCAL:
-            prefix_ps, prefix = prefix_of(condition, self._model, one, at_ps, self._terms)
+            budget = SHRINKING_BUDGET if isinstance(judge, ItemJudge) else None  # no search has come so far before
+            prefix_ps, prefix = prefix_of(condition, self._model, one, at_ps, self._terms, budget)
         return Witness(one.key, stuck, opinion.explanation, tuple(rows), at_ps, prefix, prefix_ps)
 
 

@@ -1,4 +1,5 @@
-"""Who judges an object of a history file by a condition: zones where it is a register with unique values, else search.
+"""Who judges an object of a history file by a condition: zones where it is a register with unique values, items where
+it is a queue or a stack with unique ones, else search.
 
 A judge answers for a set of operations as they were known at an instant, so that prefixes and pieces can be asked about
 too. For the conditions that allow some order (``linearizable``, ``durable``, ``persistent``, ``strict`` and the
@@ -15,11 +16,12 @@ from ..protocols.guarantees import Condition, Verdict
 from ..scenarios.history import Removed
 from .fitting import Act, Subject, key_text
 from .histories import HistoryFile, show
-from .oracle import FINDERS, NOT_READ
+from .oracle import FINDERS, NOT_READ, fifo, lifo
 from .oracle.bounded_loss import find as find_unbounded
+from .oracle.items import Beyond, Clash
 from .oracle.known import NEVER_PS, Flaw, ObjectHistory
-from .oracle.models import REMOVES, UNKNOWN, WRITES, Model, State
-from .oracle.search import Answer, Budget, Search
+from .oracle.models import PUTS, REMOVES, UNKNOWN, WRITES, Model, State
+from .oracle.search import Answer, Budget, Search, Span
 from .oracle.wording import Moment, Named, Recorded
 
 LOCAL = frozenset({Condition.LINEARIZABLE, Condition.DURABLE, Condition.PERSISTENT, Condition.STRICT})
@@ -44,6 +46,8 @@ class Opinion:
     passed: int = 0
     of: int = 0
     by: str = ""
+    sure: bool = False
+    """Whether ``lines`` are all the operations that it needs: what it says holds of them alone."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class ZoneJudge:
     """
 
     by = "zones"
-    sure = registers = True
+    registers = True
 
     def __init__(self, history: HistoryFile, subject: Subject, loss_ps: int | None = None) -> None:
         everything = [*subject.acts, *subject.failed]
@@ -98,7 +102,7 @@ class ZoneJudge:
         if flaw is None:
             return Opinion(Verdict.HOLDS, len(acts))
         lines = tuple(operation.number for operation in flaw.operations)
-        return Opinion(Verdict.VIOLATED, len(acts), lines, flaw.explanation)
+        return Opinion(Verdict.VIOLATED, len(acts), lines, flaw.explanation, sure=True)
 
     def _find(self, condition: Condition, known: ObjectHistory) -> Flaw | None:
         if condition is Condition.BOUNDED_LOSS:
@@ -151,7 +155,7 @@ class SearchJudge:
     """Any model: the general search. A step is a transition of the model tried."""
 
     by = "search"
-    sure = registers = False
+    registers = False
 
     def __init__(self, subject: Subject, model: Model, terms: Terms | None = None) -> None:
         self._subject = subject
@@ -160,19 +164,71 @@ class SearchJudge:
 
     def start(self, condition: Condition, acts: Sequence[Act], until_ps: int, budget: int | None) -> Search:
         """The search for an order of ``acts`` at ``until_ps``, not begun."""
-        spans = [act.span(until_ps, condition) for act in acts if act.entry.invoke_ps <= until_ps]
-        return Search(self._model, spans, self._terms.fresh(budget))
+        return Search(self._model, self._spans(condition, acts, until_ps), self._terms.fresh(budget))
+
+    def _spans(self, condition: Condition, acts: Sequence[Act], until_ps: int) -> list[Span]:
+        return [act.span(until_ps, condition) for act in acts if act.entry.invoke_ps <= until_ps]
 
     def judge(
         self, condition: Condition, acts: Sequence[Act], until_ps: int = NEVER_PS, budget: int | None = None
     ) -> Opinion:
         """Whether ``acts`` have an order at ``until_ps``; undecided after ``budget`` steps."""
-        return self.opinion(self.start(condition, acts, until_ps, budget).run(), acts)
+        known = self.at_once(condition, acts, until_ps)
+        return known or self.opinion(self.start(condition, acts, until_ps, budget).run(), acts)
+
+    def at_once(self, condition: Condition, acts: Sequence[Act], until_ps: int = NEVER_PS) -> Opinion | None:
+        """The same where no search is needed, else None."""
+        return None
 
     def opinion(self, answer: Answer, acts: Sequence[Act]) -> Opinion:
         """What the search found, in words."""
         name = "the object" if self._subject.key is None else key_text(self._subject.key)
         return told(answer, acts, name, answer.states)
+
+
+class ItemJudge(SearchJudge):
+    """Queues and stacks in which no item is put twice: n log n, a step being an operation looked at.
+
+    What that does not reach (takes of unknown outcome from a stack, or with a deadline) is searched.
+    """
+
+    def at_once(self, condition: Condition, acts: Sequence[Act], until_ps: int = NEVER_PS) -> Opinion | None:
+        """By items, if they suffice."""
+        find = fifo.find if self._model.name == "queue" else lifo.find
+        try:
+            misfit = find(self._spans(condition, acts, until_ps))
+        except Beyond:
+            return None
+        if misfit is None:
+            return Opinion(Verdict.HOLDS, len(acts), by="items")
+        by_line = {act.entry.line: act for act in acts}
+        named = [by_line[line] for line in misfit.numbers]
+        why = _why_not(misfit.clash, [f"{act.text} (line {act.entry.line})" for act in named])
+        return Opinion(Verdict.VIOLATED, len(acts), misfit.numbers, why, by="items", sure=True)
+
+
+def _why_not(clash: Clash, named: Sequence[str]) -> str:
+    """A misfit in words; ``named`` are its operations."""
+    first, rest = named[0], ", ".join(named[1:])
+    if clash is Clash.NEVER_PUT:
+        return f"{first}: nobody put that in"
+    if clash is Clash.TWICE:
+        return f"{first}, which {named[1]} had taken: it was put in once"
+    if clash is Clash.TOO_EARLY:
+        return f"{first} had returned before {rest} was invoked"
+    if clash is Clash.OVERTAKEN:
+        _, put, later, *take = named
+        order = f"{put} had returned before {later} was invoked"
+        if take:
+            return f"{first} had returned before {take[0]} was invoked, yet {order}"
+        return f"{first} had returned, yet {order}, and nobody had taken it out"
+    if clash is Clash.NOT_EMPTY:
+        return f"{first}, and all the time something was inside: {rest}"
+    if clash is Clash.LEFT:
+        return (
+            f"{first} had returned, and too few takes had been asked for to have had all that was put in before: {rest}"
+        )
+    return f"something was inside all the time, and nothing can have lain below the rest: {', '.join(reversed(named))}"
 
 
 def told(answer: Answer, acts: Sequence[Act], name: str, states: Sequence[State]) -> Opinion:
@@ -200,4 +256,10 @@ def judge_for(history: HistoryFile, subject: Subject, model: Model, terms: Terms
     terms = terms or Terms()
     if subject.unique is None:
         return ZoneJudge(history, subject, terms.loss_ps)
-    return SearchJudge(subject, model, terms)
+    kind = ItemJudge if model.name in ("queue", "stack") and _unique_items(subject) else SearchJudge
+    return kind(subject, model, terms)
+
+
+def _unique_items(subject: Subject) -> bool:
+    items = [act.call.argument for act in subject.acts if act.call.f in PUTS]
+    return len(set(items)) == len(items)

@@ -26,10 +26,6 @@ class AnyJudge(Protocol):
     """Whoever judges operations by a condition, at an instant."""
 
     @property
-    def sure(self) -> bool:
-        """Whether all operations that an opinion needs are among the lines it names."""
-
-    @property
     def registers(self) -> bool:
         """Whether all objects are registers with unique values: each value's operations can be looked at apart."""
 
@@ -45,33 +41,45 @@ def first_failure(judge: AnyJudge, condition: Condition, acts: Sequence[Act], fo
     by_line = {act.entry.line: act.entry for act in acts}
     ends_of_named = [by_line[line].return_ps or NEVER_PS for line in found.lines if line in by_line]
     low, high = 0, len(ends_ps) - 1
-    if judge.sure:  # by the last of them all that it names had happened
+    left = SHRINKING_BUDGET
+
+    def at(turn: int) -> Opinion:
+        nonlocal left
+        opinion = judge.judge(condition, acts, ends_ps[turn], max(left, 1))
+        left -= opinion.steps
+        return opinion
+
+    if found.sure:  # by the last of them all that it names had happened
         high = bisect_left(ends_ps, min(max(ends_of_named), ends_ps[-1]))
     elif condition not in (Condition.BUFFERED, Condition.BUFFERED_CUT):
         # not before that one; later, if only the results of others that were under way rule it out
         low = bisect_left(ends_ps, ends_of_named[0])
-        now = judge.judge(condition, acts, ends_ps[low], SHRINKING_BUDGET)
+        now = at(low)
         if now.verdict is Verdict.VIOLATED:
             return ends_ps[low], now
+    certain = high
     while low < high:
         middle = (low + high) // 2
-        if judge.judge(condition, acts, ends_ps[middle], SHRINKING_BUDGET).verdict is Verdict.VIOLATED:
+        if at(middle).verdict is Verdict.VIOLATED:
             high = middle
         else:
             low = middle + 1
-    now = judge.judge(condition, acts, ends_ps[low], SHRINKING_BUDGET)
-    return (ends_ps[low], now) if now.verdict is Verdict.VIOLATED else (ends_ps[-1], found)
+    now = at(low)
+    return (ends_ps[low], now) if now.verdict is Verdict.VIOLATED else (ends_ps[certain], found)
 
 
 def prefix_of(
-    condition: Condition, model: Model, subject: Subject, at_ps: int, terms: Terms
+    condition: Condition, model: Model, subject: Subject, at_ps: int, terms: Terms, budget: int | None = None
 ) -> tuple[int | None, tuple[int, ...] | None]:
-    """Until when the longest prefix of ``subject`` goes that has an order, and one of its orders, by lines."""
+    """Until when the longest prefix of ``subject`` goes that has an order, and one of its orders, by lines.
+
+    None for the order where ``budget`` steps do not find one.
+    """
     ends_ps = [act.entry.return_ps for act in subject.acts if act.entry.outcome == "ok"]
     before_ps = max((end for end in ends_ps if end is not None and end < at_ps), default=None)
     if before_ps is None:
         return None, ()
-    opinion = SearchJudge(subject, model, terms).judge(condition, subject.acts, before_ps)
+    opinion = SearchJudge(subject, model, terms).judge(condition, subject.acts, before_ps, budget)
     return before_ps, opinion.order if opinion.verdict is Verdict.HOLDS else None
 
 
@@ -89,7 +97,7 @@ def shrink(
         return opinion.verdict is Verdict.VIOLATED
 
     named = _named(piece, found.lines)
-    if judge.registers and named and fails(named):
+    if (judge.registers or found.sure) and named and fails(named):
         piece = named
     groups = _groups(model, piece, at_ps)
     size = max(1, len(groups) // 2)

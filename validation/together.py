@@ -23,8 +23,6 @@ from .oracle.wording import moment_text
 class WholeJudge:
     """All objects of a history together."""
 
-    sure = False
-
     def __init__(
         self, history: HistoryFile, subjects: Sequence[Subject], model: Model, syncs: Sequence[Sync], terms: Terms
     ) -> None:

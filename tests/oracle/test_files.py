@@ -297,15 +297,15 @@ def test_the_shortest_piece_of_a_queue() -> None:
     assert witness is not None
     assert (witness.act.entry.line, [act.entry.line for act in witness.piece]) == (8, [2, 4, 8])
     assert witness.explanation == (
-        'dequeue -> "b" (line 8) fits no order of the operations around it: until it returned, '
-        'the object can only have held ["a", "b"]'
+        'dequeue -> "b" (line 8) had returned, yet enqueue "a" (line 2) had returned before enqueue "b" (line 4) was '
+        "invoked, and nobody had taken it out"
     )
 
 
 def test_a_budget_that_is_spent_is_said() -> None:
     lines = []
     for n in range(12):
-        lines.append({"process": n, "type": "invoke", "f": "enqueue", "value": n, "time": 0})
+        lines.append({"process": n, "type": "invoke", "f": "enqueue", "value": max(n, 1), "time": 0})
     for n in range(12):
         lines.append({"process": n, "type": "ok", "f": "enqueue", "time": 1 + n})
     history = parse_history("\n".join(map(json.dumps, lines)), "q")

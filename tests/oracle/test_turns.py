@@ -14,10 +14,13 @@ from rpsim.validation.oracle_bench import hard_cas_history
 
 
 def history(hard: int, wrong: bool) -> str:
-    """``hard`` operations on key a, all at once and not to be decided soon; two on key b, one of them wrong or not."""
+    """``hard`` operations on key a, all at once and not to be decided soon; two on key b, one of them wrong or not.
+
+    Two of those on key a put the same in, so that they have to be searched.
+    """
     rows: list[tuple[int, int, dict[str, Any]]] = []
     for n in range(hard):
-        rows.append((n, 0, {"process": n, "type": "invoke", "f": "enqueue", "key": "a", "value": n}))
+        rows.append((n, 0, {"process": n, "type": "invoke", "f": "enqueue", "key": "a", "value": max(n, 1)}))
         rows.append((100 + n, 1, {"process": n, "type": "ok", "f": "enqueue", "key": "a"}))
     for n, (f, value) in enumerate([("enqueue", 1), ("dequeue", 2 if wrong else 1)]):
         begin = {"process": "b", "type": "invoke", "f": f, "key": "b"} | ({"value": value} if f == "enqueue" else {})
@@ -40,7 +43,7 @@ def test_without_it_the_answer_is_undecided_and_says_how_far_it_came() -> None:
     one = judged(history(14, wrong=False), budget=50_000).verdicts[Condition.LINEARIZABLE]
     assert one.verdict is Verdict.UNDECIDED
     assert (
-        one.undecided.startswith("a: given up at enqueue a 0 (line 1) after 50001 steps")
+        one.undecided.startswith("a: given up at enqueue a 1 (line 1) after 50001 steps")
         and "past 0 of 14 responses" in one.undecided
     )
     assert 50_000 <= one.steps < 60_000

@@ -94,6 +94,8 @@ WRITES = ("write", "put", "create", "insert", "send")
 READS = ("read", "get", "find")
 REMOVES = ("delete",)
 """Of the entry of a map: afterwards it is absent, as it was at first."""
+PUTS = ("enqueue", "push")
+"""Into a queue or a stack, whose other operation takes an item out, or finds nothing."""
 SYNCS = ("sync", "fsync", "flush")
 """Of every model: what returned before one was invoked is durable once it has returned (see ``scope``)."""
 FENCES = ("ofence",)

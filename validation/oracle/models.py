@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from .model import FENCES, ILLEGAL, READS, REMOVES, SYNCS, UNKNOWN, WRITES, Call, Model, State, Takes
+from .model import FENCES, ILLEGAL, PUTS, READS, REMOVES, SYNCS, UNKNOWN, WRITES, Call, Model, State, Takes
 from .structures import STRUCTURES
 
 __all__ = [
-    "FENCES", "ILLEGAL", "MODELS", "READS", "REMOVES", "SYNCS", "UNKNOWN", "WRITES",
+    "FENCES", "ILLEGAL", "MODELS", "PUTS", "READS", "REMOVES", "SYNCS", "UNKNOWN", "WRITES",
     "Call", "Model", "State", "Takes",
 ]  # fmt: skip
 
@@ -104,7 +104,7 @@ def _finds_nothing(call: Call) -> bool:
 
 def _by_item(call: Call) -> Hashable:
     """What is put in and what comes out again go together."""
-    item = call.argument if call.f in ("enqueue", "push") else call.result
+    item = call.argument if call.f in PUTS else call.result
     return None if item is UNKNOWN or item is None else ("item", item)
 
 
