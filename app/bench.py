@@ -71,8 +71,11 @@ def _oracle(options: argparse.Namespace) -> int:
     beyond, middle = sum(case.given_up for case in figures.hard), len(steps) // 2
     if options.json:
         answer = {
-            "unique_values": {"seconds": {str(n): round(s, 4) for n, s in figures.seconds.items()},
-                              "growth_of_twice_as_many": round(figures.growth, 2)},
+            "unique_values": {
+                name: {"seconds": {str(n): round(s, 4) for n, s in seconds.items()},
+                       "growth_of_twice_as_many": round(figures.growth(name), 2)}
+                for name, seconds in figures.seconds.items()
+            },
             "hard_cas_histories": {
                 "cases": [vars(case) for case in figures.hard], "steps_median": steps[middle],
                 "plain_steps_median": plain[middle], "plain_given_up": beyond,
@@ -82,14 +85,13 @@ def _oracle(options: argparse.Namespace) -> int:
         }  # fmt: skip
         print(as_json(answer), end="")
         return 0
-    rows = [(count(size), f"{seconds:.3f}") for size, seconds in figures.seconds.items()]
-    lines = ["one register, unique values, durable linearizability (processor time)", ""]
-    lines += [
-        *table(("operations", "seconds"), rows),
-        "",
-        f"  twice as many take {figures.growth:.1f} times as long",
-        "",
+    rows = [
+        (name, *(f"{one:.3f}" for one in seconds.values()), f"{figures.growth(name):.1f}")
+        for name, seconds in figures.seconds.items()
     ]
+    sizes = [count(size) for size in figures.seconds["register"]]
+    lines = ["one object, unique values: processor seconds by operations", ""]
+    lines += [*table(["", *sizes, "twice as many"], rows), ""]
     lines += [f"{len(steps)} hard histories of a CAS register (90 operations, five clients, a tenth unknown)", ""]
     lines += table(
         ("steps", "least", "median", "most"),

@@ -1,4 +1,4 @@
-"""How hard the oracle's questions are: unique values by zones, and CAS registers beside the plain search.
+"""How hard the oracle's questions are: unique values by zones and items, and CAS registers beside the plain search.
 
 A step of a search is one transition of the model tried: unlike seconds it is the same on every machine.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -14,8 +15,10 @@ from typing import Any
 
 from ..protocols.guarantees import Condition, Verdict
 from .bench import long_history
+from .checking import uncollected
 from .naive.plain_search import TooHard, plain
-from .oracle import check
+from .oracle import check, fifo, lifo
+from .oracle.items import Misfit
 from .oracle.models import MODELS, UNKNOWN, Call, State
 from .oracle.search import Answer, Span, search
 
@@ -40,16 +43,15 @@ class HardCase:
 class OracleFigures:
     """What was measured."""
 
-    seconds: dict[int, float]
-    """By operations on one register with unique values: processor time of a durable linearizability check."""
+    seconds: dict[str, dict[int, float]]
+    """Of a register, a queue and a stack with unique values, by operations on it: processor time of a check."""
     hard: Sequence[HardCase]
     slowest_seconds: float
     """Of the hard histories that only our search was given as well."""
 
-    @property
-    def growth(self) -> float:
+    def growth(self, object: str) -> float:
         """How many times longer twice as many operations take, at the end: 2.1 is n log n, 4 a square."""
-        return self.seconds[SIZES[-1]] / self.seconds[SIZES[-2]]
+        return self.seconds[object][SIZES[-1]] / self.seconds[object][SIZES[-2]]
 
     @property
     def ratio(self) -> float:
@@ -59,10 +61,10 @@ class OracleFigures:
 
 def measure(effort: float, tell: Callable[[str], None]) -> OracleFigures:
     """All figures; ``effort`` 1.0 takes about a minute and a half, nearly all of it the plain search's."""
-    seconds = {}
-    for size in SIZES:
-        tell(f"{size:,} operations with unique values")
-        seconds[size] = min(_unique(size) for _ in range(3))
+    seconds: dict[str, dict[int, float]] = {}
+    for name, took in (("register", _register), ("queue", _queue), ("stack", _stack)):
+        tell(f"a {name} with unique values")
+        seconds[name] = {size: min(took(size) for _ in range(3)) for size in SIZES}
     hard = []
     for seed in range(max(4, int(HARD * effort))):
         tell("hard histories, both searches")
@@ -72,13 +74,53 @@ def measure(effort: float, tell: Callable[[str], None]) -> OracleFigures:
     return OracleFigures(seconds, hard, slowest)
 
 
-def _unique(operations: int) -> float:
+def _register(operations: int) -> float:
     """Processor time of durable linearizability on one register's history of so many operations."""
     history, contents = long_history(operations)
     end_ps = max(operation.return_ps or 0 for operation in history.operations)
     began = time.process_time()
     check(history, end_ps, contents, [Condition.DURABLE])
     return time.process_time() - began
+
+
+def _queue(operations: int) -> float:
+    return _of_container(fifo.find, container_history("queue", operations))
+
+
+def _stack(operations: int) -> float:
+    return _of_container(lifo.find, container_history("stack", operations))
+
+
+def _of_container(find: Callable[[list[Span]], Misfit | None], spans: list[Span]) -> float:
+    with uncollected():
+        began = time.process_time()
+        assert find(spans) is None
+        return time.process_time() - began
+
+
+def container_history(model: str, operations: int, clients: int = 5) -> list[Span]:
+    """Clients in closed loops on one queue or stack; slightly more is put in, all of it unique, than is taken out."""
+    rng = random.Random(operations)
+    put, take = ("enqueue", "dequeue") if model == "queue" else ("push", "pop")
+    free = [0] * clients
+    planned = []
+    for number in range(1, operations + 1):
+        client = min(range(clients), key=free.__getitem__)
+        begin = free[client] + rng.randrange(1, 20)
+        act = begin + rng.randrange(1, 100)
+        end = free[client] = act + rng.randrange(1, 100)
+        planned.append((act, number, put if rng.random() < 0.52 else take, begin, end))
+    inside: deque[int] = deque()
+    spans = []
+    for _, number, f, begin, end in sorted(planned):
+        if f == put:
+            inside.append(number)
+            call = Call(put, number)
+        else:
+            item = (inside.popleft() if model == "queue" else inside.pop()) if inside else None
+            call = Call(take, None, item)
+        spans.append(Span(number, call, begin, end))
+    return spans
 
 
 def compare(seed: int, most: int) -> HardCase:

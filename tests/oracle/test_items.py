@@ -20,6 +20,7 @@ from rpsim.validation.oracle.items import Beyond, Clash, Misfit
 from rpsim.validation.oracle.known import NEVER_PS
 from rpsim.validation.oracle.models import MODELS, UNKNOWN, Call
 from rpsim.validation.oracle.search import Span, search
+from rpsim.validation.oracle_bench import container_history
 
 from .spans import Choose, mutant
 
@@ -192,32 +193,20 @@ def test_the_instants_at_which_something_is_inside() -> None:
 
 
 def history(name: str, operations: int, swapped: int = 0) -> str:
-    """Five clients of one container, as JSON Lines; ``swapped``: two takes so far apart have each other's items."""
-    rng = random.Random(operations)
-    put, take = CALLS[name]
-    free, planned = [0] * 5, []
-    for number in range(operations):
-        client = min(range(5), key=free.__getitem__)
-        begin = free[client] + rng.randrange(1, 20)
-        act = begin + rng.randrange(1, 100)
-        free[client] = act + rng.randrange(1, 100)
-        planned.append((act, number, client, put if rng.random() < 0.52 else take, begin, free[client]))
-    state: deque[int] = deque()
-    rows, takes = [], []
-    for _, number, client, f, begin, end in sorted(planned):
-        if f == put:
-            state.append(number)
-        item = number if f == put else (state.popleft() if name == "queue" else state.pop()) if state else None
-        rows.append([begin, end, client, f, item])
-        if f == take and item is not None:
-            takes.append(rows[-1])
+    """Clients of one container, as JSON Lines; ``swapped``: two takes so far apart have each other's items."""
+    spans = container_history(name, operations)
     if swapped:
+        takes = [turn for turn, span in enumerate(spans) if span.call.result is not None]
         one, other = takes[len(takes) // 2], takes[len(takes) // 2 + swapped]
-        one[4], other[4] = other[4], one[4]
+        calls = spans[one].call, spans[other].call
+        spans[one], spans[other] = spans[one]._replace(call=calls[1]), spans[other]._replace(call=calls[0])
     events = []
-    for begin, end, client, f, item in rows:
-        events.append((begin, {"process": client, "type": "invoke", "f": f} | ({"value": item} if f == put else {})))
-        events.append((end, {"process": client, "type": "ok", "f": f} | ({"value": item} if f == take else {})))
+    for span in spans:
+        call, put = span.call, CALLS[name][0]
+        asked, found = (call.argument, None) if call.f == put else (None, call.result)
+        row = {"process": span.number, "f": call.f}
+        events.append((span.invoke_ps, row | {"type": "invoke"} | ({"value": asked} if call.f == put else {})))
+        events.append((span.return_ps or 0, row | {"type": "ok"} | ({} if call.f == put else {"value": found})))
     return "\n".join(json.dumps(event | {"time": at}) for at, event in sorted(events, key=lambda row: row[0]))
 
 

@@ -48,7 +48,7 @@ def test_what_is_missed_is_named():
     good, bad = (text(document(figures(factor), profile)) for factor in (1.0, 0.5))
     assert not [line for line in good if line.endswith("missed")]
     missed = [line for line in bad if line.endswith("missed")]
-    assert any("raw timeouts a verb" in line and "at most 8" in line for line in missed)
+    assert any("raw timeouts a verb" in line and "at most 12" in line for line in missed)
     assert any("crash states a second, in units" in line for line in missed)
     assert all(len(line) <= 80 for line in good + bad)
 
