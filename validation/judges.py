@@ -225,9 +225,7 @@ def _why_not(clash: Clash, named: Sequence[str]) -> str:
     if clash is Clash.NOT_EMPTY:
         return f"{first}, and all the time something was inside: {rest}"
     if clash is Clash.LEFT:
-        return (
-            f"{first} had returned, and too few takes had been asked for to have had all that was put in before: {rest}"
-        )
+        return f"{first} had returned, and too few others were asked for to have had all that was in before: {rest}"
     return f"something was inside all the time, and nothing can have lain below the rest: {', '.join(reversed(named))}"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from rpsim.app.main import main
 
-EXAMPLES = {"surfacing-write": 1, "lost-update": 1, "lock-word": 1, "two-clients": 0}
+EXAMPLES = {"surfacing-write": 1, "lost-update": 1, "lock-word": 1, "lost-dequeue": 1, "two-clients": 0}
 """The example histories of docs/check.md and the exit status of judging them."""
 
 
@@ -44,14 +44,14 @@ def test_json_has_the_fields_that_scripts_lean_on(root, capsys):
 
 
 def test_a_legal_order_is_a_witness_too(tmp_path, capsys):
-    path = tmp_path / "stack.jsonl"
+    path = tmp_path / "list.jsonl"
     path.write_text(
-        '{"process": 0, "type": "invoke", "f": "push", "value": "a", "time": 10}\n'
-        '{"process": 1, "type": "invoke", "f": "pop", "time": 11}\n'
-        '{"process": 1, "type": "ok", "f": "pop", "value": null, "time": 14}\n'
-        '{"process": 0, "type": "ok", "f": "push", "time": 15}\n'
-        '{"process": 1, "type": "invoke", "f": "pop", "time": 16}\n'
-        '{"process": 1, "type": "ok", "f": "pop", "value": "a", "time": 18}\n'
+        '{"process": 0, "type": "invoke", "f": "append", "value": "a", "time": 10}\n'
+        '{"process": 1, "type": "invoke", "f": "read", "time": 11}\n'
+        '{"process": 1, "type": "ok", "f": "read", "value": [], "time": 14}\n'
+        '{"process": 0, "type": "ok", "f": "append", "time": 15}\n'
+        '{"process": 1, "type": "invoke", "f": "read", "time": 16}\n'
+        '{"process": 1, "type": "ok", "f": "read", "value": ["a"], "time": 18}\n'
     )
     assert main(["check", str(path), "--json"]) == 0
     (order,) = json.loads(capsys.readouterr().out)["verdicts"]["linearizable"]["witness"]["orders"]
@@ -73,7 +73,7 @@ def test_options(root, capsys):
 
 
 def test_a_spent_budget_is_no_success(tmp_path, capsys):
-    lines = [{"process": n, "type": "invoke", "f": "enqueue", "value": n, "time": 0} for n in range(12)]
+    lines = [{"process": n, "type": "invoke", "f": "enqueue", "value": max(n, 1), "time": 0} for n in range(12)]
     lines += [{"process": n, "type": "ok", "f": "enqueue", "time": 1} for n in range(12)]
     path = tmp_path / "queue.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))

@@ -80,7 +80,7 @@ def _overtaken(queue: Items) -> Misfit | None:
             rows = leave[:count]
             takes = dict.fromkeys(other.take.number for _, _, other in reversed(rows) if other.take is not None)
             behind = dict.fromkeys(other.put.number for _, _, other in rows)
-            return Misfit(Clash.LEFT, (*takes, *(one.put.number for _, one, _ in rows), *behind))
+            return Misfit(Clash.LEFT, (*takes, *(one.put.number for _, one, _ in rows), *behind, *_asked(queue, by_ps)))
     return None
 
 
@@ -107,8 +107,14 @@ def _not_empty(queue: Items) -> Misfit | None:
 def _inside(queue: Items, take: Span) -> Sequence[int]:
     """What fills the queue while ``take`` finds nothing in it."""
     assert take.return_ps is not None
-    if not queue.unknown:
-        few = inside_all_along(queue.items, take.invoke_ps, take.return_ps)
-        assert few is not None
-        return few
-    return [number for one in queue.items for number in one.numbers]
+    asked = _asked(queue, take.return_ps)
+    if asked:
+        return [*(number for one in queue.items for number in one.numbers), *asked]
+    few = inside_all_along(queue.items, take.invoke_ps, take.return_ps)
+    assert few is not None
+    return few
+
+
+def _asked(queue: Items, by_ps: int) -> list[int]:
+    """The takes of unknown outcome that may have had something by then: without them there would be less to explain."""
+    return [take.number for take in queue.unknown if take.invoke_ps <= by_ps]

@@ -28,8 +28,8 @@ class Clash(Enum):
     TWICE = "the take, the one that had the item first, and the put"
     TOO_EARLY = "the take, and the put"
     OVERTAKEN = "the take of the later item, both puts, and the take of the earlier item if there was one"
-    NOT_EMPTY = "the take that found nothing, then puts and takes of what was inside all the time"
-    LEFT = "takes of later items, then puts of what they had to leave to takes of unknown outcome"
+    NOT_EMPTY = "the take that found nothing, puts and takes of what was inside, and takes of unknown outcome"
+    LEFT = "takes of later items, puts of what these had to leave to others, and takes of unknown outcome"
     CROSSED = "the last take, then puts and takes of what was inside one after the other"
 
 
