@@ -47,7 +47,7 @@ class TimelessThread(Thread):
     def load(self, address: int, length: int) -> Code:
         if self._at_once():
             device, offset = self.host.memory.locate(address)
-            return device.space.read(self.clock.now_ps, offset, length)
+            return device.space.read(self.clock._now, offset, length)
         return (yield from super().load(address, length))
 
     def store(self, address: int, data: bytes) -> Code:
@@ -133,7 +133,7 @@ class TimelessThread(Thread):
 def _fetched(nic: Nic, address: int, length: int) -> bytes:
     """What an adapter reads, line by line in the order that its arbiter draws."""
     device, offset = nic.host.memory.locate(address)
-    device.space.catch_up(nic.clock.now_ps)
+    device.space.catch_up(nic.clock._now)
     touched = lines(offset, length)
     device.space.touch(map(touched.__getitem__, nic.dma.order(len(touched))))
     return device.space.peek(offset, length)
@@ -142,5 +142,5 @@ def _fetched(nic: Nic, address: int, length: int) -> bytes:
 def _put(host: HostMemory, address: int, data: bytes) -> None:
     """Let coherent memory show bytes from now on."""
     device, offset = host.memory.locate(address)
-    device.space.catch_up(host.clock.now_ps)
+    device.space.catch_up(host.clock._now)
     device.space.poke(offset, data)

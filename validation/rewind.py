@@ -46,8 +46,12 @@ class Rewind:
         self._lists: list[list[Any]] = []
         self._items: list[list[Any]] = []
         """What they held."""
-        self._slotted: dict[tuple[type, tuple[str, ...]], tuple[Callable[[object], Any], list[object], list[Any]]] = {}
-        """By class and slots: how to get all their values at once, the objects, and the values of each."""
+        self._slotted: list[object] = []
+        self._slots: list[tuple[str, ...]] = []
+        """Of each of them: its slots that are set."""
+        self._getters: list[Callable[[object], Any]] = []
+        """How to get the values of these at once."""
+        self._values: list[Any] = []
         self._counters: list[tuple[dict[str, Any], str, int]] = []
         """Attributes that are counters, whose state can only be replaced: of whom, which, and where it begins."""
         self._unbegun: list[types.GeneratorType[Any, Any, Any]] = []
@@ -78,14 +82,13 @@ class Rewind:
             changed = map(operator.ne, self._lists, self._items)
             for items, held in itertools.compress(zip(self._lists, self._items, strict=True), changed):
                 items[:] = held
-        for (_, names), (get, ones, then) in self._slotted.items():
-            now = list(map(get, ones))
-            if now != then:
-                for one, has, had in zip(ones, now, then, strict=True):
-                    if has != had:
-                        for name, value, other in zip(names, had, has, strict=True):
-                            if value is not other:
-                                setattr(one, name, value)
+        now = list(map(operator.call, self._getters, self._slotted))
+        if now != self._values:
+            for one, names, has, had in zip(self._slotted, self._slots, now, self._values, strict=True):
+                if has != had:
+                    for name, value, other in zip(names, had, has, strict=True):
+                        if value is not other:
+                            setattr(one, name, value)
         for back in self._back:
             back()
 
@@ -177,12 +180,14 @@ class Rewind:
             found += then.values()
             if not frozen:
                 self._note_dict(own, then)
-        there = [name for name in _slots_of(type(one)) if hasattr(one, name)]
+        there = tuple(name for name in _slots_of(type(one)) if hasattr(one, name))
         found += (self._value(one, name, getattr(one, name)) for name in there)
         if there and not frozen:
-            get, ones, values = self._slotted.setdefault((type(one), tuple(there)), (_getter(there), [], []))
-            ones.append(one)
-            values.append(get(one))
+            get = _getter(there)
+            self._slotted.append(one)
+            self._slots.append(there)
+            self._getters.append(get)
+            self._values.append(get(one))
         self._back += (partial(_forget, one, name) for name in _slots_of(type(one)) if name not in there)
         return found
 
