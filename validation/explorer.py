@@ -124,10 +124,6 @@ class _Object:
             yield outcome
         self.complete = True
 
-    def tells(self, condition: Condition) -> bool:
-        """Whether a violation tells all that one may: a ``no_lost_ack`` does once an update of the object returned."""
-        return self.acknowledged or condition is not Condition.NO_LOST_ACK
-
     def look(self, at_ps: int) -> None:
         """The lines may have changed: forget the images, not the recoveries."""
         self.found, self.more, self.complete = [], self.outcomes.at(at_ps), False
@@ -162,6 +158,7 @@ class Explorer:
         registers = all_followed(names, result.history)
         self._objects = {name: _Object(registers[name], self._outcomes(name)) for name in names}
         self._watchers: dict[LineKey, set[Hashable]] = defaultdict(set)
+        self._open: tuple[Set[Condition], Set[Condition]] = self._conditions, self._conditions
 
     def outcomes(
         self, name: Hashable, contents: Contents | None = None, families: Families | None = None
@@ -241,6 +238,7 @@ class Explorer:
         dirty: set[Hashable] = set(self._objects)  # objects to judge
         moved: set[Hashable] = set(self._objects)  # objects whose lines have changed
         watchers = self._watchers
+        self._open = self._still_open(found)
         for turn, (at_ps, lines, events) in enumerate(instants):
             for kind, operation in events:
                 one = self._objects[operation.object]
@@ -260,7 +258,6 @@ class Explorer:
                 self._judge(name, at_ps, found, name in moved)
             dirty.clear()
             moved.clear()
-            found.recoveries_run = self.restart.runs + (self._recoveries.runs if self._recoveries is not None else 0)
             if until is not None and until(found):
                 found.exhaustive = False
                 break
@@ -270,7 +267,16 @@ class Explorer:
                 break
             if progress is not None:
                 progress((turn + 1) / len(instants))
+        found.recoveries_run = self.restart.runs + (self._recoveries.runs if self._recoveries is not None else 0)
         return found
+
+    def _still_open(self, found: Exploration) -> tuple[Set[Condition], Set[Condition]]:
+        """What a violation of would still be news: of an object of which no update has returned, and of another."""
+        before, after = (
+            frozenset(c for c in self._conditions if not found.loses(c, acknowledged=_tells(c, acknowledged)))
+            for acknowledged in (False, True)
+        )
+        return before, after
 
     def _sampled(self, count: int, sample: int | None, found: Exploration) -> range | frozenset[int]:
         if sample is None or sample >= count:
@@ -290,9 +296,7 @@ class Explorer:
             one.values.clear()
             one.version = one.register.version
         values, judge, violating = one.values, one.register.judge, found.violating_states
-        open_: Set[Condition] = self._conditions  # what a violation of would still be news
-        if found.first:
-            open_ = {c for c in open_ if not found.loses(c, acknowledged=one.tells(c))}
+        open_ = self._open[one.acknowledged]
         violated: set[Condition] = set()
         for turn, outcome in enumerate(one.found if one.complete else one.images()):
             found.states += 1
@@ -305,7 +309,9 @@ class Explorer:
                     violating[condition] += 1
                 for condition in verdict & open_ - violated:
                     why = one.register.explain(outcome.value, condition)
-                    found.first[condition] = Violation(condition, at_ps, name, outcome, why, one.tells(condition))
+                    told = _tells(condition, one.acknowledged)
+                    found.first[condition] = Violation(condition, at_ps, name, outcome, why, told)
+                    self._open = self._still_open(found)
                 violated |= verdict
             if turn > 0 and open_ <= violated:
                 break  # this state cannot change a verdict any more
@@ -318,3 +324,8 @@ class Explorer:
             for line in islice(looked_at, one.watched, None):
                 self._watchers[line].add(name)
             one.watched = len(looked_at)
+
+
+def _tells(condition: Condition, acknowledged: bool) -> bool:
+    """Whether a violation tells all that one may: a ``no_lost_ack`` does once an update of the object has returned."""
+    return acknowledged or condition is not Condition.NO_LOST_ACK
