@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import simpy
 
@@ -34,6 +34,9 @@ from ..sim.clock import Clock
 from .naive import bench as naive
 from .oracle import check
 from .pace import opaque_states, unit_states
+
+Amount = TypeVar("Amount", int, float)
+Measured = TypeVar("Measured")
 
 PLATFORM = "optane-adr"
 WINDOW = 64
@@ -186,7 +189,7 @@ def measure(effort: float, tell: Callable[[str], None]) -> Figures:
     tell("memory of traced WRITEs")
     memory = memory_of_traced(max(1000, int(50_000 * effort)))
     tell("crash exploration")
-    units, opaque = unit_states(6 * effort), opaque_states(6 * effort)
+    units, opaque = (_in_fresh_process(states, 6 * effort) for states in (unit_states, opaque_states))
     tell("oracle")
     operations = max(1000, int(100_000 * effort))
     return Figures(
@@ -236,8 +239,13 @@ def naive_writes(size_bytes: int, count: int) -> Pace:
 
 def memory_of_traced(count: int) -> float:
     """MiB that a million traced 64 B WRITEs keep, from the growth of a fresh process over ``count`` of them."""
+    return _in_fresh_process(_growth_bytes, count) / count * 1e6 / 2**20
+
+
+def _in_fresh_process(measured: Callable[[Amount], Measured], amount: Amount) -> Measured:
+    """What is measured where nothing else has run: nothing has grown, and CPython has adapted its code to nothing."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-        return fresh.submit(_growth_bytes, count).result() / count * 1e6 / 2**20
+        return fresh.submit(measured, amount).result()
 
 
 def _growth_bytes(count: int) -> int:
