@@ -203,6 +203,9 @@ class ItemJudge(SearchJudge):
             return Opinion(Verdict.HOLDS, len(acts), by="items")
         by_line = {act.entry.line: act for act in acts}
         named = [by_line[line] for line in misfit.numbers]
+        if misfit.clash is Clash.LEFT:  # what was ahead is told, not the puts of what has overtaken it
+            taken = {act.call.result for act in named}
+            named = [act for act in named if act.call.f not in PUTS or act.call.argument not in taken]
         why = _why_not(misfit.clash, [f"{act.text} (line {act.entry.line})" for act in named])
         return Opinion(Verdict.VIOLATED, len(acts), misfit.numbers, why, by="items", sure=True)
 
@@ -225,7 +228,7 @@ def _why_not(clash: Clash, named: Sequence[str]) -> str:
     if clash is Clash.NOT_EMPTY:
         return f"{first}, and all the time something was inside: {rest}"
     if clash is Clash.LEFT:
-        return f"{first} had returned, and too few others were asked for to have had all that was in before: {rest}"
+        return f"{first} had returned, and too few others were asked for by then to have had all that was ahead: {rest}"
     return f"something was inside all the time, and nothing can have lain below the rest: {', '.join(reversed(named))}"
 
 
