@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from collections.abc import Callable, Collection
@@ -30,7 +31,8 @@ from .story import CASE_FORMAT, tell
 
 EXPLORING = 0.8
 """How much of the progress is exploring; the rest is shrinking: a guess for the bar, nothing else."""
-
+LARGE = 5_000
+"""After so many states it pays to collect what runs have left: machines know one another, so nothing else does."""
 
 _AGAIN = "; then power {often} at every instant of the recovery, or not"
 _NO_MORE = " (no more of them once all conditions are violated)"
@@ -83,6 +85,8 @@ def explore(
         counterexamples.append(tell(shrink(scenario.from_schedule(number), variant, run, found.first[condition])))
         if progress is not None:
             progress(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(found.first))
+    if found.states > LARGE:
+        gc.collect()
     again = scenario.crash.fault.again
     often = "once more" if again == 1 else f"up to {again} times more"
     over = found.over + (_AGAIN.format(often=often) if again else "")

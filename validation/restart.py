@@ -218,6 +218,7 @@ class Restart:
     def _take_back(self, machines: _Machines) -> None:
         """Have them as they were, for the next time; what they were given to read is let go of."""
         if machines.rewind is None:
+            _let_go(machines)
             return
         try:
             machines.rewind()
@@ -253,6 +254,16 @@ class Restart:
             if number is not None:
                 spaces.append((device.space, number))
         return _Machines(system, type(self._result.scheme)(system, self._result.scheme.sizes), spaces)
+
+
+def _let_go(machines: _Machines) -> None:
+    """Have nothing reach from machines of one use to who used them: they wait for the collector, and that is large."""
+    for space, _ in machines.spaces:
+        space.restore(_untouched)
+    for nodes in machines.system.nodes.values():
+        for node in nodes:
+            for core in node.cores:
+                core.deciding = None
 
 
 def _untouched(line: int) -> NoReturn:
