@@ -5,7 +5,7 @@ an item is taken that was not put in, or before it was, or twice; an item is *ov
 another was put in, which was certainly taken before anybody took it); or a take finds nothing although at each of its
 instants some item was certainly inside.
 
-Takes of unknown outcome are the exception. One that is asked for at an instant may have had any item from then on, and
+There may be takes of unknown outcome, too. One that is asked for at an instant may have had any item from then on, and
 its return is at infinity: so it can be no other item's undoing, and only helps the one that it took. Items that nobody
 else took have to leave by an instant if others have overtaken them by then, or if they are in before the instant that
 is chosen for a take that found nothing. Which take has which item plays no part: there is an assignment if by every
