@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -102,14 +102,8 @@ def container_history(model: str, operations: int, clients: int = 5) -> list[Spa
     """Clients in closed loops on one queue or stack; slightly more is put in, all of it unique, than is taken out."""
     rng = random.Random(operations)
     put, take = ("enqueue", "dequeue") if model == "queue" else ("push", "pop")
-    free = [0] * clients
-    planned = []
-    for number in range(1, operations + 1):
-        client = min(range(clients), key=free.__getitem__)
-        begin = free[client] + rng.randrange(1, 20)
-        act = begin + rng.randrange(1, 100)
-        end = free[client] = act + rng.randrange(1, 100)
-        planned.append((act, number, put if rng.random() < 0.52 else take, begin, end))
+    loops = _closed_loops(rng, operations, clients)
+    planned = [(act, number, put if rng.random() < 0.52 else take, begin, end) for number, begin, act, end in loops]
     inside: deque[int] = deque()
     spans = []
     for _, number, f, begin, end in sorted(planned):
@@ -121,6 +115,17 @@ def container_history(model: str, operations: int, clients: int = 5) -> list[Spa
             call = Call(take, None, item)
         spans.append(Span(number, call, begin, end))
     return spans
+
+
+def _closed_loops(rng: random.Random, operations: int, clients: int) -> Iterator[tuple[int, int, int, int]]:
+    """Clients that ask for one thing after the other: of each its number, and when it begins, takes effect and ends."""
+    free = [0] * clients
+    for number in range(1, operations + 1):
+        client = min(range(clients), key=free.__getitem__)
+        begin = free[client] + rng.randrange(1, 20)
+        act = begin + rng.randrange(1, 100)
+        free[client] = act + rng.randrange(1, 100)
+        yield number, begin, act, free[client]
 
 
 def compare(seed: int, most: int) -> HardCase:
@@ -155,13 +160,8 @@ def hard_cas_history(
     """
     rng = random.Random(seed)
     model = MODELS["cas-register"]
-    free = [0] * clients
     planned = []
-    for number in range(1, operations + 1):
-        client = min(range(clients), key=free.__getitem__)
-        begin = free[client] + rng.randrange(1, 20)
-        act = begin + rng.randrange(1, 100)
-        end = free[client] = act + rng.randrange(1, 100)
+    for number, begin, act, end in _closed_loops(rng, operations, clients):
         kind = rng.random()
         if kind < 0.5:
             asked: tuple[str, Any] = ("cas", (rng.randrange(values), rng.randrange(values)))
