@@ -6,7 +6,7 @@ import gc
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..protocols.guarantees import Condition, Verdict
 from ..sim.errors import InputError, Mistake, nearest
@@ -230,14 +230,14 @@ class _Bench:
             if condition in UNIQUE:
                 judge = self._by_bounds(subject, judge)
             if not isinstance(judge, SearchJudge):
-                rows.append((subject, _by(judge.judge(condition, subject.acts), judge.by)))
+                rows.append((subject, replace(judge.judge(condition, subject.acts), by=judge.by)))
             elif (known := judge.at_once(condition, subject.acts)) is not None:
                 rows.append((subject, known))
             else:
                 searches.append((subject, judge))
         refuted = any(opinion.verdict is Verdict.VIOLATED for _, opinion in rows)
         if not refuted:
-            rows += [(s, _by(opinion, "search")) for s, opinion in take_turns(searches, condition, self._terms)]
+            rows += [(s, replace(opinion, by="search")) for s, opinion in take_turns(searches, condition, self._terms)]
         return rows
 
     def _by_bounds(self, subject: Subject, judge: Judge) -> ZoneJudge:
@@ -302,16 +302,3 @@ class _Bench:
             budget = SHRINKING_BUDGET if isinstance(judge, ItemJudge) else None  # no search has come so far before
             prefix_ps, prefix = prefix_of(condition, self._model, one, at_ps, self._terms, budget)
         return Witness(one.key, stuck, opinion.explanation, tuple(rows), at_ps, prefix, prefix_ps)
-
-
-def _by(opinion: Opinion, by: str) -> Opinion:
-    return Opinion(
-        opinion.verdict,
-        opinion.steps,
-        opinion.lines,
-        opinion.explanation,
-        opinion.order,
-        opinion.passed,
-        opinion.of,
-        by,
-    )

@@ -20,7 +20,7 @@ from .oracle import FINDERS, NOT_READ, fifo, lifo
 from .oracle.bounded_loss import find as find_unbounded
 from .oracle.items import Beyond, Clash
 from .oracle.known import NEVER_PS, Flaw, ObjectHistory
-from .oracle.models import PUTS, REMOVES, UNKNOWN, WRITES, Model, State
+from .oracle.models import MODELS, PUTS, REMOVES, UNKNOWN, WRITES, Model, State
 from .oracle.search import Answer, Budget, Search, Span
 from .oracle.wording import Moment, Named, Recorded
 
@@ -63,6 +63,8 @@ class Terms:
 
 
 _UPDATES = frozenset(WRITES + REMOVES)
+_BY_ITEMS = {"queue": fifo.find, "stack": lifo.find}
+"""How models of ours are judged in which no item is put twice."""
 
 
 class ZoneJudge:
@@ -194,9 +196,8 @@ class ItemJudge(SearchJudge):
 
     def at_once(self, condition: Condition, acts: Sequence[Act], until_ps: int = NEVER_PS) -> Opinion | None:
         """By items, if they suffice."""
-        find = fifo.find if self._model.name == "queue" else lifo.find
         try:
-            misfit = find(self._spans(condition, acts, until_ps))
+            misfit = _BY_ITEMS[self._model.name](self._spans(condition, acts, until_ps))
         except Beyond:
             return None
         if misfit is None:
@@ -257,8 +258,8 @@ def judge_for(history: HistoryFile, subject: Subject, model: Model, terms: Terms
     terms = terms or Terms()
     if subject.unique is None:
         return ZoneJudge(history, subject, terms.loss_ps)
-    kind = ItemJudge if model.name in ("queue", "stack") and _unique_items(subject) else SearchJudge
-    return kind(subject, model, terms)
+    ours = model.name in _BY_ITEMS and model is MODELS[model.name]  # a user's queue may have a bound, or priorities
+    return (ItemJudge if ours and _unique_items(subject) else SearchJudge)(subject, model, terms)
 
 
 def _unique_items(subject: Subject) -> bool:

@@ -49,9 +49,10 @@ def first_failure(judge: AnyJudge, condition: Condition, acts: Sequence[Act], fo
         left -= opinion.steps
         return opinion
 
-    if found.sure:  # by the last of them all that it names had happened
+    if found.sure and judge.registers:
+        # by the last of them all that it names had happened (and takes under way may yet explain it, of a container)
         high = bisect_left(ends_ps, min(max(ends_of_named), ends_ps[-1]))
-    elif condition not in (Condition.BUFFERED, Condition.BUFFERED_CUT):
+    elif not found.sure and condition not in (Condition.BUFFERED, Condition.BUFFERED_CUT):
         # not before that one; later, if only the results of others that were under way rule it out
         low = bisect_left(ends_ps, ends_of_named[0])
         now = at(low)

@@ -332,3 +332,42 @@ def test_a_retry_is_the_same_operation(kind: str, verdict: str) -> None:
     report = check_history(parse_history(RETRY % kind, "h"))
     assert len(report.history.entries) == 3
     assert report.verdicts[LINEARIZABLE].verdict == verdict
+
+
+@pytest.mark.parametrize("model", ["register", "queue"])
+def test_the_response_that_is_named_is_the_first_by_which_no_order_is_left(model: str) -> None:
+    violated = 0
+    for seed in range(200):
+        history = parse_history(clients_of(random.Random(seed), model), "h")
+        report = check_history(history, model, ["linearizable"])
+        witness = report.verdicts[LINEARIZABLE].witness
+        if witness is None:
+            continue
+        violated += 1
+        (subject,) = report.subjects
+        judge = judge_for(history, subject, report.model)
+        ends_ps = sorted({act.entry.return_ps for act in subject.acts})
+        wrong = (at for at in ends_ps if judge.judge(LINEARIZABLE, subject.acts, at).verdict is Verdict.VIOLATED)
+        assert witness.at_ps == next(wrong)
+    assert 50 < violated < 190
+
+
+def clients_of(rng: random.Random, model: str) -> str:
+    """Three clients that put unique values and get some of the latest of them."""
+    put, get = ("write", "read") if model == "register" else ("enqueue", "dequeue")
+    free, values, events = [0] * 3, [], []
+    for number in range(1, 13):
+        process = min(range(3), key=free.__getitem__)
+        begin = free[process] + rng.randrange(1, 4)
+        free[process] = begin + rng.randrange(1, 6)
+        row = {"process": process, "f": put if rng.randrange(2) or not values else get}
+        if row["f"] == put:
+            values.append(number)
+            asked, found = {"value": number}, {}
+        else:
+            asked, found = {}, {"value": rng.choice(values[-3:]) if model == "register" else values.pop(0)}
+            if model == "queue" and len(values) > 1:
+                found["value"], values[-1] = values[-1], found["value"]
+        events.append((begin, 0, row | asked | {"type": "invoke"}))
+        events.append((free[process], 1, row | found | {"type": "ok"}))
+    return "\n".join(json.dumps(row | {"time": at}) for at, _, row in sorted(events, key=lambda event: event[:2]))

@@ -103,3 +103,30 @@ def test_operations_that_it_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"found 'total', expected an operation of Counter: add"):
         text = COUNTER.replace("total", "sum")
         check_history(parse_history(HISTORY % (2, 5), "h"), f"{written(tmp_path, text)}:Counter")
+
+
+NEWEST_FIRST = """
+class queue:
+    initial = ()
+
+    def enqueue(self, state, value):
+        return (*state, value), None
+
+    def dequeue(self, state, value):
+        return state[:-1], (state[-1] if state else None)
+"""
+
+
+def test_a_queue_of_ones_own_is_judged_by_its_own_rules(tmp_path: Path) -> None:
+    """Not by the items of a first-in-first-out queue, which ours of that name is."""
+    rows = [("enqueue", 1), ("enqueue", 2), ("dequeue", 2), ("dequeue", 1)]
+    lines = []
+    for at, (f, item) in enumerate(rows):
+        asked, found = (f', "value": {item}', "") if f == "enqueue" else ("", f', "value": {item}')
+        lines.append(f'{{"process": 0, "type": "invoke", "f": "{f}", "time": {2 * at}{asked}}}')
+        lines.append(f'{{"process": 0, "type": "ok", "f": "{f}", "time": {2 * at + 1}{found}}}')
+    history = parse_history("\n".join(lines), "h")
+    own = check_history(history, f"{written(tmp_path, NEWEST_FIRST)}:queue").verdicts[Condition.LINEARIZABLE]
+    assert (own.verdict, own.by) == (Verdict.HOLDS, ("search",))
+    ours = check_history(history, "queue").verdicts[Condition.LINEARIZABLE]
+    assert (ours.verdict, ours.by) == (Verdict.VIOLATED, ("items",))
