@@ -69,8 +69,8 @@ def _schemes() -> list[Row]:
 
 
 def _platforms() -> list[Row]:
-    from ..models.platform import platform_names, platform_settings
-    from ..models.profiles import read_profile
+    from ..models.profiles.platform import platform_names, platform_settings
+    from ..models.profiles.profiles import read_profile
 
     rows: list[Row] = []
     for name in platform_names():

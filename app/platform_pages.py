@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ..models.platform import Platform, load_platform, platform_names, platform_settings
-from ..models.profile_reader import Parameter
-from ..models.profiles import read_profile
+from ..models.profiles.platform import Platform, load_platform, platform_names, platform_settings
+from ..models.profiles.profiles import read_profile
+from ..models.profiles.reader import Parameter
 from ..sim.units import format_duration
 from ..validation.hardware.board import Board, Result
 from ..validation.hardware.reading import unread

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from plotly.offline import get_plotlyjs
 
-from ..models.places import Domain, Place, survives
+from ..models.durability.places import Domain, Place, survives
 from . import plots
 from .summary import grouped, same_story
 from .text import count, microseconds, plural

@@ -47,7 +47,7 @@ def timeline(example: Counterexample) -> list[str]:
 
 def lost_text(line: LineFate) -> str:
     """``log+0x4c0 may still be in the NIC: no READ, receive, FLUSH or atomic of this QP had forced it on``."""
-    from ..models.places import IN_WORDS, Place
+    from ..models.durability.places import IN_WORDS, Place
 
     return f"{line.label} may still be in {IN_WORDS[Place(line.place)]}: {line.reason}"
 

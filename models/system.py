@@ -12,24 +12,24 @@ import simpy
 from ..sim.clock import Clock
 from ..sim.streams import Streams
 from ..sim.trace import Trace
-from .bandwidth import without
-from .channel import CompletionChannel
-from .core import Core
-from .cpu import Thread
-from .disturbance import Disturbance, Weather
-from .fabric import Fabric
-from .hostmemory import HostMemory
-from .kernel import Kernel
-from .memory import AddressSpace, MemoryDevice
-from .nic import Nic
-from .noise import Noise
-from .ordering import Ordering
-from .places import Domain
-from .platform import Platform
-from .psn import Counters
-from .scheduler import FairCore
-from .transport import TransportNic
-from .verbs import CompletionQueue, ProtectionDomain
+from .cpu.channel import CompletionChannel
+from .cpu.core import Core
+from .cpu.noise import Noise
+from .cpu.scheduler import FairCore
+from .cpu.thread import Thread
+from .durability.ordering import Ordering
+from .durability.places import Domain
+from .fabric.disturbance import Disturbance, Weather
+from .fabric.fabric import Fabric
+from .host.hostmemory import HostMemory
+from .kernel.system_calls import Kernel
+from .memory.bandwidth import without
+from .memory.devices import AddressSpace, MemoryDevice
+from .nic.lossy.psn import Counters
+from .nic.lossy.transport import TransportNic
+from .nic.nic import Nic
+from .profiles.platform import Platform
+from .verbs.objects import CompletionQueue, ProtectionDomain
 
 ORDER_OF_READS = "DMA read order of "
 """The stream of a machine's adapter, with the machine's name behind."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Hashable, Mapping
 from typing import Any
 
 from ..models.cpu import Thread
-from ..models.memory import MemoryDevice
+from ..models.memory.devices import MemoryDevice
 from ..models.system import System
 from .forca import Forca, Get, Put
 from .index import ENTRY_BYTES, Entry, Location

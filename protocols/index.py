@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from ..models.cpu import Thread
-from ..models.memory import MemoryDevice
+from ..models.memory.devices import MemoryDevice
 from .layout import U64, Bytes, Layout
 from .placement import NEIGHBOURHOOD, Stored, place
 

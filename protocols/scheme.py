@@ -19,7 +19,8 @@ from ..sim.errors import InputError, Mistake, nearest
 from .guarantees import Claims
 
 Code = Generator[Any, Any, Any]
-"""A role's code: a generator over the CPU layer (``models.cpu``) and the verbs layer (``models.verbs``)."""
+"""A role's code: a generator over the CPU layer (``models.cpu.thread``) and the verbs layer (``models.verbs.objects``).
+"""
 
 
 @dataclass(frozen=True)

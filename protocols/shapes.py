@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..models.cpu import Thread
+from ..models.persist.requester import PrimitiveFailed, Requester
+from ..models.persist.service import Service
 from ..models.primitives.language import Primitive
 from ..models.primitives.messages import TRAILER, TRAILER_BYTES
-from ..models.primitives.requester import PrimitiveFailed, Requester
-from ..models.primitives.service import Service
 from ..models.system import System
 from ..sim.errors import InputError, Mistake, nearest
 from .primitives import primitive

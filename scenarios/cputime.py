@@ -6,7 +6,7 @@ clients. Programs that run beside the scheme are left out, and so is what a thre
 
 from __future__ import annotations
 
-from ..models.accounting import SPENT, total
+from ..models.cpu.accounting import SPENT, total
 from ..models.system import System
 
 COUNTS = {"verbs": "posts", "round_trips": "round_trips", "flushes": "flush_lines", "fences": "fences"}

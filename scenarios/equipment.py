@@ -10,7 +10,7 @@ from ..sim.yaml_source import Path
 from .known import Complaint
 
 if TYPE_CHECKING:
-    from ..models.platform import Platform
+    from ..models.profiles.platform import Platform
     from .schema import Background, RoleCount
 
 NEEDED = {
@@ -32,7 +32,7 @@ def machine_complaints(roles: Mapping[str, RoleCount], platforms: Sequence[str])
     ]
     if wrong or not any(count.core_type is not None or count.background for count in roles.values()):
         return wrong
-    from ..models.platform import load_platform  # noqa: PLC0415  # reading a schema needs no hardware otherwise
+    from ..models.profiles.platform import load_platform  # noqa: PLC0415  # reading a schema needs no hardware otherwise
 
     return [
         complaint
@@ -61,7 +61,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _of_platform(platform: Platform, role: str, count: RoleCount) -> Iterator[Complaint]:
-    from ..models.bandwidth import without  # noqa: PLC0415
+    from ..models.memory.bandwidth import without  # noqa: PLC0415
 
     kinds, devices = list(platform.cpu.types), list(platform.memory)
     if count.core_type is not None and count.core_type not in kinds:

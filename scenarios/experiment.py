@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..models.core import Core, Pauses
 from ..models.cpu import Thread
-from ..models.disturbance import Disturbance
-from ..models.platform import Platform, load_platform
-from ..models.scaling import scaled
+from ..models.cpu.core import Core, Pauses
+from ..models.fabric.disturbance import Disturbance
+from ..models.profiles.platform import Platform, load_platform
+from ..models.profiles.scaling import scaled
 from ..models.system import NodeSpec, Process, System
 from ..models.verbs import QueuePair, Span
 from ..protocols.scheme import OperationFailed, OutcomeUnknown, Request, Scheme, Sizes, scheme

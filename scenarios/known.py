@@ -64,7 +64,7 @@ class Known:
         """These names and the platforms of a user's own files. Raises InputError with a file's mistakes."""
         if not paths:
             return self
-        from ..models.platform import load_platform, platform_settings  # noqa: PLC0415
+        from ..models.profiles.platform import load_platform, platform_settings  # noqa: PLC0415
 
         own = {}
         for path in paths:
@@ -83,7 +83,7 @@ class Known:
 
 @functools.cache
 def _shipped_platforms() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
-    from ..models.platform import platform_names, platform_settings  # noqa: PLC0415
+    from ..models.profiles.platform import platform_names, platform_settings  # noqa: PLC0415
 
     return {
         platform: {name: setting.values for name, setting in platform_settings(platform).items()}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
-from ..models.disturbance import Disturbance, PacketFault
+from ..models.fabric.disturbance import Disturbance, PacketFault
 from ..sim.yaml_source import describe
 from .fields import Count, InstantPs
 from .known import Complaint, collect, complaint, context_of, name_of

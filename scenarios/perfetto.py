@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..models.places import PLACES, Place
+from ..models.durability.places import PLACES, Place
 from ..sim.bytespace import lines
 from ..sim.trace import NEVER, Chunk, Stage
 from .history import Operation, Torn, written

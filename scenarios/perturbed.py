@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..models.disturbance import Disturbance
-from ..models.platform import Platform
+from ..models.fabric.disturbance import Disturbance
+from ..models.profiles.platform import Platform
 
 PAUSES, LAGGING, HARDWARE, PACKETS = "pauses", "lagging", "hardware", "packets"
 

@@ -4,7 +4,7 @@ No float ever enters the event queue, so two runs with one seed agree to the pic
 
 Ties have one rule, and the order of calls is not it. At one instant
 
-- hardware events come first, in the order of their keys (:meth:`Clock.hardware`; ``models.port`` says which keys);
+- hardware events come first, in the order of their keys (:meth:`Clock.hardware`; ``models.nic.port`` says which keys);
 - then events without one (timers, what processes do to each other), in the order in which they were scheduled;
 - then threads go on, in the order of their cores (:meth:`Clock.resume`);
 - bytes that become visible at an instant (``sim.bytespace``) are there before anything that reads at that instant.

@@ -1,10 +1,10 @@
 """The trace of a run as a partial order: what was written, how far it got in this timing, what forced it further.
 
 A *chunk* is what one writer wrote at once: a TLP of a DMA write, a store to one line. It goes through five *stages*
-(which place each one is depends on its path: ``models.places``). ``reached_ps`` says when it was where in this
-timing. That alone proves nothing about another timing: a move that nothing forced may happen arbitrarily late. So the
-trace also records the *ordering edges*: from which instant on a chunk was certainly at a stage or beyond, because
-somebody observed an effect that is ordered behind it (``models.ordering`` has the rules).
+(which place each one is depends on its path: ``models.durability.places``). ``reached_ps`` says when it was where in
+this timing. That alone proves nothing about another timing: a move that nothing forced may happen arbitrarily late. So
+the trace also records the *ordering edges*: from which instant on a chunk was certainly at a stage or beyond, because
+somebody observed an effect that is ordered behind it (``models.durability.ordering`` has the rules).
 
 Chunks of one *channel* (a queue pair at the responder, the store buffer of a core) move in order, unless the channel
 is unordered. A chunk may also be *behind* the first chunks of other channels: it is visible only if they are.
@@ -21,7 +21,7 @@ from .bytespace import LINE_BYTES, lines
 NEVER = 1 << 62
 """Later than any instant."""
 RELEASE = "atomic-write-releases"
-"""The rule (``models.rules``) behind the edges of ``Chunk.behind``, unless the channel names another."""
+"""The rule (``models.durability.rules``) behind the edges of ``Chunk.behind``, unless the channel names another."""
 
 
 class Stage(IntEnum):

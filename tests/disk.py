@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from rpsim.models.platform import load_platform
+from rpsim.models.durability.views import Views
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.storage.files import Open
 from rpsim.models.system import NodeSpec, System
-from rpsim.models.views import Views
 
 BLOCK = 4096
 LINE = 64

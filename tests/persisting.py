@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rpsim.models.opcodes import FLUSHES, REMOTE, Access
-from rpsim.models.places import Domain
-from rpsim.models.platform import Platform, load_platform
+from rpsim.models.durability.places import Domain
+from rpsim.models.durability.rules import Switches
+from rpsim.models.durability.views import Views
+from rpsim.models.persist.requester import Requester
+from rpsim.models.persist.service import Service
 from rpsim.models.primitives.language import Primitive
 from rpsim.models.primitives.reader import parse_primitive
-from rpsim.models.primitives.requester import Requester
-from rpsim.models.primitives.service import Service
-from rpsim.models.rules import Switches
+from rpsim.models.profiles.platform import Platform, load_platform
 from rpsim.models.system import NodeSpec, System
-from rpsim.models.views import Views
-from rpsim.models.work import Span
+from rpsim.models.verbs import FLUSHES, REMOTE, Access, Span
 from rpsim.protocols.primitives import primitive
 
 from .rig import LINE, images, line

@@ -11,14 +11,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rpsim.models.cacheset import line_key
 from rpsim.models.cpu import Thread
-from rpsim.models.disturbance import Disturbance
-from rpsim.models.places import PLACES, Domain, Place
-from rpsim.models.platform import Platform, load_platform
+from rpsim.models.durability.places import PLACES, Domain, Place
+from rpsim.models.durability.views import Views
+from rpsim.models.fabric.disturbance import Disturbance
+from rpsim.models.host.cacheset import line_key
+from rpsim.models.profiles.platform import Platform, load_platform
 from rpsim.models.system import NodeSpec, System
 from rpsim.models.verbs import Opcode, RecvWR, SendFlags, SendWR, Status, WorkCompletion
-from rpsim.models.views import Views
 from rpsim.sim.trace import NEVER, Chunk
 
 PM_LINES = 4096

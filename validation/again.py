@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ..models.durability.views import Content, Cut, LineKey, Torn, Views
 from ..models.system import System
-from ..models.views import Content, Cut, LineKey, Torn, Views
 from ..protocols.rpc import VerbsError
 from ..protocols.scheme import OperationFailed
 from ..scenarios.history import Value

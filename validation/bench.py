@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 import simpy
 
-from ..models.platform import load_platform
+from ..models.profiles.platform import load_platform
 from ..models.system import NodeSpec, System
 from ..models.verbs import Opcode, SendFlags, SendWR
 from ..protocols.guarantees import Condition
@@ -288,7 +288,7 @@ def profile_of(work: Callable[[], object], count: int) -> list[tuple[str, str, f
 
 
 def _short(file: str) -> str:
-    """``models/nic.py`` for a file of ours, the package for another's."""
+    """``models/nic/nic.py`` for a file of ours, the package for another's."""
     path = Path(file)
     root = Path(__file__).resolve().parent.parent
     if path.is_absolute() and path.resolve().is_relative_to(root) and "site-packages" not in path.parts:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ..models.views import Cut, LineKey, Views
+from ..models.durability.views import Cut, LineKey, Views
 from ..protocols.guarantees import Condition, Verdict
 from ..scenarios.history import History, Operation, Value
 from ..scenarios.results import RunResult

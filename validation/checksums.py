@@ -15,7 +15,7 @@ from itertools import islice, product
 from math import prod
 from typing import NamedTuple
 
-from ..models.views import Content, Cut, LineKey, Torn
+from ..models.durability.views import Content, Cut, LineKey, Torn
 from ..sim.bytespace import LINE_BYTES, lines
 
 Families = Callable[[LineKey, int, Cut], Iterator[Content | Torn]]

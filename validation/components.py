@@ -11,29 +11,26 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from statistics import median
 
-from ..models.platform import Platform, load_platform
+from ..models.profiles.platform import Platform, load_platform
 from .bench import PLATFORM, WINDOW, profile_of, where_time_goes
 from .hardware.pair import Pair
 from .hardware.verbs import saturated
 
-COMPONENTS: dict[str, tuple[str, ...]] = {
-    "adapter": (
-        "adapter", "answers", "atomics", "execution", "inbound", "lanes", "nic", "packets", "port", "protection",
-        "receive", "remote_flush", "remote_read", "requester", "responder", "responses", "sendqueue", "verbs", "work",
-        "wqe", "opcodes", "contexts", "sram", "transport", "resources", "psn",
-    ),
-    "fabric": ("fabric", "crossing", "disturbance"),
-    "PCIe": ("pcie", "pcie_credits", "rootport", "dma", "staging", "peers"),
-    "caches and root complex": (
-        "hostmemory", "homeagent", "rootcomplex", "access", "cacheset", "llc", "privatecaches", "tlb", "memory",
-        "fillbuffers",
-    ),
-    "memory controllers and media": ("imc", "xpbuffer", "dram"),
-    "cores": ("cpu", "core", "software", "accounting", "channel", "scheduler", "bandwidth", "noise"),
-    "ordering rules": ("ordering", "rules"),
-    "profile": ("platform", "parameters", "profiles", "profile_reader", "system"),
-}  # fmt: skip
-"""Component and the files of models/ that are it."""
+COMPONENTS = {
+    "nic": "adapter",
+    "verbs": "adapter",
+    "primitives": "adapter",
+    "persist": "adapter",
+    "fabric": "fabric",
+    "pcie": "PCIe",
+    "host": "caches and root complex",
+    "memory": "memory controllers and media",
+    "cpu": "cores",
+    "durability": "ordering rules",
+    "profiles": "profile",
+    "system": "profile",
+}
+"""The component of each wing of models/."""
 
 FEATURES: dict[str, tuple[Callable[[Platform], Platform], dict[str, object]]] = {
     "into traced persistent memory": (lambda platform: platform, {"memory": "pm"}),
@@ -70,14 +67,13 @@ def by_component(profile: Iterable[tuple[str, str, float, float]]) -> dict[str, 
 
 
 def component(file: str) -> str:
-    """The component that a file (``models/nic.py``, or a package's name) belongs to."""
+    """The component that a file (``models/nic/nic.py``, or a package's name) belongs to."""
     if file.startswith("sim/"):
         return "clock, stations, bytes, trace" if "clock" not in file else "clock and SimPy"
     if file in ("simpy", "built in") or not file.startswith("models/"):
         return "clock and SimPy" if file == "simpy" else "Python and the program"
-    parts = file.removeprefix("models/").removesuffix(".py").split("/")
-    stem = parts[-1] if parts[0] == "parameters" else parts[0]
-    return next((name for name, stems in COMPONENTS.items() if stem in stems), "other models")
+    wing = file.removeprefix("models/").removesuffix(".py").partition("/")[0]
+    return COMPONENTS.get(wing, "other models")
 
 
 def of_feature(size_bytes: int, count: int = 2_000) -> dict[str, float]:

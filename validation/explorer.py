@@ -14,7 +14,7 @@ from itertools import islice
 
 import numpy as np
 
-from ..models.views import Content, Cut, LineKey
+from ..models.durability.views import Content, Cut, LineKey
 from ..protocols.guarantees import Condition, Verdict
 from ..scenarios.history import Operation, Value
 from ..scenarios.results import RunResult

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
-from ..models.contents import Remembered
-from ..models.views import LineKey
+from ..models.durability.contents import Remembered
+from ..models.durability.views import LineKey
 from ..protocols.scheme import Scheme
 from ..scenarios.history import Value
 from .again import OutcomesAgain, Recoveries

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Protocol
 
-from ..models.views import Content, Cut, LineKey
+from ..models.durability.views import Content, Cut, LineKey
 from ..scenarios.history import Value
 from .checksums import Check, Decided, Families, Guarded
 from .restart import Decide, Source

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ..models.cpu import Thread
-from ..models.places import Domain
+from ..models.durability.places import Domain
+from ..models.durability.views import LineKey, Views
 from ..models.system import ORDER_OF_READS, Node, NodeSpec, System
-from ..models.timeless import TimelessThread
-from ..models.views import LineKey, Views
 from ..protocols.rpc import VerbsError
 from ..protocols.scheme import OperationFailed, Scheme
 from ..scenarios.experiment import client_thread
@@ -31,6 +30,7 @@ from ..sim.streams import Streams
 from .checksums import Guarded
 from .rewind import CannotRewind, Rewind
 from .standing import StandingViews
+from .timeless import TimelessThread
 
 Source = Callable[[LineKey], bytes]
 """What a line of the run's devices holds after the failure."""

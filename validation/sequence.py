@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..models.cpu import Code, Thread
-from ..models.opcodes import RECEIVE_COMPLETIONS
-from ..models.platform import load_platform
-from ..models.verbs import CompletionQueue, QueuePair
-from ..models.work import INLINE, SendWR, WorkCompletion
+from ..models.profiles.platform import load_platform
+from ..models.verbs import INLINE, RECEIVE_COMPLETIONS, CompletionQueue, QueuePair, SendWR, WorkCompletion
 from ..protocols.kv import KvScheme
 from ..protocols.layout import Layout
 from ..protocols.scheme import Request, Scheme, Sizes

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import combinations, islice, product
 from typing import TypeVar
 
-from ..models.views import Content, Cut, LineKey, Torn
+from ..models.durability.views import Content, Cut, LineKey, Torn
 from ..scenarios.experiment import PAUSE_LONGEST_PS, run_variant
 from ..scenarios.fields import exact_duration
 from ..scenarios.history import Operation

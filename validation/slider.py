@@ -6,8 +6,8 @@ from collections.abc import Hashable
 from itertools import islice
 from typing import Any
 
-from ..models.places import PLACES
-from ..models.views import LineKey
+from ..models.durability.places import PLACES
+from ..models.durability.views import LineKey
 from ..protocols.guarantees import Condition, Verdict
 from ..scenarios.experiment import run_variant
 from ..scenarios.history import Operation, Value, written

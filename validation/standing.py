@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from ..models.places import Domain
-from ..models.views import LineKey, Piece, Views
+from ..models.durability.places import Domain
+from ..models.durability.views import LineKey, Piece, Views
 from ..sim.trace import Chunk, Stage, Trace
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..models.ordering import Scope, events_that_force
-from ..models.places import IN_WORDS, PLACES, Path, Place
-from ..models.rules import Target
-from ..models.views import Content, LineKey, Piece
+from ..models.durability.ordering import Scope, events_that_force
+from ..models.durability.places import IN_WORDS, PLACES, Path, Place
+from ..models.durability.rules import Target
+from ..models.durability.views import Content, LineKey, Piece
 from ..scenarios.history import Operation, Torn, Value, written
 from ..scenarios.perfetto import trace_events
 from ..sim.bytespace import LINE_BYTES, lines

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from rpsim.models.platform import load_platform
-from rpsim.models.primitives.service import Service
+from rpsim.models.durability.views import Views
+from rpsim.models.persist.service import Service
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
-from rpsim.models.views import Views
-from rpsim.models.work import Span
+from rpsim.models.verbs import Span
 from rpsim.protocols.primitives import primitive
 
 DATA = bytes(range(1, 256)) + b"\1"

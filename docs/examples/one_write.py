@@ -1,9 +1,9 @@
 """One 64 B WRITE on optane-adr: its hops, where its bytes got to, and where they may be when it completes."""
 
-from rpsim.models.platform import load_platform
+from rpsim.models.durability.views import Views
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 from rpsim.models.verbs import Opcode, SendWR, Span
-from rpsim.models.views import Views
 
 system = System(
     load_platform("optane-adr", ddio="on"),

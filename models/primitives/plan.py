@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...sim.errors import InputError, Mistake, nearest
-from ..opcodes import CARRIES, Opcode, QpType
+from ..verbs.opcodes import CARRIES, Opcode, QpType
 from .language import Primitive, Step
 from .vocabulary import AT_REQUESTER, FOLLOWS, ROOT_COMPLEX, STARTING, UPDATE, VERBS, Place
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ..opcodes import FlushLevel, FlushType, Opcode
+from ..verbs.opcodes import FlushLevel, FlushType, Opcode
 
 
 class Place(StrEnum):

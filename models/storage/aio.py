@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import simpy
 
-from ..cpu import Code, Thread
-from ..parameters.storage import Kernel
+from ..cpu.thread import Code, Thread
+from ..profiles.parameters.storage import Kernel
 from .files import File, Open
 from .nvme import Command, Opcode
 from .waiting import enter, interrupt, sleep

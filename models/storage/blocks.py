@@ -10,10 +10,10 @@ import itertools
 from collections.abc import Iterator
 
 from ...sim.trace import NEVER, Chunk, Stage, Trace
-from ..memory import MemoryDevice
-from ..ordering import Event, Ordering
-from ..places import Path
-from ..rules import Circumstances, Target
+from ..durability.ordering import Event, Ordering
+from ..durability.places import Path
+from ..durability.rules import Circumstances, Target
+from ..memory.devices import MemoryDevice
 
 Versions = tuple[tuple[int, int], ...]
 """(channel, how many of its versions) for each unit that a command covers."""

@@ -16,9 +16,9 @@ import simpy
 
 from ...sim.clock import Clock
 from ...sim.trace import NEVER
-from ..cpu import Code, Thread
-from ..parameters.storage import Kernel
-from ..places import Path
+from ..cpu.thread import Code, Thread
+from ..durability.places import Path
+from ..profiles.parameters.storage import Kernel
 from .blocks import Versions
 from .journal import Journal
 from .nvme import Command, Opcode

@@ -14,8 +14,8 @@ from typing import Any
 import simpy
 
 from ...sim.clock import Clock
-from ..cpu import Code, Thread
-from ..parameters.storage import Kernel
+from ..cpu.thread import Code, Thread
+from ..profiles.parameters.storage import Kernel
 from .blocks import Versions
 from .nvme import Command, Drive, Opcode
 from .waiting import sleep

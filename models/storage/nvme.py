@@ -14,11 +14,11 @@ from enum import StrEnum
 
 from ...sim.clock import Clock
 from ...sim.stations import Fifo, MultiServer, Pipe
-from ..hostmemory import HostMemory
-from ..parameters.storage import Drive as Parameters
-from ..places import Path
+from ..durability.places import Path
+from ..host.hostmemory import HostMemory
+from ..memory.buffer import Buffer
+from ..profiles.parameters.storage import Drive as Parameters
 from .blocks import Blocks, Versions
-from .buffer import Buffer
 
 ENTRY_BYTES = 64
 """Of a submission queue."""

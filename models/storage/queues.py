@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import simpy
 
-from ..cpu import Code, Thread
+from ..cpu.thread import Code, Thread
 from .nvme import Command, Drive
 
 

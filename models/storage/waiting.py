@@ -9,8 +9,8 @@ from typing import Any
 import simpy
 
 from ...sim.clock import Clock
-from ..core import Core
-from ..cpu import Code, Thread
+from ..cpu.core import Core
+from ..cpu.thread import Code, Thread
 
 
 def enter(thread: Thread) -> Code:

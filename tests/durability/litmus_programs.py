@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from rpsim.models.rules import Placement, Switches
+from rpsim.models.durability.rules import Placement, Switches
 from rpsim.validation.litmus.expression import parse_outcome
 from rpsim.validation.litmus.operations import parse_operation
 from rpsim.validation.litmus.program import Case, Crash, Found, Profile, Test

@@ -1,14 +1,14 @@
 """Small random traces by themselves, and a literal enumeration of what a power failure may leave of them.
 
-The enumeration shares nothing with ``models.views`` but the trace: it lists, channel by channel, which words of which
-chunks survive, keeps what the rules allow, and collects the images.
+The enumeration shares nothing with ``models.durability.views`` but the trace: it lists, channel by channel, which words
+of which chunks survive, keeps what the rules allow, and collects the images.
 """
 
 from __future__ import annotations
 
 from itertools import chain, combinations, product
 
-from rpsim.models.places import PLACES, Domain, Path, Place
+from rpsim.models.durability.places import PLACES, Domain, Path, Place
 from rpsim.sim.trace import NEVER, Stage, Trace
 
 LINE, WORD, DEVICE, STEP_PS = 64, 8, 3, 100

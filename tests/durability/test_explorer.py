@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from rpsim.models.places import Path
+from rpsim.models.durability.places import Path
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.sim.trace import NEVER, Stage
 from rpsim.validation.crash import explore

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rpsim.models.rules import RULES, Request
+from rpsim.models.durability.rules import RULES, Request
 from rpsim.validation.litmus import families, promises
 from rpsim.validation.litmus.explorer import explore
 from rpsim.validation.litmus.plan import Table

@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from rpsim.models.places import Domain
-from rpsim.models.rules import (
+from rpsim.models.durability.places import Domain
+from rpsim.models.durability.rules import (
     EXECUTION,
     FENCE_WAITS_FOR,
     RULES,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.disturbance import Disturbance
-from rpsim.models.transport import TransportNic
+from rpsim.models.fabric.disturbance import Disturbance
+from rpsim.models.nic.lossy.transport import TransportNic
 from rpsim.validation.litmus.simulate import clashes, play
 
 from .litmus_programs import programs

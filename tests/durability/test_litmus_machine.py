@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rpsim.models.rules import Placement
+from rpsim.models.durability.rules import Placement
 from rpsim.validation.litmus.explorer import all_looks, explore
 from rpsim.validation.litmus.expression import NoOutcome, parse_outcome
 from rpsim.validation.litmus.operations import parse_operation

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import rpsim.models.dma
-import rpsim.models.hostmemory
-import rpsim.models.ordering
-from rpsim.models.rules import Placement, Switches
+import rpsim.models.durability.ordering
+import rpsim.models.host.hostmemory
+import rpsim.models.nic.dma
+from rpsim.models.durability.rules import Placement, Switches
 from rpsim.models.verbs import Opcode
 from rpsim.sim.bytespace import ByteSpace
 from rpsim.validation.litmus.format import LIBRARY, read_tests
@@ -157,11 +157,11 @@ def test_a_read_that_does_not_wait_for_earlier_writes_is_caught(monkeypatch):
         return self.clock.now_ps
 
     assert not shown("write-read")
-    ask = rpsim.models.dma.DmaReader.ask
+    ask = rpsim.models.nic.dma.DmaReader.ask
     for name in ("looked_at_ps", "read_ready_ps"):
-        monkeypatch.setattr(rpsim.models.hostmemory.HostMemory, name, at_once)
+        monkeypatch.setattr(rpsim.models.host.hostmemory.HostMemory, name, at_once)
     monkeypatch.setattr(
-        rpsim.models.dma.DmaReader, "ask", lambda *given, **more: ask(*given, **more | {"not_before_ps": 0})
+        rpsim.models.nic.dma.DmaReader, "ask", lambda *given, **more: ask(*given, **more | {"not_before_ps": 0})
     )
     assert any("r=0" in text for text in shown("write-read"))
 
@@ -181,6 +181,6 @@ def test_a_read_that_does_not_wait_for_earlier_writes_is_caught(monkeypatch):
 )
 def test_a_rule_that_the_components_forget_is_caught(rule, name, monkeypatch):
     assert not shown(name)
-    kept = tuple(other for other in rpsim.models.ordering.RULES if other.name != rule)
-    monkeypatch.setattr(rpsim.models.ordering, "RULES", kept)
+    kept = tuple(other for other in rpsim.models.durability.ordering.RULES if other.name != rule)
+    monkeypatch.setattr(rpsim.models.durability.ordering, "RULES", kept)
     assert shown(name)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rpsim.models.staging import Staging
+from rpsim.models.nic.staging import Staging
 from rpsim.validation.litmus.format import LIBRARY, read_tests
 from rpsim.validation.litmus.program import Case, Crash, Found, Test
 from rpsim.validation.litmus.setting import CannotRun, check

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rpsim.models.ordering import RULES, Event, Scope, events_that_force
-from rpsim.models.places import Place
-from rpsim.models.primitives.rules import PRIMITIVE_RULES
-from rpsim.models.storage.rules import BLOCK_RULES
+from rpsim.models.durability.block_rules import BLOCK_RULES
+from rpsim.models.durability.ordering import RULES, Event, Scope, events_that_force
+from rpsim.models.durability.places import Place
+from rpsim.models.durability.primitive_rules import PRIMITIVE_RULES
 from rpsim.models.verbs import Opcode
 from rpsim.sim.trace import Stage
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from rpsim.models.places import Place
-from rpsim.models.platform import load_platform
+from rpsim.models.durability.places import Place
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.verbs import Opcode
 
 from ..rig import ELSEWHERE, NIC, Rig, line

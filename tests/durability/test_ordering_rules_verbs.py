@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from rpsim.models.platform import load_platform
-from rpsim.models.rules import Switches
+from rpsim.models.durability.rules import Switches
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.verbs import Opcode
 
 from ..rig import ANYWHERE, ELSEWHERE, IIO, LINE, LLC, MEDIA, NIC, PCIE, WPQ, Rig, line

@@ -7,9 +7,8 @@ from itertools import product
 
 import pytest
 
-from rpsim.models.opcodes import REMOTE, Access
-from rpsim.models.platform import load_platform
-from rpsim.models.verbs import Opcode
+from rpsim.models.profiles.platform import load_platform
+from rpsim.models.verbs import REMOTE, Access, Opcode
 from rpsim.sim.trace import Stage
 
 from ..rig import LINE, Rig, line

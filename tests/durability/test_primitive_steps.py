@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from rpsim.models.places import Place
-from rpsim.models.primitives.rules import PRIMITIVE_RULES
+from rpsim.models.durability.places import Place
+from rpsim.models.durability.primitive_rules import PRIMITIVE_RULES
 from rpsim.protocols.primitives import primitive
 from rpsim.sim.errors import InputError
 

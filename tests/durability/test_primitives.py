@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from rpsim.models.disturbance import Disturbance
-from rpsim.models.primitives.requester import PrimitiveFailed
-from rpsim.models.rules import Switches
+from rpsim.models.durability.rules import Switches
+from rpsim.models.fabric.disturbance import Disturbance
+from rpsim.models.persist.requester import PrimitiveFailed
 from rpsim.protocols.primitives import known_primitives, primitive
 
 from ..persisting import World, outcome, platform_of, written

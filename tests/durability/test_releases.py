@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.models.releases import Releases
+from rpsim.models.durability.releases import Releases
 from rpsim.sim.trace import NEVER, Trace
 
 A, B, C = range(3)

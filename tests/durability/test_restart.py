@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from rpsim.models.platform import load_platform
+from rpsim.models.durability.views import LineKey, Views
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
-from rpsim.models.timeless import AT_ONCE, TimelessThread
 from rpsim.models.verbs import Opcode, SendWR
-from rpsim.models.views import LineKey, Views
 from rpsim.protocols.scheme import Request
 from rpsim.scenarios.experiment import client_thread
 from rpsim.scenarios.history import Torn
@@ -21,6 +20,7 @@ from rpsim.scenarios.results import RunResult
 from rpsim.scenarios.values import decode_value, encode_value
 from rpsim.validation.outcomes import Outcomes
 from rpsim.validation.restart import Restart, lines_of
+from rpsim.validation.timeless import AT_ONCE, TimelessThread
 
 from ..small import PLATFORMS, put, run, ycsb
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import rpsim.models.ordering
-from rpsim.models.places import Place
-from rpsim.models.rules import Event, Scope
+import rpsim.models.durability.ordering
+from rpsim.models.durability.block_rules import BLOCK_RULES
+from rpsim.models.durability.places import Place
+from rpsim.models.durability.rules import Event, Scope
 from rpsim.models.storage.files import File, Open
 from rpsim.models.storage.nvme import Command, Opcode
-from rpsim.models.storage.rules import BLOCK_RULES
 from rpsim.validation.story import why_not_forced
 
 from ..disk import BLOCK, DIRECT, LINE, US, Disk, first_line
@@ -112,7 +112,7 @@ def test_rule_block_read_returns_accepted():
 def test_without_a_rule_something_is_not_certain(monkeypatch, rule):
     """Each rule carries weight: a story that rests on it ends differently without it."""
     kept = tuple(other for other in BLOCK_RULES if other is not rule)
-    monkeypatch.setattr(rpsim.models.ordering, "BLOCK_RULES", kept)
+    monkeypatch.setattr(rpsim.models.durability.ordering, "BLOCK_RULES", kept)
     story = globals()["test_rule_" + rule.name.replace("-", "_")]
     with pytest.raises(AssertionError):
         story()

@@ -10,12 +10,12 @@ import random
 
 import pytest
 
-from rpsim.models.platform import load_platform
+from rpsim.models.profiles.platform import load_platform
+from rpsim.models.profiles.vary import timings, varied
 from rpsim.scenarios import experiment
 from rpsim.scenarios.experiment import run_variant
 from rpsim.scenarios.load import load_scenario, scenario_names
 from rpsim.validation.crash import explore
-from rpsim.validation.hardware.vary import timings, varied
 
 WHOLE = {"efactory", "client-crash", "server-process", "recovery-crash", "cleaning-crash"}
 """Small enough as they are."""

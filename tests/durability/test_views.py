@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.places import Domain, Path, Place, safe_stage, survives
-from rpsim.models.views import Views
+from rpsim.models.durability.places import Domain, Path, Place, safe_stage, survives
+from rpsim.models.durability.views import Views
 from rpsim.sim.trace import NEVER, Stage, Trace
 
 from ..rig import LINE, Rig, line

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.places import Domain, Path
-from rpsim.models.views import Torn, Views
+from rpsim.models.durability.places import Domain, Path
+from rpsim.models.durability.views import Torn, Views
 
 from ..rig import images
 from .small_worlds import DEVICE, STEP_PS, Definition, World, initial

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rpsim.models.cpu import Thread
-from rpsim.models.platform import load_platform
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 from rpsim.models.verbs import QueuePair, SendWR
 from rpsim.protocols.kv import KvScheme

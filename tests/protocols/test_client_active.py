@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.models.places import Path
+from rpsim.models.durability.places import Path
 from rpsim.protocols.client_active import ClientActive
 from rpsim.protocols.saw import Saw
 from rpsim.scenarios.history import Torn

@@ -8,8 +8,8 @@ import zlib
 import pytest
 
 from rpsim.models.cpu import Thread
-from rpsim.models.places import Path
-from rpsim.models.platform import load_platform
+from rpsim.models.durability.places import Path
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 from rpsim.protocols.efactory import HEADER_BYTES, EFactory, Put, Version
 from rpsim.protocols.rpc import Connection

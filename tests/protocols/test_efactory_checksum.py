@@ -12,7 +12,7 @@ import zlib
 
 import pytest
 
-from rpsim.models.views import Cut, LineKey, Views
+from rpsim.models.durability.views import Cut, LineKey, Views
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.scenarios.history import Torn
 from rpsim.scenarios.values import encode_value

@@ -6,8 +6,8 @@ import gc
 
 import pytest
 
-from rpsim.models.hostmemory import HostMemory
-from rpsim.models.platform import load_platform
+from rpsim.models.host.hostmemory import HostMemory
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.protocols.scheme import Scheme

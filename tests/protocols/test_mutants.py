@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.models.places import Path
+from rpsim.models.durability.places import Path
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.sim.trace import Stage
 from rpsim.validation.crash import explore

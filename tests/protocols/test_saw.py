@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.models.places import Path
+from rpsim.models.durability.places import Path
 from rpsim.protocols.guarantees import ALWAYS, SERVER_CRASH, Condition
 from rpsim.protocols.saw import Saw
 from rpsim.sim.trace import NEVER, Stage

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.platform import load_platform
+from rpsim.models.profiles.platform import load_platform
 from rpsim.sim.errors import InputError
 from rpsim.validation.hardware.curves import load_curves
 from rpsim.validation.measuring import calibration as fits

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rpsim.models.platform import load_platform
+from rpsim.models.profiles.platform import load_platform
 from rpsim.sim.errors import InputError
 from rpsim.validation.hardware.board import Task, chosen, run, simulate
 from rpsim.validation.hardware.curves import FOLDER, components, load_curves, read_curves

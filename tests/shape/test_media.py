@@ -9,8 +9,8 @@ import random
 
 import pytest
 
-from rpsim.models.imc import MemoryController
-from rpsim.models.platform import load_platform
+from rpsim.models.memory.imc import MemoryController
+from rpsim.models.profiles.platform import load_platform
 
 PLATFORM = load_platform("optane-adr")
 OPTANE = PLATFORM.media["optane"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rpsim.models.platform import load_platform
+from rpsim.models.profiles.platform import load_platform
 from rpsim.validation.hardware.chasing import chase_read, chase_write
 from rpsim.validation.hardware.rings import ring_hit_rate, ring_hit_rate_over_ways
 

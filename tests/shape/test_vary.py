@@ -6,12 +6,12 @@ import dataclasses
 
 import pytest
 
-from rpsim.models.platform import load_platform
+from rpsim.models.profiles.platform import load_platform
+from rpsim.models.profiles.vary import ends, timings, uncertain, varied
 from rpsim.sim.errors import InputError
 from rpsim.validation.hardware import fit as fitting
 from rpsim.validation.hardware.board import Task, chosen, simulate
 from rpsim.validation.hardware.sweep import touches, variations
-from rpsim.validation.hardware.vary import ends, timings, uncertain, varied
 
 
 def test_one_parameter_is_set_and_nothing_else():

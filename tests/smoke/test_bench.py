@@ -44,7 +44,7 @@ def figures(factor: float) -> bench.Figures:
 
 
 def test_what_is_missed_is_named():
-    profile = {size: [("models/nic.py", "ring", 1.0, 0.25)] for size in bench.SIZES}
+    profile = {size: [("models/nic/nic.py", "ring", 1.0, 0.25)] for size in bench.SIZES}
     good, bad = (text(document(figures(factor), profile)) for factor in (1.0, 0.5))
     assert not [line for line in good if line.endswith("missed")]
     missed = [line for line in bad if line.endswith("missed")]
@@ -97,5 +97,5 @@ def test_every_component_has_its_share_and_every_feature_its_ratio(capsys, monke
 
 def test_the_files_that_a_write_passes_belong_to_a_component():
     assert components.of_component(64, 100).get("other models", 0) < 0.1
-    assert components.component("models/nic.py") == "adapter"
+    assert components.component("models/nic/nic.py") == "adapter"
     assert components.component("models/something_new.py") == "other models"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rpsim.app.main import main
-from rpsim.models.platform import load_platform
+from rpsim.models.profiles.platform import load_platform
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = """plan: small

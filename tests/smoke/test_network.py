@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rpsim.models.disturbance import Disturbance, PacketFault
+from rpsim.models.fabric.disturbance import Disturbance, PacketFault
 from rpsim.scenarios.experiment import run_variant
 from rpsim.scenarios.load import scenario_from_data
 from rpsim.sim.errors import InputError

@@ -5,9 +5,9 @@ import pickle
 import pytest
 import yaml
 
-from rpsim.models.platform import load_platform, platform_names, platform_settings, platform_title
-from rpsim.models.profiles import FOLDER
-from rpsim.models.rules import Switches
+from rpsim.models.durability.rules import Switches
+from rpsim.models.profiles.platform import load_platform, platform_names, platform_settings, platform_title
+from rpsim.models.profiles.profiles import FOLDER
 from rpsim.sim.errors import InputError
 from rpsim.sim.yaml_source import read_yaml
 

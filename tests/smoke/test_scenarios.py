@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpsim.models.platform import load_platform
+from rpsim.models.profiles.platform import load_platform
 from rpsim.scenarios.history import Torn
 from rpsim.scenarios.known import Known, SchemeFacts
 from rpsim.scenarios.load import load_scenario, scenario_from_data, scenario_names, scenario_title, validate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rpsim.models.platform import Platform
+from rpsim.models.profiles.platform import Platform
 
 PS = 10**12
 

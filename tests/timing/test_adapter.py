@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpsim.models.verbs import Opcode, RecvWR, SendFlags, SendWR
-from rpsim.models.wqe import size_bytes
+from rpsim.models.verbs.wqe import size_bytes
 
 from ..rig import Rig, line
 from .hops import Hops

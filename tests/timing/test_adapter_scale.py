@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.models.platform import load_platform
+from rpsim.models.profiles.platform import load_platform
 from rpsim.validation.hardware.scale import (
     MIB,
     SMALL_PAGE,

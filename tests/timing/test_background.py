@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.models.bandwidth import without
-from rpsim.models.platform import load_platform
+from rpsim.models.memory.bandwidth import without
+from rpsim.models.profiles.platform import load_platform
 from rpsim.scenarios.experiment import run_variant
 from rpsim.scenarios.load import scenario_from_data
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from rpsim.models.cacheset import LINE_BITS
-from rpsim.models.parameters.caches import Private
-from rpsim.models.platform import load_platform
-from rpsim.models.privatecaches import Caches, Level
+from rpsim.models.host.cacheset import LINE_BITS
+from rpsim.models.host.privatecaches import Caches, Level
+from rpsim.models.profiles.parameters.caches import Private
+from rpsim.models.profiles.platform import load_platform
 
 PLATFORM = load_platform("optane-adr")
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.cacheset import Tags, line_key
-from rpsim.models.parameters.caches import Private, Tlb
-from rpsim.models.platform import load_platform
-from rpsim.models.privatecaches import Caches, Level
-from rpsim.models.tlb import Tlb as Translation
+from rpsim.models.host.cacheset import Tags, line_key
+from rpsim.models.host.privatecaches import Caches, Level
+from rpsim.models.host.tlb import Tlb as Translation
+from rpsim.models.profiles.parameters.caches import Private, Tlb
+from rpsim.models.profiles.platform import load_platform
 
 ADR, EADR = load_platform("optane-adr"), load_platform("optane-eadr")
 POLICIES = ["lru", "random", "unpredictable"]

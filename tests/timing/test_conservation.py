@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from rpsim.models.hostmemory import HostMemory
-from rpsim.models.imc import Dimm
-from rpsim.models.platform import load_platform
+from rpsim.models.host.hostmemory import HostMemory
+from rpsim.models.memory.imc import Dimm
+from rpsim.models.profiles.platform import load_platform
 from rpsim.sim.stations import Fifo, Pipe
 from rpsim.sim.trace import Stage
 from rpsim.validation.naive.arithmetic import ArithmeticSystem

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from rpsim.models.platform import load_platform
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 
 from ..rig import LINE, Rig, line

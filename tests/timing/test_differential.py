@@ -8,13 +8,13 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from rpsim.models.adapter import Adapter
-from rpsim.models.dma import DmaReader
-from rpsim.models.hostmemory import HostMemory
-from rpsim.models.nic import Nic
-from rpsim.models.pcie_credits import PostedCredits
-from rpsim.models.platform import load_platform
-from rpsim.models.staging import Staging
+from rpsim.models.host.hostmemory import HostMemory
+from rpsim.models.nic.adapter import Adapter
+from rpsim.models.nic.dma import DmaReader
+from rpsim.models.nic.nic import Nic
+from rpsim.models.nic.staging import Staging
+from rpsim.models.pcie.credits import PostedCredits
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.verbs import QueuePair, SendWR
 from rpsim.sim.stations import Credits, Pipe
 from rpsim.validation.naive.arithmetic import arithmetic

@@ -7,11 +7,10 @@ import random
 
 import pytest
 
-from rpsim.models.execution import ExecutionOrder
-from rpsim.models.opcodes import RECEIVE_COMPLETIONS
-from rpsim.models.responses import Responses
-from rpsim.models.rules import Request, Switches, executed_before
-from rpsim.models.verbs import Opcode, SendWR, Status
+from rpsim.models.durability.rules import Request, Switches, executed_before
+from rpsim.models.nic.execution import ExecutionOrder
+from rpsim.models.nic.responses import Responses
+from rpsim.models.verbs import RECEIVE_COMPLETIONS, Opcode, SendWR, Status
 from rpsim.sim.clock import Clock
 
 from ..rig import Rig, line

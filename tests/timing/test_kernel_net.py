@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.kernel_net import BURST_BYTES, Epoll, connect
-from rpsim.models.platform import load_platform
+from rpsim.models.kernel.sockets import BURST_BYTES, Epoll, connect
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 
 from ..rig import Rig, line

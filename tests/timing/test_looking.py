@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rpsim.models.cpu import Deadline, Signal
-from rpsim.models.looking import IN_FULL
-from rpsim.models.platform import load_platform
+from rpsim.models.cpu.looking import IN_FULL
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.models.platform import load_platform
+from rpsim.models.profiles.platform import load_platform
 from rpsim.validation.hardware.verbs import read_completion, send_one_way, write_completion, write_one_way
 from rpsim.validation.measuring.conditions import VERBS, Conditions, Measurement, legal, series_names
 from rpsim.validation.measuring.simulated import Unmeasurable, histogram, measure, per_operation_ps, statistics

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpsim.models.imc import MemoryController
-from rpsim.models.parameters.memory import Controller
-from rpsim.models.platform import load_platform
+from rpsim.models.memory.imc import MemoryController
+from rpsim.models.profiles.parameters.memory import Controller
+from rpsim.models.profiles.platform import load_platform
 
 PLATFORM = load_platform("optane-adr")
 IMC, OPTANE, DRAM = PLATFORM.imc, PLATFORM.media["optane"], PLATFORM.media["dram"]

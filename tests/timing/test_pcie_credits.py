@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.parameters.memory import Controller
-from rpsim.models.pcie import PcieLink
-from rpsim.models.pcie_credits import UNIT_BYTES, PostedCredits, matter, units
-from rpsim.models.platform import load_platform
+from rpsim.models.pcie.credits import UNIT_BYTES, PostedCredits, matter, units
+from rpsim.models.pcie.link import PcieLink
+from rpsim.models.profiles.parameters.memory import Controller
+from rpsim.models.profiles.platform import load_platform
 from rpsim.sim.trace import Stage
 from rpsim.validation.naive.arithmetic import ArithmeticSystem
 from rpsim.validation.naive.workload import Connection, Request, Workload

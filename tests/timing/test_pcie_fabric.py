@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.fabric import Fabric
-from rpsim.models.pcie import PcieLink
-from rpsim.models.platform import load_platform
+from rpsim.models.fabric.fabric import Fabric
+from rpsim.models.pcie.link import PcieLink
+from rpsim.models.profiles.platform import load_platform
 from rpsim.sim.clock import Clock
 from rpsim.sim.errors import InputError
 

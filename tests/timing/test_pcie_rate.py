@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpsim.models.parameters import pcie_rate
-from rpsim.models.pcie import PcieLink
-from rpsim.models.platform import load_platform
+from rpsim.models.pcie.link import PcieLink
+from rpsim.models.profiles.parameters import pcie_rate
+from rpsim.models.profiles.platform import load_platform
 from rpsim.sim.errors import InputError
 
 PCIE = load_platform("optane-adr").pcie

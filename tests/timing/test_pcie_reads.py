@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpsim.models.pcie import PcieLink
-from rpsim.models.platform import load_platform
-from rpsim.models.rootport import SharedLink, SwitchedLink
+from rpsim.models.pcie.link import PcieLink
+from rpsim.models.pcie.rootport import SharedLink, SwitchedLink
+from rpsim.models.profiles.platform import load_platform
 
 from ..rig import Rig, line
 

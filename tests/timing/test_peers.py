@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpsim.models.cacheset import line_key
-from rpsim.models.peers import PeerDevice
-from rpsim.models.platform import load_platform
+from rpsim.models.host.cacheset import line_key
+from rpsim.models.pcie.peers import PeerDevice
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.verbs import Opcode
 from rpsim.sim.errors import InputError
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rpsim.models.platform import load_platform
+from rpsim.models.profiles.platform import load_platform
 from rpsim.validation.hardware.verbs import read_completion, write_completion
 from rpsim.validation.naive.arithmetic import arithmetic
 from rpsim.validation.naive.model import naive

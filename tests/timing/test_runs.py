@@ -8,10 +8,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpsim.models.llc import IoWrite, insert
-from rpsim.models.pcie import PcieLink
-from rpsim.models.platform import load_platform
-from rpsim.models.privatecaches import Caches
+from rpsim.models.host.llc import IoWrite, insert
+from rpsim.models.host.privatecaches import Caches
+from rpsim.models.pcie.link import PcieLink
+from rpsim.models.profiles.platform import load_platform
 from rpsim.sim.bytespace import ByteSpace
 from rpsim.sim.stations import Credits
 from rpsim.sim.trace import NEVER, Trace

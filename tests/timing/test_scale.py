@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpsim.models.platform import load_platform
-from rpsim.models.privatecaches import Caches
-from rpsim.models.scaling import scaled
+from rpsim.models.host.privatecaches import Caches
+from rpsim.models.profiles.platform import load_platform
+from rpsim.models.profiles.scaling import scaled
 from rpsim.protocols import kv, placement
 from rpsim.scenarios import experiment as experiment_module
 from rpsim.scenarios.experiment import Experiment, run_variant

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.accounting import total
-from rpsim.models.core import Core
 from rpsim.models.cpu import Signal, Thread
-from rpsim.models.platform import load_platform
-from rpsim.models.scheduler import FairCore
+from rpsim.models.cpu.accounting import total
+from rpsim.models.cpu.core import Core
+from rpsim.models.cpu.scheduler import FairCore
+from rpsim.models.durability.views import Views
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
-from rpsim.models.views import Views
 
 US, MS = 10**6, 10**9
 

@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from rpsim.models.cpu import Signal
-from rpsim.models.platform import load_platform
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 
 

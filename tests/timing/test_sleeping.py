@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.channel import CompletionEvents, modify_cq
 from rpsim.models.cpu import Signal
-from rpsim.models.platform import load_platform
+from rpsim.models.cpu.channel import CompletionEvents, modify_cq
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 from rpsim.models.verbs import Opcode, QpType, SendWR
 

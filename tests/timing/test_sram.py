@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.sram import Entry, Sram
+from rpsim.models.nic.sram import Entry, Sram
 from rpsim.validation.naive.arithmetic import arithmetic
 
 from ..rig import Rig, line

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.platform import load_platform
+from rpsim.models.memory.buffer import Buffer
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.storage.aio import Iocb
-from rpsim.models.storage.buffer import Buffer
 from rpsim.models.storage.nvme import COMPLETION_BYTES, ENTRY_BYTES, Command, Opcode
 from rpsim.sim.errors import InputError
 

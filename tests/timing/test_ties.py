@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.pcie import PcieLink
-from rpsim.models.platform import load_platform
-from rpsim.models.responder import Responder
+from rpsim.models.nic.responder import Responder
+from rpsim.models.pcie.link import PcieLink
+from rpsim.models.profiles.platform import load_platform
 from rpsim.sim.clock import HOLD, Clock
 from rpsim.sim.stations import Pipe
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from rpsim.models.disturbance import Disturbance
+from rpsim.models.fabric.disturbance import Disturbance
 from rpsim.validation.naive.arithmetic import ArithmeticSystem, arithmetic
 from rpsim.validation.naive.workload import Outcome, Workload, difference
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.crossing import Crossing
-from rpsim.models.disturbance import Disturbance, PacketFault
-from rpsim.models.psn import End
-from rpsim.models.transport import TransportNic
+from rpsim.models.fabric.disturbance import Disturbance, PacketFault
+from rpsim.models.nic.lossy.crossing import Crossing
+from rpsim.models.nic.lossy.psn import End
+from rpsim.models.nic.lossy.transport import TransportNic
 from rpsim.models.verbs import Opcode, RecvWR, Status
 from rpsim.sim.trace import NEVER
 

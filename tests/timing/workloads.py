@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rpsim.models.parameters.memory import Controller
-from rpsim.models.platform import Platform, load_platform
+from rpsim.models.profiles.parameters.memory import Controller
+from rpsim.models.profiles.platform import Platform, load_platform
 from rpsim.validation.naive.workload import POOL_BYTES, Connection, Instruction, Program, Request, Workload
 
 SIZES = (0, 1, 8, 64, 100, 220, 300, 1024, 4096, 5000, 16384)

@@ -13,9 +13,9 @@ import pytest
 
 from rpsim.app.platform_pages import VALIDATION
 from rpsim.app.platform_pages import page as page_of
-from rpsim.models.places import PLACES, Domain, Place, survives
-from rpsim.models.platform import load_platform, platform_names
-from rpsim.models.rules import EXECUTION, RULES, Request
+from rpsim.models.durability.places import PLACES, Domain, Place, survives
+from rpsim.models.durability.rules import EXECUTION, RULES, Request
+from rpsim.models.profiles.platform import load_platform, platform_names
 from rpsim.protocols.guarantees import Condition
 from rpsim.sim.clock import Clock
 from rpsim.validation.explorer import IMAGES_PER_STATE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rpsim.models.storage.rules import BLOCK_RULES
+from rpsim.models.durability.block_rules import BLOCK_RULES
 
 from .pages import ROOT, code, rows, section
 

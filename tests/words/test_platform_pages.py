@@ -10,7 +10,7 @@ import re
 import pytest
 
 from rpsim.app.platform_pages import VALIDATION, pages
-from rpsim.models.platform import load_platform, platform_names
+from rpsim.models.profiles.platform import load_platform, platform_names
 from rpsim.validation.hardware import reading
 from rpsim.validation.hardware.board import Board, Result, chosen, run
 from rpsim.validation.scoreboard import Bound

@@ -259,7 +259,7 @@ def test_the_reference_on_the_page_is_made_from_the_words():
 
 
 def test_the_page_names_every_shipped_primitive_and_each_rule():
-    from rpsim.models.primitives.rules import PRIMITIVE_RULES
+    from rpsim.models.durability.primitive_rules import PRIMITIVE_RULES
 
     page = (ROOT / "docs" / "primitives.md").read_text(encoding="utf-8")
     for name in known_primitives():

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 
-from ...models.platform import Platform, load_platform
+from ...models.profiles.platform import Platform, load_platform
+from ...models.profiles.vary import varied
 from ..scoreboard import Bar, Claim, Summary, summarise
 from .curves import Curve, X, load_curves
 from .experiments import Experiment, experiments
 from .kept import Kept
-from .vary import varied
 
 Tell = Callable[[str], None]
 """Called with a point's name when it is done."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from ...models.cpu import Thread
-from ...models.platform import Platform
+from ...models.profiles.platform import Platform
 from .cores import LINE, Code, Machine
 from .experiments import NO_ADAPTER, experiment
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from ...models.cpu import Thread
-from ...models.platform import Platform
+from ...models.profiles.platform import Platform
 from ...models.system import NodeSpec, System
 from .experiments import NO_ADAPTER, experiment
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any
 
-from ...models.platform import load_platform, platform_names
+from ...models.profiles.platform import load_platform, platform_names
 from ...sim.errors import InputError, Mistake, nearest
 from ...sim.yaml_source import Path, Source, describe, dotted, read_yaml
 from ..scoreboard import Bound, Status

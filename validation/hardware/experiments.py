@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...models.platform import Platform
+from ...models.profiles.platform import Platform
 
 Kind = Literal["time", "bytes_per_s", "per_s", "bytes", "ratio"]
 Measure = Callable[..., float]

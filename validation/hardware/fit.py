@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...models.platform import load_platform
+from ...models.profiles.platform import load_platform
 from ...sim.units import PS_PER_NS, format_duration, parse_duration_ps
 from ..measuring.solver import Vector, root_mean_square, shortest_step, slopes
 from ..scoreboard import Bound, Status

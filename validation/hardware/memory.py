@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...models.imc import MemoryController
-from ...models.platform import Platform
+from ...models.memory.imc import MemoryController
+from ...models.profiles.platform import Platform
 from .experiments import NO_ADAPTER, experiment
 
 LINE = 64

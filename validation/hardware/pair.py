@@ -6,8 +6,8 @@ from collections.abc import Generator
 from typing import Any
 
 from ...models.cpu import Thread
-from ...models.packets import GRH_BYTES
-from ...models.platform import Platform
+from ...models.nic.packets import GRH_BYTES
+from ...models.profiles.platform import Platform
 from ...models.system import NodeSpec, System
 from ...models.verbs import REMOTE, Access, Opcode, QpType, QueuePair, RecvWR, SendFlags, SendWR
 

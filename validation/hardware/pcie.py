@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...models.pcie import PcieLink
-from ...models.platform import Platform
+from ...models.pcie.link import PcieLink
+from ...models.profiles.platform import Platform
 from .experiments import experiment
 
 TRANSFERS = 2000

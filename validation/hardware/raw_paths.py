@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from ...models.cpu import Thread
-from ...models.platform import Platform
+from ...models.profiles.platform import Platform
 from ...models.storage.files import File, Open
 from ...models.system import NodeSpec, System
 from ...models.verbs import Opcode, RecvWR, SendFlags, SendWR

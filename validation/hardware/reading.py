@@ -13,14 +13,14 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 
-from ...models import parameters
-from ...models.platform import Platform
-from ...models.profile_reader import yaml_key
+from ...models.profiles import parameters
+from ...models.profiles.platform import Platform
+from ...models.profiles.reader import yaml_key
 
 ROOT = Path(__file__).resolve().parents[2]
 CALLED = frozenset({"parameters", "platform", "loaded", "profile", "own", "of"})
 """What a group of parameters is called by those who read it, besides its own name."""
-NO_READERS = ("platform.py", "profile_reader.py", "reading.py", "vary.py")
+NO_READERS = ("profiles/platform.py", "profiles/reader.py", "reading.py", "vary.py")
 
 
 def unread(platform: Platform) -> list[str]:
@@ -58,7 +58,7 @@ def _attributes() -> frozenset[tuple[str, str]]:
     """(last name before the dot, attribute) of all that models and validation read, naive models left out."""
     found = set()
     for path in (path for floor in ("models", "validation") for path in (ROOT / floor).rglob("*.py")):
-        if path.name in NO_READERS or path.parent.name == "naive":
+        if path.as_posix().endswith(NO_READERS) or path.parent.name == "naive":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute):

@@ -10,10 +10,10 @@ import random
 from collections import deque
 from dataclasses import replace
 
-from ...models.cacheset import line_key
-from ...models.parameters.caches import Llc
-from ...models.platform import Platform
-from ...models.privatecaches import Caches
+from ...models.host.cacheset import line_key
+from ...models.host.privatecaches import Caches
+from ...models.profiles.parameters.caches import Llc
+from ...models.profiles.platform import Platform
 from ...sim.bytespace import LINE_BYTES
 from .experiments import NO_ADAPTER, experiment
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...models.platform import Platform
+from ...models.profiles.platform import Platform
 from ...models.system import NodeSpec, System
 from ...models.verbs import REMOTE, Opcode, SendFlags, SendWR
 from .cores import steady

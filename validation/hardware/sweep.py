@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...models.platform import load_platform
+from ...models.profiles.platform import load_platform
+from ...models.profiles.vary import ends, uncertain
 from ..scoreboard import Status, Summary
 from .board import Board, Result, Task, Tell, perform, tasks
 from .curves import Curve
 from .experiments import experiments
 from .kept import Kept
-from .vary import ends, uncertain
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...models.platform import Platform
+from ...models.profiles.platform import Platform
 from ...models.verbs import Opcode, QpType, SendWR
 from .experiments import experiment
 from .pair import PAGE_BYTES, Code, Pair

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeVar
 
-from ...models.rules import Event, Request, Scope, Target
+from ...models.durability.rules import Event, Request, Scope, Target
 from ...sim.trace import Stage
 from .plan import Plan, Step, Update
 

@@ -1,7 +1,8 @@
 """Litmus tests made from tables: a family for each way in which a guarantee is stated, with every variation of it.
 
 A program is put together from an update, what follows it, and surroundings that change nothing; its verdict is looked
-up in ``promises``, which knows nothing of ``models.rules``. The tests are the same on every machine and in every run.
+up in ``promises``, which knows nothing of ``models.durability.rules``. The tests are the same on every machine and in
+every run.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
-from ...models.rules import Placement
+from ...models.durability.rules import Placement
 from .expression import parse_outcome
 from .operations import parse_operation
 from .program import Case, Crash, Found, Profile, Test

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
+from ...models.durability.rules import EXECUTION, RULES, Placement
 from ...models.primitives.language import Primitive
-from ...models.rules import EXECUTION, RULES, Placement
 from ...protocols.primitives import primitive
 from ...sim.errors import InputError, Mistake, nearest
 from ...sim.yaml_source import Path, Source, describe, dotted, read_yaml
@@ -40,7 +40,9 @@ RULE_NAMES = (
     "store buffer",
     "nothing forces it",
 )
-"""What a test may say that it rests on: rules and tables of models/rules.py, places, or that there is no rule."""
+"""What a test may say that it rests on: rules and tables of models/durability/rules.py, places, or that there is no
+rule.
+"""
 
 
 def read_tests(paths: Sequence[FilePath]) -> list[Test]:
@@ -201,7 +203,9 @@ class _Reader:
         for name in names:
             if name not in RULE_NAMES:
                 close = nearest(str(name), RULE_NAMES)
-                self.wrong(path, describe(name), "a rule of models/rules.py, a switch, a domain or a place", close)
+                self.wrong(
+                    path, describe(name), "a rule of models/durability/rules.py, a switch, a domain or a place", close
+                )
         return tuple(str(name) for name in names)
 
     def _consistent(self, path: Path, test: Test) -> None:

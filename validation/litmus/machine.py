@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
-from ...models.rules import Event, Request
+from ...models.durability.rules import Event, Request
 from ...sim.trace import Stage
 from .cores import Action, Cores, State, bits, replace_at
 from .plan import RECEIVED, Plan

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...models.durability.rules import Event, Rule, Scope
 from ...models.primitives.language import Step
 from ...models.primitives.vocabulary import Place
-from ...models.rules import Event, Rule, Scope
 
 
 @dataclass(frozen=True)

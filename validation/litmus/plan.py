@@ -1,7 +1,7 @@
 """A litmus test on one profile, made ready for the machine: requests, updates, and what the rules make each wait for.
 
 Here the rule table becomes bit masks: an event of a request may happen once none of its *needs* is behind. Nothing in
-here or in the machine knows what a WRITE or a FLUSH guarantees; only ``models.rules`` does.
+here or in the machine knows what a WRITE or a FLUSH guarantees; only ``models.durability.rules`` does.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...models.places import Domain, Path, safe_stage
-from ...models.primitives.rules import PRIMITIVE_RULES
-from ...models.rules import (
+from ...models.durability.places import Domain, Path, safe_stage
+from ...models.durability.primitive_rules import PRIMITIVE_RULES
+from ...models.durability.rules import (
     EXECUTION,
     FENCE_WAITS_FOR,
     RULES,
@@ -43,7 +43,7 @@ RECEIVED = frozenset({"SEND", "WIMM"})
 
 @dataclass(frozen=True)
 class Table:
-    """The rules to obey: those of ``models.rules``, unless a test changes some to see what that changes."""
+    """The rules to obey: those of ``models.durability.rules``, unless a test changes some to see what that changes."""
 
     rules: Sequence[Rule] = (*RULES, *PRIMITIVE_RULES)
     execution: Mapping[tuple[Request, Request], Pair] = field(default_factory=lambda: EXECUTION)

@@ -7,9 +7,9 @@ from dataclasses import fields
 from pathlib import Path as FilePath
 from typing import Any
 
-from ...models.platform import load_platform, platform_names, platform_settings
+from ...models.durability.rules import Placement, Switches
 from ...models.primitives.language import Primitive
-from ...models.rules import Placement, Switches
+from ...models.profiles.platform import load_platform, platform_names, platform_settings
 from ...protocols.primitives import primitive
 from ...sim.errors import InputError, Mistake, nearest
 from ...sim.yaml_source import Path, Source, describe, dotted

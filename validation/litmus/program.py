@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ...models.durability.rules import Circumstances, Placement, Request, Switches, Target
 from ...models.primitives.language import Primitive
-from ...models.rules import Circumstances, Placement, Request, Switches, Target
 from .expression import Outcome
 from .packets import Packet
 

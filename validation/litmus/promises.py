@@ -1,8 +1,8 @@
 """What the literature promises, as small tables of their own: whoever generates litmus tests takes verdicts from here.
 
-Nothing in here looks at ``models.rules``. These are the rows that papers and specifications state for whole sequences
-of operations, written down as they state them; the explorer has to arrive at the same from single rules. Where sources
-promise nothing either way there is no entry, and no test is made.
+Nothing in here looks at ``models.durability.rules``. These are the rows that papers and specifications state for whole
+sequences of operations, written down as they state them; the explorer has to arrive at the same from single rules.
+Where sources promise nothing either way there is no entry, and no test is made.
 """
 
 from __future__ import annotations

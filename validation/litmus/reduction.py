@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ...models.rules import Event, Request, Scope
+from ...models.durability.rules import Event, Request, Scope
 from ...sim.trace import Stage
 from .cores import DEVICE, Action, State, bits
 from .machine import Machine

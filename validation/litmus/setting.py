@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...models.cpu import Thread
-from ...models.disturbance import Disturbance
-from ...models.memory import MemoryDevice
-from ...models.places import Domain
-from ...models.platform import Platform, load_platform, platform_names
+from ...models.durability.places import Domain
+from ...models.durability.rules import Placement, Switches
+from ...models.fabric.disturbance import Disturbance
+from ...models.memory.devices import MemoryDevice
+from ...models.persist.requester import Requester
+from ...models.persist.service import Service
 from ...models.primitives.language import Primitive
-from ...models.primitives.requester import Requester
-from ...models.primitives.service import Service
-from ...models.rules import Placement, Switches
+from ...models.profiles.platform import Platform, load_platform, platform_names
 from ...models.system import NodeSpec, System
 from ...models.verbs import FLUSHES, REMOTE, Access, MemoryRegion, Opcode, QueuePair, RecvWR, SendFlags
 from ...sim.trace import NEVER

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...models.contents import Content, Piece
 from ...models.cpu import Code
-from ...models.disturbance import Disturbance
-from ...models.places import Domain
+from ...models.durability.contents import Content, Piece
+from ...models.durability.places import Domain
+from ...models.durability.views import Views
+from ...models.fabric.disturbance import Disturbance
 from ...models.verbs import Opcode, SendFlags, SendWR, Status
-from ...models.views import Views
 from ...sim.bytespace import LINE_BYTES
 from ...sim.trace import NEVER, Stage
 from .explorer import BUDGET, all_looks

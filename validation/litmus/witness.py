@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...models.contents import Piece
-from ...models.places import IN_WORDS, PLACES, Place
+from ...models.durability.contents import Piece
+from ...models.durability.places import IN_WORDS, PLACES, Place
 from ...sim.trace import NEVER, Chunk, Stage
 from .program import Case, Crash, Found, Profile, Test
 from .setting import CannotRun, Schedule, Setting, check

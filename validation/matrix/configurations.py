@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ...models.platform import Platform, load_platform, platform_settings
-from ...models.rules import Placement
+from ...models.durability.rules import Placement
+from ...models.profiles.platform import Platform, load_platform, platform_settings
 from ...sim.errors import InputError, Mistake, nearest
 
 SERVER, DRIVE = "any-server", "any-pmr"

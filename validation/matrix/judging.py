@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ...models.places import IN_WORDS, Place
+from ...models.durability.places import IN_WORDS, Place
 from ...protocols.guarantees import Condition, Verdict
 from ...protocols.shapes import SHAPES
 from ...scenarios.experiment import run_variant

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ...models.platform import platform_names
-from ...models.profiles import read_profile
+from ...models.profiles.platform import platform_names
+from ...models.profiles.profiles import read_profile
 
 
 def testbed(paper: str) -> str | None:

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from ...models.platform import Platform
+from ...models.profiles.platform import Platform
 from ...sim.errors import InputError, Mistake
 from ...sim.units import format_bytes
 from .conditions import Conditions, Measurement, series_names

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ...models.opcodes import CARRIES, Opcode, QpType
+from ...models.verbs import CARRIES, Opcode, QpType
 from ...sim.units import format_bytes
 
 Method = Literal["completion", "half_round_trip"]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...models.platform import Platform
+from ...models.profiles.platform import Platform
+from ...models.profiles.vary import value_of
 from ...sim.errors import InputError, Mistake, nearest
 from ...sim.units import format_duration, format_rate, parse_duration_ps, parse_rate
-from ..hardware.vary import value_of
 
 CANDIDATES = (
     ("nic.tx_processing", "nic.rx_processing"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from ...models.platform import load_platform, platform_names
+from ...models.profiles.platform import load_platform, platform_names
 from ...sim.errors import InputError, Mistake
 from .calibration import Calibration, Fitted, rms
 

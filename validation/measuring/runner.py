@@ -10,8 +10,8 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Self
 
-from ...models.platform import Platform, load_platform
-from ..hardware.vary import varied
+from ...models.profiles.platform import Platform, load_platform
+from ...models.profiles.vary import varied
 from .conditions import Conditions, Measurement
 from .simulated import Unmeasurable, measure, per_operation_ps
 

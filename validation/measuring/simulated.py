@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...models.opcodes import FlushLevel, FlushType
-from ...models.platform import Platform
-from ...models.verbs import FLUSHES, REMOTE, Access, Opcode, QpType, RecvWR, SendFlags, SendWR
+from ...models.profiles.platform import Platform
+from ...models.verbs import FLUSHES, REMOTE, Access, FlushLevel, FlushType, Opcode, QpType, RecvWR, SendFlags, SendWR
 from ...sim.units import format_bytes
 from ..hardware.pair import PAGE_BYTES, Code, Pair
 from ..hardware.verbs import with_mtu

@@ -10,8 +10,8 @@ import numpy as np
 import simpy
 from simpy.resources.resource import PriorityRequest
 
-from ...models.pcie_credits import UNIT_BYTES, matter
-from ...models.platform import Platform
+from ...models.pcie.credits import UNIT_BYTES, matter
+from ...models.profiles.platform import Platform
 from ...models.verbs import Span
 from ...sim.bytespace import LINE_BYTES
 from ...sim.units import PS_PER_S

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from ...models.cpu import Thread
-from ...models.disturbance import Disturbance
-from ...models.memory import MemoryDevice
+from ...models.fabric.disturbance import Disturbance
+from ...models.memory.devices import MemoryDevice
 from ...models.system import NodeSpec, System
 from ...models.verbs import CompletionQueue, Opcode, QueuePair, RecvWR, SendFlags, SendWR, Span
 from ...sim.trace import NEVER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...models.platform import load_platform
+from ...models.profiles.platform import load_platform
 from .model import NaiveSystem
 from .workload import Connection, Request, Workload
 

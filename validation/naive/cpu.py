@@ -7,8 +7,8 @@ from typing import Any
 
 import simpy
 
-from ...models.cacheset import line_key
-from ...models.platform import Platform
+from ...models.host.cacheset import line_key
+from ...models.profiles.platform import Platform
 from ...models.verbs import Span
 from ...sim.bytespace import LINE_BYTES
 from ...sim.units import PS_PER_S

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import simpy
 from simpy.resources.resource import PriorityRequest
 
-from ...models.dram import Rows
-from ...models.platform import Platform
-from ...models.xpbuffer import XpBuffer
+from ...models.memory.dram import Rows
+from ...models.memory.xpbuffer import XpBuffer
+from ...models.profiles.platform import Platform
 from ...sim.bytespace import LINE_BYTES
 from ...sim.units import PS_PER_S
 from .engine import Gate, Process, Simulation, Station, Ticket

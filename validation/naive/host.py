@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import simpy
 
-from ...models.cacheset import LINE_BITS, LINE_MASK, line_key
-from ...models.memory import AddressSpace
-from ...models.platform import Platform
-from ...models.privatecaches import Caches, Level, victims_from
-from ...models.tlb import Tlb
+from ...models.host.cacheset import LINE_BITS, LINE_MASK, line_key
+from ...models.host.privatecaches import Caches, Level, victims_from
+from ...models.host.tlb import Tlb
+from ...models.memory.devices import AddressSpace
+from ...models.profiles.platform import Platform
 from ...sim.bytespace import LINE_BYTES, lines
 from ...sim.streams import Streams
 from ...sim.units import PS_PER_S

@@ -7,8 +7,8 @@ from functools import partial
 
 import simpy
 
-from ...models.memory import AddressSpace, MemoryDevice
-from ...models.places import Domain
+from ...models.durability.places import Domain
+from ...models.memory.devices import AddressSpace, MemoryDevice
 from ...models.verbs import Span
 from ...sim.streams import Streams
 from .adapter import Adapter, Message

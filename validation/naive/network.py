@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import simpy
 
-from ...models.platform import Platform
+from ...models.profiles.platform import Platform
 from .engine import PCIE, Key, Process, Simulation, Station, Wire
 
 

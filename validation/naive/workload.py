@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from ...models.platform import Platform, load_platform
+from ...models.profiles.platform import Platform, load_platform
 
 POOL_BYTES = 32 * 1024
 """As large a pool as workloads need that are made up at random."""

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from ...models.platform import Platform, load_platform
+from ...models.profiles.platform import Platform, load_platform
+from ...models.profiles.vary import varied
 from ...scenarios.experiment import run_variant
 from ...scenarios.load import scenario_from_data
-from ..hardware.vary import varied
 from .language import Term, where
 from .paper import Paper, PaperClaim
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ...models.platform import platform_names, platform_settings
+from ...models.profiles.platform import platform_names, platform_settings
 from ...protocols.scheme import Scheme
 from ...scenarios.load import scenario_from_data
 from ...scenarios.schema import Scenario

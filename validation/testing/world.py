@@ -11,9 +11,9 @@ from collections.abc import Callable, Generator, Iterable
 from itertools import islice
 from typing import Any
 
-from ...models.platform import load_platform
+from ...models.durability.views import Cut, LineKey, Views
+from ...models.profiles.platform import load_platform
 from ...models.system import NodeSpec, System
-from ...models.views import Cut, LineKey, Views
 from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Scheme, Sizes
 from ...scenarios.history import Crash, History, Operation, Removed
 from ...scenarios.keyspace import KeySpace, Same

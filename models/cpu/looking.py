@@ -1,0 +1,95 @@
+"""A loop that looks at memory again and again, as code does that waits for bytes of which nobody tells it.
+
+Each round costs what its instructions cost, and takes as many events. That is worth it while the bytes are on their
+way: where they are looked at in the middle of arriving, a round finds them torn. But a packet that was lost comes again
+after tens of milliseconds, which are hundreds of thousands of rounds that all find the same. So once a loop has gone
+round :data:`IN_FULL` times and found nothing, the rounds that would find nothing again are left out: it goes on with
+the round that begins next after something in the ranges that it looks at has been written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import simpy
+
+from ...sim.clock import Clock
+from .software import Code, Deadline, Signal
+
+if TYPE_CHECKING:
+    from .thread import Thread
+
+IN_FULL = 1024
+"""So many rounds in a row that find nothing are gone through: some 100 us, longer than anything takes that is not
+repeated after a time-out."""
+
+Ranges = tuple[tuple[int, int], ...]
+"""(address, length) each."""
+
+
+class Looking:
+    """One such loop of ``thread``."""
+
+    def __init__(self, thread: Thread) -> None:
+        self._thread = thread
+        self._began_ps = thread.now_ps
+        self._vain = 0
+        self._ranges: Ranges = ()
+
+    def again(self, ranges: Iterable[tuple[int, int]], signal: Signal, deadlines: Iterable[Deadline]) -> Code:
+        """A round is over that found nothing of what is still waited for: bytes in ``ranges``.
+
+        Most often the next begins at once. Else it does once one of the ranges is written to, ``signal`` is raised, or
+        one of the ``deadlines`` has passed, in step with the rounds that were left out.
+        """
+        now_ps = self._thread.now_ps
+        round_ps, self._began_ps = now_ps - self._began_ps, now_ps
+        before, self._ranges = self._ranges, tuple(ranges)
+        self._vain = self._vain + 1 if self._ranges == before else 0
+        if self._vain >= IN_FULL and round_ps and self._ranges and not self._under_way():
+            yield from self._wait(signal, deadlines)
+            waited_ps = self._thread.now_ps - now_ps
+            self._began_ps = now_ps + -(-waited_ps // round_ps) * round_ps
+            yield self._thread.clock.until(self._began_ps)
+            self._vain = 0
+
+    def _under_way(self) -> bool:
+        """Whether something will be visible there of which nobody will be told any more."""
+        locate = self._thread.host.memory.locate
+        for address, length in self._ranges:
+            device, offset = locate(address)
+            if device.space.is_written(offset, length):
+                return True
+        return False
+
+    def _wait(self, signal: Signal, deadlines: Iterable[Deadline]) -> Code:
+        thread, clock, since_ps = self._thread, self._thread.clock, self._thread.now_ps
+        written, raised = clock.event(), signal.changed()
+        told = partial(_told, clock, written)
+        spaces = []
+        for address, length in self._ranges:
+            device, offset = thread.host.memory.locate(address)
+            device.space.watch(offset, length, told)
+            spaces.append(device.space)
+        passes_ps = min((deadline.at_ps + 1 for deadline in deadlines), default=None)
+        passed = [] if passes_ps is None else [clock.until(passes_ps)]
+        thread.core.spin(thread, clock.running)
+        try:
+            yield clock.any_of([written, raised, *passed])
+        finally:
+            for space in spaces:
+                space.unwatch(told)
+            signal.forget(raised)
+        thread._polled(since_ps)
+
+
+def _told(clock: Clock, written: simpy.Event, visible_ps: int) -> None:
+    """Something will be visible there then."""
+    clock.call_at(max(visible_ps, clock.now_ps), _happened, written)
+
+
+def _happened(written: simpy.Event) -> None:
+    if not written.triggered:
+        written.succeed()

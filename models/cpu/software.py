@@ -1,0 +1,233 @@
+"""What software does with its core and its operating system: work, spin, sleep, wake others, call the kernel."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import simpy
+
+from ...sim.clock import HOLD, Clock
+from ...sim.units import parse_duration_ps
+from ..profiles.parameters.cpu import Cpu
+from ..verbs.work import Span
+from .accounting import Account
+from .core import Core
+
+if TYPE_CHECKING:
+    from ..profiles.platform import Platform
+    from ..verbs.objects import ProtectionDomain
+    from ..verbs.work import MemoryRegion
+
+Code = Generator[Any, Any, Any]
+
+
+class Signal:
+    """A word in a node's memory by which one thread tells others of work; who waits for it spins on it, or sleeps.
+
+    It stays raised until a waiter takes it; raising it twice is as good as once.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._raised = False
+        self._waiting: deque[simpy.Event] = deque()
+
+    def set(self) -> None:
+        """Raise it: the first who waits goes on."""
+        self._raised = True
+        if self._waiting:
+            self._waiting.popleft().succeed()
+
+    def take(self) -> bool:
+        """Whether it was raised; it is not any more."""
+        raised, self._raised = self._raised, False
+        return raised
+
+    def changed(self) -> simpy.Event:
+        """An event for the next :meth:`set`."""
+        event = simpy.Event(self._clock)
+        self._waiting.append(event)
+        return event
+
+    def forget(self, event: simpy.Event) -> None:
+        """Who asked for this event does not wait any more."""
+        if event in self._waiting:
+            self._waiting.remove(event)
+
+
+class Deadline:
+    """An instant that code compares its clock with."""
+
+    def __init__(self, clock: Clock, at_ps: int) -> None:
+        self._clock = clock
+        self.at_ps = at_ps
+
+    @property
+    def passed(self) -> bool:
+        """Whether it lies behind."""
+        return self._clock.now_ps > self.at_ps
+
+
+class SoftwareThread:
+    """A thread as its operating system knows it; :class:`~rpsim.models.cpu.thread.Thread` has the instructions."""
+
+    def __init__(self, clock: Clock, platform: Platform, cpu: Cpu, core: Core, name: str, pinned: bool = True) -> None:
+        self.clock = clock
+        self.name = name
+        self.core = core
+        """Where it runs; one that is not pinned may be elsewhere after any instruction."""
+        self.span: Span | None = None
+        """What the thread is busy with; a request that it receives brings its own along."""
+        self.account = Account()
+        self._cpu = cpu
+        core.threads += 1
+        core.admit(self, pinned)
+
+    @property
+    def now_ps(self) -> int:
+        """The present instant."""
+        return self.clock.now_ps
+
+    # its core -----------------------------------------------------------------------------------------------
+    def _work(self, cost_ps: int) -> Code:
+        """Hold the core for ``cost_ps``, after those who asked before."""
+        self._ask(cost_ps)
+        yield HOLD
+
+    def _ask(self, cost_ps: int, process: simpy.Process | None = None) -> None:
+        """Let ``process`` (None: that which runs now), which is on HOLD, go on when this work is done."""
+        clock, core = self.clock, self.core
+        if core.held:
+            core.queue(process or clock.running, cost_ps, self)
+        else:
+            clock.resume(core.work(clock._now, cost_ps), core.agent, process)
+
+    def _turn(self) -> Code:
+        """Until the core comes to an instruction that has to look at caches or queues to know its cost."""
+        if not self.core.undivided and not self.core.enter(self.clock, self.clock.running, self):
+            yield HOLD
+
+    def compute(self) -> Code:
+        """What a server's software does for a request besides touching its data: parse, dispatch, look up."""
+        yield from self.work(self._cpu.request_ps)
+
+    def work(self, cost_ps: int) -> Code:
+        """Software that takes ``cost_ps`` of a core of its own."""
+        self.account.software_ps += cost_ps
+        yield from self._work(cost_ps)
+
+    def burn(self) -> Code:
+        """A program that computes for ever. Raises ValueError on a core that has no time slices."""
+        if not self.core.fair:
+            raise ValueError(f"{self.core.name} has no time slices: nobody else would ever run")
+        self.core.spin(self, self.clock.running)
+        yield HOLD
+
+    # the kernel ---------------------------------------------------------------------------------------------
+    def kernel(self, cost_ps: int) -> Code:
+        """Work in the kernel on the thread's behalf: a system call."""
+        self.account.kernel_ps += cost_ps
+        yield from self._work(cost_ps)
+
+    def block(self, signal: Signal, calls: int = 1) -> Code:
+        """Sleep until the signal is raised, and take it: ``futex(FUTEX_WAIT)``, or a read of what tells of it.
+
+        Costs ``calls`` system calls, the way from the waking to the core, and the context switch there.
+        """
+        system = self._cpu.os
+        yield from self.kernel(calls * system.syscall_ps)
+        if signal.take():
+            return
+        since_ps = self.now_ps
+        while True:
+            yield signal.changed()
+            if signal.take():
+                break
+        yield from self._woken(since_ps)
+
+    def _woken(self, since_ps: int) -> Code:
+        """Back from a sleep that began at ``since_ps``."""
+        system, account = self._cpu.os, self.account
+        yield self.clock.timeout(system.wake_ps)
+        account.sleeps += 1
+        account.asleep_ps += self.now_ps - since_ps
+        yield from self.kernel(0 if self.core.fair else system.switch_ps)  # a fair core makes the switch itself
+
+    def sleep(self, duration_ps: int) -> Code:
+        """``nanosleep``: a timer's interrupt ends it."""
+        system = self._cpu.os
+        yield from self.kernel(system.syscall_ps)
+        since_ps = self.now_ps
+        yield self.clock.timeout(duration_ps)
+        awake = Signal(self.clock)
+        self.core.interrupt(self.clock, system.interrupt_ps, _raise, awake)
+        yield awake.changed()
+        yield from self._woken(since_ps)
+
+    def wake(self, signal: Signal) -> Code:
+        """Raise a signal that somebody may sleep for: ``futex(FUTEX_WAKE)``."""
+        yield from self.kernel(self._cpu.os.syscall_ps)
+        signal.set()
+
+    def reg_mr(self, domain: ProtectionDomain, address: int, length: int, **access: Any) -> Code:
+        """``ibv_reg_mr`` while the program runs: what pinning and translating its pages takes; returns the region."""
+        system = self._cpu.os
+        pages = (address + length - 1) // system.page_bytes - address // system.page_bytes + 1
+        yield from self.kernel(system.reg_mr_ps + pages * system.reg_mr_page_ps)
+        return domain.reg_mr(address, length, **access)
+
+    def dereg_mr(self, domain: ProtectionDomain, region: MemoryRegion) -> Code:
+        """``ibv_dereg_mr``: the adapter forgets the region, then its pages are unpinned; as long as registering."""
+        system = self._cpu.os
+        domain.dereg_mr(region)
+        yield from self.kernel(system.reg_mr_ps + -(-region.length // system.page_bytes) * system.reg_mr_page_ps)
+
+    def leave(self, to: Core) -> int:
+        """The scheduler moves it to another core; returns when it may go on there."""
+        self.core = to
+        return self.now_ps
+
+    # other threads, and time ----------------------------------------------------------------------------------
+    def notify(self, signal: Signal) -> Code:
+        """Store to the word that another thread spins on."""
+        self.account.memory_ps += self._cpu.store_ps
+        yield from self._work(self._cpu.store_ps)
+        signal.set()
+
+    def wait(self, signal: Signal, spin_ps: int | None = None) -> Code:
+        """Spin until the signal is raised, and take it: no event while it is not, one turn of the loop once it is.
+
+        With ``spin_ps`` the thread spins that long and then sleeps; who raises the signal has to :meth:`wake` it.
+        """
+        since_ps, given_up = self.now_ps, None
+        while not signal.take():
+            if spin_ps is not None and self.now_ps >= since_ps + spin_ps:
+                self._polled(since_ps)
+                yield from self.block(signal)
+                return
+            self.core.spin(self, self.clock.running)
+            changed = signal.changed()
+            if spin_ps is None:
+                yield changed
+            else:
+                given_up = given_up or self.clock.until(since_ps + spin_ps)
+                yield changed | given_up
+                signal.forget(changed)
+        self._polled(since_ps)
+        self.account.memory_ps += self._cpu.spin_loop_ps
+        yield from self._work(self._cpu.spin_loop_ps)
+
+    def _polled(self, since_ps: int) -> None:
+        """It has looked in vain since then (a fair core counts that itself: the thread may have been away)."""
+        if not self.core.fair:
+            self.account.polling_ps += self.now_ps - since_ps
+
+    def deadline(self, duration: str) -> Deadline:
+        """The instant that lies ``duration`` (``"10 s"``) ahead: the time stamp counter read, and added to."""
+        return Deadline(self.clock, self.now_ps + parse_duration_ps(duration))
+
+
+def _raise(signal: Signal) -> None:
+    signal.set()

@@ -1,0 +1,468 @@
+"""The CPU layer, as x86 names it: cores, and threads that queue for them.
+
+A store retires into its core's store buffer and drains in program order; nothing proves that it has left before a
+fence, a doorbell or another agent's read says so. ``clwb`` and ``clflushopt`` take effect with the next ``sfence``,
+``clflush`` at once; ``ntstore`` goes through write-combining buffers until an ``sfence`` (Intel SDM; Yang et al.,
+FAST'20).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+from ...sim.bytespace import LINE_BYTES, lines
+from ...sim.clock import HOLD, Clock
+from ...sim.trace import Chunk, Flush, Stage
+from ..durability.ordering import Event, Ordering
+from ..durability.rules import Target
+from ..host.hostmemory import HostMemory
+from ..profiles.parameters.cpu import Cpu
+from ..profiles.platform import Platform
+from ..verbs import wqe
+from ..verbs.objects import CompletionQueue, QueuePair, SharedReceiveQueue
+from ..verbs.opcodes import Opcode
+from ..verbs.work import INLINE, RecvWR, SendWR, WorkCompletion
+from .channel import CompletionEvents, Waiting
+from .core import Core
+from .looking import Looking
+from .software import Code, Deadline, Signal
+
+__all__ = ["Code", "Deadline", "Signal", "Thread"]
+
+_WRITE = Opcode.IBV_WR_RDMA_WRITE
+_VISIBLE = int(Stage.VISIBLE)
+_RECV, _RECV_IMM = Opcode.IBV_WC_RECV, Opcode.IBV_WC_RECV_RDMA_WITH_IMM
+
+
+class Thread(CompletionEvents):
+    """A software thread pinned to a core: the API that a scheme's code is written against."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        ordering: Ordering,
+        platform: Platform,
+        host: HostMemory,
+        core: Core,
+        name: str,
+        *,
+        hand_over: tuple[int, int],
+        cpu: Cpu | None = None,
+        pinned: bool = True,
+        waits: str = "poll",
+    ) -> None:
+        """``hand_over`` is what posting and polling take, ``cpu`` the parameters of its kind of core."""
+        super().__init__(clock, platform, cpu or platform.cpu, core, name, pinned)
+        self.host = host
+        self._ordering = ordering
+        self._nic = platform.nic
+        self._post_ps, self._poll_ps = hand_over
+        self._interrupt_way_ps = platform.pcie.posted_write_ps
+        self._waits = waits
+        self._further_ps: dict[int, int] = {}
+        """What further units of a work request with so much inline data take, on a reliable connection."""
+
+    def leave(self, to: Core) -> int:
+        """The scheduler moves it to another core; returns when all that it has flushed here is queued.
+
+        A context switch has a full barrier (Linux, Documentation/memory-barriers.txt), and a locked instruction orders
+        flushes as a fence does (Intel SDM, CLWB): what it stored here others see before it runs there.
+        """
+        core, trace, now_ps = self.core, self._ordering.trace, self.now_ps
+        flushes, core.flushes = core.flushes, []
+        left = core.stores, trace.count(core.stores), core.ntstores, trace.count(core.ntstores), flushes
+        self.core = to
+        done_ps = max(now_ps, core.fence_ps)
+        self.clock.call_at(done_ps, self._left, left)
+        return done_ps
+
+    def _left(self, left: tuple[int, int, int, int, list[Flush]]) -> None:
+        stores, stored, ntstores, written, flushes = left
+        self._ordering.happened(
+            Event.SFENCE, self.now_ps, core=((stores, stored),), core_nt=((ntstores, written),), flushes=flushes
+        )
+
+    def looking(self) -> Looking:
+        """For a loop that looks at memory until it finds what somebody else writes there: a round begins now."""
+        return Looking(self)
+
+    def _copy_ps(self, length: int) -> int:
+        return length * 8 * 10**12 // self._cpu.memcpy_bits_per_s
+
+    def _writer(self, what: str) -> str:
+        return f"{what} by {self.name}" + (f", {self.span.label}" if self.span else "")
+
+    # memory ---------------------------------------------------------------------------------------------
+    def load(self, address: int, length: int) -> Code:
+        """Load ``length`` bytes; returns them."""
+        if not self.core.undivided:
+            yield from self._turn()
+        start_ps = self.clock.now_ps
+        cost_ps = self.host.access_ps(address, length, False, self.core.agent, self.core.fills)
+        self.account.memory_ps += cost_ps
+        self._ask(cost_ps)
+        yield HOLD
+        return self._loaded(self.clock.now_ps, address, length, start_ps)
+
+    def prefetch(self, address: int, length: int) -> Code:
+        """``prefetcht0`` of each line of a range: on its way to the cache; the core waits for a fill buffer only.
+
+        Loads whose values nobody waits for cost the same: a core that executes out of order goes on behind them.
+        """
+        done = 0
+        while done < length:
+            take = min(LINE_BYTES - (address + done) % LINE_BYTES, length - done)
+            yield from self._turn()
+            wait_ps = self.core.fills.free_ps(self.now_ps) - self.now_ps
+            if wait_ps:
+                self.account.memory_ps += wait_ps
+                yield from self._work(wait_ps)
+                yield from self._turn()
+            cost_ps = self.host.access_ps(address + done, take, False, self.core.agent, self.core.fills, wait=False)
+            self.account.memory_ps += cost_ps
+            yield from self._work(cost_ps)
+            done += take
+
+    def _loaded(self, at_ps: int, address: int, length: int, issued_ps: int) -> bytes:
+        """What a load that is done at ``at_ps`` has found."""
+        data, seen = self.host.load(at_ps, address, length)
+        if seen or self.host.peers:
+            self._looked(Event.LOAD, at_ps, address, issued_ps, seen)
+        return data
+
+    def _looked(self, event: Event, at_ps: int, address: int, issued_ps: int, seen: Sequence[Chunk] = ()) -> None:
+        """A read has come back: of a peer device it has pushed this core's posted stores before it.
+
+        An uncached read empties write-combining buffers too (Intel SDM, volume 3, section 12.3.1).
+        """
+        to, stores = self.host.destination(address), self.core.stores
+        self._ordering.happened(
+            event,
+            at_ps,
+            here=self.host.circumstances(address),
+            core=(*self.host.mmio_stores(stores, address), *self.host.mmio_stores(self.core.ntstores, address)),
+            returned=seen,
+            reader=stores,
+            device=None if to.target is Target.MEMORY else to.number,
+            issued_ps=issued_ps,
+        )
+
+    def read_pmrsts(self, address: int) -> Code:
+        """Read the register PMRSTS of the device in whose persistent memory region ``address`` is."""
+        yield from self._turn()
+        start_ps = self.now_ps
+        yield from self._work(self.host.status_read_ps(address, start_ps))
+        self._looked(Event.STATUS_READ, self.now_ps, address, start_ps)
+
+    def store(self, address: int, data: bytes) -> Code:
+        """Store ``data``, in program order, word after word."""
+        yield from self._turn()
+        access_ps = self.host.access_ps(address, len(data), True, self.core.agent, self.core.fills)
+        copy_ps = self._copy_ps(len(data))
+        self.account.memory_ps += access_ps
+        self.account.copy_ps += copy_ps
+        yield from self._work(access_ps + copy_ps)
+        self.host.store(address, data, self.core.stores, self._writer("store"), self.now_ps)
+        core = self.core
+        if core.pauses is not None:
+            core.may_pause(self.now_ps, self.host.memory.locate(address)[0].traced)
+
+    def ntstore(self, address: int, data: bytes) -> Code:
+        """Non-temporal stores: past the caches, unordered until an ``sfence``."""
+        done = 0
+        while done < len(data):  # each line leaves when it is full
+            take = min(LINE_BYTES - (address + done) % LINE_BYTES, len(data) - done)
+            piece = data[done : done + take]
+            yield from self._turn()
+            cost_ps = self.core.fills.free_ps(self.now_ps) - self.now_ps + self._cpu.ntstore_ps
+            self.account.flush_ps += cost_ps
+            yield from self._work(cost_ps)
+            core = self.core
+            queued_ps = self.host.ntstore(address + done, piece, core.ntstores, self._writer("ntstore"), self.now_ps)
+            self._leaves(core, address + done, queued_ps, self._cpu.ntstore_hold_ps)
+            done += take
+
+    def _leaves(self, core: Core, address: int, queued_ps: int, hold_ps: int = 0) -> None:
+        """A line has taken a fill buffer until it is queued, ``hold_ps`` at least; a fence waits for its DIMM."""
+        core.fills.take(max(queued_ps, self.now_ps + hold_ps))
+        core.fence_ps = max(core.fence_ps, queued_ps, self.host.drained_ps(address))
+
+    def memcpy(self, destination: int, source: int, length: int) -> Code:
+        """Copy by loads and stores: what starting takes, then what its lines take where they are, then its bytes."""
+        if length >= self._cpu.memcpy_string_bytes:
+            self.account.copy_ps += self._cpu.memcpy_start_ps
+            yield from self._work(self._cpu.memcpy_start_ps)
+        data = yield from self.load(source, length)
+        yield from self.store(destination, data)
+
+    def crc32(self, address: int, length: int) -> Code:
+        """The CRC32 of a range; returns it.
+
+        Loads run ahead of the arithmetic, which depends on nothing but them: the slower of the two is what it takes.
+        """
+        before_ps = self.account.memory_ps
+        data = yield from self.load(address, length)
+        yield from self._checksum(length, self.account.memory_ps - before_ps)
+        return zlib.crc32(data)
+
+    def crc32_matches(self, address: int, length: int, expected: int) -> Code:
+        """Whether a range has this CRC32; returns that. Who explores what may be there answers (``Core.deciding``)."""
+        if self.core.deciding is not None:
+            yield from self._turn()
+            access_ps = self.host.access_ps(address, length, False, self.core.agent, self.core.fills)
+            self.account.memory_ps += access_ps
+            yield from self._work(access_ps)
+            found = self.core.deciding(address, length, expected)
+            if found is not None:
+                yield from self._checksum(length, access_ps)
+                return found
+        return (yield from self.crc32(address, length)) == expected
+
+    def crc32_of(self, data: bytes) -> Code:
+        """The CRC32 of bytes that the code has at hand already; returns it."""
+        yield from self._checksum(len(data))
+        return zlib.crc32(data)
+
+    def _checksum(self, length: int, loading_ps: int = 0) -> Code:
+        """What the arithmetic over so many bytes takes beyond the time in which they were loaded."""
+        cost_ps = max(0, self._cpu.crc_ps_per_byte * length - loading_ps)
+        self.account.crc_ps += cost_ps
+        yield from self._work(cost_ps)
+
+    # persistence ------------------------------------------------------------------------------------------
+    def clwb(self, address: int, length: int) -> Code:
+        """Write the lines of a range back; done with the next ``sfence``."""
+        yield from self._write_back(address, length, self._cpu.clwb_ps, keep=not self._cpu.clwb_invalidates)
+
+    def clflushopt(self, address: int, length: int) -> Code:
+        """Write the lines of a range back and drop them; done with the next ``sfence``."""
+        yield from self._write_back(address, length, self._cpu.clflushopt_ps, keep=False)
+
+    def _write_back(self, address: int, length: int, cost_ps: int, keep: bool) -> Code:
+        device, offset = self.host.memory.locate(address)
+        account, base = self.account, address - offset
+        for line in lines(offset, length):
+            yield from self._turn()
+            core = self.core
+            flush = self._ordering.trace.flush(device.number, line, core.stores, self.now_ps)
+            if not core.fair:
+                core.flushes.append(flush)
+            wait_ps = core.fills.free_ps(self.now_ps) - self.now_ps
+            account.flush_lines += 1
+            account.flush_ps += wait_ps + cost_ps
+            yield from self._work(wait_ps + cost_ps)  # then the line is on its way, and the next one's turn has come
+            core = self.core
+            if core.fair:  # only now: its thread may have moved, and a fence of others in between does not cover it
+                core.flushes.append(flush)
+            self._leaves(core, base + line * LINE_BYTES, self.host.flush_line(device, line, self.now_ps, keep))
+
+    def clflush(self, address: int, length: int) -> Code:
+        """Write the lines of a range back and drop them, one after the other, each before any later store."""
+        device, offset = self.host.memory.locate(address)
+        for line in lines(offset, length):
+            yield from self._turn()
+            issued_ps = self.now_ps
+            flush = self._ordering.trace.flush(device.number, line, self.core.stores, issued_ps)
+            queued_ps = self.host.flush_line(device, line, issued_ps, keep=False)
+            written_back = queued_ps > issued_ps
+            cost_ps = max(self._cpu.clflush_ps, queued_ps - issued_ps) if written_back else self._cpu.clflush_clean_ps
+            self.account.flush_lines += 1
+            self.account.flush_ps += cost_ps
+            yield from self._work(cost_ps)
+            self._ordering.happened(Event.CLFLUSH, self.now_ps, flushes=[flush])
+
+    def wbinvd(self) -> Code:
+        """Write all lines of the host's caches back and drop them: what a machine does that flushes when power fails.
+
+        It completes, as ``clflush`` does for one line, when memory has them (Intel SDM, volume 2: a serializing
+        instruction).
+        """
+        yield from self._turn()
+        devices = {device.number for device in self.host.memory.by_index}
+        flushes = self._ordering.trace.flush_all(devices, self.core.stores, self.now_ps)
+        cost_ps = self.host.flush_all() - self.now_ps
+        self.account.flush_ps += cost_ps
+        yield from self._work(cost_ps)
+        self._ordering.happened(Event.CLFLUSH, self.now_ps, flushes=flushes)
+
+    def sfence(self) -> Code:
+        """Wait until this core's stores are visible and its flushes and non-temporal stores are queued.
+
+        Where a fence empties the queues of a DIMM (``Controller.fence_drains``) it waits for that too, which takes time
+        and proves no more. It knows nothing of DMA in flight.
+        """
+        trace = self._ordering.trace
+        yield from self._turn()
+        core = self.core
+        stores, ntstores = trace.count(core.stores), trace.count(core.ntstores)
+        flushes, core.flushes = core.flushes, []
+        cost_ps = max(0, core.fence_ps - self.now_ps) + self._cpu.sfence_ps
+        self.account.fences += 1
+        self.account.flush_ps += cost_ps
+        yield from self._work(cost_ps)
+        self._ordering.happened(
+            Event.SFENCE,
+            self.now_ps,
+            core=((core.stores, stores),),
+            core_nt=((core.ntstores, ntstores),),
+            flushes=flushes,
+        )
+        core.may_pause(self.now_ps)
+
+    def flush(self, address: int, length: int) -> Code:
+        """Every line with the best instruction of this processor, then ``sfence``: what ``pmem_persist`` does."""
+        instruction = {"clwb": self.clwb, "clflushopt": self.clflushopt, "clflush": self.clflush}
+        yield from instruction[self._cpu.flush_instruction](address, length)
+        yield from self.sfence()
+
+    # verbs --------------------------------------------------------------------------------------------------
+    def post_send(self, qp: QueuePair, work: SendWR) -> Code:
+        """``ibv_post_send``: build the WQE (with the payload, if inline) and ring the doorbell.
+
+        Raises ValueError for an inline payload beyond ``max_inline_data``, and what :meth:`QueuePair.check` raises.
+        """
+        if not qp.unchecked or work.opcode is not _WRITE:
+            qp.check(work)
+        length, core, clock, account = work.length, self.core, self.clock, self.account
+        inline = work.send_flags in INLINE
+        if inline and length > self._nic.inline_max_bytes:
+            raise ValueError(f"inline data of {length} bytes, the adapter takes {self._nic.inline_max_bytes}")
+        qp.posted += 1
+        span = work.span = self.span
+        cost_ps = self._post_ps
+        if inline or not qp.reliable:
+            further_ps = self._further_ps.get(length) if inline and qp.reliable else None
+            if further_ps is None:
+                units = wqe.further_units(self._nic, qp.qp_type, length if inline else 0)
+                further_ps = units * self._nic.post_line_ps
+                if inline and qp.reliable:
+                    self._further_ps[length] = further_ps
+            cost_ps += further_ps
+        account.posts += 1
+        account.under_way = 1
+        account.verbs_ps += cost_ps
+        if inline and core.undivided:
+            start_ps = clock._now
+            access_ps = self.host.access_ps(work.local_address, length, False, core.agent, core.fills)
+            account.memory_ps += access_ps
+            clock.resume(core.work(start_ps, access_ps + cost_ps), core.agent)
+            yield HOLD
+            loaded_ps = start_ps + access_ps
+            work.payload, seen = self.host.load(loaded_ps, work.local_address, length)
+            if seen or self.host.peers:
+                self._looked(Event.LOAD, loaded_ps, work.local_address, start_ps, seen)
+        else:
+            if inline:
+                work.payload = yield from self.load(work.local_address, length)
+            self._ask(cost_ps)
+            yield HOLD
+            core = self.core
+        if span is not None:
+            span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
+        buffer = core.store_buffer
+        if len(buffer.chunks) > buffer.settled[_VISIBLE]:  # else there is nothing to force
+            self._ordering.happened(Event.DOORBELL, clock.now_ps, core=((core.stores, len(buffer.chunks)),))
+        qp.nic.ring(qp, work)
+        if core.pauses is not None:
+            core.may_pause(clock.now_ps)
+
+    def post_list(self, qp: QueuePair, works: Sequence[SendWR]) -> Code:
+        """``ibv_post_send`` of several linked work requests: built in memory, with one doorbell for all of them.
+
+        The adapter fetches two or more by DMA; one alone is as :meth:`post_send`. Raises ValueError for no work
+        request, an inline payload beyond ``max_inline_data``, and what :meth:`QueuePair.check` raises; then none is
+        posted.
+        """
+        if not works:
+            raise ValueError("a list of no work requests")
+        if len(works) == 1:
+            yield from self.post_send(qp, works[0])
+            return
+        nic, clock, account, before = self._nic, self.clock, self.account, qp.posted
+        inline = [work.send_flags in INLINE for work in works]
+        try:
+            for work, copied in zip(works, inline, strict=True):
+                qp.check(work)
+                if copied and work.length > nic.inline_max_bytes:
+                    raise ValueError(f"inline data of {work.length} bytes, the adapter takes {nic.inline_max_bytes}")
+                qp.posted += 1
+        except (ValueError, OSError):
+            qp.posted = before
+            raise
+        for work, copied in zip(works, inline, strict=True):
+            work.span = self.span
+            if copied:
+                work.payload = yield from self.load(work.local_address, work.length)
+        units = sum(
+            wqe.further_units(nic, qp.qp_type, work.length if copied else 0)
+            for work, copied in zip(works, inline, strict=True)
+        )
+        cost_ps = self._post_ps + (len(works) - 1) * nic.post_next_wqe_ps + units * nic.post_line_ps
+        account.posts += len(works)
+        account.under_way = 1
+        account.verbs_ps += cost_ps
+        yield from self._work(cost_ps)
+        core = self.core
+        if self.span is not None:
+            self.span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
+        self._ordering.happened(Event.DOORBELL, clock.now_ps, core=((core.stores, len(core.store_buffer.chunks)),))
+        qp.nic.ring_list(qp, works)
+        core.may_pause(clock.now_ps)
+
+    def post_recv(self, qp: QueuePair | SharedReceiveQueue, work: RecvWR) -> None:
+        """``ibv_post_recv``, or ``ibv_post_srq_recv``; its cost is part of ``compute``."""
+        qp.post_recv(work)
+
+    def poll(self, queue: CompletionQueue) -> Code:
+        """Poll until there is a completion; returns the :class:`WorkCompletion`."""
+        completion, clock = queue.pop(), self.clock
+        if completion is None:
+            if self._waits != "poll":
+                return (
+                    yield from self.next_completion(queue, self._cpu.os.spin_ps if self._waits == "adaptive" else 0)
+                )
+            waiting = Waiting(self, clock.running)
+            queue.wait(waiting)
+            if self.core.fair:
+                self.core.spin(self, clock.running)
+            yield HOLD
+            assert waiting.completion is not None
+            completion = waiting.completion
+        else:
+            if completion.span is not None:
+                self._takes(completion)
+            self._ask(self._poll_ps)
+            yield HOLD
+        self._seen(completion)
+        return completion
+
+    def poll_some(self, queue: CompletionQueue, most: int) -> Code:
+        """``ibv_poll_cq`` with room for ``most``: wait for a completion as :meth:`poll`, and take those behind it."""
+        found = [(yield from self.poll(queue))]
+        while len(found) < most and (completion := queue.pop()) is not None:
+            self._takes(completion)
+            self._ask(self._nic.poll_next_ps)
+            yield HOLD
+            self._seen(completion)
+            found.append(completion)
+        return found
+
+    def _seen(self, completion: WorkCompletion) -> None:
+        """The code has it now."""
+        account, clock = self.account, self.clock
+        account.round_trips += account.under_way
+        account.under_way = 0
+        account.verbs_ps += self._poll_ps
+        if completion.observe is not None:
+            completion.observe(clock.now_ps)
+        span = completion.span
+        if completion.opcode is _RECV or completion.opcode is _RECV_IMM:
+            self.span = span
+        if span is not None and span is self.span:
+            span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
+
+    def _takes(self, completion: WorkCompletion) -> None:
+        """If it is of a receive, it has waited until now for somebody who takes it."""
+        if completion.span is not None and (completion.opcode is _RECV or completion.opcode is _RECV_IMM):
+            completion.span.mark(f"wait for {self.name.split('[')[0]}", self.clock.now_ps)

@@ -1,0 +1,85 @@
+"""What lies behind the caches of a host: its memory controllers, and which lines are on their way to them.
+
+The home agent orders whoever wants a line behind that line's way to memory: a load, a store or a flush of a line that
+has left the caches, or the IIO's write cache, waits until a write pending queue has it.
+"""
+
+from __future__ import annotations
+
+from ...sim.clock import Clock
+from ...sim.trace import Trace
+from ..memory.devices import AddressSpace
+from ..memory.imc import MemoryController, Traffic
+from ..profiles.platform import Platform
+from .cacheset import LINE_BITS, LINE_MASK, Key
+
+UNDER_WAY_LINES = 4096
+"""Above so many, lines that have arrived are forgotten."""
+
+
+class HomeAgent:
+    """Asked in order of time, with lines as the caches name them."""
+
+    def __init__(self, clock: Clock, trace: Trace, platform: Platform, memory: AddressSpace) -> None:
+        self._clock = clock
+        self._trace = trace
+        self._platform = platform
+        self._devices = {device.number: device for device in memory.devices.values()}
+        self._controllers = {
+            device.number: MemoryController(platform.imc, platform.media[device.kind], device.dimms)
+            for device in memory.devices.values()
+            if device.kind in platform.media
+        }
+        self._under_way: dict[Key, int] = {}
+        """Lines that left for memory, and when a write pending queue has them (forgotten some time after that)."""
+
+    def left_ps(self, key: Key) -> int:
+        """When a line that has left the caches is in a write pending queue; an instant of the past if none has."""
+        return self._under_way.get(key, 0)
+
+    def read_line(self, key: Key, at_ps: int) -> tuple[int, int]:
+        """A line is asked for: (how long that takes, an instant before which it waits)."""
+        line = key & LINE_MASK
+        return self._controllers[key >> LINE_BITS].read_lines(line, line, at_ps)
+
+    def read_lines(self, number: int, first: int, last: int, at_ps: int, pace_ps: int) -> tuple[int, int]:
+        """A range of a device's lines is asked for, by one who takes a line each ``pace_ps``; as :meth:`read_line`."""
+        return self._controllers[number].read_lines(first, last, at_ps, pace_ps)
+
+    def write_back(self, key: Key, at_ps: int, flush: bool = False) -> int:
+        """A dirty line leaves the caches at ``at_ps``; returns when a write pending queue has it.
+
+        ``flush`` says that an instruction or a verb has asked for it.
+        """
+        number, line = key >> LINE_BITS, key & LINE_MASK
+        device = self._devices[number]
+        queued_ps, stored_ps = self.queue(key, at_ps, self._platform.media[device.kind].clwb_to_wpq_ps, flush)
+        if device.traced:
+            self._trace.wrote_back(number, line, at_ps, queued_ps, stored_ps)
+        return queued_ps
+
+    def queue(self, key: Key, at_ps: int, way_ps: int, flush: bool = False) -> tuple[int, int]:
+        """A line leaves for memory at ``at_ps``: undisturbed it is queued ``way_ps`` later, the acceptance included.
+
+        Returns when a write pending queue has it, and when the medium has.
+        """
+        number, line = key >> LINE_BITS, key & LINE_MASK
+        arrive_ps = at_ps + max(0, way_ps - self._platform.imc.wpq_accept_ps)
+        queued_ps, stored_ps = self._controllers[number].write_line(line, arrive_ps, flush, at_ps)
+        if len(self._under_way) >= UNDER_WAY_LINES:
+            now_ps = self._clock.now_ps
+            self._under_way = {other: ps for other, ps in self._under_way.items() if ps > now_ps}
+        self._under_way[key] = queued_ps
+        return queued_ps, stored_ps
+
+    def drained_ps(self, number: int, line: int) -> int:
+        """When a fence goes on behind the last write of a device's line, as far as its DIMM is concerned."""
+        return self._controllers[number].drained_ps(line)
+
+    def stored_ps(self, number: int, line: int) -> int:
+        """When the medium has what arrived so far at the DIMM of a device's line."""
+        return self._controllers[number].stored_ps(line)
+
+    def traffic(self, number: int) -> Traffic:
+        """What came to a device and what its media did so far."""
+        return self._controllers[number].traffic

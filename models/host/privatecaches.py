@@ -1,0 +1,216 @@
+"""All caches of a host: a first and a second level for each core, over the shared one.
+
+Who holds a line: private caches, or the last-level cache, never both (Skylake-SP and later: the shared cache takes what
+the second levels evict; Intel 64 and IA-32 Architectures Optimization Reference Manual). Several cores may hold a clean
+copy. One of them may have it dirty: it stays responsible when others read it, and hands that on when it evicts it.
+A second level has all that its first level has.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import IntEnum
+
+from ...sim.bytespace import LINE_BYTES
+from ...sim.streams import Streams
+from ..profiles.parameters import caches
+from .cacheset import DIRTY, LINE_BITS, Key, Tags
+from .llc import Counters, IoWrite, Llc, Traffic
+
+
+def victims_from(streams: Streams, device: int) -> int:
+    """What the choice of lines to evict starts from in the host whose first memory device has this number."""
+    return int(streams.stream(f"cache victims of the host of device {device}").integers(1 << 62))
+
+
+class Level(IntEnum):
+    """Where a core's load finds a line."""
+
+    L1 = 0
+    L2 = 1
+    LLC = 2
+    """Or in another core's private caches."""
+    MEMORY = 3
+
+
+class PrivateCaches:
+    """Of one core; dirtiness is the second level's."""
+
+    __slots__ = ("bit", "l1", "l2")
+
+    def __init__(self, parameters: caches.Private, bit: int) -> None:
+        self.bit = bit
+        self.l2 = Tags(parameters.l2_bytes // LINE_BYTES, parameters.l2_ways)
+        self.l1 = Tags(parameters.l1_bytes // LINE_BYTES, parameters.l1_ways)
+
+    def drop(self, key: Key) -> int:
+        """The line is not there any more; returns 1 if it was dirty."""
+        self.l1.drop(key)
+        return self.l2.drop(key)
+
+
+class Caches:
+    """The caches of a host. Cores are numbered; what a core has to itself comes into being when it is first used."""
+
+    def __init__(self, llc: caches.Llc, private: caches.Private, seed: Callable[[], int] = lambda: 1) -> None:
+        self.counters = Counters()
+        self.llc = Llc(llc, self.counters, seed)
+        self.evicted: list[Key] = []
+        """Dirty lines that had to go to memory and that nobody has taken from here yet."""
+        self._parameters = private
+        self._private: dict[int, PrivateCaches] = {}
+        self._holders: dict[Key, int] = {}
+        """Which cores hold a line: a bit for each."""
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self.llc.tags.state or key in self._holders
+
+    def io_writes(self, inbox: deque[IoWrite], until_ps: int) -> list[Traffic]:
+        """Inbound writes with DDIO on (:meth:`models.host.llc.Llc.io_writes`)."""
+        return self.llc.io_writes(inbox, until_ps, self._holders, self._snoop)
+
+    def dma_reads(self, device: int, lines: range) -> bool:
+        """A device reads a range of a memory's lines; whether caches have all of it. It allocates nothing."""
+        state, holders, base = self.llc.tags.state, self._holders, device << LINE_BITS
+        keys = range(base | lines.start, base | lines.stop) if lines else ()
+        found = sum(map(state.__contains__, keys))
+        if found < len(keys) and holders:  # no line is in both
+            found += sum(map(holders.__contains__, keys))
+        self.counters.dma_read_hits += found
+        self.counters.dma_read_misses += len(keys) - found
+        return found == len(keys)
+
+    def in_l1(self, core: int, key: Key) -> bool:
+        """A core loads; whether its first level has the line. What :meth:`access` does then, no more."""
+        own = self._private.get(core)
+        if own is None:
+            return False
+        l1 = own.l1
+        state = l1.state
+        if key not in state:
+            return False
+        l1.tick = tick = l1.tick + l1.step  # as ``Tags.reuse``
+        state[key] = tick | state[key] & DIRTY
+        self.counters.l1_hits += 1
+        return True
+
+    def access(self, core: int, key: Key, dirty: bool) -> Level:
+        """A core loads or stores; returns where the line was. Lines that go to memory for it are in ``evicted``."""
+        counters = self.counters
+        if not self._parameters.l2_bytes:
+            return self._shared_access(key, dirty)
+        own = self._private.get(core)
+        if own is None:
+            own = self._private[core] = PrivateCaches(self._parameters, 1 << len(self._private))
+        state = own.l2.state
+        if key in state:
+            if dirty:  # in no other cache from now on
+                if not state[key] & 1 or self._holders[key] != own.bit:
+                    self._take_from_others(key, own)
+                state[key] |= 1
+            if own.l1.reuse(key):
+                counters.l1_hits += 1
+                return Level.L1
+            own.l2.use(key)
+            own.l1.put(key, 0)
+            counters.l2_hits += 1
+            return Level.L2
+        level, was_dirty = self._fetch(key, own, dirty)
+        self._put_private(key, own, was_dirty | dirty)
+        return level
+
+    def flush(self, key: Key, keep: bool) -> bool:
+        """The line is written back wherever it is: clean afterwards, and gone unless ``keep``; whether it was dirty."""
+        holders = self._holders.get(key, 0)
+        if not holders:
+            tags = self.llc.tags
+            dirty = tags.clean(key) if keep else tags.drop(key)
+        elif keep:
+            dirty = 0
+            for own in self._of(holders):
+                dirty |= own.l2.clean(key)
+        else:
+            dirty = self._snoop(key)[1]
+        self.counters.flushed += dirty
+        return bool(dirty)
+
+    def flush_all(self) -> list[Key]:
+        """``wbinvd``, or what eADR does when power fails: nothing is cached any more; returns what was dirty."""
+        dirty = self.llc.tags.dirty()
+        self.llc.tags.clear()
+        for _, own in sorted(self._private.items()):
+            dirty += own.l2.dirty()
+            own.l1.clear()
+            own.l2.clear()
+        self._holders.clear()
+        self.counters.flushed += len(dirty)
+        return dirty
+
+    def _of(self, holders: int) -> list[PrivateCaches]:
+        return [own for own in self._private.values() if own.bit & holders]
+
+    def _shared_access(self, key: Key, dirty: bool) -> Level:
+        """Without private caches cores use the shared one, all of its ways."""
+        tags = self.llc.tags
+        if key in tags.state:
+            tags.use(key, dirty)
+            self.counters.llc_hits += 1
+            return Level.LLC
+        self.counters.core_misses += 1
+        self._put_shared(key, int(dirty))
+        return Level.MEMORY
+
+    def _fetch(self, key: Key, own: PrivateCaches, dirty: bool) -> tuple[Level, int]:
+        """A line for a core that does not have it: where it was, and 1 if this core is responsible for it now."""
+        holders = self._holders.get(key, 0)
+        if holders:
+            self.counters.llc_hits += 1
+            return Level.LLC, self._take_from_others(key, own) if dirty else 0
+        if key in self.llc.tags.state:
+            self.counters.llc_hits += 1
+            return Level.LLC, self.llc.tags.drop(key)
+        self.counters.core_misses += 1
+        return Level.MEMORY, 0
+
+    def _take_from_others(self, key: Key, own: PrivateCaches) -> int:
+        """A core is about to store: all other copies go; returns 1 if one was dirty."""
+        others, dirty = self._holders.get(key, 0) & ~own.bit, 0
+        if others:
+            for other in self._of(others):
+                dirty |= other.drop(key)
+            self._holders[key] &= own.bit
+        return dirty
+
+    def _put_private(self, key: Key, own: PrivateCaches, dirty: int) -> None:
+        gone, was_dirty = own.l2.put(key, dirty)
+        self._holders[key] = self._holders.get(key, 0) | own.bit
+        if gone >= 0:
+            own.l1.drop(gone)
+            self._victim(gone, own, was_dirty)
+        own.l1.put(key, 0)
+
+    def _victim(self, key: Key, own: PrivateCaches, dirty: int) -> None:
+        """A second level has evicted a line: the last one that held it hands it to the shared cache."""
+        rest = self._holders[key] & ~own.bit
+        if rest:
+            self._holders[key] = rest
+            if dirty:
+                heir = self._of(rest)[0].l2
+                heir.state[key] |= 1
+            return
+        del self._holders[key]
+        self._put_shared(key, dirty)
+
+    def _put_shared(self, key: Key, dirty: int) -> None:
+        gone = self.llc.put(key, dirty)
+        if gone is not None:
+            self.evicted.append(gone)
+
+    def _snoop(self, key: Key) -> tuple[bool, int]:
+        """Take a line out of all private caches: whether it was there, and 1 if it was dirty."""
+        holders, dirty = self._holders.pop(key, 0), 0
+        if holders:
+            for own in self._of(holders):
+                dirty |= own.drop(key)
+        return bool(holders), dirty

@@ -1,0 +1,225 @@
+"""TCP sockets of the kernel: system calls, copies, the stack on both sides, interrupts and wake-ups.
+
+A message is copied into the kernel, cut into segments by the adapter, and goes through the adapter's port among its
+RDMA packets, and through the switch. At the other side an interrupt, held back by moderation, lets the softirq take the
+message in on the core that the socket is steered to; whoever sleeps is woken. Bytes arrive in the order in which they
+were sent. There is a receiver's window, and no congestion control, no loss, no acknowledgement on the wire.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, cast
+
+import simpy
+
+from ..cpu.core import Core
+from ..cpu.thread import Code, Thread
+from ..nic.port import RESPONSE
+from ..profiles.parameters.storage import Kernel
+from ..storage.waiting import enter, sleep
+from ..verbs.work import NODE_SHIFT, QP_SHIFT, REQUEST_SHIFT
+
+if TYPE_CHECKING:
+    from ..system import Node
+
+BURST_BYTES = 65_536
+"""What the kernel hands to the adapter at once (TCP segmentation offload)."""
+
+
+class Burst:
+    """Segments that the adapter makes of one piece: what the port needs to know of them, as of a response."""
+
+    __slots__ = ("data", "end_ps", "key", "more", "n_bytes", "parts", "sent_bytes", "sizes", "span", "start_ps")
+
+    def __init__(self, key: int, data: bytes, sizes: list[int]) -> None:
+        self.key = key
+        self.data = data
+        self.sizes = sizes
+        """Of its frames."""
+        self.n_bytes = sizes[0]
+        self.more: list[Any] | None = sizes[1:] or None
+        self.start_ps = self.end_ps = 0
+        self.sent_bytes = 0
+        self.span = self.parts = None
+
+
+class Socket:
+    """One end of a connection; ``core`` is where its softirqs run, that of the thread that reads it."""
+
+    def __init__(self, node: Node, core: Core) -> None:
+        nic = node.nic
+        self.node = node
+        self.core = core
+        self.peer: Socket = self
+        self.sent_bytes = 0
+        self._clock = node.system.clock
+        self._kernel: Kernel = node.system.platform.kernel
+        self._nic = nic
+        self._key = (nic.number + 1) << NODE_SHIFT | nic.next_qp_number() << QP_SHIFT
+        self._received: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._room = self._kernel.window_bytes
+        """What the other side may still send."""
+        self._senders: deque[simpy.Event] = deque()
+        self._readers: deque[simpy.Event] = deque()
+        self._interrupt_ps = 0
+        """When the adapter interrupts next, or has last."""
+
+    @property
+    def readable_bytes(self) -> int:
+        """What :meth:`recv` would find."""
+        return self._waiting_bytes
+
+    # sending ----------------------------------------------------------------------------------------------
+    def send(self, thread: Thread, data: bytes) -> Code:
+        """send(2): returns once the kernel has all of it; sleeps while the receiver has no room."""
+        kernel, done = self._kernel, 0
+        yield from enter(thread)
+        while done < len(data):
+            while not self.peer._room:
+                event = simpy.Event(self._clock)
+                self._senders.append(event)
+                yield from sleep(thread, event)
+            piece = data[done : done + min(BURST_BYTES, self.peer._room)]
+            self.peer._room -= len(piece)
+            segments = -(-len(piece) // kernel.segment_bytes)
+            stack_ps = kernel.send_ps + (segments - 1) * kernel.segment_work_ps
+            yield from thread.kernel(stack_ps + kernel.copy_ps_per_byte * len(piece))
+            self._post(piece)
+            done += len(piece)
+
+    def _post(self, piece: bytes) -> None:
+        kernel = self._kernel
+        sizes = [
+            kernel.frame_bytes + min(kernel.segment_bytes, len(piece) - at)
+            for at in range(0, len(piece), kernel.segment_bytes)
+        ]
+        self._key += 1 << REQUEST_SHIFT
+        self.sent_bytes += len(piece)
+        burst = cast(Any, Burst(self._key, piece, sizes))
+        self._clock.call_at(self._clock.now_ps + kernel.adapter_ps, self._at_port, burst)
+
+    def _at_port(self, burst: Any) -> None:
+        self._nic.port.response(self._clock.now_ps, burst, self._leave)
+
+    def _leave(self, burst: Any) -> None:
+        """The first segment may be at the last switch: if it is, it goes on, and the others follow."""
+        port, clock = self._nic.port, self._clock
+        if burst.start_ps < 0:
+            port.serve_response(burst)
+        head_ps, key = burst.start_ps + port.propagation_ps, burst.key + RESPONSE
+        if head_ps > clock.now_ps:
+            clock.hardware(head_ps, key, self._leave, burst)
+            return
+        for turn, (start_ps, end_ps) in enumerate(burst.more or (), 1):
+            clock.hardware(start_ps + port.propagation_ps, key + turn, self._cross, (burst, turn, end_ps))
+        self._cross((burst, 0, burst.end_ps))
+
+    def _cross(self, frame: tuple[Any, int, int]) -> None:
+        burst, turn, end_ps = frame
+        there = self.peer
+        if end_ps > self._nic.off_ps:
+            return
+        tail_ps = self._nic.crossed(there._nic, end_ps, burst.sizes[turn])
+        if turn == len(burst.sizes) - 1:
+            self._clock.hardware(tail_ps + self._kernel.adapter_ps, burst.key + RESPONSE, there._arrived, burst)
+
+    # receiving --------------------------------------------------------------------------------------------
+    def _arrived(self, burst: Any) -> None:
+        """All of a burst is in the receiver's memory: an interrupt, now or with those that came shortly before."""
+        now_ps = self._clock.now_ps
+        if now_ps > self._nic.off_ps:
+            return
+        if self._interrupt_ps <= now_ps:
+            self._interrupt_ps = now_ps + self._kernel.moderation_ps
+        self._clock.call_at(self._interrupt_ps, self._softirq, burst)
+
+    def _softirq(self, burst: Any) -> None:
+        kernel = self._kernel
+        stack_ps = kernel.receive_ps + (len(burst.sizes) - 1) * kernel.segment_work_ps
+        self.core.interrupt(self._clock, self.node.cpu.os.interrupt_ps + stack_ps, self._take_in, burst.data)
+
+    def _take_in(self, data: bytes) -> None:
+        self._received.append(data)
+        self._waiting_bytes += len(data)
+        while self._readers:
+            self._readers.popleft().succeed()
+
+    def recv(self, thread: Thread, most: int) -> Code:
+        """recv(2): at least a byte and at most so many, in order; sleeps until there is something."""
+        kernel = self._kernel
+        yield from enter(thread)
+        while not self._waiting_bytes:
+            yield from self.until_readable(thread)
+        data = self._take(most)
+        yield from thread.kernel(kernel.copy_ps_per_byte * len(data))
+        return data
+
+    def _take(self, most: int) -> bytes:
+        parts, left = [], most
+        while self._received and left:
+            part = self._received.popleft()
+            if len(part) > left:
+                self._received.appendleft(part[left:])
+                part = part[:left]
+            parts.append(part)
+            left -= len(part)
+        taken = most - left
+        self._waiting_bytes -= taken
+        self._room += taken
+        while self.peer._senders and taken:
+            self.peer._senders.popleft().succeed()
+        return b"".join(parts)
+
+    def until_readable(self, thread: Thread) -> Code:
+        """Sleep until something has come."""
+        event = simpy.Event(self._clock)
+        self._readers.append(event)
+        yield from sleep(thread, event)
+
+    def told(self, event: simpy.Event) -> None:
+        """``event`` happens with the next bytes, unless it has already."""
+        self._readers.append(event)
+
+
+class Epoll:
+    """epoll_create(2): which of many sockets can be read (level-triggered)."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._sockets: list[Socket] = []
+
+    def add(self, socket: Socket) -> None:
+        """EPOLL_CTL_ADD, for reading."""
+        self._sockets.append(socket)
+
+    def wait(self, thread: Thread) -> Code:
+        """epoll_wait(2): sleeps until there is one; returns all that can be read, in the order of being added."""
+        yield from enter(thread)
+        while not (ready := [socket for socket in self._sockets if socket.readable_bytes]):
+            yield from self._sleep(thread)
+        yield from thread.kernel(self._kernel.epoll_ps * len(ready))
+        return ready
+
+    def _sleep(self, thread: Thread) -> Code:
+        event = _Once(thread.clock)
+        for socket in self._sockets:
+            socket.told(event)
+        yield from sleep(thread, event)
+
+
+class _Once(simpy.Event):
+    """What several sockets tell, the first of which counts."""
+
+    def succeed(self, value: Any = None) -> _Once:
+        if not self.triggered:
+            super().succeed(value)
+        return self
+
+
+def connect(client: Node, server: Node, client_core: int = 0, server_core: int = 0) -> tuple[Socket, Socket]:
+    """An established connection: the ends at the client and at the server, with the cores that read them."""
+    ends = Socket(client, client.cores[client_core]), Socket(server, server.cores[server_core])
+    ends[0].peer, ends[1].peer = ends[1], ends[0]
+    return ends

@@ -1,0 +1,33 @@
+"""DRAM: which row each bank of a DIMM holds open, so that what is read next to what was is nearer.
+
+Closed form of DDR4 with open pages: a load that finds its row open takes ``Media.near_load_ps``; any other opens it
+first (precharge and activate) and takes ``Media.load_ps``. Refresh, bank groups and the turn-around of the bus are not
+modelled; they are part of the measured bandwidth.
+"""
+
+from __future__ import annotations
+
+from ...sim.bytespace import LINE_BYTES
+from ..profiles.parameters.memory import Media
+
+
+class Rows:
+    """The open rows of one DIMM; no clock inside."""
+
+    __slots__ = ("_banks", "_open", "_row_lines")
+
+    def __init__(self, media: Media) -> None:
+        self._row_lines = media.row_bytes // LINE_BYTES
+        self._banks = media.banks
+        self._open: dict[int, int] = {}
+
+    def near(self, line: int) -> bool:
+        """Whether the line's row is open; it is from now on."""
+        if not self._row_lines:
+            return False
+        row = line // self._row_lines
+        bank = row % self._banks
+        if self._open.get(bank) == row:
+            return True
+        self._open[bank] = row
+        return False

@@ -1,0 +1,339 @@
+"""The integrated memory controller: a bounded write pending queue in front of each DIMM, and the DIMM behind it.
+
+A write is inside the ADR domain from the instant at which the write pending queue takes it (Yang et al., FAST'20,
+section 2.1). Addresses interleave over the DIMMs of a device. The queue is asked through an in-order gate: writes of
+different agents that would overtake each other on the way to one DIMM keep the order in which they were sent.
+
+Behind the queue a plain DIMM writes line by line. One with a controller (Optane) takes lines into a queue of its own
+(LSQ), and on into the XPBuffer (``models.memory.xpbuffer``), whose evictions and full XPLines the medium writes; a line
+waits for the eviction that makes room for it, and while its XPLine is being written (rewriting a hot line). Reads are
+served before writes, and what they take of the medium's time is missing to the writes after them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from ...sim.bytespace import LINE_BYTES
+from ..profiles.parameters.memory import Imc, Media
+from .dram import Rows
+from .xpbuffer import Entered, XpBuffer, service_ps
+
+RECENT = 512
+"""So many lines or XPLines are remembered on their way; then those are forgotten that have arrived for long."""
+LONG_PS = 100_000_000
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What came to memory and what its media did, in bytes; add them up."""
+
+    written_bytes: int = 0
+    read_bytes: int = 0
+    media_written_bytes: int = 0
+    media_read_bytes: int = 0
+    migrations: int = 0
+    """Blocks that wear-levelling moved."""
+    wpq_waited_ps: int = 0
+    """How long lines waited for a place in a write pending queue, summed."""
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+    @property
+    def write_amplification(self) -> float:
+        """Bytes that the media wrote over bytes that came to be written; 0 where none came."""
+        return self.media_written_bytes / self.written_bytes if self.written_bytes else 0.0
+
+    @property
+    def read_amplification(self) -> float:
+        """Bytes that the media read, for partial XPLines too, over bytes that were asked for."""
+        return self.media_read_bytes / self.read_bytes if self.read_bytes else 0.0
+
+
+class Passed:
+    """How many have passed a gate before an instant; gates and questions in order of time."""
+
+    __slots__ = ("_next", "_number")
+
+    def __init__(self) -> None:
+        self._next: deque[int] = deque()
+        self._number = 0
+
+    def at(self, at_ps: int) -> None:
+        """One passes then."""
+        self._next.append(at_ps)
+
+    def until(self, at_ps: int) -> int:
+        """How many have passed before that."""
+        coming = self._next
+        while coming and coming[0] < at_ps:
+            coming.popleft()
+            self._number += 1
+        return self._number
+
+
+class Dimm:
+    """One DIMM behind its write pending queue. All questions in the order in which lines leave for it."""
+
+    def __init__(self, imc: Imc, media: Media, number: int) -> None:
+        controller = media.controller
+        self._accept_ps = imc.wpq_accept_ps
+        self._hit_ps = imc.wpq_hit_ps
+        self._load_ps = media.load_ps
+        self._near_ps = media.near_load_ps or media.load_ps
+        self._write_ps = media.write_ps
+        self._delay_ps, self._delay_per = media.write_delay_ps, media.write_delay_per
+        self._places = [0] * max(1, imc.wpq_bytes // LINE_BYTES)
+        """Write pending queue: when its places are free, in a ring."""
+        self.buffer = XpBuffer(media, number) if controller.buffer_bytes else None
+        self._rows = Rows(media)
+        unit = media.line_bytes if self.buffer is not None else LINE_BYTES
+        self._unit_write_ps = service_ps(unit, media.write_bandwidth_bits_per_s)
+        self._unit_read_ps = service_ps(unit, media.read_bandwidth_bits_per_s)
+        self._unit_lines = max(1, unit // LINE_BYTES)
+        self._fence_drains = controller.fence_drains
+        self._lsq = [0] * max(1, controller.lsq_bytes // LINE_BYTES)
+        self._ingest_ps = controller.ingest_ps
+        self._outs = [0] * max(1, controller.buffer_bytes // unit)
+        """XPLines on their way out of the buffer, as many as it holds: when their places are free, in a ring."""
+        self._outs_count = 0
+        self._count = 0
+        self._last_ps = 0
+        self._last_line = -2
+        self._bus_free_ps = 0
+        self._ingest_free_ps = 0
+        self._stage_ps = 0
+        """When the last line left the queues."""
+        self._media_free_ps = 0
+        self._read_free_ps = 0
+        self._stored_ps = 0
+        self._came, self._had, self._went = Passed(), Passed(), Passed()
+        """Lines on their way to the buffer: when they came, had places in the queue, and left the queues."""
+        self._queued: dict[int, tuple[int, int]] = {}
+        """Lines that came: when the write pending queue had them, and when they left it."""
+        self._fetched: dict[int, int] = {}
+        """XPLines that are read from the medium, and when the DIMM has them."""
+        self._in_flight: dict[int, int] = {}
+        """XPLines that the medium was given to write, and when it has them."""
+        self._recent = RECENT
+        self._lines_read = 0
+        self._waited_ps = 0
+
+    def write(self, line: int, sent_ps: int, arrive_ps: int, flush: bool) -> tuple[int, int]:
+        """A line that was sent at ``sent_ps`` arrives; returns when the queue has it and when it is on the medium."""
+        last_ps = self._last_ps
+        if arrive_ps < last_ps:
+            arrive_ps = last_ps
+        else:
+            self._last_ps = arrive_ps
+        free_ps = self._bus_free_ps
+        came_ps = (free_ps if free_ps > arrive_ps else arrive_ps) + self._accept_ps
+        if self._delay_ps:
+            came_ps += self._delayed_ps(line, arrive_ps, flush)
+        self._bus_free_ps = came_ps
+        count, places = self._count, self._places
+        self._count = count + 1
+        place = count % len(places)
+        queued_ps = places[place]
+        if queued_ps > came_ps:
+            self._waited_ps += queued_ps - came_ps
+        else:
+            queued_ps = came_ps
+        buffer = self.buffer
+        if buffer is None:
+            media_ps = self._media_free_ps
+            left_ps = self._media_free_ps = (queued_ps if queued_ps > media_ps else media_ps) + self._unit_write_ps
+            self._stage_ps = queued_ps
+            self._rows.near(line)
+            stored_ps = left_ps + self._write_ps
+        else:
+            came, had, went = self._came.until(sent_ps), self._had.until(sent_ps), self._went.until(sent_ps)
+            entered = buffer.write(line, arrive_ps, came - had, had - went)
+            left_ps, stored_ps = self._take_in(entered, line, queued_ps, count)
+            self._came.at(came_ps)
+            self._had.at(queued_ps)
+            self._went.at(self._stage_ps)
+        places[place] = left_ps
+        if len(self._queued) >= self._recent:
+            self._forget(arrive_ps - LONG_PS)
+        self._queued[line] = (queued_ps, left_ps)
+        self._stored_ps = max(self._stored_ps, stored_ps)
+        return queued_ps, stored_ps
+
+    def _take_in(self, entered: Entered, line: int, queued_ps: int, count: int) -> tuple[int, int]:
+        """From the write pending queue through LSQ and XPBuffer: when the line has left the former, and is stored.
+
+        A line that stays in the XPBuffer counts as stored when its XPLine would be, were it written right away.
+        """
+        before_ps, gone, after_ps, full = entered
+        lsq = self._lsq
+        place = count % len(lsq)
+        free_ps = self._ingest_free_ps
+        start_ps = free_ps if free_ps > queued_ps else queued_ps
+        start_ps = max(start_ps, lsq[place])
+        left_ps = self._ingest_free_ps = start_ps + self._ingest_ps
+        in_flight, xpline = self._in_flight, line // self._unit_lines
+        taken_ps = in_flight.get(xpline, 0)
+        taken_ps = max(taken_ps, left_ps)
+        taken_ps = max(taken_ps, self._stage_ps)
+        if before_ps:
+            media_ps = self._media_free_ps
+            taken_ps = self._media_free_ps = (taken_ps if taken_ps > media_ps else media_ps) + before_ps
+            for victim in gone:
+                in_flight[victim] = taken_ps + self._write_ps
+        if after_ps:
+            out = self._outs_count % len(self._outs)
+            self._outs_count += 1
+            taken_ps = max(taken_ps, self._outs[out])
+        self._stage_ps = lsq[place] = taken_ps
+        media_ps = self._media_free_ps
+        start_ps = taken_ps if taken_ps > media_ps else media_ps
+        if not after_ps:
+            return left_ps, start_ps + self._unit_write_ps + self._write_ps
+        self._outs[out] = self._media_free_ps = start_ps + after_ps
+        for written in full:
+            in_flight[written] = start_ps + after_ps + self._write_ps
+        return left_ps, start_ps + after_ps + self._write_ps
+
+    def _forget(self, since_ps: int) -> None:
+        self._queued = {line: seen for line, seen in self._queued.items() if seen[1] > since_ps}
+        self._in_flight = {xpline: ps for xpline, ps in self._in_flight.items() if ps > since_ps}
+        self._recent = max(RECENT, 2 * len(self._queued))
+
+    def _delayed_ps(self, line: int, arrive_ps: int, flush: bool) -> int:
+        """What the line waits for where slower memory is emulated; a run goes on while its last line is coming."""
+        follows = line == self._last_line + 1 and arrive_ps <= self._bus_free_ps
+        self._last_line = line
+        if self._delay_per == "line":
+            return self._delay_ps
+        return 0 if follows or (self._delay_per == "flush" and not flush) else self._delay_ps
+
+    def read(self, line: int, lines: int, at_ps: int) -> tuple[int, int]:
+        """Lines of one unit of the medium are asked for: how long that takes, and an instant before which it waits.
+
+        That is when the write pending queue has them, or their XPLine has been written: they are ready so long after
+        the later of ``at_ps`` and that. A read that meets such a write is a read after persist.
+        """
+        self._lines_read += lines
+        queued, free_ps, there = self._queued, 0, 0
+        if queued:
+            for each in range(line, line + lines):
+                seen = queued.get(each)
+                if seen is not None and seen[1] > at_ps:
+                    there += 1
+                    free_ps = max(free_ps, seen[0])
+            if there == lines:
+                return self._hit_ps, free_ps
+        buffer = self.buffer
+        if buffer is None:
+            media_ps, gone_ps, late_ps = lines * self._unit_read_ps, 0, 0
+            total_ps = self._near_ps if self._rows.near(line) else self._load_ps
+        else:
+            xpline = line // self._unit_lines
+            free_ps = max(free_ps, self._in_flight.get(xpline, 0))
+            media_ps, gone_ps, late_ps = buffer.read(line, lines)
+            if not media_ps:
+                return self._near_ps, max(free_ps, self._fetched.get(xpline, 0))
+            total_ps = self._load_ps
+        start_ps = self._read_free_ps if self._read_free_ps > at_ps else at_ps
+        self._read_free_ps = start_ps + media_ps
+        asked_ps = self._stage_ps if self._stage_ps > at_ps else at_ps
+        self._media_free_ps = max(self._media_free_ps, asked_ps) + media_ps + gone_ps
+        took_ps = start_ps - at_ps + total_ps + late_ps
+        if buffer is not None:  # the rest of the XPLine is not there before its first line is
+            if len(self._fetched) >= RECENT:
+                self._fetched = {other: ps for other, ps in self._fetched.items() if ps > at_ps}
+            self._fetched[xpline] = max(at_ps, free_ps) + max(0, took_ps - self._near_ps)
+        return took_ps, free_ps
+
+    def left_ps(self, line: int) -> int:
+        """When a line that came last left the write pending queue; 0 for one that was never there, or long ago."""
+        return self._queued.get(line, (0, 0))[1]
+
+    def drained_ps(self, line: int) -> int:
+        """When a fence behind a line's last write goes on; 0 if it waits for the queue only."""
+        return self.left_ps(line) if self._fence_drains else 0
+
+    @property
+    def stored_ps(self) -> int:
+        """When all that arrived so far is on the medium."""
+        return self._stored_ps
+
+    @property
+    def traffic(self) -> Traffic:
+        """What came and went so far."""
+        written, buffer = self._count * LINE_BYTES, self.buffer
+        read = self._lines_read * LINE_BYTES
+        if buffer is None:
+            return Traffic(written, read, written, read, 0, self._waited_ps)
+        media = buffer.media_written_bytes, buffer.media_read_bytes, buffer.migrations
+        return Traffic(written, read, *media, self._waited_ps)
+
+
+class MemoryController:
+    """The DIMMs of one memory device."""
+
+    def __init__(self, imc: Imc, media: Media, dimms: int) -> None:
+        self._chunk = max(1, (media.interleave_bytes or imc.interleave_bytes) // LINE_BYTES)
+        self._count = dimms
+        self._imc, self._media = imc, media
+        self._unit = max(1, media.line_bytes // LINE_BYTES) if media.controller.buffer_bytes else 0
+        """How many lines are asked for together; 0: as many as there are, each DIMM has its share."""
+        self.dimms: dict[int, Dimm] = {}
+        """By number, from its first line on: a restart after a crash touches few of them."""
+
+    def _find(self, line: int) -> tuple[Dimm, int]:
+        """The DIMM of a line, and the line's number there."""
+        chunk, within = divmod(line, self._chunk)
+        local, number = divmod(chunk, self._count)
+        dimm = self.dimms.get(number)
+        if dimm is None:
+            dimm = self.dimms[number] = Dimm(self._imc, self._media, number)
+        return dimm, local * self._chunk + within
+
+    def write_line(self, line: int, arrive_ps: int, flush: bool = False, sent_ps: int | None = None) -> tuple[int, int]:
+        """A line arrives at ``arrive_ps``; returns (in the write pending queue, on the medium).
+
+        ``flush`` says that an instruction or a verb writes it back, not an eviction or an inbound write; ``sent_ps`` is
+        when it has left for here, which is now (None: when it arrives).
+        """
+        dimm, local = self._find(line)
+        return dimm.write(local, arrive_ps if sent_ps is None else sent_ps, arrive_ps, flush)
+
+    def read_lines(self, first: int, last: int, at_ps: int, pace_ps: int = 0) -> tuple[int, int]:
+        """A range of lines is asked for at ``at_ps``: (how long it takes, an instant before which it waits).
+
+        All of them are ready so long after the later of the two. A reader that takes them one by one, ``pace_ps``
+        apart, need not wait for those that come while it is busy with others.
+        """
+        if first == last or not self._unit:
+            dimm, local = self._find(first)
+            share = 1 if first == last else -(-(last - first + 1) // self._count)
+            return dimm.read(local, share, at_ps)
+        total_ps = free_ps = 0
+        line = first
+        while line <= last:
+            dimm, local = self._find(line)
+            lines = min(self._unit - local % self._unit, self._chunk - line % self._chunk, last - line + 1)
+            took_ps, not_before_ps = dimm.read(local, lines, at_ps)
+            total_ps = max(total_ps, took_ps - (line - first) * pace_ps)
+            free_ps = max(free_ps, not_before_ps)
+            line += lines
+        return total_ps, free_ps
+
+    def drained_ps(self, line: int) -> int:
+        """When a fence behind the last write of a line goes on, as far as its DIMM is concerned."""
+        dimm, local = self._find(line)
+        return dimm.drained_ps(local)
+
+    def stored_ps(self, line: int) -> int:
+        """When the medium has what arrived so far at the DIMM of this line."""
+        number = line // self._chunk % self._count
+        return self.dimms[number].stored_ps if number in self.dimms else 0
+
+    @property
+    def traffic(self) -> Traffic:
+        """What came to this memory and what its media did so far."""
+        return sum((dimm.traffic for dimm in self.dimms.values()), Traffic())

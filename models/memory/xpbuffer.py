@@ -1,0 +1,290 @@
+"""What an Optane DIMM holds on its way to the medium: contents of its buffers and tables, without any clock.
+
+Lines of 64 B gather in a small buffer of XPLines of 256 B (XPBuffer, Yang et al., FAST'20, section 2): an XPLine whose
+four lines have all come is written to the medium in one piece; one that has to go before is written nevertheless, its
+other lines read first. The address indirection table (AIT) is cached on the DIMM, and blocks that are written too often
+move (Wang et al., MICRO'20). Both models of the timing ask this one, in the order in which lines are sent.
+
+While the write pending queue is full, lines wait outside: in the fill buffers of cores and on the mesh, from where the
+memory controller takes them in no order that anybody promises. Which of those that wait goes in next is a draw here, so
+that the lines of many writers come mixed, and XPLines have to go before they are complete. The queues behind are in
+order, and combine what they have of one XPLine (LSQ; Wang et al., MICRO'20).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from ...sim.bytespace import LINE_BYTES
+from ...sim.units import PS_PER_S
+from ..profiles.parameters.memory import Media
+
+NOBODY = -1
+"""No XPLine has to go."""
+
+
+def service_ps(n_bytes: int, bits_per_s: int) -> int:
+    """How long a medium of this bandwidth is busy with so many bytes, rounded up."""
+    return -(-n_bytes * 8 * PS_PER_S // bits_per_s)
+
+
+class Entered(NamedTuple):
+    """What lines that have gone in mean to the medium."""
+
+    before_ps: int
+    """For how long it writes before they have their places, ..."""
+    gone: tuple[int, ...]
+    """... and which XPLines."""
+    after_ps: int
+    """For how long it writes after that what is complete, ..."""
+    full: tuple[int, ...]
+    """... and which XPLines at once."""
+
+    def and_then(self, other: Entered) -> Entered:
+        """This, and the next line."""
+        gone, full = self.gone + other.gone, self.full + other.full
+        return Entered(self.before_ps + other.before_ps, gone, self.after_ps + other.after_ps, full)
+
+
+NOTHING = Entered(0, (), 0, ())
+
+
+class XpBuffer:
+    """Buffers, AIT and wear of one DIMM; counts what comes in and what reaches the medium."""
+
+    __slots__ = (
+        "_ait",
+        "_ait_pages",
+        "_capacity",
+        "_combines",
+        "_due",
+        "_full",
+        "_held",
+        "_lines",
+        "_lru",
+        "_order",
+        "_outside",
+        "_page",
+        "_parameters",
+        "_period_ps",
+        "_queue",
+        "_queued",
+        "_random",
+        "_read",
+        "_read_capacity",
+        "_read_ps",
+        "_sent",
+        "_wear",
+        "_whole",
+        "_write_ps",
+        "_xpline",
+        "lines_read",
+        "lines_written",
+        "media_read_bytes",
+        "media_written_bytes",
+        "migrations",
+    )
+
+    def __init__(self, media: Media, seed: int = 0) -> None:
+        controller = self._parameters = media.controller
+        self._xpline = media.line_bytes
+        self._lines = max(1, media.line_bytes // LINE_BYTES)
+        self._whole = (1 << self._lines) - 1
+        self._full = controller.full_lines == "at_once"
+        self._period_ps = controller.full_line_period_ps if controller.full_lines == "periodic" else None
+        self._capacity = max(1, controller.buffer_bytes // media.line_bytes)
+        self._read_capacity = controller.read_buffer_bytes // media.line_bytes
+        self._write_ps = service_ps(media.line_bytes, media.write_bandwidth_bits_per_s)
+        self._read_ps = service_ps(media.line_bytes, media.read_bandwidth_bits_per_s)
+        self._lru = controller.eviction == "lru"
+        self._order: list[int] | None = [] if controller.eviction == "random" else None
+        """The XPLines of the buffer in any order, to draw one of them."""
+        self._held: dict[int, int] = {}
+        """XPLine: which of its lines wait to be written, and above them a bit if all of its bytes are at hand."""
+        self._read: dict[int, int] = {}
+        """The read buffer, if it is one of its own: XPLine, and which of its lines nobody has had yet."""
+        self._due: deque[tuple[int, int]] = deque()
+        """With ``periodic``: (when, XPLine) that are written then if they are still there."""
+        self._random = (seed * 2_654_435_761 + 12_345) & 0x7FFFFFFF
+        self._combines = controller.lsq_combines
+        self._outside: list[int] = []
+        """Lines that have been sent and that the queues in front of the buffer have not, in any order."""
+        self._queue: dict[int, list[int]] = {}
+        """Those that are there: XPLine by XPLine where lines are combined, else one by one."""
+        self._queued = 0
+        self._sent: dict[int, int] = {}
+        """How often each line is among all of these."""
+        self._ait: dict[int, None] = {}
+        self._ait_pages = controller.ait_bytes // controller.ait_page_bytes
+        self._page = max(1, controller.ait_page_bytes // media.line_bytes)
+        self._wear: dict[int, int] = {}
+        self.lines_written = 0
+        self.lines_read = 0
+        self.media_written_bytes = 0
+        self.media_read_bytes = 0
+        self.migrations = 0
+
+    def write(self, line: int, at_ps: int, waiting: int = 0, queued: int = 0) -> Entered:
+        """A line is sent that arrives at ``at_ps``, never earlier than before; returns what goes in because of it.
+
+        Of those sent before it so many wait now for a place in the queues, and so many are there.
+        """
+        self.lines_written += 1
+        outside = self._outside
+        if not outside and not self._queued and not waiting and not queued:
+            return self._goes_in(line, at_ps)
+        outside.append(line)
+        self._sent[line] = self._sent.get(line, 0) + 1
+        while len(outside) > waiting:
+            index = self._draw(len(outside))
+            outside[index], outside[-1] = outside[-1], outside[index]
+            self._enqueue(outside.pop())
+        entered = NOTHING
+        while self._queued > queued:
+            for one in self._dequeue():
+                entered = entered.and_then(self._goes_in(one, at_ps))
+        return entered
+
+    def _enqueue(self, line: int) -> None:
+        key = line // self._lines if self._combines else self.lines_written
+        self._queue.setdefault(key, []).append(line)
+        self._queued += 1
+
+    def _dequeue(self) -> list[int]:
+        """What leaves the queue next: its first line, and with ``lsq_combines`` all others of that XPLine."""
+        lines = self._queue.pop(next(iter(self._queue)))
+        self._queued -= len(lines)
+        for line in lines:
+            left = self._sent.pop(line) - 1
+            if left:
+                self._sent[line] = left
+        return lines
+
+    def _goes_in(self, line: int, at_ps: int) -> Entered:
+        before_ps, victim, after_ps, full = self._takes_in(line, at_ps)
+        return Entered(before_ps, (victim,) if before_ps else (), after_ps, (line // self._lines,) if full else ())
+
+    def _takes_in(self, line: int, at_ps: int) -> tuple[int, int, int, bool]:
+        """The buffer has a line: for how long the medium writes before and after that, and what."""
+        xpline = line // self._lines
+        held = self._held
+        before_ps, victim, after_ps, full = 0, NOBODY, self._written_back(at_ps) if self._due else 0, False
+        mask = held.get(xpline)
+        if mask is None:
+            if len(held) >= self._capacity:
+                before_ps, victim = self._evict()
+            mask = self._whole + 1 if self._read and self._read.pop(xpline, None) is not None else 0
+            if self._order is not None:
+                self._order.append(xpline)
+        elif self._lru:
+            del held[xpline]
+        new = mask | 1 << line % self._lines
+        if new & self._whole == self._whole:
+            if self._full:
+                after_ps += self._write_out(xpline)
+                new, full = self._whole + 1, True
+            else:
+                new |= self._whole + 1
+                if self._period_ps is not None and mask & self._whole != self._whole:
+                    self._due.append((at_ps + self._period_ps, xpline))
+        held[xpline] = new
+        return before_ps, victim, after_ps, full
+
+    def read(self, line: int, lines: int = 1) -> tuple[int, int, int]:
+        """Lines of one XPLine are read, from ``line`` on.
+
+        Returns for how long the medium reads, 0 where they are at hand; for how long it writes what had to make room;
+        and what the read takes longer than usual.
+        """
+        self.lines_read += lines
+        xpline, bits = line // self._lines, (1 << lines) - 1 << line % self._lines
+        sent = self._sent
+        if sent and all(one in sent for one in range(line, line + lines)):
+            return 0, 0, 0
+        mask = self._held.get(xpline)
+        if mask is not None and (mask > self._whole or mask & bits == bits):
+            if self._lru:
+                self._held[xpline] = self._held.pop(xpline)
+            return 0, 0, 0
+        there = self._read.get(xpline, 0)
+        if there & bits == bits:  # exclusive of the CPU's caches, which have them now
+            self._read[xpline] = there & ~bits
+            return 0, 0, 0
+        self.media_read_bytes += self._xpline
+        late_ps = 0 if self._translated(xpline) else self._parameters.ait_miss_ps
+        written_ps = 0
+        if mask is not None:
+            self._held[xpline] = mask | self._whole + 1
+        elif self._read_capacity:
+            self._read.pop(xpline, None)
+            if len(self._read) >= self._read_capacity:
+                del self._read[next(iter(self._read))]
+            self._read[xpline] = self._whole & ~bits
+        else:
+            if len(self._held) >= self._capacity:
+                written_ps += self._evict()[0]
+            if self._order is not None:
+                self._order.append(xpline)
+            self._held[xpline] = self._whole + 1
+        return self._read_ps, written_ps, late_ps
+
+    def _draw(self, n: int) -> int:
+        """One of ``n``."""
+        self._random = (self._random * 1_103_515_245 + 12_345) & 0x7FFFFFFF
+        return (self._random >> 8) % n
+
+    def _evict(self) -> tuple[int, int]:
+        held, order = self._held, self._order
+        if order is None:
+            victim = next(iter(held))
+        else:
+            index = self._draw(len(order))
+            victim = order[index]
+            order[index] = order[-1]
+            order.pop()
+        mask = held.pop(victim)
+        if not mask & self._whole:
+            return 0, NOBODY
+        if mask < self._whole:  # the medium reads before it writes: the rest of the line is there in time
+            self.media_read_bytes += self._xpline
+        return self._write_out(victim), victim
+
+    def _write_out(self, xpline: int) -> int:
+        """The medium writes an XPLine: for how long, with the pause if its block has to move."""
+        self.media_written_bytes += self._xpline
+        self._translated(xpline)
+        took_ps = self._write_ps
+        if self._parameters.wear_writes:
+            block = xpline * self._xpline // self._parameters.wear_block_bytes
+            writes = self._wear[block] = self._wear.get(block, 0) + 1
+            if writes % self._parameters.wear_writes == 0:
+                self.migrations += 1
+                took_ps += self._parameters.wear_pause_ps
+        return took_ps
+
+    def _written_back(self, now_ps: int) -> int:
+        """Full XPLines whose time has come are written, and stay; for how long the medium is busy with them."""
+        due, took_ps = self._due, 0
+        while due and due[0][0] <= now_ps:
+            xpline = due.popleft()[1]
+            if self._held.get(xpline, 0) & self._whole == self._whole:
+                took_ps += self._write_out(xpline)
+                self._held[xpline] = self._whole + 1
+        return took_ps
+
+    def _translated(self, xpline: int) -> bool:
+        """Whether the AIT's cache has the page; it has it from now on. Until it is full it is as after a long run."""
+        pages = self._ait_pages
+        if not pages:
+            return True
+        ait, page = self._ait, xpline // self._page
+        known = page in ait
+        if known:
+            del ait[page]
+        elif len(ait) < pages:
+            known = True
+        else:
+            del ait[next(iter(ait))]
+        ait[page] = None
+        return known

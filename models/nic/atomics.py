@@ -1,0 +1,122 @@
+"""The responder's atomic unit: one for each adapter, with one lock or several.
+
+The adapter reads the operand over PCIe behind its own posted writes, computes, and writes the result as a posted write.
+The operand's lock is held until it has done all that, so that RDMA atomics of this adapter see each other; how many
+locks there are, hashed by the operand's address, is the device's (Kalia et al., ATC'16, section 3.4). Nothing is locked
+meanwhile for others: a CPU's store, or its CAS, in between is overwritten (ibv_wr_post(3): IBV_ATOMIC_HCA).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...sim.trace import Chunk
+from ..durability.rules import Event, Request
+from ..verbs.objects import QueuePair
+from ..verbs.opcodes import Opcode
+from ..verbs.work import SendWR
+from .execution import Running
+from .inbound import Observe
+from .lanes import Operand
+from .packets import ATOMIC_BYTES
+
+if TYPE_CHECKING:
+    from .responder import Responder
+
+_WORD = 1 << (8 * ATOMIC_BYTES)
+
+
+_Waiting = tuple[QueuePair, SendWR, Running, Operand, Observe]
+
+
+class AtomicUnit:
+    """Executes the atomics that arrive at one adapter; those that meet at a lock in order of arrival."""
+
+    def __init__(self, nic: Responder) -> None:
+        self._nic = nic
+        self._locks = nic.parameters.atomic_units
+        self._occupancy_ps = nic.parameters.atomic_occupancy_ps
+        self._waiting: dict[int, deque[_Waiting]] = {}
+        """By lock that is held: who waits for it."""
+        self._free_ps = 0
+        """When the arithmetic is free, which all share."""
+        self.executed = 0
+        self.conflicts = 0
+        """Of those, the ones that found their lock held."""
+
+    def execute(self, qp: QueuePair, work: SendWR, running: Running) -> None:
+        """It is ``work``'s turn on its queue pair: queue for the operand's lock."""
+        seen: list[Chunk] = []
+        observe = qp.inbound.observer(Event.ATOMIC_RESULT, work.remote_address, returned=seen)
+        lanes = qp.inbound.lanes(work.remote_address)
+        operand = Operand((*lanes.earlier(), *lanes.earlier_releases()), seen)
+        found = qp, work, running, operand, observe
+        lock = self._lock(work)
+        self.executed += 1
+        if lock in self._waiting:
+            self.conflicts += 1
+            self._waiting[lock].append(found)
+        else:
+            self._waiting[lock] = deque()
+            self._start(found)
+
+    def _lock(self, work: SendWR) -> int:
+        return work.remote_address // ATOMIC_BYTES % self._locks
+
+    def _start(self, found: _Waiting) -> None:
+        """It has its lock: read the operand."""
+        qp, work, running, operand, observe = found
+        nic, address = self._nic, work.remote_address
+        observe = qp.inbound.behind_results(observe, address)
+        nic.settle(work.key)
+        nic.dma.read(
+            work.key,
+            address,
+            ATOMIC_BYTES,
+            partial(self._compute, qp, work, running, operand, observe),
+            not_before_ps=qp.inbound.lanes(address).placed_ps,
+        )
+
+    def _compute(
+        self,
+        qp: QueuePair,
+        work: SendWR,
+        running: Running,
+        operand: Operand,
+        observe: Observe,
+        old: bytes,
+        chunks: list[Chunk],
+    ) -> None:
+        """The operand is here: the arithmetic takes one after the other."""
+        operand.seen.extend(chunks)
+        clock = self._nic.clock
+        self._free_ps = max(self._free_ps, clock.now_ps) + self._occupancy_ps
+        finish = partial(self._finish, qp, running, operand, observe, old)
+        clock.hardware(self._free_ps, work.key, finish, work)
+
+    def _finish(
+        self, qp: QueuePair, running: Running, operand: Operand, observe: Observe, old: bytes, work: SendWR
+    ) -> None:
+        nic, now_ps = self._nic, self._nic.clock.now_ps
+        new = _result(work, int.from_bytes(old, "little"))
+        if new is not None:
+            qp.inbound.behind_executed(Request.ATOMIC, now_ps)
+            nic.post_result(qp, work, new.to_bytes(ATOMIC_BYTES, "little"), operand)
+        qp.inbound.executed(Request.ATOMIC, observe)
+        nic.answer(qp, work, now_ps, old, observe)
+        qp.order.end(running, now_ps)
+        lock = self._lock(work)
+        waiting = self._waiting[lock]
+        if waiting:
+            self._start(waiting.popleft())
+        else:
+            del self._waiting[lock]
+
+
+def _result(work: SendWR, old: int) -> int | None:
+    """What is written; None for a comparison that fails."""
+    if work.opcode is Opcode.IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return (old + work.compare_add) % _WORD
+    return work.swap % _WORD if old == work.compare_add % _WORD else None

@@ -1,0 +1,128 @@
+"""Which entries of its SRAM an adapter needs for what, and waiting for those that are missing.
+
+A miss is a read over PCIe. All that one step lacks is asked for at once, and the step goes on when it is there; others
+go on meanwhile, except those of the same queue pair behind it, which is processed in order. Nothing of this happens
+while everything fits (``Sram.crowded``).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ..verbs.objects import QueuePair
+from ..verbs.opcodes import ATOMICS, RETURNING, SENDS, Opcode
+from ..verbs.work import SendWR
+from .packets import ATOMIC_BYTES
+from .port import PACKET_SHIFT, RESPONSE, Packet
+from .sram import Entry
+
+if TYPE_CHECKING:
+    from .adapter import Adapter
+
+_REQUESTS, _RESPONSES = 0, 1
+
+Step = tuple[Callable[[], int], int, Callable[[], None]]
+"""What has to be read for it, in bytes; its key; what goes on then."""
+
+
+class Contexts:
+    """Of one adapter."""
+
+    def __init__(self, nic: Adapter) -> None:
+        self._nic = nic
+        self._lines: dict[tuple[int, int], deque[Step]] = {}
+        """Steps of a queue pair that wait, in order: those of requests to it, and those of responses."""
+
+    # the requester's steps ----------------------------------------------------------------------------------
+    def posted(self, works: list[SendWR], go: Callable[[], None]) -> None:
+        """A doorbell has brought a work request to the adapter, or word of several."""
+        nic, parameters = self._nic, self._nic.parameters
+        missing = nic.sram.look(Entry.QP, works[0].qp.number, parameters.qp_context_bytes)
+        for work in works:
+            nic.sram.put(Entry.WQE, work.key, parameters.wqe_bytes)
+        self._fetch(works[0].key, missing, go)
+
+    def gathered(self, work: SendWR, go: Callable[[], None]) -> None:
+        """The payload of ``work`` is about to be read from its buffer."""
+        self._fetch(work.key, self._pages(work.lkey, work.local_address, work.length), go)
+
+    def answered(self, work: SendWR, at: int, n_bytes: int, last: bool, go: Callable[[], None]) -> None:
+        """A response to ``work`` is here, with the ``n_bytes`` from ``at`` on."""
+        parameters, sram = self._nic.parameters, self._nic.sram
+
+        def missing() -> int:
+            found = sram.look(Entry.QP, work.qp.number, parameters.qp_context_bytes)
+            found += sram.look(Entry.WQE, work.key, parameters.wqe_bytes)
+            if last:
+                sram.drop(Entry.WQE, work.key)
+            if work.opcode in RETURNING:
+                found += self._pages(work.lkey, work.local_address + at, n_bytes)
+            return found
+
+        key = work.key + RESPONSE + (at >> PACKET_SHIFT)
+        self._join((work.qp.number, _RESPONSES), (missing, key, go))
+
+    # the responder's ----------------------------------------------------------------------------------------
+    def arrived(self, packet: Packet, go: Callable[[Packet], None]) -> None:
+        """A packet of a request has been processed; ``go`` takes it in."""
+        work, at, payload = packet[:3]
+        qp = work.qp.peer or work.destination
+        assert qp is not None
+        key = work.key + (at >> PACKET_SHIFT)
+        missing = partial(self._missing, qp, work, at, len(payload))
+        self._join((qp.number, _REQUESTS), (missing, key, partial(go, packet)))
+
+    def _missing(self, qp: QueuePair, work: SendWR, at: int, n_bytes: int) -> int:
+        found = self._nic.sram.look(Entry.QP, qp.number, self._nic.parameters.qp_context_bytes)
+        if work.opcode not in SENDS:
+            if work.opcode is Opcode.IBV_WR_RDMA_READ:
+                n_bytes = work.length
+            elif work.opcode in ATOMICS:
+                n_bytes = ATOMIC_BYTES
+            return found + self._pages(work.rkey, work.remote_address + at, n_bytes)
+        queue = qp.srq.receive_queue if qp.srq is not None else qp.receive_queue
+        receive = qp.receiving or (queue[0] if queue else None)
+        return found if receive is None else found + self._pages(receive.lkey, receive.local_address + at, n_bytes)
+
+    # both --------------------------------------------------------------------------------------------------
+    def _pages(self, key: int | None, address: int, n_bytes: int) -> int:
+        """What has to be read to translate a range: nothing for physical addresses, or a key that opens nothing."""
+        nic = self._nic
+        region = None if key is None else nic.regions.find(key)
+        if region is None:
+            return 0
+        found = nic.sram.look(Entry.MPT, region.key, nic.parameters.mpt_bytes)
+        for page in region.pages(address, n_bytes):
+            found += nic.sram.look(Entry.MTT, (region.key, page), nic.parameters.mtt_bytes)
+        return found
+
+    def _join(self, name: tuple[int, int], step: Step) -> None:
+        line = self._lines.setdefault(name, deque())
+        line.append(step)
+        if len(line) == 1:
+            self._next(line)
+
+    def _next(self, line: deque[Step]) -> None:
+        while line:
+            needs, key, go = line[0]
+            missing = needs()
+            if missing:
+                self._fetch(key, missing, partial(self._here, line))
+                return
+            line.popleft()
+            go()
+
+    def _here(self, line: deque[Step]) -> None:
+        line.popleft()[2]()
+        self._next(line)
+
+    def _fetch(self, key: int, n_bytes: int, go: Callable[[], None]) -> None:
+        if not n_bytes:
+            go()
+            return
+        nic = self._nic
+        nic.settle(key)
+        nic.dma.read(key, 0, 0, lambda *_: go(), n_bytes=n_bytes)

@@ -1,0 +1,101 @@
+"""The order in which a responder executes the requests of one queue pair: that of the table in
+``models.durability.rules``.
+
+Only READ, ATOMIC, ATOMIC WRITE and FLUSH take time to execute; a WRITE or SEND is executed as it is accepted. A request
+starts at once unless an earlier one that the table puts before it has not finished yet; if the end of that one is known
+already, it starts at once too and is told not to have its effect before then. So does a READ behind READs of the same
+memory: they are under way together, and look at it one after the other.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from ..durability.rules import Request, Switches, executed_before
+
+
+@functools.cache
+def predecessors(switches: Switches) -> Mapping[Request, frozenset[Request]]:
+    """By request: the kinds of earlier requests that are executed before it.
+
+    A fence is the requester's business: it does not send a request before what the fence waits for has completed.
+    """
+    return {
+        second: frozenset(first for first in Request if executed_before(first, second, False, switches))
+        for second in Request
+    }
+
+
+class Running:
+    """A request that has arrived and is not known to have been executed; ``end_ps`` is None until that is known.
+
+    ``reads`` is the destination that it reads, which is looked at in the order of its READs; None if it does not.
+    """
+
+    __slots__ = ("end_ps", "holds", "kind", "reads")
+
+    def __init__(self, kind: Request, reads: int | None) -> None:
+        self.kind = kind
+        self.reads = reads
+        self.end_ps: int | None = None
+        self.holds: frozenset[Request] = frozenset()
+        """Further kinds of later requests that it holds, beside those that the table says."""
+
+
+Start = Callable[[Callable[[], int], Running], None]
+"""Starts a request: it has to :meth:`ExecutionOrder.end`, and may have no effect before what the first says.
+
+That is known from the start on; to a READ behind others when it looks at memory.
+"""
+
+
+class ExecutionOrder:
+    """The requests of one queue pair at its responder."""
+
+    __slots__ = ("_before", "_parked", "running")
+
+    def __init__(self, switches: Switches) -> None:
+        self._before = predecessors(switches)
+        self.running: list[Running] = []
+        """In order of arrival; those whose end has passed go when somebody looks."""
+        self._parked: list[tuple[Running, list[Running], Start, int | None]] = []
+
+    def idle(self, now_ps: int) -> bool:
+        """Whether a request that arrives now has nobody to wait for, whatever it is."""
+        if self.running:
+            self.running = [entry for entry in self.running if entry.end_ps is None or entry.end_ps > now_ps]
+        return not self.running
+
+    def begin(self, kind: Request, reads: int | None = None) -> Running:
+        """A request of ``kind`` starts to execute; its end is told by :meth:`end`."""
+        entry = Running(kind, reads)
+        self.running.append(entry)
+        return entry
+
+    def arrive(self, kind: Request, now_ps: int, start: Start, reads: int | None = None) -> None:
+        """A request arrives: start it now, or as soon as those before it are done."""
+        before = self._before[kind]
+        waits = [entry for entry in self.running if entry.kind in before or kind in entry.holds]
+        parked = any(other.end_ps is None and (reads is None or other.reads != reads) for other in waits)
+        entry = self.begin(kind, None if parked else reads)
+        if parked:
+            self._parked.append((entry, waits, start, reads))
+        else:
+            start(partial(_last_end_ps, waits, now_ps), entry)
+
+    def end(self, entry: Running, end_ps: int) -> None:
+        """It is known when ``entry`` ends: let start what waited for that."""
+        entry.end_ps = end_ps
+        while True:  # each start may end at once, and let others start
+            turn = next((parked for parked in self._parked if all(e.end_ps is not None for e in parked[1])), None)
+            if turn is None:
+                return
+            self._parked.remove(turn)
+            turn[0].reads = turn[3]
+            turn[2](partial(_last_end_ps, turn[1], 0), turn[0])
+
+
+def _last_end_ps(waits: list[Running], least_ps: int) -> int:
+    return max((entry.end_ps for entry in waits if entry.end_ps is not None), default=least_ps)

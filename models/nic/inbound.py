@@ -1,0 +1,186 @@
+"""What arrived through one queue pair at its responder: what its events are behind, and what a FLUSH of it covers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from ...sim.bytespace import lines
+from ...sim.trace import Chunk
+from ..durability.ordering import Covered, Ordering
+from ..durability.rules import Event, Placement, Request, Switches, Target, executed_before
+from ..host.hostmemory import HostMemory
+from ..memory.devices import HOST_MEMORY
+from .lanes import Counts, Lanes
+
+Observe = Callable[[int], None]
+"""Tells the ordering rules that something has been observed, at what instant."""
+
+
+class Proof:
+    """What an executed request proves, to be told once: by what is executed behind it, or by who polls its answer."""
+
+    __slots__ = ("_observe", "told")
+
+    def __init__(self, observe: Observe) -> None:
+        self._observe = observe
+        self.told = False
+
+    def __call__(self, at_ps: int) -> None:
+        if not self.told:
+            self.told = True
+            self._observe(at_ps)
+
+
+class Inbound:
+    """The writes of one queue pair at its responder, by destination: PCIe orders nothing between destinations."""
+
+    def __init__(self, ordering: Ordering, host: HostMemory, name: str, out_of_order: bool, switches: Switches) -> None:
+        self._ordering = ordering
+        self._host = host
+        self._name = name
+        self._out_of_order = out_of_order
+        self._switches = switches
+        self._lanes: dict[int, Lanes] = {}
+        self._anywhere: dict[int, int] = {}
+        """By destination: some address there."""
+        self._sends: set[tuple[int, int]] = set()
+        """(channel, position) of what SENDs wrote."""
+        self._looked_at: dict[int, int] = {}
+        self._uncovered: dict[int, list[tuple[Chunk, Request]]] = {}
+        """By destination: updates that a FLUSH may still have to cover."""
+        self.proved: list[tuple[Request, Observe, frozenset[Request]]] = []
+        """What atomics and FLUSHes that the responder has executed prove."""
+
+    def placement(self, relaxed: bool) -> Placement:
+        """How a request to a region with (or without) relaxed ordering is placed."""
+        if relaxed:
+            return Placement.RELAXED
+        return Placement.OUT_OF_ORDER if self._out_of_order else Placement.STRICT
+
+    def lanes(self, address: int) -> Lanes:
+        """The ways to where ``address`` is."""
+        number = self._host.destination(address).number
+        found = self._lanes.get(number)
+        if found is None:
+            found = self._lanes[number] = Lanes(self._host, self._name)
+            self._anywhere[number] = address
+        return found
+
+    @property
+    def placed_ps(self) -> int:
+        """When all that went to host memory so far is visible in this timing."""
+        lanes = self._lanes.get(HOST_MEMORY)
+        return lanes.placed_ps if lanes is not None else 0
+
+    def note_send(self, address: int, before: Iterable[tuple[int, int]]) -> None:
+        """What the ways to ``address`` have taken since ``before`` is a SEND's: FLUSH speaks of others."""
+        known = dict(before)
+        for channel, count in self.lanes(address).earlier():
+            self._sends.update((channel, position) for position in range(known.get(channel, 0), count))
+
+    # events -------------------------------------------------------------------------------------------------
+    def observer(
+        self,
+        event: Event,
+        address: int,
+        placement: Placement = Placement.STRICT,
+        returned: Sequence[Chunk] = (),
+        covered: Sequence[Covered] = (),
+        *,
+        pushes: bool = True,
+    ) -> Observe:
+        """What tells of ``event``, which is behind all that has gone so far to where ``address`` is.
+
+        ``pushes`` is False where nothing goes to memory behind those writes (a READ of no bytes).
+        """
+        to = self._host.destination(address)
+        lanes = self._lanes.get(to.number) if pushes else None
+        return partial(
+            self._ordering.happened,
+            event,
+            here=self._host.circumstances(address, placement),
+            qp=lanes.earlier() if lanes is not None else (),
+            releases=lanes.earlier_releases() if lanes is not None else (),
+            returned=returned,
+            covered=covered,
+            device=to.number if to.target is Target.PMR and pushes else None,
+            issued_ps=self._host.clock.now_ps,
+        )
+
+    def everywhere(self, event: Event) -> Observe:
+        """The same for an event that is behind what has gone to any destination."""
+        found = [self.observer(event, address) for address in self._anywhere.values()]
+        return found[0] if len(found) == 1 else partial(_tell, found)
+
+    def acknowledged(self, address: int) -> Observe | None:
+        """What an ACK of what has gone to ``address`` proves; None if no rule gives it a meaning."""
+        meaning = self._ordering.rules(Event.ACK, self._host.circumstances(address))
+        return self.observer(Event.ACK, address) if meaning else None
+
+    def behind_results(self, observe: Observe, address: int) -> Observe:
+        """``observe`` of an atomic that reads ``address`` now: it is behind earlier results to there as well."""
+        results = self.lanes(address).results
+        if not results:
+            return observe
+        here = self._host.circumstances(address)
+        return partial(_tell, [observe, partial(self._ordering.happened, Event.ATOMIC_RESULT, here=here, qp=results)])
+
+    def executed(self, request: Request, observe: Observe, holds: frozenset[Request] = frozenset()) -> None:
+        """The adapter has executed an atomic or a FLUSH: what it proves holds for whatever is executed behind it.
+
+        ``holds`` are kinds of requests that have waited for it although the table lets them overtake it.
+        """
+        if request is Request.ATOMIC:  # its successor proves no less
+            self.proved = [entry for entry in self.proved if entry[0] is not Request.ATOMIC]
+        elif self.proved:
+            self.proved = [entry for entry in self.proved if not (isinstance(entry[1], Proof) and entry[1].told)]
+        self.proved.append((request, observe, holds))
+
+    def behind_executed(self, request: Request, now_ps: int) -> None:
+        """``request`` has its effect now: what the table puts before it has been executed, seen by a program or not."""
+        if not self.proved:
+            return
+        for entry in self.proved[:]:
+            if request in entry[2] or executed_before(entry[0], request, False, self._switches):
+                entry[1](now_ps)
+                self.proved.remove(entry)
+
+    def accepted(self) -> dict[int, tuple[Counts, Counts]]:
+        """By destination, what has been accepted so far: in lanes, and as ATOMIC WRITEs."""
+        return {number: (lanes.earlier(), lanes.earlier_releases()) for number, lanes in self._lanes.items()}
+
+    # FLUSH --------------------------------------------------------------------------------------------------
+    def covered(self, address: int, length: int) -> list[Covered]:
+        """What of the updates so far lies in a range, unless a flush has put it into the memory's queue already."""
+        number = self._host.destination(address).number
+        lanes = self._lanes.get(number)
+        if lanes is None:
+            return []
+        device, start = self._host.memory.locate(address)
+        waiting = self._uncovered.setdefault(number, [])
+        releases = lanes.earlier_releases()
+        for channel, count in (*lanes.earlier(), *releases):
+            chunks = self._ordering.trace.channels[channel].chunks
+            kind = Request.ATOMIC_WRITE if (channel, count) in releases else Request.WRITE
+            for position in range(self._looked_at.get(channel, 0), count):
+                is_send = (channel, position) in self._sends
+                waiting.append((chunks[position], Request.SEND if is_send else kind))
+            self._looked_at[channel] = count
+        waiting[:] = [entry for entry in waiting if not _flushed(entry[0])]
+        found = []
+        for chunk, kind in waiting:
+            first, end = max(start, chunk.address), min(start + length, chunk.address + len(chunk.data))
+            if chunk.device == device.number and first < end:
+                found.append(Covered(chunk, kind, lines(first, end - first)))
+        return found
+
+
+def _flushed(chunk: Chunk) -> bool:
+    """Whether every line of it is certainly in the memory's queue."""
+    return len(chunk.flushed_ps) == len(lines(chunk.address, len(chunk.data)))
+
+
+def _tell(observers: list[Observe], at_ps: int) -> None:
+    for observe in observers:
+        observe(at_ps)

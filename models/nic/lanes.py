@@ -1,0 +1,170 @@
+"""The ways on which one queue pair's writes go to one destination: host memory, or one peer device.
+
+Writes in order, the results of atomics included, share an ordered channel of the trace. WRITEs that may be placed in
+any order (relaxed ordering, out-of-order placement) have a loose one, on which each may be late. ATOMIC WRITEs have one
+of their own, since later WRITEs may overtake them; they, and the results of atomics where WRITEs are loose, are behind
+everything that came before them. The result of an atomic is also behind what its operand showed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...sim.trace import Chunk
+from ..durability.rules import Placement, Request
+from ..host.hostmemory import HostMemory
+from ..pcie.credits import PostedCredits
+
+Counts = tuple[tuple[int, int], ...]
+"""(channel, how many of its chunks) pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What the operand of an atomic, as the adapter has read it, says of others' writes."""
+
+    before: Counts
+    """Earlier writes of its queue pair: it was read behind them."""
+    seen: list[Chunk]
+    """Whose bytes it shows."""
+
+
+class Lanes:
+    """The channels of ``name`` (a queue pair at its responder) to one destination; made when they are needed."""
+
+    def __init__(self, host: HostMemory, name: str) -> None:
+        self._host = host
+        self._trace = host.trace
+        self._name = name
+        self._in_order: int | None = None
+        self.loose: int | None = None
+        self._releases: int | None = None
+        self.results: Counts = ()
+        """The results of atomics so far, and what came before them in order."""
+        self.placed_ps = 0
+        """When all that came so far is visible in this timing."""
+
+    @property
+    def in_order(self) -> int:
+        """The channel of what is placed in order."""
+        if self._in_order is None:
+            self._in_order = self._trace.channel(self._name)
+            self._trace.channels[self._in_order].release = "atomic-returns-visible"
+        return self._in_order
+
+    def earlier(self) -> Counts:
+        """What has been accepted so far, ATOMIC WRITEs left out."""
+        return tuple(
+            (channel, self._trace.count(channel)) for channel in (self._in_order, self.loose) if channel is not None
+        )
+
+    def earlier_releases(self) -> Counts:
+        """The ATOMIC WRITEs so far."""
+        return () if self._releases is None else ((self._releases, self._trace.count(self._releases)),)
+
+    def write(
+        self,
+        request: Request,
+        placement: Placement,
+        address: int,
+        data: bytes,
+        writer: str,
+        accepted_ps: int,
+        transit_ps: int,
+        arrive_ps: int,
+        credits: PostedCredits | None = None,
+    ) -> None:
+        """One TLP of ``request`` is on its way: it leaves the adapter at ``transit_ps``, is at the root at the last."""
+        channel, behind, late_ps = self._way(request, placement)
+        visible_ps = self._host.dma_write(
+            address,
+            data,
+            channel,
+            writer,
+            accepted_ps,
+            transit_ps,
+            arrive_ps,
+            behind=behind,
+            late_ps=late_ps,
+            not_before_ps=self.placed_ps + 1 if behind else 0,
+            credits=credits,
+        )
+        self.placed_ps = max(self.placed_ps, visible_ps)
+
+    def accept(
+        self,
+        request: Request,
+        placement: Placement,
+        address: int,
+        data: bytes,
+        writer: str,
+        accepted_ps: int,
+        credits: PostedCredits | None,
+    ) -> Callable[[int, int], None]:
+        """One TLP of ``request`` waits in the adapter; returns what to call, in order, when it is on its way."""
+        channel, behind, late_ps = self._way(request, placement)
+        chunk = self._host.accept(address, data, channel, writer, accepted_ps, behind)
+
+        def leave(transit_ps: int, arrive_ps: int) -> None:
+            visible_ps = self._host.dma_write(
+                address,
+                data,
+                channel,
+                writer,
+                accepted_ps,
+                transit_ps,
+                arrive_ps,
+                behind=behind,
+                late_ps=late_ps,
+                not_before_ps=self.placed_ps + 1 if behind else 0,
+                credits=credits,
+                chunk=chunk,
+            )
+            self.placed_ps = max(self.placed_ps, visible_ps)
+
+        return leave
+
+    def _way(self, request: Request, placement: Placement) -> tuple[int, Counts, int]:
+        """For a TLP of ``request``: its channel, what it is behind, and how much later than in order it shows."""
+        if request is Request.ATOMIC_WRITE:
+            if self._releases is None:
+                self._releases = self._trace.channel(f"atomic writes of {self._name}")
+            return self._releases, self.earlier(), self._host.late_release_ps(self._name)
+        if placement is not Placement.STRICT:
+            if self.loose is None:
+                self.loose = self._trace.channel(f"{self._name}, in any order", loose=True)
+            return self.loose, (), self._host.late_ps(self._name)
+        behind = () if self.loose is None else ((self.loose, self._trace.count(self.loose)),)
+        return self.in_order, behind, 0
+
+    def write_result(
+        self,
+        address: int,
+        data: bytes,
+        writer: str,
+        accepted_ps: int,
+        transit_ps: int,
+        arrive_ps: int,
+        operand: Operand,
+    ) -> None:
+        """The result of an atomic: in order, and behind what its operand was behind and has shown."""
+        trace, channel = self._trace, self.in_order
+        counts = dict(operand.before)
+        counts.pop(channel, None)
+        single = set()
+        for chunk in operand.seen:
+            if not trace.channels[chunk.channel].ordered:
+                single.add(chunk)
+                counts.setdefault(chunk.channel, 0)
+            elif chunk.channel != channel:
+                counts[chunk.channel] = max(chunk.position + 1, counts.get(chunk.channel, 0))
+        behind = tuple(counts.items())
+        number = len(trace.chunks)
+        visible_ps = self._host.dma_write(
+            address, data, channel, writer, accepted_ps, transit_ps, arrive_ps, behind=behind
+        )
+        if single:
+            trace.shown[number] = frozenset(single)
+        self.placed_ps = max(self.placed_ps, visible_ps)
+        self.results = ((channel, trace.count(channel)),)

@@ -1,0 +1,128 @@
+"""Packet sequence numbers, and what the transport of one end of a connection keeps: what was sent, answers, counts.
+
+IBTA 1.4, volume 1, section 9.7: a request packet has the next PSN of its queue pair, 24 bits; a READ takes as many as
+its response has packets. The responder takes in the packet of the PSN that it expects; what lies before it is a
+duplicate, what lies behind it shows that something was lost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from ...verbs.opcodes import NO_PAYLOAD, Opcode
+from ...verbs.work import VOID, SendWR
+
+PSN_MASK = (1 << 24) - 1
+_HALF = 1 << 23
+
+
+def distance(psn: int, other: int) -> int:
+    """How far ``psn`` is behind ``other`` in the order of sending (negative: before it), at most half of all apart."""
+    return ((psn - other + _HALF) & PSN_MASK) - _HALF
+
+
+def psns(work: SendWR, mtu_bytes: int) -> int:
+    """How many PSNs a request takes: one for each packet of it, or of a READ's response."""
+    if work.opcode in NO_PAYLOAD and work.opcode is not Opcode.IBV_WR_RDMA_READ:
+        return 1
+    return max(1, -(-work.length // mtu_bytes))
+
+
+@dataclass(slots=True)
+class Counters:
+    """What happened to one end of a connection; the names are those of mlx5's hardware counters where it has one."""
+
+    packets: int = 0
+    """Packets that left for the other end."""
+    retransmitted: int = 0
+    """Of those, packets of requests that were sent before."""
+    out_of_sequence: int = 0
+    """Request packets that came too early: one before them was missing."""
+    duplicate_request: int = 0
+    """Request packets that had been taken in before."""
+    packet_seq_err: int = 0
+    """NAKs for a sequence error that came back."""
+    implied_nak_seq_err: int = 0
+    """Responses that showed that one before them was lost."""
+    local_ack_timeout_err: int = 0
+    """Local ACK timeouts."""
+    rnr_nak_retry_err: int = 0
+    """RNR NAKs that came back."""
+
+    def add(self, other: Counters) -> None:
+        """Add what another end has counted."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+
+
+class Sent:
+    """A request that has a PSN; it may be on its way more than once, each time as a :class:`SendWR` of its own."""
+
+    __slots__ = ("answer", "at_ps", "attempt", "got", "last", "latest", "observe", "payload", "psn", "sent_ps", "work")
+
+    def __init__(self, work: SendWR, psn: int, count: int, at_ps: int) -> None:
+        self.work = self.latest = work
+        """As it was posted, and as it is (or was) on its way last."""
+        self.payload = work.payload
+        self.psn = psn
+        self.last = (psn + count - 1) & PSN_MASK
+        self.attempt = work.attempt
+        """How often its queue pair had gone back when it was sent last."""
+        self.at_ps = at_ps
+        """When it comes to the engine, the last time."""
+        self.sent_ps: int | None = None
+        """When its last bit has left the port, the last time."""
+        self.answer = VOID
+        """Which attempt's response is arriving, and how much of it has."""
+        self.got = 0
+        self.observe: Callable[[int], None] | None = None
+        """What an acknowledgement of it proves."""
+
+
+class End:
+    """What the transport keeps at one end of a connection: as requester, and as responder."""
+
+    __slots__ = (
+        "accepted",
+        "answers",
+        "broken",
+        "counters",
+        "expected",
+        "next_psn",
+        "oldest",
+        "retries",
+        "sent",
+        "since_ps",
+        "timing",
+        "told",
+        "unanswered",
+    )  # fmt: skip
+
+    def __init__(self, first_psn: int) -> None:
+        self.counters = Counters()
+        # requester
+        self.next_psn = first_psn
+        self.oldest = first_psn
+        """The first PSN that is not known to have been taken in."""
+        self.sent: deque[Sent] = deque()
+        """Outstanding, in order."""
+        self.retries = 0
+        """In a row without anything new acknowledged."""
+        self.since_ps = 0
+        """When something new was acknowledged last."""
+        self.timing = False
+        """Whether the timer is set."""
+        # responder
+        self.expected = first_psn
+        self.told = False
+        """A NAK has been sent for the expected PSN."""
+        self.accepted = (first_psn - 1) & PSN_MASK
+        """The last WRITE or SEND that was accepted whole."""
+        self.unanswered = 0
+        """Accepted since the last acknowledgement."""
+        self.answers: dict[int, tuple[bytes, Callable[[int], None] | None]] = {}
+        """By PSN: results of atomics, and the answers to FLUSH and ATOMIC WRITE, for the case that they are lost."""
+        self.broken: SendWR | None = None
+        """Of an unreliable connection: the message that lacks a packet."""

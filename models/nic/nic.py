@@ -1,0 +1,72 @@
+"""The RDMA adapter, and what a fault does to it and to its queue pairs.
+
+Its two halves are ``models.nic.requester`` and ``models.nic.responder``; the way out that they share is
+``models.nic.port``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from ..verbs.objects import QueuePair
+from ..verbs.opcodes import NON_POSTED, Opcode
+from ..verbs.work import REQUEST_SHIFT, SendWR
+from .port import RESPONSE, Packet
+from .requester import Requester
+from .responder import Responder
+
+DISCONNECT_BYTES = 290
+"""A DREQ of the connection manager on the wire (IBTA 1.3: a MAD of 256 B, LRH 8, BTH 12, DETH 8, ICRC 4, VCRC 2)."""
+
+
+class Nic(Requester, Responder):
+    """One adapter with one port; ``name`` is its vertex in the fabric."""
+
+    def translate(self, packet: Packet) -> None:
+        """A packet of a request has been processed by an adapter that may have to read what it needs to know."""
+        self.contexts.arrived(packet, self.serve if packet[0].opcode in NON_POSTED else self.take_in)
+
+    def power_off(self) -> None:
+        """The adapter loses its power: a packet whose last bit has not left the port is lost (a message of several
+        is cut in the middle), nothing is accepted any more, and no completion appears."""
+        self.off_ps = min(self.off_ps, self.clock.now_ps)
+        self.silence(self.queue_pairs)
+
+    def silence(self, gone: Iterable[QueuePair]) -> None:
+        """These queue pairs of this adapter cease to be now; what they had accepted is still placed.
+
+        A packet that is on its way out keeps its time on the wire, where it is cut off. An acknowledgement counts as
+        having left when its first bit is at the switch.
+        """
+        now_ps = self.clock.now_ps
+        for qp in gone:
+            if now_ps < qp.off_ps:
+                qp.off_ps, qp.error = now_ps, True
+                self.sram.exists(-self.context_bytes(qp.max_send_wr))
+                for queue in (qp.send_queue, qp.outstanding, qp.receive_queue):
+                    queue.clear()
+                self.port.withdraw(qp, now_ps)
+
+    def disconnect(self, qp: QueuePair, tell: Callable[[], None]) -> None:
+        """The connection manager tells the peer of ``qp`` that this end is no more; ``tell`` runs when it knows."""
+        message = SendWR(0, Opcode.IBV_WR_SEND, 0, 0)
+        qp.key = message.key = qp.key + (1 << REQUEST_SHIFT)
+        message.qp, message.n_bytes, message.more = qp, DISCONNECT_BYTES, None
+        self.port.response(self.clock.now_ps, message, partial(self._disconnecting, tell))
+
+    def _disconnecting(self, tell: Callable[[], None], message: SendWR) -> None:
+        """It may be at the switch: if it is, it goes on to the peer's software."""
+        if message.start_ps < 0:
+            self.port.serve_response(message)
+        head_ps = message.start_ps + self._propagation_ps
+        again = partial(self._disconnecting, tell)
+        if head_ps > self.clock.now_ps:
+            self.clock.hardware(head_ps, message.key + RESPONSE, again, message)
+            return
+        peer = message.qp.peer
+        assert peer is not None
+        remote = peer.nic
+        _, tail_ps = remote.link_in.send(head_ps + self._switch_ps, DISCONNECT_BYTES)
+        tail_ps = max(tail_ps, message.end_ps + self._propagation_ps + self._switch_ps) + self._last_ps
+        self.clock.call_at(tail_ps + remote._receive_ps + remote._posted_write_ps, tell)

@@ -1,0 +1,395 @@
+"""A primitive's program at the responder's adapter: its steps, on the components that everything else uses.
+
+A run starts each step once those that it waits for have ended, so steps may overlap. A step takes what the components
+say it takes, and what its end proves is an event of the ordering rules, about what it was behind when it began: what a
+``drain`` before it has passed on to PCIe, or preceding updates of the queue pair where the step says so. Whatever no
+step waits for proves nothing, however late its answer comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...sim.trace import Chunk
+from ..durability.ordering import Covered
+from ..durability.places import Domain
+from ..durability.rules import Event, Placement, Request, Target
+from ..primitives.language import Step
+from ..primitives.order import Order, Range
+from ..primitives.vocabulary import Place
+from ..verbs.opcodes import Opcode, Status
+from ..verbs.work import WorkCompletion
+from .adapter import mark
+from .inbound import Proof
+from .known import Known, Written, together
+from .packets import GRH_BYTES
+
+if TYPE_CHECKING:
+    from ..verbs.objects import QueuePair
+    from ..verbs.work import SendWR
+    from .execution import Running
+    from .responder import Responder
+
+_STEP_KEYS = 1 << 20
+"""Keys of steps lie beyond those of packets (``models.nic.port``)."""
+_KEYS_OF_STEP = 1 << 10
+"""The first for a step's own events, the others for its requests to PCIe: they may meet at one instant."""
+
+
+def execute(nic: Responder, qp: QueuePair, work: SendWR, not_before_ps: int, running: Running) -> None:
+    """It is the turn of a packet of a primitive's own, which may have no effect before ``not_before_ps``."""
+    run = Run(nic, qp, work, running)
+    if not_before_ps > nic.clock.now_ps:
+        nic.clock.hardware(not_before_ps, work.key + _STEP_KEYS, run.start, None)
+    else:
+        run.start(None)
+
+
+def arrived(nic: Responder, qp: QueuePair, work: SendWR) -> None:
+    """The last packet of an update has been accepted on whose arrival the adapter acts."""
+    run = Run(nic, qp, work, qp.order.begin(Request.FLUSH))
+    if qp.reliable and run.order.program.answers:
+        qp.responses.expect(work)
+    elif qp.reliable:
+        nic._acknowledge(qp, work, qp.inbound.acknowledged(work.remote_address))
+    run.start(None)
+
+
+class Run:
+    """One program under way."""
+
+    def __init__(self, nic: Responder, qp: QueuePair, work: SendWR, running: Running) -> None:
+        self.nic = nic
+        self.qp = qp
+        self.work = work
+        self.order: Order = work.order
+        program = self.order.program
+        running.holds = frozenset(map(Request, program.holds))
+        self._running = running
+        self._waits = {step.id: set(program.after[step.id]) for step in program.steps}
+        self._number = {step.id: number for number, step in enumerate(program.steps)}
+        self._left = len(program.steps)
+        self._known: dict[str, Known] = {}
+        """By step: what is certain when it begins; once it has ended, what is certain then."""
+        self._answer: Proofs | None = None
+        """What the answer proves."""
+
+    # the order of steps ---------------------------------------------------------------------------------------
+    def start(self, _: object) -> None:
+        """Begin with the steps that wait for nothing."""
+        for step in [step for step in self.order.program.steps if not self._waits[step.id]]:
+            self._begin(step, ())
+
+    def _begin(self, step: Step, before: tuple[str, ...]) -> None:
+        self._known[step.id] = together([self._known[name] for name in before])
+        _DO[step.place, step.do](self, step)
+
+    def _end(self, step: Step, *proofs: Proof) -> None:
+        """A step has ended: start those that waited for it."""
+        self._known[step.id] = self._known[step.id].proved(*proofs)
+        mark(self.work, step.hop, self.nic.clock.now_ps)
+        program = self.order.program
+        for other in program.steps:
+            waits = self._waits[other.id]
+            if step.id in waits:
+                waits.discard(step.id)
+                if not waits:
+                    self._begin(other, program.after[other.id])
+        self._left -= 1
+        if not self._left:
+            self._over()
+
+    def _over(self) -> None:
+        """All steps have ended: what they prove is certain for whatever is executed behind them."""
+        every = tuple(dict.fromkeys(proof for known in self._known.values() for proof in known.proofs))
+        if every:
+            proof = self._answer if self._answer is not None and self._answer.of == every else Proofs(every)
+            self.qp.inbound.executed(Request.FLUSH, proof, self._running.holds)
+        self.qp.order.end(self._running, self.nic.clock.now_ps)
+
+    def _later(self, step: Step, at_ps: int, then: Callable[[Step], None]) -> None:
+        self.nic.clock.hardware(at_ps, self._key(step), then, step)
+
+    def _key(self, step: Step, request: int = 0) -> int:
+        return self.work.key + _STEP_KEYS + self._number[step.id] * _KEYS_OF_STEP + request
+
+    def _tell(self, step: Step) -> None:
+        """What the steps before it prove is certain now: something else is done behind them."""
+        for proof in self._known[step.id].proofs:
+            proof(self.nic.clock.now_ps)
+
+    # the adapter ------------------------------------------------------------------------------------------------
+    def _drain(self, step: Step) -> None:
+        nic = self.nic
+        owners = [self.qp] if step["of"] == "queue pair" else nic.queue_pairs
+        known = self._known[step.id] = self._known[step.id].drains(owner.inbound.accepted() for owner in owners)
+        proofs = []
+        for channels, flags in (known.drained or {}).values():
+            qp, releases = tuple(channels.items()), tuple(flags.items())
+            proofs.append(Proof(partial(nic.ordering.happened, Event.STAGING_DRAINED, qp=qp, releases=releases)))
+        waiting = {"n": 1}
+
+        def left() -> None:
+            waiting["n"] -= 1
+            if not waiting["n"]:
+                at_ps = max(nic.clock.now_ps, nic.pcie.free_ps)
+                self._later(step, at_ps, lambda step: self._end(step, *proofs))
+
+        for owner in owners:
+            waiting["n"] += nic.drain.behind(owner, left)
+        left()
+
+    def _takes(self, step: Step) -> None:
+        duration_ps = step["takes"]
+        assert isinstance(duration_ps, int)
+        self._later(step, self.nic.clock.now_ps + duration_ps, self._end)
+
+    def _copy(self, step: Step) -> None:
+        """The payloads have to be in their buffers: what of them waits in staging goes first."""
+        if not self.nic.drain.behind(self.qp, partial(self._copy_now, step)):
+            self._copy_now(step)
+
+    def _copy_now(self, step: Step) -> None:
+        """Read each message's payload, and write it where it belongs; what came on another queue pair is not here."""
+        nic, messages = self.nic, self.qp.messages
+        assert messages is not None
+        ranges = self.order.ranges[: len(messages)]
+        left = {"n": len(ranges)}
+        if not ranges:
+            self._end(step)
+            return
+
+        def copied(target: Range, data: bytes, _: list[Chunk]) -> None:
+            nic.post_write(self.qp, self.work, Request.WRITE, Placement.STRICT, data, target[0])
+            left["n"] -= 1
+            if not left["n"]:
+                self._end(step)
+
+        nic.settle(self._key(step))
+        for number, target in enumerate(ranges):
+            message = messages.popleft() + (0 if self.qp.peer is not None else GRH_BYTES)
+            nic.dma.read(self._key(step, 1 + number), message, target[1], partial(copied, target))
+
+    def _write_flag(self, step: Step) -> None:
+        flag = self.order.flag
+        assert flag is not None
+        self._tell(step)
+        self.nic.post_write(self.qp, self.work, Request.WRITE, Placement.STRICT, flag[1], flag[0])
+        self._end(step)
+
+    def _interrupt(self, step: Step) -> None:
+        """The thread's chain is part of this step: what it proves it tells itself."""
+        self._tell(step)
+        self.nic.complete(self.qp.recv_cq, self._wakes(step, partial(self._rung, step)), self._key(step))
+
+    def _wakes(self, step: Step, back: Callable[[], None]) -> WorkCompletion:
+        """What the thread finds that has to do a chain, and calls ``back`` at its end."""
+        order = self.order
+        assert order.interrupt is not None
+        number = order.interrupt(order.program.chains[step.id], order, back)
+        return WorkCompletion(number, Status.IBV_WC_SUCCESS, Opcode.IBV_WC_DRIVER1, 0, self.qp, self.work.span)
+
+    def _watch(self, step: Step) -> None:
+        """The thread spins, and finds the last byte once it is visible: it looks at it itself (``Service``)."""
+        nic, queue = self.nic, self.qp.recv_cq
+        visible_ps = self.qp.inbound.lanes(self.order.span[0]).placed_ps
+        found = self._wakes(step, partial(self._end, step))
+        self._later(step, max(nic.clock.now_ps, visible_ps), lambda _: queue.push(found))
+
+    def _rung(self, step: Step) -> None:
+        """The thread has done its part and rings the doorbell."""
+        self._later(step, self.nic.clock.now_ps + self.nic.parameters.doorbell_ps, self._end)
+
+    def _acknowledge(self, step: Step) -> None:
+        nic, now_ps = self.nic, self.nic.clock.now_ps
+        proofs = self._known[step.id].proofs
+        proof = self._answer = Proofs(proofs) if proofs else None
+        if self.work.opcode is Opcode.PRIMITIVE:
+            nic.answer(self.qp, self.work, now_ps, b"", proof)
+        elif self.qp.reliable:
+            nic._acknowledge(self.qp, self.work, proof)
+        self._end(step)
+
+    def _notify(self, step: Step) -> None:
+        self._tell(step)
+        assert self.order.notify is not None
+        self.order.notify(self.work.span, self._key(step))
+        self._end(step)
+
+    # PCIe and the root complex ----------------------------------------------------------------------------------
+    def _placement(self, step: Step) -> Placement:
+        """How the step's request is ordered behind writes."""
+        return self.qp.inbound.placement(step["relaxed"] is True and self.nic.regions.relaxed(self.work.rkey))
+
+    def _observer(
+        self, event: Event, step: Step, address: int, placement: Placement, returned: list[Chunk] | None = None
+    ) -> Proof:
+        """``event`` on a request to ``address``: about what was drained before it."""
+        host = self.nic.host
+        to = host.destination(address)
+        lanes, releases = self._known[step.id].lanes(to.number)
+        observe = partial(
+            self.nic.ordering.happened,
+            event,
+            here=host.circumstances(address, placement),
+            qp=tuple(lanes.items()),
+            releases=tuple(releases.items()),
+            returned=returned if returned is not None else (),
+            device=to.number if to.target is Target.PMR and returned is not None else None,
+            issued_ps=self.nic.clock.now_ps,
+        )
+        return Proof(observe)
+
+    def _see(self, step: Step, address: int, placement: Placement) -> None:
+        """It pushes what was drained before it: that is visible once the root complex has looked at it."""
+        host = self.nic.host
+        here = host.circumstances(address, placement)
+        if self.nic.ordering.rules(Event.ZERO_LENGTH_READ, here):
+            known = self._known[step.id]
+            self._known[step.id] = known.sees(*known.lanes(host.destination(address).number))
+
+    def _read(self, step: Step) -> None:
+        nic, length, placement = self.nic, step["length"], self._placement(step)
+        assert isinstance(length, int)
+        start, whole = self.order.address(str(step["address"]))
+        address = max(0, start + whole - length) if step["address"] == "last byte" else start
+        returned: list[Chunk] = []
+        if length:
+            observe = self._observer(Event.READ_COMPLETION, step, address, placement, returned)
+        else:
+            observe = self._observer(Event.ZERO_LENGTH_READ, step, address, placement)
+        self._see(step, address, placement)
+
+        def done(_: bytes, chunks: list[Chunk]) -> None:
+            returned.extend(chunks)
+            self._end(step, observe)
+
+        nic.settle(self._key(step))
+        relaxed = placement is Placement.RELAXED
+        placed_ps = 0 if relaxed else self.qp.inbound.lanes(address).placed_ps
+        nic.dma.read(self._key(step, 1), address, length, done, by_line=True, not_before_ps=placed_ps)
+
+    def _request(self, step: Step) -> None:
+        nic, qp, behind = self.nic, self.qp, step["behind"]
+        if behind == "drained":
+            self._ask(step, self._placement(step))
+        elif not nic.drain.behind(qp, partial(self._ask, step)):
+            self._ask(step)
+
+    def _ask(self, step: Step, placement: Placement = Placement.STRICT) -> None:
+        nic, behind = self.nic, step["behind"]
+        address = self.order.span[0]
+        if behind == "drained":
+            observe = self._observer(Event.ZERO_LENGTH_READ, step, address, placement)
+            self._see(step, address, placement)
+        else:
+            lanes, releases = self.qp.inbound.accepted().get(nic.host.destination(address).number, ((), ()))
+            self._known[step.id] = self._known[step.id].sees(dict(lanes), dict(releases))
+            covered, _ = self._covered(step, str(behind))
+            observe = Proof(self.qp.inbound.observer(Event.FLUSH_GLOBAL, address, covered=covered))
+
+        def look(ready_ps: int, back_ps: int) -> None:
+            self._known[step.id] = replace(self._known[step.id], back_ps=back_ps)
+            proofs = (observe,) if step["promise"] else ()
+            self._later(step, ready_ps, lambda step: self._end(step, *proofs))
+
+        nic.settle(self._key(step))
+        relaxed = placement is Placement.RELAXED
+        placed_ps = 0 if relaxed else self.qp.inbound.lanes(address).placed_ps
+        nic.dma.ask(self._key(step, 1), address, 0, look, not_before_ps=placed_ps)
+
+    def _complete(self, step: Step) -> None:
+        nic = self.nic
+        told_ps = nic.pcie.read_completion(nic.clock.now_ps + self._known[step.id].back_ps, 0)
+        self._later(step, told_ps, self._end)
+
+    def _covered(self, step: Step, extent: str) -> tuple[list[Covered], list[Covered]]:
+        """Updates in an extent: those that are certainly visible when this step begins, and all."""
+        nic, (address, length) = self.nic, self.order.span
+        if extent == "region":
+            region = nic.regions.find(self.work.rkey)
+            assert region is not None
+            address, length = region.address, region.length
+        elif extent == "drained":
+            device, offset = nic.host.memory.locate(address)
+            address, length = address - offset, device.space.size_bytes
+        behind = self._known[step.id].behind or {}
+        owners = [qp for qp in nic.queue_pairs if qp is self.qp or any(c in behind for c in _channels(qp))]
+        every = [piece for qp in owners for piece in qp.inbound.covered(address, length)]
+        certain = [piece for piece in every if piece.chunk.position < behind.get(piece.chunk.channel, 0)]
+        return certain, every
+
+    def _write_back(self, step: Step) -> None:
+        nic = self.nic
+        host, keep = nic.host, step.do == "write back" and nic.flush_keeps_lines
+        certain, every = self._covered(step, str(step["lines"]))
+        device, _ = host.memory.locate(self.order.span[0])
+        done_ps = issued_ps = nic.clock.now_ps
+        written: list[Written] = []
+        if not host.peer_of(self.order.span[0]):
+            for line in sorted({line for piece in every for line in piece.lines}):
+                queued_ps = host.flush_line(device, line, issued_ps, keep)
+                written.append(Written(device, queued_ps, host.home.stored_ps(device.number, line)))
+                done_ps = issued_ps
+                issued_ps += nic.flush_issue_ps
+        known = self._known[step.id]
+        lines, covered = (*known.written, *written), (*known.covered, *certain)
+        self._known[step.id] = replace(known, written=lines, covered=covered)
+        self._later(step, done_ps, self._end)
+
+    def _wait(self, step: Step) -> None:
+        now_ps = self.nic.clock.now_ps
+        known = self._known[step.id]
+        event = Event.LINES_QUEUED
+        if step.place is Place.MEDIUM:
+            event = Event.LINES_STORED
+        elif step["until"] == "persistent":
+            event = Event.FLUSH_PERSISTENT
+        done_ps = now_ps
+        for line in known.written:
+            persistent = event is Event.FLUSH_PERSISTENT and line.device.domain is Domain.MEDIA
+            stored = persistent or event is Event.LINES_STORED
+            done_ps = max(done_ps, line.queued_ps, line.stored_ps if stored else 0)
+        observe = Proof(self.qp.inbound.observer(event, self.order.span[0], covered=known.covered))
+        self._later(step, done_ps, lambda step: self._end(step, observe))
+
+
+class Proofs(Proof):
+    """Several at once."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: tuple[Proof, ...]) -> None:
+        super().__init__(self._tell)
+        self.of = of
+
+    def _tell(self, at_ps: int) -> None:
+        for proof in self.of:
+            proof(at_ps)
+
+
+def _channels(qp: QueuePair) -> list[int]:
+    return [channel for lanes, releases in qp.inbound.accepted().values() for channel, _ in (*lanes, *releases)]
+
+
+_DO: dict[tuple[Place, str], Callable[[Run, Step], Any]] = {
+    (Place.RESPONDER_NIC, "drain"): Run._drain,
+    (Place.RESPONDER_NIC, "look up"): Run._takes,
+    (Place.RESPONDER_NIC, "compute"): Run._takes,
+    (Place.RESPONDER_NIC, "copy"): Run._copy,
+    (Place.RESPONDER_NIC, "write flag"): Run._write_flag,
+    (Place.RESPONDER_NIC, "interrupt"): Run._interrupt,
+    (Place.RESPONDER_CPU, "watch"): Run._watch,
+    (Place.WIRE, "acknowledge"): Run._acknowledge,
+    (Place.WIRE, "notify"): Run._notify,
+    (Place.PCIE, "read"): Run._read,
+    (Place.PCIE, "request"): Run._request,
+    (Place.PCIE, "complete"): Run._complete,
+    (Place.LLC, "write back"): Run._write_back,
+    (Place.LLC, "invalidate"): Run._write_back,
+    (Place.IMC, "wait"): Run._wait,
+    (Place.MEDIUM, "wait"): Run._wait,
+}

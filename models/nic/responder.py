@@ -1,0 +1,393 @@
+"""The responder: staging, placement, acknowledgements, and the requests that are answered once executed.
+
+It acknowledges a WRITE when its last packet is *accepted* into volatile staging, before it has crossed PCIe: an ACK
+proves arrival in the responder's adapter and nothing more (IBTA 9.7.5.1.6; Kalia et al., SoCC'20). How staging drains
+to PCIe is ``models.nic.staging``'s business.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...sim.clock import Clock
+from ...sim.stations import Credits
+from ..durability.ordering import Ordering
+from ..durability.rules import Placement, Request
+from ..fabric.fabric import Fabric
+from ..host.hostmemory import HostMemory
+from ..memory.devices import HOST_MEMORY
+from ..profiles.platform import Platform
+from ..verbs.objects import QueuePair, Route
+from ..verbs.opcodes import ATOMICS, CARRYING, KIND, RECEIVING, SENDS, Opcode, Status
+from ..verbs.work import SendWR
+from . import receive
+from .adapter import mark
+from .answers import Answers
+from .atomics import AtomicUnit
+from .execution import Running
+from .lanes import Operand
+from .port import PACKET_SHIFT, Packet
+from .primitive import arrived, execute
+from .remote_flush import flush
+from .remote_read import read
+from .staging import Staging
+
+_WRITE = Opcode.IBV_WR_RDMA_WRITE
+_READ = Opcode.IBV_WR_RDMA_READ
+_SUCCESS = Status.IBV_WC_SUCCESS
+
+
+class Responder(Answers):
+    """The half of an adapter that takes requests; ``arbiter`` decides in which order the lines of a READ are read."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        ordering: Ordering,
+        name: str,
+        platform: Platform,
+        host: HostMemory,
+        fabric: Fabric,
+        arbiter: Callable[[], np.random.Generator],
+    ) -> None:
+        super().__init__(clock, ordering, name, platform, host, fabric, arbiter)
+        self._staging = Credits(platform.nic.staging_bytes)
+        self._held: deque[tuple[Callable[[Any], bool], Any]] = deque()
+        """Requests that wait for room in staging, in order of arrival; each returns False while it has to wait."""
+        self._blocked: tuple[Packet, int] | None = None
+        """The first of them, if nobody knows yet when there is room for it; and where it goes."""
+        self.drain = Staging(self, platform, partial(host.draw, f"staging of {name}"))
+        self._always_open, self._credits = self.drain.always_open, self.drain.credits
+        self._atomic_unit = AtomicUnit(self)
+        self.flush_issue_ps, self.flush_keeps_lines = platform.cpu.clwb_ps, not platform.cpu.clwb_invalidates
+        """A FLUSH writes lines back as a core does."""
+        self._mps_bytes = platform.pcie.mps_bytes
+
+    def staging_changed(self) -> None:
+        """Staging may hold up packets from now on."""
+        self._always_open = self.drain.always_open
+
+    # WRITE and SEND -----------------------------------------------------------------------------------------
+    def take_in(self, packet: Packet) -> None:
+        """A packet of a WRITE or SEND has been processed: stage it, behind those that wait for room.
+
+        A WRITE that nothing is special about takes a way of its own, which does the same as the others in one go.
+        """
+        work, _, _, last, end_ps = packet
+        requester = work.qp
+        qp = requester.peer or work.destination
+        assert qp is not None
+        if end_ps > requester.off_ps:  # cut off in the port
+            return
+        if work.opcode is _WRITE and not self._held and not qp.error and work.attempt == qp.expected_attempt:
+            route = qp.routes.get(work.rkey)
+            if route is not None:
+                start, end, lanes, _, order, inbound, _, _ = route
+                address = work.remote_address
+                within = start <= address and address + work.length <= end
+                if within and lanes.loose is None and not order.running and not inbound.proved:
+                    self._place(packet, qp, route)
+                    return
+        if qp.gone:
+            requester.nic.unanswered(work)
+        elif qp.order.idle(self.clock._now):
+            self._stage(packet)
+        else:
+            if last and qp.reliable:
+                qp.responses.expect(work)
+            qp.order.arrive(KIND[work.opcode], self.clock._now, partial(self._stage_in_turn, packet))
+
+    def _place(self, packet: Packet, qp: QueuePair, route: Route) -> None:
+        """A packet of a WRITE to host memory, placed in order, whose ACK proves nothing; :meth:`_admit` is the plain
+        form.
+        """
+        work, at, payload, last, _ = packet
+        _, _, lanes, channel, _, _, responses, writer = route
+        now_ps, address, length, span = self.clock._now, work.remote_address + at, len(payload), work.span
+        if length:
+            room_ps = self._staging.take(now_ps, length)
+            if room_ps != now_ps:
+                self._wait(room_ps, packet, work.remote_address)
+                self._hold(packet)
+                return
+            if not self._always_open and not self.drain.open(now_ps, address, length):
+                self._accept(packet, qp, work.remote_address, may_go=False)
+                return
+            credits = self._credits
+            if self._cqes:
+                self.settle(work.key + (at >> PACKET_SHIFT))
+            if span is not None:
+                writer = f"{work.opcode}, {span.label}"
+            if length <= self._mps_bytes - address % self._mps_bytes:
+                start_ps, at_root_ps = self.pcie.write(now_ps, length)
+                self._staging.give(at_root_ps, length)
+                if credits is None:
+                    placed_ps = self.host.dma_write(address, payload, channel, writer, now_ps, start_ps, at_root_ps)
+                else:
+                    placed_ps = self.host.dma_write(
+                        address, payload, channel, writer, now_ps, start_ps, at_root_ps, credits=credits
+                    )
+            else:
+                tlps = self.pcie.writes(now_ps, address, length)
+                self._staging.give_all(tlps)
+                placed_ps = self.host.dma_writes(address, payload, channel, writer, now_ps, tlps, credits)
+            last_ps = lanes.placed_ps
+            lanes.placed_ps = placed_ps if placed_ps > last_ps else last_ps
+        if not last:
+            return
+        if span is not None:
+            span.mark("responder NIC", now_ps)
+        if responses.waiting:
+            self._acknowledge(qp, work, None)
+            return
+        ready_ps, last_ps = now_ps + self._ack_ps, responses.last_ps
+        ready_ps = responses.last_ps = ready_ps if ready_ps > last_ps else last_ps
+        work.status, work.observe, work.n_bytes, work.more = _SUCCESS, None, self._ack_bytes, None
+        self.port.response(ready_ps, work, self._ack)
+
+    def _stage_in_turn(self, packet: Packet, not_before: Callable[[], int], running: Running) -> None:
+        at_ps = not_before()
+        if at_ps > self.clock._now:
+
+            def start(_: Packet) -> None:
+                self._stage(packet)
+                self._end(packet, running)
+
+            self.clock.hardware(at_ps, _key(packet), start, packet)
+            return
+        self._stage(packet)
+        self._end(packet, running)
+
+    def _end(self, packet: Packet, running: Running) -> None:
+        qp = packet[0].qp.peer
+        assert qp is not None
+        qp.order.end(running, self.clock._now)
+
+    def _stage(self, packet: Packet) -> None:
+        if self._held or not self._admit(packet):
+            self._hold(packet)
+
+    def _hold(self, packet: Packet) -> None:
+        self._held.append((self._admit, packet))
+        work, qp = packet[0], packet[0].qp.peer
+        if packet[3] and qp is not None and qp.reliable:
+            qp.responses.expect(work)
+
+    def _admit(self, packet: Packet) -> bool:
+        """Accept a packet (or refuse it) if there is room now, else when there is: then it returns False."""
+        work, at, payload, last, _ = packet
+        qp = work.qp.peer or work.destination
+        assert qp is not None
+        if qp.ignores(work):
+            qp.responses.forget(work)
+            if qp.gone:
+                work.qp.nic.unanswered(work)
+            return True
+        address = receive.target(self, qp, work, at, len(payload), last)
+        if address is None:
+            return True
+        if payload:
+            now_ps = self.clock._now
+            room_ps = self._staging.take(now_ps, len(payload))
+            if room_ps != now_ps:
+                self._wait(room_ps, packet, address)
+                return False
+        self._accept(packet, qp, address)
+        return True
+
+    def _wait(self, room_ps: int | None, packet: Packet, address: int) -> None:
+        """There is room for a packet at an instant, or nobody knows when: credits have to come back first."""
+        if room_ps is None:
+            self._blocked = packet, address
+        else:
+            self.clock.hardware(room_ps, _key(packet), self._resume, (packet, address))
+
+    def leaves_staging(self, at_ps: int, n_bytes: int) -> None:
+        """A TLP that had to wait gives its room back at ``at_ps``."""
+        self._staging.give(at_ps, n_bytes)
+        if self._blocked is not None:
+            packet, address = self._blocked
+            room_ps = self._staging.take(self.clock.now_ps, len(packet[2]))
+            if room_ps is not None:
+                self._blocked = None
+                self._wait(room_ps, packet, address)
+
+    def _resume(self, admitted: tuple[Packet, int]) -> None:
+        """There is room for the first of those that wait; those behind it may follow."""
+        packet, address = admitted
+        work = packet[0]
+        qp = work.qp.peer or work.destination
+        assert qp is not None
+        self._held.popleft()
+        if qp.gone:
+            self._staging.give(self.clock._now, len(packet[2]))
+            work.qp.nic.unanswered(work)
+        else:
+            self._accept(packet, qp, address)
+        while self._held and self._held[0][0](self._held[0][1]):
+            self._held.popleft()
+
+    def _accept(self, packet: Packet, qp: QueuePair, address: int, may_go: bool = True) -> None:
+        """A packet has its room in staging: pass it to PCIe if it may go, acknowledge the last."""
+        work, at, payload, last, _ = packet
+        now_ps, opcode = self.clock._now, work.opcode
+        kind, sends = KIND[opcode], opcode in SENDS
+        inbound = qp.inbound
+        inbound.behind_executed(kind, now_ps)
+        if payload:
+            relaxed = not sends and self.regions.relaxed(work.rkey)
+            before = inbound.lanes(address).earlier() if sends else None
+            placement, key = inbound.placement(relaxed), _key(packet)
+            if may_go and (self._always_open or self.drain.open(now_ps, address + at, len(payload))):
+                self.post_write(qp, work, kind, placement, payload, address + at, key)
+            else:
+                self._stay(qp, work, kind, placement, payload, address + at, key)
+            if before is not None:
+                inbound.note_send(address, before)
+        if not last:
+            return
+        if opcode in RECEIVING:
+            receive.received(self, qp, work)
+        else:
+            mark(work, "responder NIC", now_ps)
+        if opcode in CARRYING:
+            arrived(self, qp, work)
+        elif qp.reliable:
+            observe = inbound.acknowledged(address)
+            self._acknowledge(qp, work, observe)
+            if observe is None and opcode is _WRITE and payload and work.rkey not in qp.routes:
+                self._open(qp, work, address)
+
+    def _stay(
+        self, qp: QueuePair, work: SendWR, kind: Request, placement: Placement, data: bytes, address: int, key: int
+    ) -> None:
+        """A packet of ``work`` has to wait in staging."""
+        lanes, now_ps = qp.inbound.lanes(address), self.clock._now
+        writer = f"{work.opcode}, {work.span.label}" if work.span is not None else qp.writers[work.opcode]
+        tlps = [
+            (len(piece), lanes.accept(kind, placement, at, piece, writer, now_ps, self._credits))
+            for at, piece in self.pcie.tlps(address, data)
+        ]
+        self.drain.wait(qp, key, tlps)
+
+    def _open(self, qp: QueuePair, work: SendWR, address: int) -> None:
+        """Let later WRITEs with this key take the plain way, if it is one."""
+        region = self.regions.find(work.rkey)
+        plain = qp.inbound.placement(self.regions.relaxed(work.rkey)) is Placement.STRICT
+        if region is not None and plain and self.host.destination(address).number == HOST_MEMORY:
+            lanes = qp.inbound.lanes(address)
+            end, writer = region.address + region.length, qp.writers[_WRITE]
+            own = qp.order, qp.inbound, qp.responses
+            qp.routes[work.rkey] = region.address, end, lanes, lanes.in_order, *own, writer
+
+    def post_write(
+        self,
+        qp: QueuePair,
+        work: SendWR,
+        kind: Request,
+        placement: Placement,
+        data: bytes,
+        address: int | None = None,
+        staged: int | None = None,
+    ) -> None:
+        """Posted writes of ``work``'s data go to PCIe now; what was ``staged`` (by its key) gives its room back.
+
+        What was staged has its credits; others need none.
+        """
+        now_ps = self.clock._now
+        self.settle(work.key if staged is None else staged)
+        address = work.remote_address if address is None else address
+        lanes = qp.inbound.lanes(address)
+        writer = f"{work.opcode}, {work.span.label}" if work.span is not None else qp.writers[work.opcode]
+        for at, piece in self.pcie.tlps(address, data):
+            start_ps, at_root_ps = self.pcie.write(now_ps, len(piece))
+            if staged is not None:
+                self._staging.give(at_root_ps, len(piece))
+            credits = self._credits if staged is not None else None
+            lanes.write(kind, placement, at, piece, writer, now_ps, start_ps, at_root_ps, credits)
+
+    def post_result(self, qp: QueuePair, work: SendWR, data: bytes, operand: Operand) -> None:
+        """The result of an atomic goes to PCIe now: one TLP, for it is aligned."""
+        now_ps = self.clock._now
+        self.settle(work.key)
+        writer = f"{work.opcode}, {work.span.label}" if work.span is not None else qp.writers[work.opcode]
+        start_ps, at_root_ps = self.pcie.write(now_ps, len(data))
+        lanes = qp.inbound.lanes(work.remote_address)
+        lanes.write_result(work.remote_address, data, writer, now_ps, start_ps, at_root_ps, operand)
+
+    # what is answered once executed -------------------------------------------------------------------------
+    def serve(self, packet: Packet) -> None:
+        """A request that is answered once executed has been processed: it goes behind all posted writes before it."""
+        work, now_ps = packet[0], self.clock._now
+        qp = work.qp.peer
+        assert qp is not None
+        if packet[4] > work.qp.off_ps:  # cut off in the port
+            return
+        if qp.gone:
+            work.qp.nic.unanswered(work)
+            return
+        qp.responses.expect(work)
+        kind, start = KIND[work.opcode], partial(self._serve_in_turn, qp, work)
+        reads = None
+        if work.opcode is _READ and not self.regions.relaxed(work.rkey) and self.regions.refuses(work) is None:
+            reads = self.host.destination(work.remote_address).number
+        if qp.order.idle(now_ps):
+            start(lambda: now_ps, qp.order.begin(kind, reads))
+        else:
+            qp.order.arrive(kind, now_ps, start, reads)
+
+    def _serve_in_turn(self, qp: QueuePair, work: SendWR, not_before: Callable[[], int], running: Running) -> None:
+        if self._held:
+            self._held.append((self._execute, (qp, work, not_before, running)))
+        else:
+            self._execute((qp, work, not_before, running))
+
+    def _execute(self, turn: tuple[QueuePair, SendWR, Callable[[], int], Running]) -> bool:
+        """Start to execute a request, or refuse it, behind what of its queue pair waits in staging; takes no room."""
+        if turn[1].opcode is Opcode.PRIMITIVE or not self.drain.behind(turn[0], partial(self._execute_now, turn)):
+            self._execute_now(turn)
+        return True
+
+    def _execute_now(self, turn: tuple[QueuePair, SendWR, Callable[[], int], Running]) -> None:
+        qp, work, not_before, running = turn
+        now_ps = self.clock._now
+        if qp.ignores(work):
+            qp.responses.forget(work)
+            qp.order.end(running, now_ps)
+            if qp.gone:
+                work.qp.nic.unanswered(work)
+            return
+        status = self.regions.refuses(work)
+        if status is not None:
+            self.refuse(qp, work, status)
+            qp.order.end(running, now_ps)
+            return
+        mark(work, "responder NIC", now_ps)
+        if work.opcode is _READ:
+            read(self, qp, work, not_before, running)
+        elif work.opcode in ATOMICS:
+            self._atomic_unit.execute(qp, work, running)
+        elif work.opcode is Opcode.IBV_WR_FLUSH:
+            flush(self, qp, work, not_before(), running)
+        elif work.opcode is Opcode.PRIMITIVE:
+            execute(self, qp, work, not_before(), running)
+        else:
+            self._write_atomically(qp, work)
+            qp.order.end(running, now_ps)
+
+    def _write_atomically(self, qp: QueuePair, work: SendWR) -> None:
+        """An ATOMIC WRITE: posted behind all that came before it; its answer promises neither place nor persistence."""
+        now_ps = self.clock._now
+        qp.inbound.behind_executed(Request.ATOMIC_WRITE, now_ps)
+        self.post_write(qp, work, Request.ATOMIC_WRITE, Placement.STRICT, work.payload)
+        self.answer(qp, work, now_ps + self._ack_ps)
+
+
+def _key(packet: Packet) -> int:
+    """A request packet's place in ties."""
+    return packet[0].key + (packet[1] >> PACKET_SHIFT)

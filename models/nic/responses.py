@@ -1,0 +1,70 @@
+"""Responses of one queue pair leave in the order of its requests, whatever order their execution ends in."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...sim.clock import Clock
+from ..verbs.work import SendWR
+
+Send = Callable[[int], None]
+"""Lets a response go at the given instant."""
+
+
+@dataclass(slots=True)
+class _Expected:
+    """The response to ``work``; ``send`` is None as long as nobody knows when it is ready."""
+
+    work: SendWR
+    ready_ps: int = 0
+    send: Send | None = None
+
+
+class Responses:
+    """What one queue pair has to answer."""
+
+    __slots__ = ("_clock", "last_ps", "waiting")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.waiting: deque[_Expected] = deque()
+        """Requests whose responses' instants are not known, and those behind them."""
+        self.last_ps = 0
+        """When the last response goes of those that nobody holds up."""
+
+    def expect(self, work: SendWR) -> None:
+        """A request has arrived whose execution may take time: later ones answer after it."""
+        if not any(entry.work is work for entry in self.waiting):
+            self.waiting.append(_Expected(work))
+
+    def forget(self, work: SendWR) -> None:
+        """It will not be answered, unless that has been decided already."""
+        if not self.waiting:
+            return
+        self.waiting = deque(entry for entry in self.waiting if entry.work is not work or entry.send is not None)
+        self._leave()
+
+    def ready(self, work: SendWR, ready_ps: int, send: Send) -> None:
+        """The response to ``work`` is ready at ``ready_ps``: it leaves then, or behind those before it."""
+        if not self.waiting:
+            self.last_ps = max(ready_ps, self.last_ps)
+            send(self.last_ps)
+            return
+        for entry in self.waiting:
+            if entry.work is work:
+                entry.ready_ps, entry.send = ready_ps, send
+                break
+        else:
+            self.waiting.append(_Expected(work, ready_ps, send))
+        self._leave()
+
+    def _leave(self) -> None:
+        while self.waiting:
+            first = self.waiting[0]
+            if first.send is None:
+                return
+            self.waiting.popleft()
+            self.last_ps = max(first.ready_ps, self.last_ps, self._clock.now_ps)
+            first.send(self.last_ps)

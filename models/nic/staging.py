@@ -1,0 +1,163 @@
+"""Inbound staging on its way out: what an adapter has accepted and may not pass to PCIe yet.
+
+As a rule it may at once, and nothing is kept here. It waits where the root port's credits are used up, since memory
+takes writes more slowly than the wire brings them, and where the arbiter does not follow the order of arrival, while
+the link is busy. There is one queue for each queue pair, first in, first out; the order between them is the arbiter's:
+of arrival, round robin, or drawn, so that another seed gives another schedule. All of them share the adapter's memory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..pcie.credits import PostedCredits, matter, units
+from ..profiles.platform import Platform
+from ..verbs.objects import QueuePair
+
+if TYPE_CHECKING:
+    from .responder import Responder
+
+Leave = Callable[[int, int], None]
+"""Takes when a TLP leaves the adapter, and when it is at the root port."""
+
+
+class Waiting:
+    """A packet's TLPs, in order, and what the queue pair has to do when the last of them has left."""
+
+    __slots__ = ("after", "key", "qp", "ready_ps", "tlps")
+
+    def __init__(self, qp: QueuePair, key: int, tlps: deque[tuple[int, Leave]]) -> None:
+        self.qp = qp
+        self.ready_ps = 0
+        """Before then it is held up."""
+        self.key = key
+        self.tlps = tlps
+        self.after: list[Callable[[], None]] = []
+
+
+class Staging:
+    """What waits in one adapter; ``draw(n)`` chooses one of ``n`` queues for the arbiter that is drawn."""
+
+    def __init__(self, nic: Responder, platform: Platform, draw: Callable[[int], int]) -> None:
+        pcie = platform.pcie
+        self._nic = nic
+        self._draw = draw
+        self._order = pcie.staging_order
+        self._mps_bytes = pcie.mps_bytes
+        self.credits = (
+            PostedCredits(pcie.posted_headers, pcie.posted_data_bytes, pcie.mps_bytes) if matter(platform) else None
+        )
+        self.always_open = self.credits is None and self._order == "arrival"
+        """Nothing ever waits: the plain case, in which nobody has to ask."""
+        self._queues: dict[QueuePair | None, deque[Waiting]] = {}
+        """By queue pair, in the order in which they began to wait; all in one queue where order of arrival rules."""
+        self._last: dict[QueuePair, Waiting] = {}
+        """By queue pair: the last of what waits."""
+        self._sending: Waiting | None = None
+        self._running = False
+        self._holds: Callable[[QueuePair], int] | None = None
+
+    def hold_up(self, holds: Callable[[QueuePair], int]) -> None:
+        """From now on a packet stays for as long as ``holds`` says, in picoseconds: nothing bounds how long it may.
+
+        No platform does this by itself; whoever explores schedules asks for it. Queue pairs do not wait for each other.
+        """
+        self._holds = holds
+        self._order, self.always_open = "random", False
+        self._nic.staging_changed()
+
+    def open(self, now_ps: int, address: int, length: int) -> bool:
+        """Whether a packet with ``length`` bytes for ``address`` may go to PCIe now; takes its credits if so."""
+        if self._last or self._holds is not None or (self._order != "arrival" and self._nic.pcie.free_ps > now_ps):
+            return False
+        return self.credits is None or self._take(now_ps, *units(address, length, self._mps_bytes))
+
+    def wait(self, qp: QueuePair, key: int, tlps: list[tuple[int, Leave]]) -> None:
+        """A packet's TLPs (bytes, what is done when one leaves) have to wait; the first of them may go at once."""
+        item = Waiting(qp, key, deque(tlps))
+        self._queues.setdefault(None if self._order == "arrival" else qp, deque()).append(item)
+        idle, before = not self._last, self._last.get(qp)
+        self._last[qp] = item
+        if self._holds is not None:
+            now_ps = self._nic.clock.now_ps
+            item.ready_ps = max(now_ps + self._holds(qp), before.ready_ps if before is not None else 0)
+            if item.ready_ps > now_ps:
+                self._nic.clock.hardware(item.ready_ps, key, self._drain, None)
+                return
+        if (idle or self._holds is not None) and not self._running:
+            self._drain(None)
+
+    def behind(self, qp: QueuePair, action: Callable[[], None]) -> bool:
+        """Let ``action`` be done when all that waits of ``qp`` has left; False, and nothing kept, if nothing waits."""
+        last = self._last.get(qp)
+        if last is None:
+            return False
+        last.after.append(action)
+        return True
+
+    def _take(self, now_ps: int, headers: int, data: int) -> bool:
+        credits = self.credits
+        if credits is None or credits.take(now_ps, headers, data):
+            return True
+        self._nic.host.catch_up(now_ps)  # what memory has taken until now
+        return credits.take(now_ps, headers, data)
+
+    def _drain(self, _: object) -> None:
+        """Pass on what may go now; come again when more may."""
+        nic, clock = self._nic, self._nic.clock
+        now_ps = clock.now_ps
+        self._running = True
+        while self._last:
+            item = self._sending
+            if item is None:
+                free_ps = nic.pcie.free_ps
+                if self._order != "arrival" and free_ps > now_ps:
+                    clock.hardware(free_ps, self._first_key(), self._drain, None)
+                    return
+                item = self._choose(now_ps)
+                if item is None:  # all are held up, and each has set its own alarm
+                    break
+                self._sending = item
+            tlps = item.tlps
+            while tlps:
+                n_bytes, leave = tlps[0]
+                if not self._take(now_ps, *units(0, n_bytes, self._mps_bytes)):
+                    clock.hardware(self._more_ps(now_ps), item.key, self._drain, None)
+                    return
+                tlps.popleft()
+                nic.settle(item.key)
+                start_ps, at_root_ps = nic.pcie.write(now_ps, n_bytes)
+                leave(start_ps, at_root_ps)
+                nic.leaves_staging(at_root_ps, n_bytes)
+            self._sending = None
+            if self._last[item.qp] is item:
+                del self._last[item.qp]
+            for action in item.after:
+                action()
+        self._running = False
+
+    def _more_ps(self, now_ps: int) -> int:
+        """When credits may come back next: known, or known once memory is asked about its next write."""
+        assert self.credits is not None
+        known = [ps for ps in (self.credits.next_ps, self._nic.host.next_taken_ps) if ps is not None]
+        assert known and min(known) > now_ps, "credits are with writes that are under way"
+        return min(known)
+
+    def _choose(self, now_ps: int) -> Waiting | None:
+        """The arbiter: whose packet goes next; None if all are held up."""
+        queues = list(self._queues)
+        if self._holds is not None:
+            queues = [qp for qp, queue in self._queues.items() if queue[0].ready_ps <= now_ps]
+            if not queues:
+                return None
+        turn = queues[self._draw(len(queues))] if self._order == "random" else queues[0]
+        queue = self._queues.pop(turn)
+        item = queue.popleft()
+        if queue:
+            self._queues[turn] = queue  # behind the others
+        return item
+
+    def _first_key(self) -> int:
+        return min(queue[0].key for queue in self._queues.values())

@@ -1,0 +1,83 @@
+"""Flow-control credits for posted writes: what the root port's receive queue has room for.
+
+A posted TLP needs a header credit and a data credit for each 16 B of payload before it is handed to the link, and gives
+both back when the write has been *taken* from there: by the cache, or, with DDIO off, by a write pending queue. When
+memory is slow, credits run out and writes stay in the adapter. Credits come back in any order; when, is often known
+ahead.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from ..profiles.platform import Platform
+
+UNIT_BYTES = 16
+"""What a data credit stands for (PCIe base specification, section 2.6.1)."""
+
+
+class PostedCredits:
+    """The posted credits of one link; ValueError where a TLP would wait for ever."""
+
+    __slots__ = ("_coming", "data", "headers")
+
+    def __init__(self, headers: int, data_bytes: int, mps_bytes: int) -> None:
+        if data_bytes < mps_bytes:
+            raise ValueError(f"data credits for {data_bytes} B never let a TLP of {mps_bytes} B go")
+        self.headers = headers
+        self.data = data_bytes // UNIT_BYTES
+        self._coming: list[tuple[int, int, int]] = []
+        """(when they come back, headers, data) of what is known."""
+
+    def take(self, now_ps: int, headers: int, data: int) -> bool:
+        """Take credits if they are there now; in order of time."""
+        if self.headers < headers or self.data < data:
+            coming = self._coming
+            while coming and coming[0][0] <= now_ps:
+                _, more_headers, more_data = heappop(coming)
+                self.headers += more_headers
+                self.data += more_data
+            if self.headers < headers or self.data < data:
+                return False
+        self.headers -= headers
+        self.data -= data
+        return True
+
+    def give(self, at_ps: int, n_bytes: int) -> None:
+        """A TLP of so many bytes of payload is taken at ``at_ps``: its credits come back."""
+        heappush(self._coming, (at_ps, 1, -(-n_bytes // UNIT_BYTES)))
+
+    @property
+    def next_ps(self) -> int | None:
+        """When the next credits come back, of those that are known."""
+        return self._coming[0][0] if self._coming else None
+
+
+def units(address: int, length: int, mps_bytes: int) -> tuple[int, int]:
+    """The credits of a write cut into TLPs at the multiples of MPS: headers, data."""
+    first = mps_bytes - address % mps_bytes
+    if length <= first:
+        return 1, -(-length // UNIT_BYTES)
+    rest = length - first
+    return 1 - (-rest // mps_bytes), -(-first // UNIT_BYTES) - (-rest // UNIT_BYTES)
+
+
+def matter(platform: Platform) -> bool:
+    """Whether the posted credits can run out at all.
+
+    They cannot where the cache takes all, ``pcie.posted_write`` after it has crossed the link, and the link is too slow
+    to use them up until then.
+    """
+    pcie = platform.pcie
+    if not platform.llc.ddio or platform.peers:
+        return True
+
+    def sent_within(payload: int) -> int:
+        """At most so many TLPs of one size enter the link until the first of them is taken."""
+        byte_ps = 8 * 10**12 / pcie.tlp_bits_per_s
+        tlp_ps = (pcie.tlp_header_write_bytes + payload) * byte_ps
+        return int((pcie.visible_ps + (pcie.tlp_header_write_bytes + pcie.mps_bytes) * byte_ps) / tlp_ps) + 2
+
+    # The last byte of a data credit's unit costs the link nothing: the worst payload leaves the others of it out.
+    data = pcie.mps_bytes // UNIT_BYTES * sent_within(pcie.mps_bytes - UNIT_BYTES + 1)
+    return pcie.posted_headers < sent_within(1) or pcie.posted_data_bytes // UNIT_BYTES < data

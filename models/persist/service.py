@@ -1,0 +1,254 @@
+"""The responder's part of a primitive: registered memory, receive buffers, and the thread that does the CPU's steps."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+from ..durability.places import Domain
+from ..durability.rules import Target
+from ..nic.packets import GRH_BYTES
+from ..primitives.language import Primitive, Step
+from ..primitives.messages import TRAILER, TRAILER_BYTES, WINDOW_BITS, ranges_in
+from ..primitives.order import Order, Range
+from ..primitives.plan import Plan, plan
+from ..primitives.vocabulary import UPDATE
+from ..verbs.opcodes import FLUSHES, REMOTE, Access, Opcode, QpType, SendFlags, Status
+from ..verbs.work import MemoryRegion, RecvWR, SendWR, WorkCompletion
+from .requester import Requester
+
+if TYPE_CHECKING:
+    from ..cpu.thread import Thread
+    from ..system import Node
+    from ..verbs.objects import QueuePair
+
+Code = Generator[Any, Any, Any]
+
+REPLY_BYTES = 8
+SLOT_BYTES = (1 << 16) + GRH_BYTES + TRAILER_BYTES
+
+
+class End:
+    """The responder's end of one queue pair."""
+
+    def __init__(self, qp: QueuePair, slots: list[int], reply: int, destination: QueuePair | None) -> None:
+        self.qp = qp
+        self.destination = destination
+        """Of datagrams: the requester's."""
+        self.header_bytes = 0 if destination is None else GRH_BYTES
+        """What lies before a message in its buffer."""
+        self.slots = slots
+        """Receive buffers, in the order in which messages fill them."""
+        self.reply = reply
+        """Where replies are built."""
+        self.requester: Requester
+
+
+class Service:
+    """Serves one primitive on one node, for any number of queue pairs.
+
+    ``receive_in`` names the memory device of the receive buffers, ``slots`` is how many each queue pair has, of
+    ``slot_bytes`` each. ``follows`` and ``transport`` choose among what the primitive allows.
+    """
+
+    def __init__(
+        self,
+        primitive: Primitive,
+        node: Node,
+        *,
+        receive_in: str = "dram",
+        slots: int = 16,
+        slot_bytes: int = SLOT_BYTES,
+        follows: str | None = None,
+        transport: str | None = None,
+    ) -> None:
+        """Raises InputError for steps that cannot be executed in their order, ValueError for a transport or a way of
+        updates that the primitive does not allow.
+        """
+        if follows is not None and follows not in primitive.follows:
+            raise ValueError(f"{primitive.name} follows {', '.join(primitive.follows)}, not {follows}")
+        if transport is not None and transport not in primitive.transport:
+            raise ValueError(f"{primitive.name} is for {', '.join(primitive.transport)}, not {transport}")
+        self.plan: Plan = plan(primitive, follows)
+        self.primitive = primitive
+        self.node = node
+        self.qp_type = QpType(transport or primitive.transport[0])
+        self.receive_in = receive_in
+        self.slots = slots if self.plan.messages else 0
+        self.slot_bytes = slot_bytes
+        self._domain = node.alloc_pd()
+        self._received, self._sent = node.create_cq(), node.create_cq()
+        self.regions: list[MemoryRegion] = []
+        """What updates may go to; an immediate names them by their place here."""
+        self._ends: dict[int, End] = {}
+        self._interrupts = itertools.count(1)
+        self._chains: dict[int, tuple[tuple[Step, ...], Order, Callable[[], None], End]] = {}
+
+    @property
+    def needs_thread(self) -> bool:
+        """Whether somebody has to run :meth:`serve`."""
+        return self.plan.needs_thread
+
+    # connections ------------------------------------------------------------------------------------------------
+    def register(self, address: int, length: int, access: Access | None = None) -> MemoryRegion:
+        """Open a range of the node's memory to updates; by default it may also be flushed, where memory can be."""
+        device, _ = self.node.memory.locate(address)
+        if access is None:
+            access = REMOTE
+            if device.domain is not Domain.NONE and self.node.host.destination(address).target is Target.MEMORY:
+                access |= FLUSHES
+        region = self._domain.reg_mr(address, length, access)
+        self.regions.append(region)
+        return region
+
+    def region_of(self, address: int) -> tuple[int, MemoryRegion]:
+        """The region that an address lies in, and its number. Raises ValueError if it is not registered."""
+        for number, region in enumerate(self.regions):
+            if region.covers(address, 1):
+                return number, region
+        raise ValueError(f"the address {address:#x} is in no region that this service has registered")
+
+    def connect(self, thread: Thread, node: Node) -> Requester:
+        """A new queue pair for ``thread`` on ``node``: the client's end."""
+        theirs = node.alloc_pd().create_qp(node.create_cq(), node.create_cq(), self.qp_type)
+        ours = self._domain.create_qp(self._sent, self._received, self.qp_type)
+        datagrams = self.qp_type is QpType.IBV_QPT_UD
+        if not datagrams:
+            ours.connect(theirs)
+        dram = self.node.memory["dram"]
+        memory = self.node.memory[self.receive_in]
+        slots = []
+        if self.slots:
+            first = memory.allocate(self.slots * self.slot_bytes, "receive buffers", align=4096)
+            slots = [first + number * self.slot_bytes for number in range(self.slots)]
+            self.register(first, self.slots * self.slot_bytes)
+        for slot in slots:
+            ours.post_recv(RecvWR(slot, slot, self.slot_bytes))
+        if any(step.do == "copy" for program in self.plan.programs.values() for step in program.steps):
+            ours.messages = deque()
+        end = self._ends[ours.number] = End(ours, slots, dram.allocate(64, "reply"), theirs if datagrams else None)
+        flag = self.flag_word() if self.plan.flagged else 0
+        end.requester = Requester(self, end, thread, node, theirs, flag)
+        return end.requester
+
+    def flag_word(self) -> int:
+        """A word for a queue pair's flag, in the memory that the first region is in."""
+        if not self.regions:
+            raise ValueError("no memory has been registered yet")
+        device, _ = self.node.memory.locate(self.regions[0].address)
+        address = device.allocate(64, "flag", align=64)
+        self.register(address, 64)
+        return address
+
+    # the thread -------------------------------------------------------------------------------------------------
+    def serve(self, thread: Thread) -> Code:
+        """Receive messages and interrupts, go through their steps, for ever."""
+        while True:
+            completion: WorkCompletion = yield from thread.poll(self._received)
+            if completion.opcode is Opcode.IBV_WC_DRIVER1:
+                steps, order, back, end = self._chains.pop(completion.wr_id)
+                thread.span = completion.span
+                yield from self._chain(thread, steps, end, list(order.ranges), order.flag)
+                if not steps or steps[0].do != "watch":
+                    yield from thread.work(self.node.nic.parameters.post_wqe_ps)
+                back()
+            elif completion.status is Status.IBV_WC_SUCCESS:
+                yield from self._message(thread, completion)
+            thread.span = None
+
+    def _message(self, thread: Thread, completion: WorkCompletion) -> Code:
+        """Find out what it is about, go through its chain, and give its buffer back."""
+        end = self._ends[completion.qp.number]
+        slot, chains, payload = completion.wr_id, self.plan.chains, None
+        carrier, flag = end.requester.under_way.popleft()
+        if carrier in chains:
+            if completion.imm_data is not None:
+                number, offset = completion.imm_data >> WINDOW_BITS, completion.imm_data & ((1 << WINDOW_BITS) - 1)
+                ranges = [(self.regions[number].address + offset, completion.byte_len)]
+            elif carrier == UPDATE:
+                start, length = slot + end.header_bytes, completion.byte_len - end.header_bytes - TRAILER_BYTES
+                trailer = yield from thread.load(start + length, TRAILER_BYTES)
+                payload, ranges = (start, length), [TRAILER.unpack(trailer)]
+            else:
+                length = completion.byte_len - end.header_bytes
+                ranges = ranges_in((yield from thread.load(slot + end.header_bytes, length)))
+            yield from self._chain(thread, chains[carrier], end, ranges, flag, payload)
+        thread.post_recv(end.qp, RecvWR(slot, slot, self.slot_bytes))
+
+    def _chain(
+        self,
+        thread: Thread,
+        steps: tuple[Step, ...],
+        end: End,
+        targets: list[Range],
+        flag: tuple[int, bytes] | None,
+        payload: Range | None = None,
+    ) -> Code:
+        """Go through CPU steps; ``payload`` is where an update lies that came as a message."""
+        places = targets if payload is None else [payload]
+        for step in steps:
+            match step.do:
+                case "watch":  # the turn of the loop that finds it
+                    yield from thread.load(places[0][0] + places[0][1] - 1, 1)
+                case "compute":
+                    yield from thread.work(step["takes"])  # type: ignore[arg-type]
+                case "copy":
+                    assert payload is not None
+                    yield from thread.memcpy(targets[0][0], payload[0], payload[1])
+                    places = targets
+                case "flush":
+                    yield from self._flush(thread, step, places)
+                case "fence":
+                    yield from thread.sfence()
+                case "store flag":
+                    assert flag is not None
+                    yield from thread.store(*flag)
+                case "reply":
+                    yield from self.reply(thread, end)
+            if thread.span is not None:
+                thread.span.mark(step.hop, thread.now_ps)
+
+    def _flush(self, thread: Thread, step: Step, places: list[Range]) -> Code:
+        word = str(step["instruction"])
+        instruction = getattr(thread, self.node.cpu.flush_instruction if word == "best" else word)
+        for address, length in places:
+            if step["lines"] == "last line":
+                yield from instruction(address + length - 1, 1)
+            else:
+                yield from instruction(address, length)
+
+    def reply(self, thread: Thread, end: End) -> Code:
+        """SEND a few bytes, unsignalled: that they come is the answer."""
+        flags = SendFlags.IBV_SEND_INLINE
+        work = SendWR(0, Opcode.IBV_WR_SEND, end.reply, REPLY_BYTES, send_flags=flags, destination=end.destination)
+        yield from thread.post_send(end.qp, work)
+
+    # what programs of the adapter ask for ---------------------------------------------------------------------------
+    def interrupted(self, end: End) -> Callable[[tuple[Step, ...], Order, Callable[[], None]], int]:
+        """Remembers a chain that an interrupt asks for, and gives it a number."""
+
+        def remember(steps: tuple[Step, ...], order: Order, back: Callable[[], None]) -> int:
+            number = next(self._interrupts)
+            self._chains[number] = steps, order, back, end
+            return number
+
+        return remember
+
+    def notify(self, end: End) -> Callable[[Any, int], None]:
+        """Sends the adapter's own message."""
+
+        def send(span: Any, key: int) -> None:
+            work = SendWR(
+                0, Opcode.IBV_WR_SEND, end.reply, REPLY_BYTES, send_flags=SendFlags.IBV_SEND_INLINE, span=span
+            )
+            work.payload, work.destination = bytes(REPLY_BYTES), end.destination
+            end.qp.nic.originate(end.qp, work)
+
+        return send
+
+
+def serve(service: Service, thread: Thread) -> Code:
+    """:meth:`Service.serve`."""
+    return service.serve(thread)

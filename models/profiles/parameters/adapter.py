@@ -1,0 +1,102 @@
+"""An RDMA adapter, as a platform profile describes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """Bytes that a packet carries beside its payload, link and transport together."""
+
+    write_bytes: int
+    """First or only packet of a WRITE (with RETH)."""
+    middle_bytes: int
+    """Middle and last packets of a WRITE or SEND, and middle packets of a READ response."""
+    send_bytes: int
+    immediate_bytes: int
+    """What an immediate adds."""
+    read_request_bytes: int
+    read_response_bytes: int
+    """First, last or only packet of a READ response (with AETH)."""
+    ack_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nic:
+    """An RDMA adapter and what its user-space driver costs the CPU."""
+
+    doorbell_ps: int
+    """From the store to the adapter's register until the adapter sees it."""
+    post_wqe_ps: int
+    """CPU time to build one work request and ring the doorbell."""
+    blueflame: bool
+    """A post of a single work request carries it in the doorbell: no WQE fetch."""
+    inline_max_bytes: int
+    wqe_bytes: int
+    tx_processing_ps: int
+    """Adapter's latency for one message, from knowing the WQE (and payload) to its first byte on the wire."""
+    rx_processing_ps: int
+    """Adapter's latency for one packet, from its last byte on the wire to staging."""
+    ack_processing_ps: int
+    """From the arrival of an ACK at the requester to the CQE's start towards the host."""
+    recv_processing_ps: int
+    """What a SEND takes longer than a WRITE at the responder (matching a receive request)."""
+    cqe_bytes: int
+    poll_ps: int
+    """CPU time of a poll that finds a completion."""
+    staging_bytes: int
+    """Inbound SRAM, volatile."""
+    mtu_bytes: int
+    outstanding_reads: int
+    """READs and atomics that a queue pair may have under way."""
+    rnr_timer_ps: int
+    """Wait after an RNR NAK before the SEND is repeated."""
+    headers: Headers
+    ack_generation_ps: int = 100_000
+    """From acceptance of a packet at the responder to its ACK's first byte on the wire."""
+    # processing units: what a message holds one of them for says how many messages a second, not how late each is
+    processing_units: int = 8
+    """Of the transmit engine, and as many of the receive engine; a queue pair has one of each, and keeps it."""
+    tx_occupancy_ps: int = 110_000
+    """How long a message holds its unit of the transmit engine."""
+    rx_occupancy_ps: int = 105_000
+    """How long the first packet of a WRITE or SEND holds its unit of the receive engine."""
+    rx_read_occupancy_ps: int = 140_000
+    """The same of a request that the responder has to execute and answer: READ, atomics, FLUSH."""
+    rx_packet_occupancy_ps: int = 20_000
+    """The same of a further packet of a message, and of each packet of a response."""
+    atomic_units: int = 1
+    """Locks of the atomic unit, by the operand's address: atomics that meet at one lock wait for each other."""
+    atomic_occupancy_ps: int = 20_000
+    """How long an atomic holds the adapter's arithmetic, whatever its address: the most atomics a second."""
+    gather_bytes: int = 4096
+    """A payload is fetched in pieces of so much (at least an MTU): a packet leaves once its piece is in the adapter."""
+    # work requests in memory
+    post_next_wqe_ps: int = 50_000
+    """CPU time for each further work request of a posted list: it is written to memory, without a doorbell."""
+    poll_next_ps: int = 20_000
+    """CPU time of each further completion that one poll finds."""
+    post_line_ps: int = 15_000
+    """CPU time for each further ``wqe_bytes`` of a work request with inline data."""
+    wqe_inline_bytes: int = 28
+    """Inline data that a work request of ``wqe_bytes`` has room for."""
+    # what the adapter keeps of the host's tables (``models.nic.sram``)
+    sram_bytes: int = 2 << 20
+    """Room for contexts, translations and work requests together."""
+    page_bytes: int = 2 << 20
+    """Of a registered region, unless its registration says otherwise: what its mapping has."""
+    qp_context_bytes: int = 375
+    mpt_bytes: int = 64
+    """An entry of the memory protection table: one for each region."""
+    mtt_bytes: int = 8
+    """An entry of the memory translation table: one for each page of a region."""
+
+    write_ordering: Literal["per_mkey", "force_relax"] = "per_mkey"
+    """Whether inbound requests carry PCIe's relaxed-ordering bit: as their region says, or all of them."""
+
+    @property
+    def part_bytes(self) -> int:
+        """``gather_bytes`` in whole packets."""
+        return max(1, self.gather_bytes // self.mtu_bytes) * self.mtu_bytes

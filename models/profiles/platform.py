@@ -1,0 +1,250 @@
+"""Platforms: what the hardware of one system is like, read from ``platforms/*.yaml`` with every number's origin.
+
+All times are integers of picoseconds, sizes are bytes, rates are bits per second. A profile is one YAML file;
+``extends: other`` lets it state only what differs. A profile's *settings* are switches such as ``ddio: on | off``
+that a scenario may turn.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ...sim.errors import InputError, Mistake, nearest
+from ..durability.rules import Switches
+from .parameters import pcie_rate
+from .parameters.adapter import Nic
+from .parameters.caches import Llc, Private, Tlb
+from .parameters.cpu import Cpu
+from .parameters.fabric import Fabric
+from .parameters.memory import Imc, Media, MemoryDevice
+from .parameters.pcie import Pcie
+from .parameters.storage import Drive, Kernel, Peer
+from .parameters.transport import Transport
+from .profiles import Profile, Setting, profile_names, read_profile
+from .reader import Group, Leaf, Parameter, Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """One profile with its settings chosen."""
+
+    name: str
+    title: str
+    description: str
+    settings: Mapping[str, str]
+    """The settings in force: ``{"ddio": "on"}``."""
+    line_atomicity: Literal["word", "whole"]
+    """What of a line a power failure may leave before it is accepted whole: any of its 8 B words, or all or nothing."""
+    nic: Nic
+    fabric: Fabric
+    pcie: Pcie
+    llc: Llc
+    imc: Imc
+    media: Mapping[str, Media]
+    memory: Mapping[str, MemoryDevice]
+    cpu: Cpu
+    origins: tuple[Parameter, ...] = field(repr=False, compare=False)
+    peers: Mapping[str, Peer] = field(default_factory=dict)
+    private: Private = field(default_factory=Private)
+    """The caches that each core has to itself."""
+    tlb: Tlb = field(default_factory=Tlb)
+    drives: Mapping[str, Drive] = field(default_factory=dict)
+    kernel: Kernel = field(default_factory=Kernel)
+    transport: Transport = field(default_factory=Transport)
+    switches: Switches = field(default_factory=Switches)
+    """How the ordering rules read what their sources leave open."""
+
+    @property
+    def iio_wc_survives(self) -> bool:
+        """Whether eADR covers iio_wc."""
+        return self.switches.iio_wc_survives
+
+    def parameters(self) -> list[Parameter]:
+        """Every value with its source, in the order of the dataclasses."""
+        return list(self.origins)
+
+
+PAGES = (4 << 10, 2 << 20, 1 << 30)
+"""Sizes of pages of x86."""
+_NOT_READ = ("name", "title", "description", "settings", "origins")
+
+
+def platform_names() -> list[str]:
+    """The shipped profiles."""
+    return profile_names()
+
+
+def platform_title(name: str) -> str:
+    """What one profile is, in a line. Raises InputError like :func:`load_platform`."""
+    return read_profile(name).title
+
+
+def platform_settings(name: str) -> dict[str, Setting]:
+    """The settings that a profile has. Raises InputError like :func:`load_platform`."""
+    mistakes: list[Mistake] = []
+    settings = read_profile(name).declared(mistakes)
+    if mistakes:
+        raise InputError(mistakes)
+    return settings
+
+
+def load_platform(name: str, **settings: str | bool | int) -> Platform:
+    """A shipped profile by name, or a user's by the path to its YAML file, with ``settings`` over its defaults.
+
+    Shipped profiles are read once. Raises InputError with every mistake at once: unknown names (with the nearest),
+    values without a unit or a source, keys that are missing or unknown.
+    """
+    load = _load_shipped if name in platform_names() else _load
+    return load(name, tuple(settings.items()))
+
+
+def _load(name: str, settings: tuple[tuple[str, str | bool | int], ...]) -> Platform:
+    profile = read_profile(name)
+    reader = Reader()
+    declared = profile.declared(reader.mistakes)
+    chosen = {key: setting.default for key, setting in declared.items()}
+    for key, value in settings:
+        text = ("on" if value else "off") if isinstance(value, bool) else str(value)
+        if key not in declared:
+            known = f"one of {', '.join(declared)}" if declared else "no settings: this platform has none"
+            found = f"the unknown setting '{key}' of {profile.name}"
+            reader.mistakes.append(Mistake(found, known, nearest=nearest(key, declared)))
+        elif text not in declared[key].values:
+            expected = f"one of {', '.join(declared[key].values)}"
+            found = f"'{text}' for the setting {key} of {profile.name}"
+            reader.mistakes.append(Mistake(found, expected, nearest=nearest(text, declared[key].values)))
+        else:
+            chosen[key] = text
+    for key, setting in declared.items():
+        profile.put(setting, chosen[key], reader.mistakes)
+    values = reader.read(Platform, profile.tree, skip=_NOT_READ)
+    if not reader.mistakes:
+        _check(values, profile, reader.mistakes)
+    if reader.mistakes:
+        raise InputError(reader.mistakes)
+    return Platform(
+        name=profile.name,
+        title=profile.title,
+        description=profile.description,
+        settings=chosen,
+        origins=tuple(reader.parameters),
+        **values,
+    )
+
+
+_load_shipped = functools.lru_cache(maxsize=64)(_load)
+
+
+def _check(values: Mapping[str, Any], profile: Profile, mistakes: list[Mistake]) -> None:
+    """What no single value can tell."""
+    file, tree = profile.source.file, profile.tree
+    media, llc, nic = values["media"], values["llc"], values["nic"]
+
+    def wrong(found: str, expected: str, path: str, close: str | None = None) -> None:
+        at: Group | Leaf = tree
+        for name in path.split("."):
+            at = at.parts[name] if isinstance(at, Group) else at
+        mistakes.append(Mistake(found, expected, at.origin.file or file, at.origin.line(at.path), path, close))
+
+    for name, memory in values["memory"].items():
+        _check_memory(name, memory, media, values.get("peers", {}), values.get("drives", {}), wrong)
+    if llc.io_ways > llc.ways:
+        wrong(str(llc.io_ways), f"at most the {llc.ways} ways of the cache", "llc.io_ways")
+    private, tlb = values.get("private", Private()), values.get("tlb", Tlb())
+    if private.l2_bytes and not llc.line_bytes * private.l1_ways <= private.l1_bytes <= private.l2_bytes:
+        expected = "a first level of a set of lines at least, and no larger than the second"
+        wrong(f"a first level of {private.l1_bytes} B", expected, "private.l2")
+    if tlb.page_bytes not in PAGES:
+        wrong(f"{tlb.page_bytes} B", "4 KiB, 2 MiB or 1 GiB", "tlb.page")
+    if nic.mtu_bytes not in (256, 512, 1024, 2048, 4096):
+        wrong(f"{nic.mtu_bytes} B", "256 B, 512 B, 1 KiB, 2 KiB or 4 KiB", "nic.mtu")
+    for name, peer in values.get("peers", {}).items():
+        if peer.pmrwbm > 3:
+            wrong(str(peer.pmrwbm), "1, 2 or 3: bits 0 and 1 of PMRCAP.PMRWBM", f"peers.{name}.pmrwbm")
+    _check_storage(values, wrong)
+    pcie = values["pcie"]
+    for path, found, known in (
+        ("pcie.generation", pcie.generation, pcie_rate.GIGATRANSFERS),
+        ("pcie.lanes", pcie.lanes, pcie_rate.LANES),
+    ):
+        if found not in known:
+            wrong(str(found), f"one of {', '.join(map(str, known))}", path)
+    if pcie.posted_data_bytes < pcie.mps_bytes:
+        wrong(f"{pcie.posted_data_bytes} B", f"at least the {pcie.mps_bytes} B of pcie.mps", "pcie.posted_data")
+    for path, size in (
+        ("llc.line", llc.line_bytes),
+        ("pcie.mps", pcie.mps_bytes),
+        ("pcie.mrrs", pcie.mrrs_bytes),
+        ("pcie.rcb", pcie.rcb_bytes),
+    ):
+        if size < 8 or size & (size - 1):
+            wrong(f"{size} B", "a power of two from 8 B", path)
+
+
+def _check_memory(
+    name: str,
+    memory: MemoryDevice,
+    media: Mapping[str, Media],
+    peers: Mapping[str, Peer],
+    drives: Mapping[str, Drive],
+    wrong: Callable[..., None],
+) -> None:
+    kinds = [*media, *peers, *drives]
+    if memory.device not in kinds:
+        expected = f"one of {', '.join(kinds)} (a key of media, peers or drives)"
+        wrong(f"'{memory.device}'", expected, f"memory.{name}.device", nearest(memory.device, kinds))
+    elif memory.device in media and memory.domain in ("pmr", "flash", "plp"):
+        expected = f"the domain of a DIMM; {memory.device} is no drive and has no persistent memory region"
+        wrong(f"'{memory.domain}'", expected, f"memory.{name}.domain")
+    elif memory.device in drives:
+        _check_drive(name, memory, drives[memory.device], wrong)
+    elif memory.device in peers and memory.domain not in ("pmr", "none", "wsp"):
+        expected = f"pmr, wsp or none: {memory.device} is behind PCIe"
+        wrong(f"'{memory.domain}'", expected, f"memory.{name}.domain")
+    elif memory.device in peers and memory.domain == "pmr" and not peers[memory.device].pmrwbm:
+        wrong("'pmr'", f"none or wsp: {memory.device} has no write barrier (pmrwbm)", f"memory.{name}.domain")
+    elif memory.device in peers and memory.dimms != 1:
+        wrong(str(memory.dimms), f"1: {memory.device} is one device", f"memory.{name}.dimms")
+
+
+def _check_drive(name: str, memory: MemoryDevice, drive: Drive, wrong: Callable[..., None]) -> None:
+    domains = ("flash", "none") if drive.volatile_cache else ("plp", "none")
+    if memory.domain not in domains:
+        cache = "a volatile" if drive.volatile_cache else "a protected"
+        expected = f"{' or '.join(domains)}: {memory.device} has {cache} write cache"
+        wrong(f"'{memory.domain}'", expected, f"memory.{name}.domain")
+    elif memory.dimms != 1:
+        wrong(str(memory.dimms), f"1: {memory.device} is one device", f"memory.{name}.dimms")
+
+
+def _check_storage(values: Mapping[str, Any], wrong: Callable[..., None]) -> None:
+    """Blocks and pages fit into one another, and what is saved after a power failure is saved in time."""
+    for name, drive in values.get("drives", {}).items():
+        at = f"drives.{name}"
+        if drive.block_bytes % drive.atomic_bytes:
+            wrong(f"{drive.atomic_bytes} B", f"a part of the block of {drive.block_bytes} B", f"{at}.atomic")
+        page_bytes = values["kernel"].page_bytes if "kernel" in values else Kernel().page_bytes
+        if page_bytes % drive.block_bytes:
+            expected = f"what pages of {page_bytes} B are made of"
+            wrong(f"{drive.block_bytes} B", expected, f"{at}.block" if drive.block_bytes != 4096 else at)
+        if drive.memory and drive.memory not in values["memory"]:
+            expected = f"one of {', '.join(values['memory'])}"
+            wrong(f"'{drive.memory}'", expected, f"{at}.memory", nearest(drive.memory, values["memory"]))
+        if not drive.volatile_cache:
+            _check_hold_up(drive.cache_bytes, drive.drain_bits_per_s, drive.hold_up_ps, f"{at}.hold_up", wrong)
+    for name, peer in values.get("peers", {}).items():
+        if peer.buffer_bytes and not peer.sustained_bits_per_s:
+            wrong(f"{peer.buffer_bytes} B", "a buffer with what it hands on (sustained)", f"peers.{name}.buffer")
+        if peer.save_bits_per_s:
+            hold_up = f"peers.{name}.hold_up"
+            _check_hold_up(peer.capacity_bytes, peer.save_bits_per_s, peer.hold_up_ps, hold_up, wrong)
+
+
+def _check_hold_up(n_bytes: int, bits_per_s: int, hold_up_ps: int, path: str, wrong: Callable[..., None]) -> None:
+    """Capacitors last until what they protect is on flash; 0: not stated."""
+    needed_ps = n_bytes * 8 * 10**12 // bits_per_s
+    if 0 < hold_up_ps < needed_ps:
+        wrong(f"{hold_up_ps / 10**9:g} ms", f"at least {needed_ps / 10**9:g} ms, to save {n_bytes} B", path)

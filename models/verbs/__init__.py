@@ -1,0 +1,47 @@
+"""What a program says to an adapter, as libibverbs names it: queue pairs, work requests, completions, regions.
+
+Nothing here takes time: what happens to a posted request is the business of the adapter (``models.nic``).
+Programs import these names from here.
+"""
+
+from .objects import ACK_TIMEOUT_PS, CompletionQueue, ProtectionDomain, QueuePair, SharedReceiveQueue
+from .opcodes import (
+    CARRIES,
+    FLUSHES,
+    RECEIVE_COMPLETIONS,
+    REMOTE,
+    Access,
+    FlushLevel,
+    FlushType,
+    Opcode,
+    QpType,
+    SendFlags,
+    Status,
+)
+from .work import INLINE, SIGNALED, MemoryRegion, RecvWR, SendWR, Span, WorkCompletion
+
+__all__ = [
+    "ACK_TIMEOUT_PS",
+    "CARRIES",
+    "FLUSHES",
+    "INLINE",
+    "RECEIVE_COMPLETIONS",
+    "REMOTE",
+    "SIGNALED",
+    "Access",
+    "CompletionQueue",
+    "FlushLevel",
+    "FlushType",
+    "MemoryRegion",
+    "Opcode",
+    "ProtectionDomain",
+    "QpType",
+    "QueuePair",
+    "RecvWR",
+    "SendFlags",
+    "SendWR",
+    "SharedReceiveQueue",
+    "Span",
+    "Status",
+    "WorkCompletion",
+]
