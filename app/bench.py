@@ -9,8 +9,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from ..validation.bench import ROUNDS, SIZES, WINDOW, Figures, measure, where_time_goes
-from ..validation.components import by_component
+from ..validation.speed.bench import ROUNDS, SIZES, WINDOW, Figures, measure, where_time_goes
+from ..validation.speed.components import by_component
 from .output import as_json
 from .text import count, paragraph, table
 
@@ -57,7 +57,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _oracle(options: argparse.Namespace) -> int:
     """Only the oracle: seconds by size, and steps beside those of the plain search."""
-    from ..validation.oracle_bench import HARD, measure
+    from ..validation.speed.oracle import HARD, measure
 
     with tqdm(total=HARD + 4, leave=False, file=sys.stderr, disable=None, ncols=80) as bar:
 
@@ -109,7 +109,7 @@ def _oracle(options: argparse.Namespace) -> int:
 
 def _components(options: argparse.Namespace) -> int:
     """Only what each component costs, in shares and ratios."""
-    from ..validation.components import of_component, of_feature, with_everything
+    from ..validation.speed.components import of_component, of_feature, with_everything
 
     count_of = {size: (500 if options.quick else 4_000) * SIZES[0] // size + 200 for size in SIZES}
     shares = {size: of_component(size, count_of[size]) for size in SIZES}

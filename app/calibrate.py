@@ -12,13 +12,13 @@ from tqdm import tqdm
 
 from ..sim.errors import InputError, Mistake
 from ..sim.units import parse_bytes, parse_duration_ps, parse_rate
-from ..validation.measuring import calibration
-from ..validation.measuring.calibration import Calibration, Fitted, Point, rms
+from ..validation.measuring.calibrate import calibration
+from ..validation.measuring.calibrate.calibration import Calibration, Fitted, Point, rms
+from ..validation.measuring.calibrate.knobs import Knob, knob
+from ..validation.measuring.calibrate.profile import check_target, profile_text, write_profile, write_whole
+from ..validation.measuring.calibrate.runner import Runner
 from ..validation.measuring.documents import merged
-from ..validation.measuring.knobs import Knob, knob
-from ..validation.measuring.profile import check_target, profile_text, write_profile, write_whole
 from ..validation.measuring.reading import read_measurements
-from ..validation.measuring.runner import Runner
 from .measure import base_of
 from .output import as_json
 from .text import WIDTH, paragraph, plural, table

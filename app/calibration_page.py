@@ -8,7 +8,7 @@ from html import escape
 
 from plotly.offline import get_plotlyjs
 
-from ..validation.measuring.calibration import Calibration, Fitted, Point, rms
+from ..validation.measuring.calibrate.calibration import Calibration, Fitted, Point, rms
 from .plots import COLOURS, Figure, figure_layout
 from .report import inline, template
 from .text import plural

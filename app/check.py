@@ -10,10 +10,10 @@ from typing import Any
 from ..protocols.guarantees import Verdict
 from ..sim.errors import InputError, Mistake
 from ..sim.units import parse_bytes, parse_duration_ps
-from ..validation.checking import Judgement, Report, Witness, check_history, uncollected
-from ..validation.fitting import Act, key_text
-from ..validation.histories import CrashLine, read_history
-from ..validation.oracle.search import BUDGET, BUDGET_BYTES
+from ..validation.histories.check import Judgement, Report, Witness, check_history, uncollected
+from ..validation.histories.fitting import Act, key_text
+from ..validation.histories.read import CrashLine, read_history
+from ..validation.oracle.search.general import BUDGET, BUDGET_BYTES
 from ..validation.oracle.wording import moment_text, nanoseconds
 from .output import as_json, write_text
 from .text import count, paragraph, plural, table

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from plotly.offline import get_plotlyjs
 
-from ..validation.hardware.board import Board, Result
-from ..validation.scoreboard import NOT_ANALYSED, Bound, Claim, Range, Summary
+from ..validation.published.curves.board import Board, Result
+from ..validation.published.scoreboard import NOT_ANALYSED, Bound, Claim, Range, Summary
 from .plots import COLOURS, Figure, figure_layout
 from .report import inline, template
 
 if TYPE_CHECKING:
-    from ..validation.hardware.sweep import Variation
+    from ..validation.published.curves.sweep import Variation
 
 DECADES = 20
 """Largest over smallest x, or y, from which on a logarithmic axis reads better."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..protocols.guarantees import Claims, claimed, covers
-from ..validation.findings import CrashReport
+from ..validation.crash.findings import CrashReport
 
 Expect = Mapping[str, Mapping[str, str | Mapping[str, str]]]
 """Scheme -> condition -> verdict, or -> platform -> verdict."""

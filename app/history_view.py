@@ -8,10 +8,10 @@ from html import escape
 from importlib.resources import files
 
 from ..protocols.guarantees import Condition, Verdict
-from ..validation.checking import Report, Witness
-from ..validation.fitting import Act, key_text
+from ..validation.histories.check import Report, Witness
+from ..validation.histories.fitting import Act, key_text
+from ..validation.histories.placing import Placed, place
 from ..validation.oracle.wording import moment_text, nanoseconds
-from ..validation.placing import Placed, place
 from .check import crash_text
 from .text import count, plural
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..validation.litmus.explorer import BUDGET, Answer, Reduce, explore
-from ..validation.litmus.format import LIBRARY
-from ..validation.litmus.program import Crash, Found, Test
+from ..validation.litmus.language.format import LIBRARY
+from ..validation.litmus.language.program import Crash, Found, Test
+from ..validation.litmus.machine.explorer import BUDGET, Answer, Reduce, explore
 from ..validation.litmus.shipped import chosen
-from ..validation.litmus.witness import Searched
+from ..validation.litmus.simulator.witness import Searched
 from .output import as_json
 from .text import WIDTH, count, paragraph, plural, table
 from .witnesses import searched, unexplained, witness_record, witness_text

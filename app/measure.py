@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from ..sim.errors import InputError, Mistake
+from ..validation.measuring.calibrate.profile import check_target, write_whole
+from ..validation.measuring.calibrate.runner import Base, Runner
 from ..validation.measuring.conditions import series_names
 from ..validation.measuring.documents import Document
 from ..validation.measuring.plan import Plan, read_plan
-from ..validation.measuring.profile import check_target, write_whole
-from ..validation.measuring.runner import Base, Runner
 from .output import as_json
 from .text import WIDTH, paragraph, plural, table
 

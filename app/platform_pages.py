@@ -14,9 +14,9 @@ from ..models.profiles.platform import Platform, load_platform, platform_names, 
 from ..models.profiles.profiles import read_profile
 from ..models.profiles.reader import Parameter
 from ..sim.units import format_duration
-from ..validation.hardware.board import Board, Result
-from ..validation.hardware.reading import unread
-from ..validation.scoreboard import NOT_ANALYSED, Bound, Claim, Status, summarise
+from ..validation.published.curves.board import Board, Result
+from ..validation.published.curves.reading import unread
+from ..validation.published.scoreboard import NOT_ANALYSED, Bound, Claim, Status, summarise
 from .text import plural
 
 VALIDATION = "## Validation"

@@ -18,7 +18,7 @@ def main(options: argparse.Namespace) -> int:
     if not path.is_file():
         found = "a folder" if path.is_dir() else "no such file"
         raise InputError(Mistake(found, "a case-N.json from a results folder", file=str(path)))
-    from ..validation.crash import differences, replay_case
+    from ..validation.crash.explore import differences, replay_case
 
     example = replay_case(path)
     if example is None:

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from ..sim.errors import InputError, Mistake, nearest
-from ..validation.hardware.board import Board, Result, chosen, run
-from ..validation.hardware.kept import Kept
-from ..validation.scoreboard import NOT_ANALYSED, Bound, Claim, Status, Summary
+from ..validation.published.curves.board import Board, Result, chosen, run
+from ..validation.published.curves.kept import Kept
+from ..validation.published.scoreboard import NOT_ANALYSED, Bound, Claim, Status, Summary
 from .output import as_json, folder, git_revision, replacing, writable, write_json
 from .text import WIDTH, paragraph, plural, table
 
 if TYPE_CHECKING:
-    from ..validation.hardware.curves import Curve
-    from ..validation.hardware.sweep import Variation
+    from ..validation.published.curves.curves import Curve
+    from ..validation.published.curves.sweep import Variation
 
 HARDWARE = "hardware"
 KEPT = ".hardware-points.jsonl"
@@ -75,7 +75,7 @@ def main(options: argparse.Namespace) -> int:
 
 def subjects() -> list[str]:
     """What can be reproduced: the hardware, and the papers whose claims are here."""
-    from ..validation.papers.paper import papers
+    from ..validation.published.papers.paper import papers
 
     return [HARDWARE, *papers()]
 
@@ -207,7 +207,7 @@ def _run(curves: Sequence[Curve], jobs: int, kept: Kept, done: list[str]) -> Boa
 
 
 def _sweep(curves: Sequence[Curve], board: Board, jobs: int, kept: Kept, done: list[str]) -> list[Variation]:
-    from ..validation.hardware.sweep import again, sweep
+    from ..validation.published.curves.sweep import again, sweep
 
     points = sum(map(len, again(curves).values()))
     with tqdm(total=points, desc="sweep", leave=False, file=sys.stderr, disable=None, ncols=WIDTH) as bar:
@@ -223,7 +223,7 @@ def _updates(bar: tqdm[Any], done: list[str]) -> Callable[[str], None]:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    from ..validation.hardware.fit import fit
+    from ..validation.measuring.calibrate.hops import fit
 
     found = fit(lambda round_, error: print(f"round {round_}: rms error {error:.2%}", file=sys.stderr))
     if options.json:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from ..sim.errors import InputError, Mistake, nearest
-from ..validation.papers.judge import judge, quick, values_of
-from ..validation.papers.language import MEASURES
-from ..validation.papers.paper import Paper, PaperClaim, load_paper
-from ..validation.papers.runs import Measured, Run, needed, perform
-from ..validation.scoreboard import NOT_ANALYSED, Bar, Claim, Range, Status, Summary, summarise
+from ..validation.published.papers.judge import judge, quick, values_of
+from ..validation.published.papers.language import MEASURES
+from ..validation.published.papers.paper import Paper, PaperClaim, load_paper
+from ..validation.published.papers.runs import Measured, Run, needed, perform
+from ..validation.published.scoreboard import NOT_ANALYSED, Bar, Claim, Range, Status, Summary, summarise
 from . import reproduce_sweep
 from .output import as_json, folder, git_revision, replacing, write_json
 from .plots import COLOURS, figure_layout

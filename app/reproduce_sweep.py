@@ -13,10 +13,10 @@ from typing import Any
 
 from tqdm import tqdm
 
-from ..validation.papers.judge import judge, quick, values_of
-from ..validation.papers.paper import Paper, PaperClaim
-from ..validation.papers.runs import needed, perform
-from ..validation.scoreboard import Bar, Claim, summarise
+from ..validation.published.papers.judge import judge, quick, values_of
+from ..validation.published.papers.paper import Paper, PaperClaim
+from ..validation.published.papers.runs import needed, perform
+from ..validation.published.scoreboard import Bar, Claim, summarise
 from .text import WIDTH, paragraph, table
 
 Row = tuple[PaperClaim, Claim]

@@ -20,12 +20,12 @@ from ..protocols.layout import Layout
 from ..protocols.scheme import Scheme, schemes
 from ..scenarios.experiment import run_variant
 from ..scenarios.load import load_scenario
-from ..validation.crash import explore
-from ..validation.findings import CrashReport
+from ..scenarios.sequence import Sequence as Operation
+from ..scenarios.sequence import Step, messages, sequences
+from ..validation.crash.explore import explore
+from ..validation.crash.findings import CrashReport
 from ..validation.matrix.guarantees import FAULTS, POWER, QUICK, file_of, scenario_of
 from ..validation.matrix.testbeds import testbed
-from ..validation.sequence import Sequence as Operation
-from ..validation.sequence import Step, messages, sequences
 
 PLATFORM = "optane-adr"
 VALUE_BYTES = 256

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from ..validation.brute_force import Comparison
-from ..validation.findings import Counterexample, CrashReport
+from ..validation.crash.brute_force import Comparison
+from ..validation.crash.findings import Counterexample, CrashReport
 from .expected import Surprise
 from .output import states_per_second
 from .text import count, microseconds, paragraph, plural, table

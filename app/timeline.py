@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from ..validation.findings import Counterexample, CrashReport, LineFate, TimelineRow
+from ..validation.crash.findings import Counterexample, CrashReport, LineFate, TimelineRow
 from .text import WIDTH, count, microseconds, paragraph, plural
 
 INDENT = 2

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..validation.litmus.explorer import Answer
-from ..validation.litmus.program import Found
-from ..validation.litmus.witness import Searched, Witness, search
+from ..validation.litmus.language.program import Found
+from ..validation.litmus.machine.explorer import Answer
+from ..validation.litmus.simulator.witness import Searched, Witness, search
 from .text import count, microseconds, paragraph, plural, table
 
 MOST_TIMELINES = 12

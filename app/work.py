@@ -19,8 +19,8 @@ from .text import WIDTH
 if TYPE_CHECKING:
     from ..protocols.guarantees import Condition
     from ..scenarios.results import RunResult
-    from ..validation.brute_force import Comparison
-    from ..validation.findings import CrashReport
+    from ..validation.crash.brute_force import Comparison
+    from ..validation.crash.findings import CrashReport
 
 Progress = Callable[[float], None]
 """Called with how much of a job is done, 0 to 1."""
@@ -86,7 +86,7 @@ def perform(job: Job, progress: Progress) -> Outcome:
     result = run_variant(scenario, variant)
     outcome = _outcome(result)
     if job.crash:
-        from ..validation.crash import explore, slider
+        from ..validation.crash.explore import explore, slider
 
         progress(RUN_SHARE)
         report = explore(
@@ -111,7 +111,7 @@ def perform(job: Job, progress: Progress) -> Outcome:
 
 
 def _by_brute_force(result: RunResult, report: CrashReport, platform: str) -> Comparison:
-    from ..validation.brute_force import TooMuch, compare
+    from ..validation.crash.brute_force import TooMuch, compare
 
     try:
         return compare(result, report.verdicts)

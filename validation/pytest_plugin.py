@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from ..protocols.guarantees import Condition
     from ..protocols.scheme import Scheme
-    from .findings import CrashReport
+    from .crash.findings import CrashReport
 
 
 class Checker:

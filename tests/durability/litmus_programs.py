@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from rpsim.models.durability.rules import Placement, Switches
-from rpsim.validation.litmus.expression import parse_outcome
-from rpsim.validation.litmus.operations import parse_operation
-from rpsim.validation.litmus.program import Case, Crash, Found, Profile, Test
+from rpsim.validation.litmus.language.expression import parse_outcome
+from rpsim.validation.litmus.language.operations import parse_operation
+from rpsim.validation.litmus.language.program import Case, Crash, Found, Profile, Test
 
 VARIABLES, QUEUE_PAIRS = ("x", "y"), ("q1", "q2")
 ALL_OF_A = ("W", "WW", "R", "FAA", "CAS", "AW", "SEND", "SENDB", "WIMM", "FLUSHP", "FLUSHG", "poll", "st", "Ws")

@@ -9,8 +9,8 @@ import pytest
 
 from rpsim.protocols.guarantees import Condition
 from rpsim.sim.errors import InputError
-from rpsim.validation.crash import explore, replay_case
-from rpsim.validation.findings import Counterexample
+from rpsim.validation.crash.explore import explore, replay_case
+from rpsim.validation.crash.findings import Counterexample
 
 from ..protocols.mutants import registered
 from ..small import only_variant, run, scenario, ycsb

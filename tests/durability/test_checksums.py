@@ -18,11 +18,11 @@ from rpsim.protocols.efactory import HEADER_BYTES, SET, EFactory
 from rpsim.protocols.scheme import Scheme
 from rpsim.scenarios.history import Torn as TornValue
 from rpsim.validation import checksums
-from rpsim.validation.brute_force import BruteForce
-from rpsim.validation.checksums import Check, Guarded, solutions
-from rpsim.validation.explorer import Explorer
+from rpsim.validation.crash.brute_force import BruteForce
+from rpsim.validation.crash.checksums import Check, Guarded, solutions
+from rpsim.validation.crash.explorer import Explorer
+from rpsim.validation.crash.restart import lines_of
 from rpsim.validation.oracle import CONDITIONS
-from rpsim.validation.restart import lines_of
 
 from ..small import PLATFORMS, put, run
 

@@ -9,8 +9,8 @@ import pytest
 from rpsim.models.durability.places import Path
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.sim.trace import NEVER, Stage
-from rpsim.validation.crash import explore
-from rpsim.validation.explorer import Explorer
+from rpsim.validation.crash.explore import explore
+from rpsim.validation.crash.explorer import Explorer
 
 from ..small import PLATFORMS, get, only_variant, put, run, scenario, ycsb
 

@@ -12,7 +12,7 @@ import pytest
 
 from rpsim.protocols.guarantees import Condition
 from rpsim.scenarios.results import RunResult
-from rpsim.validation.brute_force import BruteForce, TooMuch, compare
+from rpsim.validation.crash.brute_force import BruteForce, TooMuch, compare
 from rpsim.validation.oracle import CONDITIONS
 
 from ..protocols import fault_mutants

@@ -8,12 +8,12 @@ import pytest
 
 from rpsim.models.durability.rules import RULES, Request
 from rpsim.validation.litmus import families, promises
-from rpsim.validation.litmus.explorer import explore
-from rpsim.validation.litmus.plan import Table
-from rpsim.validation.litmus.program import Found
-from rpsim.validation.litmus.setting import CannotRun, check
+from rpsim.validation.litmus.language.program import Found
+from rpsim.validation.litmus.machine.explorer import explore
+from rpsim.validation.litmus.machine.plan import Table
 from rpsim.validation.litmus.shipped import FAMILIES, chosen
-from rpsim.validation.litmus.simulate import clashes
+from rpsim.validation.litmus.simulator.setting import CannotRun, check
+from rpsim.validation.litmus.simulator.simulate import clashes
 
 TESTS = {name: list(make()) for name, make in FAMILIES.items()}
 

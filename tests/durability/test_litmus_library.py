@@ -21,10 +21,10 @@ from rpsim.models.durability.rules import (
     Switches,
     Target,
 )
-from rpsim.validation.litmus.explorer import explore
-from rpsim.validation.litmus.format import LIBRARY, read_tests
-from rpsim.validation.litmus.plan import Table
-from rpsim.validation.litmus.program import Found, Test
+from rpsim.validation.litmus.language.format import LIBRARY, read_tests
+from rpsim.validation.litmus.language.program import Found, Test
+from rpsim.validation.litmus.machine.explorer import explore
+from rpsim.validation.litmus.machine.plan import Table
 
 TESTS = read_tests([LIBRARY])
 RESTED_ON = {name for test in TESTS for name in test.rules}

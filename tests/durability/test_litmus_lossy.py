@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rpsim.models.fabric.disturbance import Disturbance
 from rpsim.models.nic.lossy.transport import TransportNic
-from rpsim.validation.litmus.simulate import clashes, play
+from rpsim.validation.litmus.simulator.simulate import clashes, play
 
 from .litmus_programs import programs
 from .test_litmus_simulator import LANGUAGES, TESTS, named

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from rpsim.models.durability.rules import Placement
-from rpsim.validation.litmus.explorer import all_looks, explore
-from rpsim.validation.litmus.expression import NoOutcome, parse_outcome
-from rpsim.validation.litmus.operations import parse_operation
-from rpsim.validation.litmus.program import Case, Crash, Found, Profile, Test
+from rpsim.validation.litmus.language.expression import NoOutcome, parse_outcome
+from rpsim.validation.litmus.language.operations import parse_operation
+from rpsim.validation.litmus.language.program import Case, Crash, Found, Profile, Test
+from rpsim.validation.litmus.machine.explorer import all_looks, explore
 
 ADR = Profile("ADR")
 

@@ -10,16 +10,16 @@ import pytest
 from rpsim.models.primitives.language import Primitive
 from rpsim.models.primitives.reader import parse_primitive
 from rpsim.protocols.primitives import known_primitives, primitive
-from rpsim.validation.litmus.expansion import Expanded, NoWords
-from rpsim.validation.litmus.explorer import Reduce, all_looks, explore
-from rpsim.validation.litmus.expression import parse_outcome
-from rpsim.validation.litmus.families import PROFILES
-from rpsim.validation.litmus.format import read_file
-from rpsim.validation.litmus.operations import parse_operation
-from rpsim.validation.litmus.program import Case, Crash, Found, Profile, Test
-from rpsim.validation.litmus.promises import PRIMITIVES
-from rpsim.validation.litmus.simulate import clashes
-from rpsim.validation.litmus.witness import SCHEDULES
+from rpsim.validation.litmus.families.families import PROFILES
+from rpsim.validation.litmus.families.promises import PRIMITIVES
+from rpsim.validation.litmus.language.expansion import Expanded, NoWords
+from rpsim.validation.litmus.language.expression import parse_outcome
+from rpsim.validation.litmus.language.format import read_file
+from rpsim.validation.litmus.language.operations import parse_operation
+from rpsim.validation.litmus.language.program import Case, Crash, Found, Profile, Test
+from rpsim.validation.litmus.machine.explorer import Reduce, all_looks, explore
+from rpsim.validation.litmus.simulator.simulate import clashes
+from rpsim.validation.litmus.simulator.witness import SCHEDULES
 
 OFF, ON = PROFILES["ADR, DDIO off"], PROFILES["ADR, DDIO on"]
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 
 from rpsim.validation.litmus import reduction
-from rpsim.validation.litmus.explorer import Reached, Reduce, all_looks, explore
-from rpsim.validation.litmus.format import LIBRARY, read_tests
-from rpsim.validation.litmus.plan import Plan, Table
-from rpsim.validation.litmus.program import Crash, Profile, Test
+from rpsim.validation.litmus.language.format import LIBRARY, read_tests
+from rpsim.validation.litmus.language.program import Crash, Profile, Test
+from rpsim.validation.litmus.machine.explorer import Reached, Reduce, all_looks, explore
+from rpsim.validation.litmus.machine.plan import Plan, Table
 
 from .litmus_programs import a_test, programs
 

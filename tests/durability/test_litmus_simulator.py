@@ -15,10 +15,10 @@ import rpsim.models.nic.dma
 from rpsim.models.durability.rules import Placement, Switches
 from rpsim.models.verbs import Opcode
 from rpsim.sim.bytespace import ByteSpace
-from rpsim.validation.litmus.format import LIBRARY, read_tests
-from rpsim.validation.litmus.program import Profile
-from rpsim.validation.litmus.setting import OPCODES, CannotRun, check
-from rpsim.validation.litmus.simulate import clashes, play
+from rpsim.validation.litmus.language.format import LIBRARY, read_tests
+from rpsim.validation.litmus.language.program import Profile
+from rpsim.validation.litmus.simulator.setting import OPCODES, CannotRun, check
+from rpsim.validation.litmus.simulator.simulate import clashes, play
 
 from .litmus_programs import ALL_OF_A, a_test, programs
 
@@ -124,7 +124,7 @@ def test_many_random_programs_in_the_simulator(test):
 
 def test_a_verb_that_the_adapters_lack_is_an_error_and_no_silent_pass(monkeypatch):
     known = {name: one for name, one in Opcode.__members__.items() if name != "IBV_WR_RDMA_READ"}
-    monkeypatch.setattr("rpsim.validation.litmus.setting.Opcode", type("Few", (), {"__members__": known}))
+    monkeypatch.setattr("rpsim.validation.litmus.simulator.setting.Opcode", type("Few", (), {"__members__": known}))
     test = named("write-read")
     with pytest.raises(CannotRun, match=r"the simulator's adapters have no IBV_WR_RDMA_READ \(in 'R q1 x r'\)"):
         check(test, test.cases[0].profile)

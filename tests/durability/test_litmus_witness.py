@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from rpsim.models.nic.staging import Staging
-from rpsim.validation.litmus.format import LIBRARY, read_tests
-from rpsim.validation.litmus.program import Case, Crash, Found, Test
-from rpsim.validation.litmus.setting import CannotRun, check
+from rpsim.validation.litmus.language.format import LIBRARY, read_tests
+from rpsim.validation.litmus.language.program import Case, Crash, Found, Test
 from rpsim.validation.litmus.shipped import chosen
-from rpsim.validation.litmus.simulate import clashes, play
-from rpsim.validation.litmus.witness import SCHEDULES, search
+from rpsim.validation.litmus.simulator.setting import CannotRun, check
+from rpsim.validation.litmus.simulator.simulate import clashes, play
+from rpsim.validation.litmus.simulator.witness import SCHEDULES, search
 
 TESTS = read_tests([LIBRARY])
 NEVER_RUN = "no region of a peer device admits FLUSH"

@@ -18,9 +18,9 @@ from rpsim.scenarios.experiment import client_thread
 from rpsim.scenarios.history import Torn
 from rpsim.scenarios.results import RunResult
 from rpsim.scenarios.values import decode_value, encode_value
-from rpsim.validation.outcomes import Outcomes
-from rpsim.validation.restart import Restart, lines_of
-from rpsim.validation.timeless import AT_ONCE, TimelessThread
+from rpsim.validation.crash.outcomes import Outcomes
+from rpsim.validation.crash.restart import Restart, lines_of
+from rpsim.validation.crash.timeless import AT_ONCE, TimelessThread
 
 from ..small import PLATFORMS, put, run, ycsb
 

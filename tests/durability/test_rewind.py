@@ -18,9 +18,9 @@ from rpsim.protocols.saw import Saw
 from rpsim.protocols.scheme import OperationFailed
 from rpsim.scenarios.history import Torn
 from rpsim.sim.streams import Streams
-from rpsim.validation.outcomes import Outcomes
-from rpsim.validation.restart import BUILT_ANEW, FirstOrders, Restart
-from rpsim.validation.rewind import CannotRewind, Rewind
+from rpsim.validation.crash.outcomes import Outcomes
+from rpsim.validation.crash.restart import BUILT_ANEW, FirstOrders, Restart
+from rpsim.validation.crash.rewind import CannotRewind, Rewind
 
 from ..small import PLATFORMS, put, run, ycsb
 

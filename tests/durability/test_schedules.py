@@ -9,8 +9,8 @@ import pytest
 
 from rpsim.protocols.guarantees import EXPLORED, Condition
 from rpsim.scenarios.experiment import run_variant
-from rpsim.validation.crash import explore, replay_case
-from rpsim.validation.explorer import Explorer
+from rpsim.validation.crash.explore import explore, replay_case
+from rpsim.validation.crash.explorer import Explorer
 
 from ..small import get, only_variant, put, scenario, ycsb
 

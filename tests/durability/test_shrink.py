@@ -10,9 +10,9 @@ from rpsim.protocols.guarantees import Condition
 from rpsim.scenarios.load import scenario_from_data
 from rpsim.scenarios.workload import Planned, schedule_data
 from rpsim.sim.trace import Stage
-from rpsim.validation.explorer import Explorer, Violation
-from rpsim.validation.shrink import Case, find, history_until, shrink
-from rpsim.validation.story import tell
+from rpsim.validation.crash.explorer import Explorer, Violation
+from rpsim.validation.crash.shrink import Case, find, history_until, shrink
+from rpsim.validation.crash.story import tell
 
 from ..protocols.mutants import registered
 from ..small import PLATFORMS, get, only_variant, put, run, scenario, ycsb

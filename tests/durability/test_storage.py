@@ -12,7 +12,7 @@ from rpsim.models.durability.places import Place
 from rpsim.models.durability.rules import Event, Scope
 from rpsim.models.storage.files import File, Open
 from rpsim.models.storage.nvme import Command, Opcode
-from rpsim.validation.story import why_not_forced
+from rpsim.validation.crash.story import why_not_forced
 
 from ..disk import BLOCK, DIRECT, LINE, US, Disk, first_line
 

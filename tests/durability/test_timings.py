@@ -15,7 +15,7 @@ from rpsim.models.profiles.vary import timings, varied
 from rpsim.scenarios import experiment
 from rpsim.scenarios.experiment import run_variant
 from rpsim.scenarios.load import load_scenario, scenario_names
-from rpsim.validation.crash import explore
+from rpsim.validation.crash.explore import explore
 
 WHOLE = {"efactory", "client-crash", "server-process", "recovery-crash", "cleaning-crash"}
 """Small enough as they are."""

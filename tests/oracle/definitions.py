@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from rpsim.validation.oracle.models import ILLEGAL, UNKNOWN, Call, Model
+from rpsim.validation.oracle.models.simple import ILLEGAL, UNKNOWN, Call, Model
 
 FOREVER = 10**15
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Hashable
 from itertools import product
 
 from rpsim.validation.oracle.known import NEVER_PS
-from rpsim.validation.oracle.models import ILLEGAL, UNKNOWN, Call, Model, State, Takes
-from rpsim.validation.oracle.search import Span
+from rpsim.validation.oracle.models.simple import ILLEGAL, UNKNOWN, Call, Model, State, Takes
+from rpsim.validation.oracle.search.general import Span
 
 Choose = Callable[[int], int]
 

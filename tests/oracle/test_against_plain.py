@@ -9,10 +9,10 @@ from collections import Counter
 import pytest
 
 from rpsim.protocols.guarantees import Verdict
-from rpsim.validation.naive.plain_search import plain
-from rpsim.validation.oracle.models import MODELS
-from rpsim.validation.oracle.search import search
-from rpsim.validation.oracle_bench import compare, measure
+from rpsim.validation.oracle.models.simple import MODELS
+from rpsim.validation.oracle.search.general import search
+from rpsim.validation.oracle.search.plain import plain
+from rpsim.validation.speed.oracle import compare, measure
 
 from .spans import ARGUMENTS, random_spans
 

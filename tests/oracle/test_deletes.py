@@ -15,8 +15,8 @@ import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.sim.errors import InputError
-from rpsim.validation.checking import check_history
-from rpsim.validation.histories import parse_history
+from rpsim.validation.histories.check import check_history
+from rpsim.validation.histories.read import parse_history
 
 BOUNDS = (Condition.COMMITTED, Condition.MONOTONIC, Condition.BOUNDED_LOSS, Condition.NO_LOST_ACK)
 LOSS_PS = 3_000

@@ -11,14 +11,14 @@ import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.validation import checking
-from rpsim.validation.checking import Report, check_history
-from rpsim.validation.fitting import Act, fit
-from rpsim.validation.histories import HistoryFile, parse_history
-from rpsim.validation.judges import SearchJudge, judge_for
+from rpsim.validation.histories.check import Report, check_history
+from rpsim.validation.histories.fitting import Act, fit
+from rpsim.validation.histories.judges import SearchJudge, judge_for
+from rpsim.validation.histories.read import HistoryFile, parse_history
 from rpsim.validation.oracle import FINDERS, durable, monotonic, no_lost_ack, persistent, strict
 from rpsim.validation.oracle.known import NEVER_PS
-from rpsim.validation.oracle.models import MODELS
-from rpsim.validation.oracle.search import Span
+from rpsim.validation.oracle.models.simple import MODELS
+from rpsim.validation.oracle.search.general import Span
 
 from .spans import has_an_order, mutant
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.sim.errors import InputError
-from rpsim.validation.checking import check_history
-from rpsim.validation.formats.edn import Forms
-from rpsim.validation.histories import HistoryFile, format_of, parse_history, read_history
+from rpsim.validation.histories.check import check_history
+from rpsim.validation.histories.formats.edn import Forms
+from rpsim.validation.histories.read import HistoryFile, format_of, parse_history, read_history
 
 from .test_files import random_file
 

@@ -11,16 +11,16 @@ from collections.abc import Callable
 import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
-from rpsim.validation.checking import Judgement, check_history
-from rpsim.validation.histories import parse_history
-from rpsim.validation.naive.plain_search import TooHard, plain
+from rpsim.validation.histories.check import Judgement, check_history
+from rpsim.validation.histories.read import parse_history
 from rpsim.validation.oracle import fifo, lifo
 from rpsim.validation.oracle import items as items_module
-from rpsim.validation.oracle.items import Beyond, Clash, Misfit
 from rpsim.validation.oracle.known import NEVER_PS
-from rpsim.validation.oracle.models import MODELS, UNKNOWN, Call
-from rpsim.validation.oracle.search import Span, search
-from rpsim.validation.oracle_bench import container_history
+from rpsim.validation.oracle.models.simple import MODELS, UNKNOWN, Call
+from rpsim.validation.oracle.search.general import Span, search
+from rpsim.validation.oracle.search.items import Beyond, Clash, Misfit
+from rpsim.validation.oracle.search.plain import TooHard, plain
+from rpsim.validation.speed.oracle import container_history
 
 from .spans import Choose, mutant
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
-from rpsim.validation.checking import check_history
-from rpsim.validation.fitting import fit
-from rpsim.validation.histories import freeze, parse_history
-from rpsim.validation.judges import SearchJudge
-from rpsim.validation.oracle.model import no_parts
-from rpsim.validation.oracle.models import ILLEGAL, MODELS, UNKNOWN, Call
+from rpsim.validation.histories.check import check_history
+from rpsim.validation.histories.fitting import fit
+from rpsim.validation.histories.judges import SearchJudge
+from rpsim.validation.histories.read import freeze, parse_history
+from rpsim.validation.oracle.models.model import no_parts
+from rpsim.validation.oracle.models.simple import ILLEGAL, MODELS, UNKNOWN, Call
 
 Act = tuple[str, Any, Any]
 """What was asked for and what came back."""

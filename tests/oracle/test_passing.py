@@ -9,10 +9,10 @@ import pytest
 
 from rpsim.protocols.guarantees import Verdict
 from rpsim.validation.oracle import session
+from rpsim.validation.oracle.conditions.session import View, find
 from rpsim.validation.oracle.eras import Eras, Op
-from rpsim.validation.oracle.model import Call
-from rpsim.validation.oracle.models import MODELS
-from rpsim.validation.oracle.session import View, find
+from rpsim.validation.oracle.models.model import Call
+from rpsim.validation.oracle.models.simple import MODELS
 
 
 def random_eras(draw: random.Random, sessions: int, objects: int, length: int) -> Eras:

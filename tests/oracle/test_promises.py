@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
-from rpsim.validation.checking import check_history
-from rpsim.validation.histories import parse_history
+from rpsim.validation.histories.check import check_history
+from rpsim.validation.histories.read import parse_history
 
 
 class Tale:

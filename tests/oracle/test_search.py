@@ -15,9 +15,9 @@ from rpsim.protocols.guarantees import Verdict
 from rpsim.validation.oracle import models as models_module
 from rpsim.validation.oracle import search as search_module
 from rpsim.validation.oracle.known import NEVER_PS
-from rpsim.validation.oracle.models import MODELS, UNKNOWN, Call
-from rpsim.validation.oracle.search import Span, search
-from rpsim.validation.oracle_bench import hard_cas_history
+from rpsim.validation.oracle.models.simple import MODELS, UNKNOWN, Call
+from rpsim.validation.oracle.search.general import Span, search
+from rpsim.validation.speed.oracle import hard_cas_history
 
 from .spans import ARGUMENTS, has_an_order, is_legal, mutant, random_spans
 
@@ -78,7 +78,7 @@ def prefix(spans: list[Span], until_ps: int) -> list[Span]:
 
 
 def test_taking_related_operations_away_leaves_an_order() -> None:
-    """What pieces rest on (validation/pieces.py)."""
+    """What pieces rest on (validation/histories/pieces.py)."""
     rng = random.Random(6)
     taken = 0
     for _ in range(500):

@@ -6,8 +6,8 @@ import random
 import time
 
 from rpsim.protocols.guarantees import Condition, Verdict
-from rpsim.validation.bench import long_history
 from rpsim.validation.oracle import RegisterHistory, check
+from rpsim.validation.speed.bench import long_history
 
 UPDATES = frozenset({"put"})
 

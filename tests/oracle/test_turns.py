@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from rpsim.protocols.guarantees import Condition, Verdict
-from rpsim.validation.checking import Report, check_history
-from rpsim.validation.histories import parse_history
-from rpsim.validation.oracle.models import MODELS, Call
-from rpsim.validation.oracle.search import Budget, Search, Span, search
-from rpsim.validation.oracle_bench import hard_cas_history
+from rpsim.validation.histories.check import Report, check_history
+from rpsim.validation.histories.read import parse_history
+from rpsim.validation.oracle.models.simple import MODELS, Call
+from rpsim.validation.oracle.search.general import Budget, Search, Span, search
+from rpsim.validation.speed.oracle import hard_cas_history
 
 
 def history(hard: int, wrong: bool) -> str:

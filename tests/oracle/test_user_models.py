@@ -8,8 +8,8 @@ import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.sim.errors import InputError
-from rpsim.validation.checking import check_history
-from rpsim.validation.histories import parse_history
+from rpsim.validation.histories.check import check_history
+from rpsim.validation.histories.read import parse_history
 
 COUNTER = """
 class Counter:
@@ -50,14 +50,14 @@ def test_it_judges(reads: tuple[int, int], holds: bool, tmp_path: Path) -> None:
 
 
 def test_a_record_is_a_model_too(tmp_path: Path) -> None:
-    text = "from rpsim.validation.oracle.models import MODELS\nMine = MODELS['register']\n"
+    text = "from rpsim.validation.oracle.models.simple import MODELS\nMine = MODELS['register']\n"
     history = parse_history('{"process": 0, "type": "invoke", "f": "write", "value": 1, "time": 1}', "h")
     assert check_history(history, f"{written(tmp_path, text)}:Mine").model.name == "register"
 
 
 def test_an_operation_may_be_refused(tmp_path: Path) -> None:
     text = (
-        "from rpsim.validation.oracle.models import ILLEGAL\n\nclass Lock:\n    initial = None\n"
+        "from rpsim.validation.oracle.models.simple import ILLEGAL\n\nclass Lock:\n    initial = None\n"
         "    def lock(self, state, value):\n        return ILLEGAL if state else (value, None)\n"
         "    def unlock(self, state, value):\n        return (None, None) if state == value else ILLEGAL\n"
     )

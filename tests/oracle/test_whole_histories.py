@@ -10,13 +10,13 @@ import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.scenarios.history import History
-from rpsim.validation.checking import check_history
-from rpsim.validation.fitting import fit, syncs
-from rpsim.validation.histories import HistoryFile, parse_history
-from rpsim.validation.judges import Terms
+from rpsim.validation.histories.check import check_history
+from rpsim.validation.histories.fitting import fit, syncs
+from rpsim.validation.histories.judges import Terms
+from rpsim.validation.histories.read import HistoryFile, parse_history
+from rpsim.validation.histories.whole import WholeJudge
 from rpsim.validation.oracle import buffered_zones
-from rpsim.validation.oracle.models import MODELS
-from rpsim.validation.together import WholeJudge
+from rpsim.validation.oracle.models.simple import MODELS
 
 from . import definitions
 from .definitions import Row, Sync

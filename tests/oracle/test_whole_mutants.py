@@ -9,10 +9,10 @@ import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.validation import together
-from rpsim.validation.histories import parse_history
+from rpsim.validation.histories.read import parse_history
 from rpsim.validation.oracle import buffered, buffered_cut, buffered_zones, session
-from rpsim.validation.oracle.durable import Zone, conflict
-from rpsim.validation.oracle.models import MODELS
+from rpsim.validation.oracle.conditions.durable import Zone, conflict
+from rpsim.validation.oracle.models.simple import MODELS
 
 from . import definitions
 from .spans import mutant

@@ -17,7 +17,7 @@ from rpsim.protocols.scheme import Request, Sizes
 from rpsim.scenarios.history import Torn
 from rpsim.scenarios.values import decode_value, encode_value
 from rpsim.sim.trace import Stage
-from rpsim.validation.restart import Restart, lines_of
+from rpsim.validation.crash.restart import Restart, lines_of
 
 from ..small import PLATFORMS, get, put, run, ycsb
 from .stores import finish

@@ -18,8 +18,8 @@ from rpsim.scenarios.history import Torn
 from rpsim.scenarios.values import encode_value
 from rpsim.sim.bytespace import lines
 from rpsim.sim.trace import Stage
+from rpsim.validation.crash.restart import Restart, lines_of
 from rpsim.validation.oracle import check
-from rpsim.validation.restart import Restart, lines_of
 
 from ..small import PLATFORMS, put, run
 

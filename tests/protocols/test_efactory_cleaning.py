@@ -20,7 +20,7 @@ from rpsim.protocols.index import ENTRY_BYTES, Location
 from rpsim.protocols.kv import Region
 from rpsim.protocols.pools import Pointers, PoolEntry, PoolIndex
 from rpsim.scenarios.values import encode_value
-from rpsim.validation.explorer import Explorer
+from rpsim.validation.crash.explorer import Explorer
 
 from ..small import PLATFORMS, run, ycsb
 from .stores import Posts, Shop, finish

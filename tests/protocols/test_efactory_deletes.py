@@ -22,7 +22,7 @@ from rpsim.protocols.scheme import Request
 from rpsim.scenarios.workload import plan
 from rpsim.sim.errors import InputError
 from rpsim.sim.streams import Streams
-from rpsim.validation.explorer import Explorer
+from rpsim.validation.crash.explorer import Explorer
 
 from ..small import get, put, run, scenario, ycsb
 from .stores import Posts, Shop, finish

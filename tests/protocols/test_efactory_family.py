@@ -24,7 +24,7 @@ from rpsim.protocols.rpc_store import RpcStore
 from rpsim.protocols.scheme import OperationFailed
 from rpsim.scenarios.values import encode_value
 from rpsim.sim.trace import Stage
-from rpsim.validation.explorer import Explorer
+from rpsim.validation.crash.explorer import Explorer
 
 from ..small import PLATFORMS, get, put, run, ycsb
 from .stores import Posts, Shop, finish

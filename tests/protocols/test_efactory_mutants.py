@@ -15,8 +15,8 @@ from __future__ import annotations
 import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
-from rpsim.validation.crash import explore
-from rpsim.validation.explorer import Explorer
+from rpsim.validation.crash.explore import explore
+from rpsim.validation.crash.explorer import Explorer
 
 from ..small import PLATFORMS, get, only_variant, put, run, scenario, ycsb
 from .efactory_mutants import MUTANTS, REPAIRED, registered

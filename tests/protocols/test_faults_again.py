@@ -12,9 +12,9 @@ from rpsim.models.system import NodeSpec, System
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.protocols.scheme import Scheme
 from rpsim.scenarios.experiment import run_variant
-from rpsim.validation.crash import explore
-from rpsim.validation.explorer import Explorer
-from rpsim.validation.standing import StandingViews
+from rpsim.validation.crash.explore import explore
+from rpsim.validation.crash.explorer import Explorer
+from rpsim.validation.crash.standing import StandingViews
 
 from ..small import get, only_variant, put, scenario, ycsb
 from .fault_mutants import CountsRecoveries, registered

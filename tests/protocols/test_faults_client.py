@@ -13,7 +13,7 @@ from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.protocols.scheme import Scheme
 from rpsim.scenarios.experiment import run_variant
 from rpsim.scenarios.inject import instants, run_with_fault
-from rpsim.validation.crash import explore
+from rpsim.validation.crash.explore import explore
 from rpsim.validation.testing import crash_report
 
 from ..small import get, only_variant, put, scenario, ycsb

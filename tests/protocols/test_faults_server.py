@@ -7,10 +7,10 @@ import pytest
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.scenarios.experiment import run_variant
 from rpsim.scenarios.inject import instants, run_with_fault
-from rpsim.validation.checking import check_history
-from rpsim.validation.crash import explore
-from rpsim.validation.executed import judge
-from rpsim.validation.histories import parse_history
+from rpsim.validation.crash.executed import judge
+from rpsim.validation.crash.explore import explore
+from rpsim.validation.histories.check import check_history
+from rpsim.validation.histories.read import parse_history
 
 from ..small import get, only_variant, put, scenario, ycsb
 from .fault_mutants import registered

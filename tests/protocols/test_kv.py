@@ -9,7 +9,7 @@ from rpsim.protocols.index import ENTRY_BYTES, NEIGHBOURHOOD
 from rpsim.protocols.saw import Saw
 from rpsim.protocols.scheme import Sizes
 from rpsim.scenarios.values import encode_value
-from rpsim.validation.restart import Restart
+from rpsim.validation.crash.restart import Restart
 
 from ..small import PLATFORMS, get, put, run, ycsb
 from .stores import Shop, machines

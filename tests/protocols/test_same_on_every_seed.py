@@ -8,8 +8,8 @@ from rpsim.protocols.efactory_cleaning import COMPRESSING, MERGING, NORMAL
 from rpsim.protocols.guarantees import EXPLORED, Condition
 from rpsim.scenarios.experiment import run_variant
 from rpsim.scenarios.load import load_scenario
-from rpsim.validation.crash import explore
-from rpsim.validation.explorer import Explorer
+from rpsim.validation.crash.explore import explore
+from rpsim.validation.crash.explorer import Explorer
 from rpsim.validation.matrix.guarantees import POWER, file_of, scenario_of
 
 TAKEN_BACK = {Condition.DURABLE, Condition.MONOTONIC}

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from rpsim.models.profiles.platform import load_platform
 from rpsim.sim.errors import InputError
-from rpsim.validation.hardware.curves import load_curves
 from rpsim.validation.measuring import calibration as fits
 from rpsim.validation.measuring import identify, solver
+from rpsim.validation.measuring.calibrate.knobs import CANDIDATES, FURTHER, candidates, knob
+from rpsim.validation.measuring.calibrate.runner import Base, Runner
 from rpsim.validation.measuring.conditions import Conditions, Measurement
 from rpsim.validation.measuring.documents import merged
-from rpsim.validation.measuring.knobs import CANDIDATES, FURTHER, candidates, knob
 from rpsim.validation.measuring.reading import read_measurements
-from rpsim.validation.measuring.runner import Base, Runner
+from rpsim.validation.published.curves.curves import load_curves
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 BASE = Base("optane-adr")

@@ -12,10 +12,10 @@ import pytest
 
 from rpsim.models.profiles.platform import load_platform
 from rpsim.sim.errors import InputError
-from rpsim.validation.hardware.board import Task, chosen, run, simulate
-from rpsim.validation.hardware.curves import FOLDER, components, load_curves, read_curves
-from rpsim.validation.hardware.experiments import experiments
-from rpsim.validation.scoreboard import Bound, Status
+from rpsim.validation.published.curves.board import Task, chosen, run, simulate
+from rpsim.validation.published.curves.curves import FOLDER, components, load_curves, read_curves
+from rpsim.validation.published.experiments.experiments import experiments
+from rpsim.validation.published.scoreboard import Bound, Status
 
 CURVES = load_curves()
 QUICK = [(curve, x) for curve in CURVES for x in curve.quick]

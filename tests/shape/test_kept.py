@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from rpsim.validation.hardware import board
-from rpsim.validation.hardware.board import Task, chosen, perform, run, tasks
-from rpsim.validation.hardware.kept import Kept, name
-from rpsim.validation.hardware.sweep import again, sweep, touches, variations
+from rpsim.validation.published import board
+from rpsim.validation.published.curves.board import Task, chosen, perform, run, tasks
+from rpsim.validation.published.curves.kept import Kept, name
+from rpsim.validation.published.curves.sweep import again, sweep, touches, variations
 
 CURVES = [curve for curve in chosen("nic") if curve.id in ("cx3-send", "cx3-read")]
 
@@ -65,7 +65,7 @@ def test_a_point_is_kept_for_what_it_hangs_on(monkeypatch):
     assert len({name(task) for task in [one, *others]}) == 1 + len(others)
     assert name(one) == name(Task(replace(curve, points={}, title="another", missed="so"), 2))
     before = name(one)
-    monkeypatch.setattr("rpsim.validation.hardware.kept.fingerprint", lambda: "other code")
+    monkeypatch.setattr("rpsim.validation.published.curves.kept.fingerprint", lambda: "other code")
     assert name(one) != before
 
 

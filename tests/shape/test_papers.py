@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpsim.sim.errors import InputError
-from rpsim.validation.papers.judge import judge, quick
-from rpsim.validation.papers.language import Expression, Term
-from rpsim.validation.papers.paper import load_paper, papers, read_paper
-from rpsim.validation.papers.runs import Run, needed, perform, scenario
-from rpsim.validation.scoreboard import Bound, Claim, Range, Status
+from rpsim.validation.published.papers.judge import judge, quick
+from rpsim.validation.published.papers.language import Expression, Term
+from rpsim.validation.published.papers.paper import load_paper, papers, read_paper
+from rpsim.validation.published.papers.runs import Run, needed, perform, scenario
+from rpsim.validation.published.scoreboard import Bound, Claim, Range, Status
 
 # the language --------------------------------------------------------------------------------------------
 
@@ -104,7 +104,7 @@ def test_the_example_of_the_docs_is_a_paper():
 
 
 def test_every_mistake_of_a_file_is_told_with_its_line(tmp_path):
-    text = (Path(__file__).parents[2] / "validation/claims/efactory.yaml").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "validation/published/claims/efactory.yaml").read_text(encoding="utf-8")
     wrong = text.replace('thr[efactory] / thr[imm]", published: [1.42', 'thr[efactry] / thr[imm]", published: [9.42')
     wrong = wrong.replace("over: size, at: {mix: update-only}, value: \"thr[efactory] / thr[saw]\"",
                           "over: sise, at: {mix: update-olny}, value: \"thr[efactory] / thr[saw]\"")  # fmt: skip
@@ -134,7 +134,7 @@ def test_what_was_measured_is_kept_and_not_run_again(tmp_path, monkeypatch):
     kept = tmp_path / "runs.jsonl"
     first = perform(paper, [run], operations=30, kept=kept)
     kept.write_text(kept.read_text() + '{"run": "half', encoding="utf-8")  # whoever was stopped here
-    monkeypatch.setattr("rpsim.validation.papers.runs.measure", None)  # must not be called
+    monkeypatch.setattr("rpsim.validation.published.papers.runs.measure", None)  # must not be called
     assert perform(paper, [run], operations=30, kept=kept) == first
     measured = first[run]
     assert measured["thr"] > 0 and measured["med"]["put"] <= measured["p99"]["put"]

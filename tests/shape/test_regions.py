@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from rpsim.models.profiles.platform import load_platform
-from rpsim.validation.hardware.chasing import chase_read, chase_write
-from rpsim.validation.hardware.rings import ring_hit_rate, ring_hit_rate_over_ways
+from rpsim.validation.published.experiments.chasing import chase_read, chase_write
+from rpsim.validation.published.experiments.rings import ring_hit_rate, ring_hit_rate_over_ways
 
 OPTANE = load_platform("fast20")
 MEDIA, CPU = OPTANE.media["optane"], OPTANE.cpu

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.validation.scoreboard import NOT_ANALYSED, Bar, Bound, Claim, Status, summarise
+from rpsim.validation.published.scoreboard import NOT_ANALYSED, Bar, Bound, Claim, Status, summarise
 
 
 def claim(published, simulated, status=Status.PREDICT, tolerance=0.25, reason=""):

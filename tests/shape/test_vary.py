@@ -9,9 +9,9 @@ import pytest
 from rpsim.models.profiles.platform import load_platform
 from rpsim.models.profiles.vary import ends, timings, uncertain, varied
 from rpsim.sim.errors import InputError
-from rpsim.validation.hardware import fit as fitting
-from rpsim.validation.hardware.board import Task, chosen, simulate
-from rpsim.validation.hardware.sweep import touches, variations
+from rpsim.validation.published import fit as fitting
+from rpsim.validation.published.curves.board import Task, chosen, simulate
+from rpsim.validation.published.curves.sweep import touches, variations
 
 
 def test_one_parameter_is_set_and_nothing_else():

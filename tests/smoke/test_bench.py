@@ -9,8 +9,8 @@ import pytest
 from rpsim.app.bench import AIMS, LESS_IS_BETTER, document, text
 from rpsim.app.main import main
 from rpsim.validation import bench, components
-from rpsim.validation.naive.bench import write_workload
 from rpsim.validation.naive.model import naive
+from rpsim.validation.speed.naive import write_workload
 
 
 @pytest.mark.parametrize("size_bytes", bench.SIZES)

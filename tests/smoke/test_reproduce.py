@@ -9,9 +9,9 @@ import pytest
 
 from rpsim.app import reproduce
 from rpsim.app.main import main
-from rpsim.validation.hardware import board
-from rpsim.validation.hardware.sweep import variations
-from rpsim.validation.scoreboard import Bar, summarise
+from rpsim.validation.published import board
+from rpsim.validation.published.curves.sweep import variations
+from rpsim.validation.published.scoreboard import Bar, summarise
 
 QUICK = ["reproduce", "hardware", "--component", "nic", "--quick", "--jobs", "1"]
 

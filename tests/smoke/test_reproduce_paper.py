@@ -9,8 +9,8 @@ import pytest
 
 from rpsim.app import reproduce_paper
 from rpsim.app.main import main
-from rpsim.validation.papers import paper, runs
-from rpsim.validation.papers.paper import read_paper
+from rpsim.validation.published.papers import paper, runs
+from rpsim.validation.published.papers.paper import read_paper
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/claims.yaml"
 

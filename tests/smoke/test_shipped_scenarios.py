@@ -18,7 +18,7 @@ from rpsim.app.expected import surprises
 from rpsim.protocols.scheme import scheme
 from rpsim.scenarios.experiment import run_variant
 from rpsim.scenarios.load import load_scenario, scenario_names
-from rpsim.validation.crash import explore
+from rpsim.validation.crash.explore import explore
 
 FINGERPRINTS = Path(__file__).parent / "fingerprints.json"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpsim.models.profiles.platform import load_platform
-from rpsim.validation.hardware.scale import (
+from rpsim.validation.published.experiments.scale import (
     MIB,
     SMALL_PAGE,
     THREADS,

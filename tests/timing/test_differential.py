@@ -18,9 +18,9 @@ from rpsim.models.profiles.platform import load_platform
 from rpsim.models.verbs import QueuePair, SendWR
 from rpsim.sim.stations import Credits, Pipe
 from rpsim.validation.naive.arithmetic import arithmetic
-from rpsim.validation.naive.bench import write_workload, writes
 from rpsim.validation.naive.model import naive
 from rpsim.validation.naive.workload import Connection, Instruction, Program, Request, Workload, difference, drive
+from rpsim.validation.speed.naive import write_workload, writes
 
 from .workloads import changed, workloads
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rpsim.models.profiles.platform import load_platform
-from rpsim.validation.hardware.verbs import read_completion, send_one_way, write_completion, write_one_way
 from rpsim.validation.measuring.conditions import VERBS, Conditions, Measurement, legal, series_names
 from rpsim.validation.measuring.simulated import Unmeasurable, histogram, measure, per_operation_ps, statistics
+from rpsim.validation.published.experiments.verbs import read_completion, send_one_way, write_completion, write_one_way
 
 PLATFORM = load_platform("optane-adr")
 

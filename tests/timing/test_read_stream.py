@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from rpsim.models.profiles.platform import load_platform
-from rpsim.validation.hardware.verbs import read_completion, write_completion
 from rpsim.validation.naive.arithmetic import arithmetic
 from rpsim.validation.naive.model import naive
 from rpsim.validation.naive.workload import Connection, Request, Workload, difference
+from rpsim.validation.published.experiments.verbs import read_completion, write_completion
 
 from .workloads import changed
 

@@ -8,7 +8,7 @@ from typing import Any
 from rpsim.app.work import Outcome
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.scenarios.history import Torn
-from rpsim.validation.findings import Counterexample, CrashReport, LineFate, TimelineRow
+from rpsim.validation.crash.findings import Counterexample, CrashReport, LineFate, TimelineRow
 
 PLATFORMS = ("optane-adr, ddio on", "optane-adr, ddio off", "optane-eadr, ddio on", "optane-eadr, ddio off")
 COUNTED = {"verbs": 2.0, "round_trips": 2.0, "flushes": 0.0}

@@ -18,9 +18,9 @@ from rpsim.models.durability.rules import EXECUTION, RULES, Request
 from rpsim.models.profiles.platform import load_platform, platform_names
 from rpsim.protocols.guarantees import Condition
 from rpsim.sim.clock import Clock
-from rpsim.validation.explorer import IMAGES_PER_STATE
-from rpsim.validation.hardware.reading import unread
+from rpsim.validation.crash.explorer import IMAGES_PER_STATE
 from rpsim.validation.oracle import FINDERS
+from rpsim.validation.published.curves.reading import unread
 
 from .pages import EXAMPLES, ROOT, code, rows, section
 

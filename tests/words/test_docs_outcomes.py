@@ -18,7 +18,7 @@ from rpsim.app.summary import performance
 from rpsim.app.work import Job, perform
 from rpsim.scenarios.experiment import run_variant
 from rpsim.scenarios.load import load_scenario
-from rpsim.validation.explorer import Explorer
+from rpsim.validation.crash.explorer import Explorer
 from rpsim.validation.oracle import CONDITIONS
 
 from ..rig import Rig, line

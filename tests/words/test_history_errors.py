@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpsim.sim.errors import InputError
-from rpsim.validation.checking import check_history
-from rpsim.validation.histories import HistoryFile, parse_history, read_history
+from rpsim.validation.histories.check import check_history
+from rpsim.validation.histories.read import HistoryFile, parse_history, read_history
 
 WRITE = '{"process": 0, "type": "invoke", "f": "write", "key": "x", "value": 1, "time": 10}'
 OK = '{"process": 0, "type": "ok", "f": "write", "key": "x", "value": 1, "time": 25}'

@@ -12,9 +12,9 @@ import pytest
 from rpsim.app.history_view import MOST_SHOWN, drawing, page
 from rpsim.app.main import main
 from rpsim.protocols.guarantees import Condition
-from rpsim.validation.checking import check_history
-from rpsim.validation.histories import parse_history, read_history
-from rpsim.validation.placing import place
+from rpsim.validation.histories.check import check_history
+from rpsim.validation.histories.placing import place
+from rpsim.validation.histories.read import parse_history, read_history
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 VOID = {"meta", "line", "rect", "path", "br"}

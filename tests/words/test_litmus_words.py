@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from rpsim.app.litmus import document, text
 from rpsim.app.main import main
 from rpsim.sim.errors import InputError
-from rpsim.validation.litmus.explorer import explore
-from rpsim.validation.litmus.format import LIBRARY, read_file, read_tests
-from rpsim.validation.litmus.operations import FORMS_OF_A, FORMS_OF_B
-from rpsim.validation.litmus.profiles import KEYS, SWITCHES
-from rpsim.validation.litmus.program import Found
+from rpsim.validation.litmus.language.format import LIBRARY, read_file, read_tests
+from rpsim.validation.litmus.language.operations import FORMS_OF_A, FORMS_OF_B
+from rpsim.validation.litmus.language.profiles import KEYS, SWITCHES
+from rpsim.validation.litmus.language.program import Found
+from rpsim.validation.litmus.machine.explorer import explore
 from rpsim.validation.litmus.shipped import FAMILIES, names
 
 from .pages import ROOT

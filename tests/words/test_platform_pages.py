@@ -11,9 +11,9 @@ import pytest
 
 from rpsim.app.platform_pages import VALIDATION, pages
 from rpsim.models.profiles.platform import load_platform, platform_names
-from rpsim.validation.hardware import reading
-from rpsim.validation.hardware.board import Board, Result, chosen, run
-from rpsim.validation.scoreboard import Bound
+from rpsim.validation.published import reading
+from rpsim.validation.published.curves.board import Board, Result, chosen, run
+from rpsim.validation.published.scoreboard import Bound
 
 from .pages import ROOT
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...sim.errors import InputError, Mistake, nearest
-from .families import commits, covers, devices, sequences, sights, stores, tears, unordered
-from .format import LIBRARY, read_tests
-from .primitive_family import primitives
-from .program import Test
+from .families.families import commits, covers, devices, sequences, sights, stores, tears, unordered
+from .families.primitives import primitives
+from .language.format import LIBRARY, read_tests
+from .language.program import Test
 
 FAMILIES: Mapping[str, Callable[[], Iterator[Test]]] = {
     "covers": covers,

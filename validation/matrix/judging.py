@@ -20,10 +20,10 @@ from ...protocols.guarantees import Condition, Verdict
 from ...protocols.shapes import SHAPES
 from ...scenarios.experiment import run_variant
 from ...scenarios.load import scenario_from_data
-from ..explorer import ASKED, Exploration, Explorer
-from ..findings import Counterexample
-from ..shrink import Case
-from ..story import tell
+from ..crash.explorer import ASKED, Exploration, Explorer
+from ..crash.findings import Counterexample
+from ..crash.shrink import Case
+from ..crash.story import tell
 from .configurations import Configuration
 
 FAULT = "server[0] power"

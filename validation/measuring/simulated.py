@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from ...models.profiles.platform import Platform
 from ...models.verbs import FLUSHES, REMOTE, Access, FlushLevel, FlushType, Opcode, QpType, RecvWR, SendFlags, SendWR
 from ...sim.units import format_bytes
-from ..hardware.pair import PAGE_BYTES, Code, Pair
-from ..hardware.verbs import with_mtu
+from ..published.experiments.verbs import with_mtu
+from ..rigs.pair import PAGE_BYTES, Code, Pair
 from .conditions import ANSWERABLE, INLINE, REPLIED, VERBS, WORD_BYTES, Conditions, Measurement
 
 MESSAGE_BYTES = 16

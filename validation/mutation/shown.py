@@ -14,7 +14,7 @@ from typing import Any
 from ...protocols.guarantees import Condition
 from ...scenarios.history import Torn, Unread, Value
 from ...scenarios.results import RunResult
-from ..explorer import Exploration, Explorer
+from ..crash.explorer import Exploration, Explorer
 
 MANNERS = ("torn", "unreadable", "absent", "another version")
 AT_REST = ", at rest"

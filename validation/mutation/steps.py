@@ -19,7 +19,7 @@ from ...protocols.primitives import primitive
 from ...protocols.shapes import shape_name, shaped
 from ...scenarios.experiment import run_variant
 from ...scenarios.load import scenario_from_data
-from ..explorer import ASKED
+from ..crash.explorer import ASKED
 from ..matrix.configurations import Configuration, configurations
 from ..matrix.judging import BUDGET, VALUES, Schedule, scenario_data
 from . import kinds

@@ -18,7 +18,7 @@ from ...scenarios.fields import NOTHING
 from ...scenarios.inject import instants
 from ...scenarios.load import scenario_from_data
 from ...scenarios.schema import Scenario, Variant
-from ..executed import breaches
+from ..crash.executed import breaches
 from ..testing.world import World
 from .shown import Shown, Telling, manner, way
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...protocols.guarantees import EXPLORED, Condition, Verdict
 from ...scenarios.history import History, Operation, Value
-from . import committed, durable, monotonic, no_lost_ack, persistent, strict
+from .conditions import committed, durable, monotonic, no_lost_ack, persistent, strict
 from .known import NOT_READ, RECOVERY, Finder, Inconsistent, ObjectHistory, cut
 
 FINDERS: Mapping[Condition, Finder] = {

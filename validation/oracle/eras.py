@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from .known import BEFORE_PS
-from .model import Call, Model
+from .models.model import Call, Model
 
 Tag = tuple[int, Hashable, Hashable]
 """What scopes of syncs tell apart: the object's index, its key, the connection."""

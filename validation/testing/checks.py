@@ -11,8 +11,8 @@ from ...scenarios.experiment import run_variant
 from ...scenarios.load import scenario_from_data
 from ...scenarios.schema import Scenario
 from ...sim.errors import InputError, Mistake, nearest
-from ..crash import explore
-from ..findings import CrashReport
+from ..crash.explore import explore
+from ..crash.findings import CrashReport
 from .telling import story
 
 DEFAULT_WORKLOAD: Mapping[str, Any] = {

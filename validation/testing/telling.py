@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from ...protocols.guarantees import Condition
 from ...sim.units import format_us
-from ..findings import Counterexample, CrashReport
+from ..crash.findings import Counterexample, CrashReport
 
 WIDTH = 80
 

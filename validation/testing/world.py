@@ -18,8 +18,8 @@ from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Scheme
 from ...scenarios.history import Crash, History, Operation, Removed
 from ...scenarios.keyspace import KeySpace, Same
 from ...scenarios.values import decode_value, encode_value
-from ..checking import Report, check_history
-from ..histories import parse_history
+from ..histories.check import Report, check_history
+from ..histories.read import parse_history
 
 Pick = Callable[[int], int]
 """Chooses one of n: gets n, returns a number below it."""

@@ -1,0 +1,169 @@
+"""Faults that leave somebody alive: executed at every instant that makes a difference, the survivors' history judged.
+
+Each state is a run of its own (``scenarios.inject``): replayed to the instant, the fault, survivors to their ends, and
+then a fresh client's read of every object. The history, crash included, is judged by the same conditions as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...protocols.guarantees import Condition, Verdict
+from ...protocols.scheme import scheme
+from ...scenarios.fields import NOTHING, conditions_after
+from ...scenarios.history import History
+from ...scenarios.inject import Aftermath, instants, run_with_fault
+from ...scenarios.schema import Scenario, Variant
+from ..oracle import FINDERS, NOT_READ, Flaw, ObjectHistory, assert_implications
+from .explorer import ASKED
+
+_AFTER_A_CLIENT = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.LINEARIZABLE)
+"""What is asked after a client's crash unless a scenario expects more."""
+RUNS_AT_MOST = 400
+"""How many instants of a schedule are executed unless the scenario's ``crash.budget`` says: a choice, some seconds."""
+
+
+@dataclass(frozen=True)
+class Breach:
+    """A condition that the history after a fault violates: at which instant's fault, at which object, and how."""
+
+    condition: Condition
+    at_ps: int
+    object: Hashable
+    flaw: Flaw
+    aftermath: Aftermath
+    acknowledged: bool
+    """Whether the flaw names an update that had returned: the loss of one tells more than that of what was loaded."""
+    schedule: int = 0
+    """Of the scenario's schedules, counted from its first."""
+
+
+@dataclass
+class Executed:
+    """What the executed instants of one or more schedules showed."""
+
+    conditions: tuple[Condition, ...]
+    instants: int = 0
+    runs: int = 0
+    recoveries: int = 0
+    verdicts: int = 0
+    unfinished: int = 0
+    """Runs in which a survivor or the reader never came to its end."""
+    violating: dict[Condition, int] = field(default_factory=dict)
+    first: dict[Condition, Breach] = field(default_factory=dict)
+    whole_runs: bool = False
+    """Whether nothing failed in them."""
+
+    def add(self, aftermath: Aftermath, breaches: Mapping[Condition, Breach], objects: int) -> None:
+        """One more run and what is wrong with it."""
+        self.runs += 1
+        self.recoveries += aftermath.recovered_ps is not None
+        self.unfinished += not aftermath.finished
+        self.verdicts += objects * len(self.conditions)
+        for condition, breach in breaches.items():
+            self.violating[condition] = self.violating.get(condition, 0) + 1
+            known = self.first.get(condition)
+            if known is None or (breach.acknowledged and not known.acknowledged):
+                self.first[condition] = breach
+
+    def verdict(self, condition: Condition, timed: bool) -> Verdict:
+        """A sample says "violated" or nothing, and so does the timed view."""
+        if condition in self.first:
+            return Verdict.VIOLATED
+        return Verdict.HOLDS if self.runs == self.instants and not timed else Verdict.UNDECIDED
+
+    def over(self, schedules: int) -> str:
+        """What the verdicts speak of."""
+        if self.whole_runs:
+            return f"the runs of {schedules} schedules, each to its end" if schedules > 1 else "a run to its end"
+        each = "packets leave or are taken in, stores, operations begin or end"
+        how_many = "all" if self.runs == self.instants else f"{self.runs} of {self.instants}"
+        text = f"{how_many} instants at which something changes ({each}), each executed in the schedule's timing"
+        text += f"; {schedules} schedules" if schedules > 1 else ""
+        return text + (f"; {self.unfinished} runs in which somebody waits for ever" if self.unfinished else "")
+
+
+def asked(scenario: Scenario, variant: Variant, also: Collection[Condition] = ()) -> tuple[Condition, ...]:
+    """What an executed fault is judged by: the usual conditions, what is expected, what is claimed, as far as apt.
+
+    ``also`` is asked for as well where the server fails.
+    """
+    fault = scenario.crash.fault
+    alive = fault.client or fault.kind == NOTHING
+    usual = {*_AFTER_A_CLIENT} if alive else {*ASKED, *also, *scheme(variant.scheme).claims}
+    wanted = usual | set(map(Condition, scenario.expect.get(variant.scheme, ())))
+    return tuple(c for c in conditions_after(fault) if c in wanted)
+
+
+def judge(history: History, objects: Iterable[Hashable], conditions: Sequence[Condition]) -> dict[Condition, _Wrong]:
+    """The first object at fault by each condition that the history violates.
+
+    Of ``no_lost_ack`` the crash is the one that was executed, be it a client's: the fault that the loss is blamed on.
+    """
+    known = {name: ObjectHistory(name, history.updates) for name in objects}
+    for _, kind, operation in history.events():
+        if kind == "invoke":
+            known[operation.object].invoke(operation)
+        else:
+            known[operation.object].complete(operation)
+    found: dict[Condition, _Wrong] = {}
+    for name, one in known.items():
+        one.crashes_ps += sorted({crash.at_ps for crash in history.crashes})
+        flaws = {condition: FINDERS[condition](one, NOT_READ) for condition in conditions}
+        assert_implications({c: Verdict.HOLDS if flaw is None else Verdict.VIOLATED for c, flaw in flaws.items()})
+        for condition, flaw in flaws.items():
+            if flaw is not None:
+                found.setdefault(condition, (name, flaw))
+    return found
+
+
+_Wrong = tuple[Hashable, Flaw]
+
+
+def breaches(
+    scenario: Scenario, variant: Variant, at_ps: int, conditions: Sequence[Condition], schedule: int = 0
+) -> tuple[Aftermath, dict[Condition, Breach]]:
+    """Execute the fault at one instant and judge what the survivors saw."""
+    aftermath = run_with_fault(scenario, variant, at_ps, schedule)
+    history = aftermath.history
+    found = {}
+    for condition, (name, flaw) in judge(history, aftermath.result.initial, conditions).items():
+        returned = any(o.f in history.updates and o.outcome == "ok" for o in flaw.operations)
+        found[condition] = Breach(condition, at_ps, name, flaw, aftermath, returned, schedule)
+    return aftermath, found
+
+
+def execute(
+    scenario: Scenario, variant: Variant, conditions: Sequence[Condition], progress: Callable[[float], None]
+) -> Executed:
+    """Execute the scenario's fault at all instants, or at as many as it samples, in each of its schedules."""
+    nothing_fails = scenario.crash.fault.kind == NOTHING
+    found = Executed(tuple(conditions), violating=dict.fromkeys(sorted(conditions), 0), whole_runs=nothing_fails)
+    schedules = scenario.crash.schedules
+    for schedule in range(schedules):
+        before, every = instants(scenario, variant, schedule)
+        few = list(chosen(every, scenario))
+        found.instants += len(every)
+        for turn, at_ps in enumerate(few):
+            aftermath, wrong = breaches(scenario, variant, at_ps, conditions, schedule)
+            found.add(aftermath, wrong, len(before.initial))
+            progress((schedule + (turn + 1) / len(few)) / schedules)
+        if all(condition in found.first for condition in conditions):
+            break
+    return found
+
+
+def chosen(every: Sequence[int], scenario: Scenario) -> Iterator[int]:
+    """All instants, or one drawn from each of so many even stretches of them."""
+    crash = scenario.crash
+    most = crash.budget or RUNS_AT_MOST if crash.instants == "all" else crash.instants
+    if most >= len(every):
+        yield from every
+        return
+    random = np.random.default_rng([scenario.seed, len(every)])
+    for turn in range(most):
+        start, end = len(every) * turn // most, len(every) * (turn + 1) // most
+        yield every[int(random.integers(start, end))]

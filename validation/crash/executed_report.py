@@ -1,0 +1,55 @@
+"""Exploring a fault that leaves somebody alive, from its instants to the report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+
+from ...protocols.guarantees import Condition
+from ...scenarios.schema import Scenario, Variant
+from .executed import asked, execute
+from .executed_case import shrink, tell
+from .findings import CrashReport
+
+EXPLORING = 0.8
+"""How much of the progress is exploring; the rest is shrinking: a guess for the bar, nothing else."""
+
+
+def explore(
+    scenario: Scenario,
+    variant: Variant,
+    progress: Callable[[float], None] | None = None,
+    also: Collection[Condition] = (),
+) -> CrashReport:
+    """Execute, judge, and shrink the earliest violation of each condition."""
+
+    def advance(done: float) -> None:
+        if progress is not None:
+            progress(done)
+
+    started = time.perf_counter()
+    conditions = asked(scenario, variant, also)
+    found = execute(scenario, variant, conditions, lambda done: advance(done * EXPLORING))
+    seconds = time.perf_counter() - started
+    examples = []
+    for turn, condition in enumerate(sorted(found.first)):
+        examples.append(tell(shrink(scenario, variant, found.first[condition])))
+        advance(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(found.first))
+    timed = scenario.crash.view == "timed"
+    return CrashReport(
+        scheme=variant.scheme,
+        platform=variant.label,
+        fault=str(scenario.crash.fault),
+        view="executed",
+        instants=found.instants,
+        states=found.runs,
+        recoveries_run=found.recoveries,
+        verdicts_computed=found.verdicts,
+        exhaustive=found.runs == found.instants,
+        over=found.over(scenario.crash.schedules),
+        verdicts={condition: found.verdict(condition, timed) for condition in sorted(conditions)},
+        violating_states=found.violating,
+        counterexamples=examples,
+        seconds=seconds,
+        executed=True,
+    )

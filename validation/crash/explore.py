@@ -1,0 +1,177 @@
+"""Exploring a scenario's fault, from the run to the report: what the command line calls."""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from collections.abc import Callable, Collection
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from ...protocols.guarantees import Condition
+from ...protocols.scheme import scheme
+from ...scenarios.experiment import run_variant
+from ...scenarios.fields import conditions_after
+from ...scenarios.load import scenario_from_data
+from ...scenarios.perturbed import in_words
+from ...scenarios.results import RunResult
+from ...scenarios.schema import Scenario, Variant
+from ...sim.errors import InputError, Mistake
+from ..oracle import CONDITIONS
+from . import executed_case as fault_cases
+from . import executed_report as faults
+from .explorer import ASKED, Exploration, Violation
+from .findings import Counterexample, CrashReport
+from .outcomes import Outcome
+from .shrink import fewest_lines, find, shrink
+from .sidebyside import in_advance, walk
+from .slider import slider_data
+from .story import CASE_FORMAT, tell
+
+EXPLORING = 0.8
+"""How much of the progress is exploring; the rest is shrinking: a guess for the bar, nothing else."""
+LARGE = 5_000
+"""After so many states it pays to collect what runs have left: machines know one another, so nothing else does."""
+
+_AGAIN = "; then power {often} at every instant of the recovery, or not"
+_NO_MORE = " (no more of them once all conditions are violated)"
+
+
+def explore(
+    result: RunResult,
+    scenario: Scenario,
+    variant: Variant,
+    *,
+    progress: Callable[[float], None] | None = None,
+    processes: int = 1,
+    also: Collection[Condition] = (),
+) -> CrashReport:
+    """Walk all crash states of a run, judge them, and shrink the earliest violation of each condition.
+
+    With several ``processes`` schedules are explored side by side; what is found is the same. ``also`` are conditions
+    that are asked for beside the usual ones, as far as the fault can be judged by them.
+    """
+    if scenario.crash.fault.executed:
+        return faults.explore(scenario, variant, progress, also)
+    started = time.perf_counter()
+    schedules, conditions = scenario.crash.schedules, _asked(scenario, variant, also)
+    found = Exploration()
+    source: dict[Condition, tuple[int, RunResult | None]] = {}
+    explored = 0
+    side_by_side = processes > 1 and schedules > 1
+    with in_advance(scenario, variant, conditions, processes) if side_by_side else nullcontext() as elsewhere:
+        while explored < schedules and not all(found.loses(condition, acknowledged=True) for condition in conditions):
+            schedule, explored = explored, explored + 1
+
+            def advance(done: float, schedule: int = schedule) -> None:
+                if progress is not None:
+                    progress((schedule + done) / schedules * EXPLORING)
+
+            known, run = found.first, result if schedule == 0 else None
+            if elsewhere is not None and run is None:
+                one = elsewhere(schedule)
+                advance(1.0)
+            else:
+                run = run or run_variant(scenario, variant, schedule)
+                one = walk(run, scenario, conditions, advance)
+            found = found.joined(one)
+            source |= {c: (schedule, run) for c, violation in found.first.items() if known.get(c) is not violation}
+    seconds = time.perf_counter() - started
+    counterexamples = []
+    for turn, condition in enumerate(sorted(found.first)):
+        number, run = source[condition]
+        run = run or run_variant(scenario, variant, number)
+        counterexamples.append(tell(shrink(scenario.from_schedule(number), variant, run, found.first[condition])))
+        if progress is not None:
+            progress(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(found.first))
+    if found.states > LARGE:
+        gc.collect()
+    again = scenario.crash.fault.again
+    often = "once more" if again == 1 else f"up to {again} times more"
+    over = found.over + (_AGAIN.format(often=often) if again else "")
+    what = f" ({in_words(scenario.crash.perturbed)})" if scenario.crash.perturb else ""
+    return CrashReport(
+        scheme=variant.scheme,
+        platform=variant.label,
+        fault=str(scenario.crash.fault),
+        view=scenario.crash.view,
+        instants=found.instants,
+        states=found.states,
+        recoveries_run=found.recoveries_run,
+        verdicts_computed=found.verdicts_computed,
+        exhaustive=found.exhaustive,
+        over=over if schedules == 1 else f"{schedules} schedules{what}{_NO_MORE}; in each, {over}",
+        verdicts={condition: found.verdict(condition) for condition in found.violating_states},
+        violating_states=found.violating_states,
+        counterexamples=counterexamples,
+        seconds=seconds,
+    )
+
+
+def _asked(scenario: Scenario, variant: Variant, also: Collection[Condition]) -> frozenset[Condition]:
+    """What is explored: the usual conditions, what the scenario expects and what the scheme claims."""
+    expected = {Condition(name) for name in scenario.expect.get(variant.scheme, ())}
+    return frozenset((set(ASKED) | expected | set(also) | set(scheme(variant.scheme).claims)) & CONDITIONS.keys())
+
+
+def slider(report: CrashReport, result: RunResult, scenario: Scenario, variant: Variant) -> dict[str, Any] | None:
+    """The crash slider's data: the smallest counterexample's run, or a put and a get of a scheme that has none.
+
+    It draws power failures; None where the fault leaves memory coherent.
+    """
+    if report.executed:
+        return None
+    return slider_data(report, result, scenario, variant)
+
+
+def replay_case(path: Path) -> Counterexample | None:
+    """Simulate a saved counterexample again; None when nothing is violated this time.
+
+    Raises InputError for a file that is not a case.
+    """
+    case = _read_case(path)
+    try:
+        condition = Condition(case["condition"])
+        like = Violation(condition, 0, case["object"], Outcome(None, ()), "", bool(case.get("acknowledged")))
+        scenario = scenario_from_data(case["scenario"], str(path))
+        if condition not in conditions_after(scenario.crash.fault):
+            raise ValueError(f"condition '{condition}': {scenario.crash.fault} is not judged by it")
+    except (KeyError, ValueError, TypeError) as error:
+        found = f"a case without a usable {error}"
+        raise InputError(Mistake(found, "a case-N.json as rpsim writes it", str(path))) from None
+    for variant in scenario.variants():
+        if (variant.scheme, variant.label) == (case.get("scheme"), case.get("platform")):
+            if scenario.crash.fault.executed:
+                same = fault_cases.find(scenario, variant, condition, like.object, like.acknowledged, any_will_do=False)
+                return None if same is None else fault_cases.tell(same)
+            again = find(scenario, variant, like)
+            return None if again is None else tell(fewest_lines(again))
+    found = f"'{case.get('scheme')} on {case.get('platform')}'"
+    known = ", ".join(f"{v.scheme} on {v.label}" for v in scenario.variants())
+    raise InputError(Mistake(found, f"a variant of its scenario: {known}", str(path), field="platform"))
+
+
+def differences(path: Path, again: Counterexample) -> list[str]:
+    """How a replayed counterexample differs from what its case says, a sentence each: the simulator has changed."""
+    case = _read_case(path)
+    pairs = [
+        (f"{key}: the case says {case.get(key)}, now {again.case[key]}", key) for key in ("instant_ps", "lines_lost")
+    ]
+    return [text for text, key in pairs if case.get(key) != again.case[key]]
+
+
+def _read_case(path: Path) -> dict[str, Any]:
+    expected = "a case-N.json from a results folder"
+    try:
+        case = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        line = error.lineno if isinstance(error, json.JSONDecodeError) else None
+        raise InputError(Mistake(f"no JSON ({error})", expected, str(path), line)) from None
+    if not isinstance(case, dict) or case.get("case") != CASE_FORMAT or not isinstance(case.get("scenario"), dict):
+        raise InputError(Mistake("JSON that is no case", expected, str(path)))
+    for key in ("object", "condition"):
+        if not isinstance(case.get(key), str):
+            raise InputError(Mistake(f"a case without a usable '{key}'", "a case-N.json as rpsim writes it", str(path)))
+    return case

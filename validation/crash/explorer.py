@@ -1,0 +1,331 @@
+"""The crash explorer: walks a run's crash instants in order and judges what may have survived at each.
+
+Between two instants neither the lines' possible contents nor the history changes. At each instant only those objects
+are looked at again whose lines or whose history changed; only images that were never met are recovered; a verdict is
+computed again only when the object's history has changed. Equal images share a recovery, never a verdict.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+
+from ...models.durability.views import Content, Cut, LineKey
+from ...protocols.guarantees import Condition, Verdict
+from ...scenarios.history import Operation, Value
+from ...scenarios.results import RunResult
+from ...sim.collector import seldom_collecting
+from ..oracle import RegisterHistory, RemovableHistory, all_followed
+from .checksums import Families
+from .nested import OutcomesAgain, Recoveries
+from .opaque import WholeTree, is_opaque
+from .outcomes import Contents, Outcome, Outcomes, OutcomesElsewhere
+from .restart import Restart
+
+ASKED = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
+"""The conditions that are explored unless a scenario or a claim asks for more."""
+
+IMAGES_PER_STATE = 4096
+"""After how many images an object's state at one instant is given up as not exhausted."""
+
+_OVER = (
+    "all instants of the schedule and all images of the lines that recovery and reads look at; "
+    "writes of different channels to one line in the schedule's order, at most one torn write a line"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A crash state that violates a condition."""
+
+    condition: Condition
+    instant_ps: int
+    object: Hashable
+    outcome: Outcome
+    explanation: str
+    acknowledged: bool
+    """For ``no_lost_ack``: an update of the history had returned (and not just what was loaded before it)."""
+
+
+@dataclass
+class Exploration:
+    """What a walk over the crash instants found.
+
+    ``first`` is the earliest violation of each condition; of ``no_lost_ack`` the earliest after an update of the
+    object had returned, if there is one (it tells more than the loss of what was loaded).
+    """
+
+    instants: int = 0
+    states: int = 0
+    verdicts_computed: int = 0
+    recoveries_run: int = 0
+    exhaustive: bool = True
+    over: str = _OVER
+    violating_states: dict[Condition, int] = field(default_factory=dict)
+    first: dict[Condition, Violation] = field(default_factory=dict)
+    timed: bool = False
+
+    def joined(self, other: Exploration) -> Exploration:
+        """This exploration and that of another schedule together; what this one found first stays first."""
+        first = dict(self.first)
+        for condition, violation in other.first.items():
+            if not self.loses(condition, acknowledged=violation.acknowledged):
+                first[condition] = violation
+        return Exploration(
+            instants=self.instants + other.instants,
+            states=self.states + other.states,
+            verdicts_computed=self.verdicts_computed + other.verdicts_computed,
+            recoveries_run=self.recoveries_run + other.recoveries_run,
+            exhaustive=self.exhaustive and other.exhaustive,
+            over=other.over if self.exhaustive else self.over,
+            violating_states={
+                condition: count + self.violating_states.get(condition, 0)
+                for condition, count in other.violating_states.items()
+            },
+            first=first,
+            timed=self.timed or other.timed,
+        )
+
+    def loses(self, condition: Condition, *, acknowledged: bool) -> bool:
+        """Whether a violation is known; if ``acknowledged``, one after an update had returned."""
+        violation = self.first.get(condition)
+        return violation is not None and violation.acknowledged >= acknowledged
+
+    def verdict(self, condition: Condition) -> Verdict:
+        """A timed view never carries a "holds": it is one timing among many."""
+        if condition in self.first:
+            return Verdict.VIOLATED
+        return Verdict.HOLDS if self.exhaustive and not self.timed else Verdict.UNDECIDED
+
+
+class _Object:
+    """One object during the walk: its history so far, and its outcomes while its lines stay as they are."""
+
+    def __init__(self, register: RegisterHistory | RemovableHistory, outcomes: Outcomes) -> None:
+        self.register = register
+        self.outcomes = outcomes
+        self.found: list[Outcome] = []
+        self.more: Iterator[Outcome] = iter(())
+        self.values: dict[Value, frozenset[Condition]] = {}
+        self.version = -1
+        self.watched = 0
+        self.complete = False
+        self.acknowledged = False
+
+    def images(self) -> Iterator[Outcome]:
+        """The outcomes at the instant that ``look`` was called for, those met before first."""
+        yield from self.found
+        for outcome in self.more:
+            self.found.append(outcome)
+            yield outcome
+        self.complete = True
+
+    def look(self, at_ps: int) -> None:
+        """The lines may have changed: forget the images, not the recoveries."""
+        self.found, self.more, self.complete = [], self.outcomes.at(at_ps), False
+
+
+class Explorer:
+    """Explores one run; ``only`` limits it to some objects, ``conditions`` to what is asked for.
+
+    ``whole`` has recovery run as one opaque whole, as it is for schemes that recover in their own way.
+    """
+
+    def __init__(
+        self,
+        result: RunResult,
+        *,
+        timed: bool = False,
+        conditions: Iterable[Condition] = ASKED,
+        only: Iterable[Hashable] | None = None,
+        whole: bool = False,
+    ) -> None:
+        self.result = result
+        self.restart = Restart(result)
+        with seldom_collecting():
+            self.views = self.restart.views()
+        self._timed = timed
+        self._conditions = frozenset(conditions)
+        self._most = IMAGES_PER_STATE * (1 + result.fault.again)
+        names = list(result.initial if only is None else only)
+        whole = whole or is_opaque(type(result.scheme))
+        self._recoveries = Recoveries(result, whole=whole) if result.fault.again else None
+        self._whole = self._tree(names) if whole else None
+        registers = all_followed(names, result.history)
+        self._objects = {name: _Object(registers[name], self._outcomes(name)) for name in names}
+        self._watchers: dict[LineKey, set[Hashable]] = defaultdict(set)
+        self._open: tuple[Set[Condition], Set[Condition]] = self._conditions, self._conditions
+
+    def outcomes(
+        self, name: Hashable, contents: Contents | None = None, families: Families | None = None
+    ) -> Outcomes | OutcomesElsewhere:
+        """The outcomes of an object in the view that is explored, or where lines hold just these contents."""
+        if contents is None:
+            return self._outcomes(name)
+        if self._whole is not None:
+            return self._tree([name], contents, families).of(name)
+        return OutcomesElsewhere(self._objects[name].outcomes, *self._view(contents, families))
+
+    def _outcomes(self, name: Hashable) -> Outcomes:
+        if self._whole is not None:
+            return self._whole.of(name)
+        may_change = self.views.pieces.__contains__
+        contents, families = self._view(None, None)
+        if self._recoveries is not None:
+            how = self.restart, self._recoveries, contents, may_change, families
+            return OutcomesAgain(name, *how, times=self.result.fault.again)
+        return Outcomes(name, self.restart, contents, may_change, families)
+
+    def _tree(
+        self, names: Sequence[Hashable], contents: Contents | None = None, families: Families | None = None
+    ) -> WholeTree:
+        contents, families = self._view(contents, families)
+        may_change, times = self.views.pieces.__contains__, self.result.fault.again
+        return WholeTree(names, self.restart, contents, families, may_change, self._recoveries, times)
+
+    def _view(self, contents: Contents | None, families: Families | None) -> tuple[Contents, Families]:
+        if contents is not None:
+            return contents, families if families is not None else contents
+        if self._timed:
+            return self._timed_contents, self._timed_contents
+        return self.views.contents, self.views.families
+
+    def _timed_contents(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content]:
+        yield self.views.timed(key, at_ps)
+
+    def instants(self) -> list[tuple[int, list[LineKey], list[tuple[str, Operation]]]]:
+        """Every instant at which something changes: which lines may, and what clients saw."""
+        changed: dict[int, list[LineKey]] = defaultdict(list)
+        events: dict[int, list[tuple[str, Operation]]] = defaultdict(list)
+        for at_ps, key in self.views.timed_changes() if self._timed else self.views.changes():
+            changed[at_ps].append(key)
+        for at_ps, kind, operation in self.result.history.events():
+            if operation.object in self._objects:
+                events[at_ps].append((kind, operation))
+        every = sorted({0} | changed.keys() | events.keys())
+        return [(at_ps, changed.get(at_ps, []), events.get(at_ps, [])) for at_ps in every]
+
+    def walk(
+        self,
+        *,
+        until: Callable[[Exploration], bool] | None = None,
+        budget: int | None = None,
+        sample: int | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> Exploration:
+        """Judge every crash state, in the order of time.
+
+        ``until`` ends the walk early; ``budget`` ends it after that many states, ``sample`` looks at that many
+        instants only (drawn from the run's seed): both leave what is not violated undecided.
+        """
+        with seldom_collecting():
+            return self._walk(until, budget, sample, progress)
+
+    def _walk(
+        self,
+        until: Callable[[Exploration], bool] | None,
+        budget: int | None,
+        sample: int | None,
+        progress: Callable[[float], None] | None,
+    ) -> Exploration:
+        found = Exploration(timed=self._timed, violating_states=dict.fromkeys(sorted(self._conditions), 0))
+        instants = self.instants()
+        looked_at = self._sampled(len(instants), sample, found)
+        dirty: set[Hashable] = set(self._objects)  # objects to judge
+        moved: set[Hashable] = set(self._objects)  # objects whose lines have changed
+        watchers = self._watchers
+        self._open = self._still_open(found)
+        for turn, (at_ps, lines, events) in enumerate(instants):
+            for kind, operation in events:
+                one = self._objects[operation.object]
+                if kind == "invoke":
+                    one.register.invoke(operation)
+                else:
+                    one.register.complete(operation)
+                    one.acknowledged |= kind == "ok" and operation.f in self.result.history.updates
+                dirty.add(operation.object)
+            for line in lines:
+                moved.update(watchers.get(line, ()))
+            dirty |= moved
+            if turn not in looked_at:
+                continue
+            found.instants += 1
+            for name in sorted(dirty, key=str) if len(dirty) > 1 else dirty:
+                self._judge(name, at_ps, found, name in moved)
+            dirty.clear()
+            moved.clear()
+            if until is not None and until(found):
+                found.exhaustive = False
+                break
+            if budget is not None and found.states >= budget:
+                found.exhaustive = found.exhaustive and turn + 1 == len(instants)
+                found.over = f"the first {found.states} states of {turn + 1} of {len(instants)} instants"
+                break
+            if progress is not None:
+                progress((turn + 1) / len(instants))
+        found.recoveries_run = self.restart.runs + (self._recoveries.runs if self._recoveries is not None else 0)
+        return found
+
+    def _still_open(self, found: Exploration) -> tuple[Set[Condition], Set[Condition]]:
+        """What a violation of would still be news: of an object of which no update has returned, and of another."""
+        before, after = (
+            frozenset(c for c in self._conditions if not found.loses(c, acknowledged=_tells(c, acknowledged)))
+            for acknowledged in (False, True)
+        )
+        return before, after
+
+    def _sampled(self, count: int, sample: int | None, found: Exploration) -> range | frozenset[int]:
+        if sample is None or sample >= count:
+            return range(count)
+        found.exhaustive = False
+        found.over = f"a sample of {sample} of {count} instants"
+        chosen = np.random.default_rng([self.result.seed, count]).choice(count, sample, replace=False)
+        return frozenset(int(turn) for turn in chosen)
+
+    def _judge(self, name: Hashable, at_ps: int, found: Exploration, moved: bool) -> None:
+        one = self._objects[name]
+        if not moved and one.version == one.register.version:
+            return
+        if moved or not one.complete:  # lines that nobody has looked at yet are not watched
+            one.look(at_ps)
+        if one.version != one.register.version:
+            one.values.clear()
+            one.version = one.register.version
+        values, judge, violating = one.values, one.register.judge, found.violating_states
+        open_ = self._open[one.acknowledged]
+        violated: set[Condition] = set()
+        for turn, outcome in enumerate(one.found if one.complete else one.images()):
+            found.states += 1
+            verdict = values.get(outcome.value)
+            if verdict is None:
+                found.verdicts_computed += 1
+                verdict = values[outcome.value] = judge(outcome.value) & self._conditions
+            if verdict:
+                for condition in verdict:
+                    violating[condition] += 1
+                for condition in verdict & open_ - violated:
+                    why = one.register.explain(outcome.value, condition)
+                    told = _tells(condition, one.acknowledged)
+                    found.first[condition] = Violation(condition, at_ps, name, outcome, why, told)
+                    self._open = self._still_open(found)
+                violated |= verdict
+            if turn > 0 and open_ <= violated:
+                break  # this state cannot change a verdict any more
+            if turn >= self._most:
+                found.exhaustive = False
+                found.over = f"{self._most} images at most of an object at an instant"
+                break
+        looked_at = one.outcomes.looked_at
+        if len(looked_at) > one.watched:
+            for line in islice(looked_at, one.watched, None):
+                self._watchers[line].add(name)
+            one.watched = len(looked_at)
+
+
+def _tells(condition: Condition, acknowledged: bool) -> bool:
+    """Whether a violation tells all that one may: a ``no_lost_ack`` does once an update of the object has returned."""
+    return acknowledged or condition is not Condition.NO_LOST_ACK

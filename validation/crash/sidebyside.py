@@ -1,0 +1,55 @@
+"""Schedules explored side by side, each in a process of its own, as if one after the other.
+
+What a schedule shows depends on no other schedule: only whether it is looked at at all does. So some are explored in
+advance, and what the walk in order would not have come to is thrown away: the answer is that of one process.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+
+from ...protocols.guarantees import Condition
+from ...scenarios.experiment import run_variant
+from ...scenarios.results import RunResult
+from ...scenarios.schema import Scenario, Variant
+from ...sim.parent import end_with_parent
+from .explorer import Exploration, Explorer
+
+Conditions = frozenset[Condition]
+Walk = Callable[[int], Exploration]
+"""What the schedule of that number shows."""
+
+
+def walk(
+    run: RunResult, scenario: Scenario, conditions: Conditions, progress: Callable[[float], None] | None = None
+) -> Exploration:
+    """Explore one run as its scenario says."""
+    instants = scenario.crash.instants
+    explorer = Explorer(run, timed=scenario.crash.view == "timed", conditions=conditions)
+    sample = None if instants == "all" else instants
+    return explorer.walk(budget=scenario.crash.budget, sample=sample, progress=progress)
+
+
+@contextmanager
+def in_advance(scenario: Scenario, variant: Variant, conditions: Conditions, processes: int) -> Iterator[Walk]:
+    """Explores all schedules but the first in up to so many processes; what nobody asks for is given up at the end."""
+    further = range(1, scenario.crash.schedules)
+    pool = ProcessPoolExecutor(
+        min(processes, len(further)), multiprocessing.get_context("spawn"), initializer=end_with_parent
+    )
+    try:
+        found = {number: pool.submit(_in_worker, scenario, variant, conditions, number) for number in further}
+        yield lambda number: found[number].result()
+    finally:
+        workers = list((pool._processes or {}).values())  # nothing public stops one that is under way
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in workers:
+            worker.terminate()
+            worker.join()
+
+
+def _in_worker(scenario: Scenario, variant: Variant, conditions: Conditions, number: int) -> Exploration:
+    return walk(run_variant(scenario, variant, number), scenario, conditions)

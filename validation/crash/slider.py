@@ -1,0 +1,198 @@
+"""The crash slider's data: a small run, and for every instant what may be where and what recovery would return."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from itertools import islice
+from typing import Any
+
+from ...models.durability.places import PLACES
+from ...models.durability.views import LineKey
+from ...protocols.guarantees import Condition, Verdict
+from ...scenarios.experiment import run_variant
+from ...scenarios.history import Operation, Value, written
+from ...scenarios.load import scenario_from_data
+from ...scenarios.results import RunResult
+from ...scenarios.schema import Scenario, Variant
+from ...scenarios.workload import Planned, schedule_data
+from ...sim.bytespace import LINE_BYTES
+from ...sim.trace import NEVER, Stage
+from ..oracle import followed
+from .explorer import ASKED, Explorer
+from .findings import CrashReport
+from .story import show
+
+IMAGES = 64
+"""How many images of an object one position of the slider looks at, at most."""
+
+VALUES = 5
+"""How many values it lists."""
+
+
+def slider_data(report: CrashReport, result: RunResult, scenario: Scenario, variant: Variant) -> dict[str, Any]:
+    """What ``app``'s slider draws, as plain data; times in picoseconds."""
+    example = next(
+        (c for c in report.counterexamples if c.condition is Condition.NO_LOST_ACK),
+        report.counterexamples[0] if report.counterexamples else None,
+    )
+    if example is not None:
+        small = scenario_from_data(example.case["scenario"], scenario.name)
+    else:
+        small = _put_and_get(result, scenario)
+    run = run_variant(small, variant)
+    return _Slider(run, variant).data()
+
+
+def _put_and_get(result: RunResult, scenario: Scenario) -> Scenario:
+    """A scenario of just one update of the run and, once it has returned, one read of the same object."""
+    operations = result.history.operations
+    update = next((o for o in operations if o.f in result.history.updates), operations[0])
+    read = next((o for o in operations if o.f not in result.history.updates and o.process != update.process), None)
+    planned = [Planned(update.process, update.f, str(update.object), True)]
+    if read is not None and update.return_ps is not None:
+        again_ps = update.return_ps - update.invoke_ps
+        planned.append(Planned(read.process, read.f, str(update.object), False, again_ps))
+    return scenario_from_data(
+        scenario.resolved() | {"workload": schedule_data(scenario.workload, planned)}, scenario.name
+    )
+
+
+class _Slider:
+    def __init__(self, run: RunResult, variant: Variant) -> None:
+        self.run = run
+        self.variant = variant
+        self.objects = sorted({operation.object for operation in run.history.operations}, key=str)
+        self.explorer = Explorer(run, only=self.objects)
+        self.outcomes = {name: self.explorer.outcomes(name) for name in self.objects}
+        self.registers = {name: followed(name, run.history) for name in self.objects}
+        self.lines: list[LineKey] = sorted(self.explorer.views.pieces)
+
+    def data(self) -> dict[str, Any]:
+        steps = [self._step(at_ps, keys, events) for at_ps, keys, events in self._instants()]
+        devices = self.run.system.devices()
+        first = self.run.history.operations[0]
+        return {
+            "scheme": self.variant.scheme,
+            "platform": self.variant.label,
+            "title": f"{_words(first)} by client {first.process}, then a power failure",
+            "domain": str(next(iter(self.explorer.restart.domains.values()))),
+            "operations": [self._operation(operation) for operation in self.run.history.operations],
+            "lines": [self._line(turn, key) for turn, key in enumerate(self.lines)],
+            "steps": steps,
+            "devices": sorted({f"{devices[key[0]][0].name} {devices[key[0]][1].name}" for key in self.lines}),
+        }
+
+    def _instants(self) -> list[tuple[int, list[LineKey], list[tuple[str, Operation]]]]:
+        """Where something may change, and where in this timing a line went from one place to the next."""
+        instants = {at_ps: (at_ps, keys, events) for at_ps, keys, events in self.explorer.instants()}
+        for key in self.lines:
+            for _, at_ps in self._journey(key):
+                if at_ps is not None:
+                    instants.setdefault(at_ps, (at_ps, [], []))
+        return [instants[at_ps] for at_ps in sorted(instants)]
+
+    @staticmethod
+    def _operation(operation: Operation) -> dict[str, Any]:
+        value = operation.argument if operation.argument is not None else operation.result
+        return {
+            "number": operation.number,
+            "process": operation.process,
+            "f": operation.f,
+            "object": str(operation.object),
+            "value": show(value),
+            "invoke_ps": operation.invoke_ps,
+            "return_ps": operation.return_ps,
+        }
+
+    def _line(self, turn: int, key: LineKey) -> dict[str, Any]:
+        node, device = self.run.system.devices()[key[0]]
+        piece = self.explorer.views.pieces[key][-1]
+        return {
+            "id": turn,
+            "node": node.name,
+            "device": device.name,
+            "address": key[1] * LINE_BYTES,
+            "label": device.name_of(key[1] * LINE_BYTES),
+            "writer": piece.chunk.writer,
+            "places": self._journey(key),
+        }
+
+    def _journey(self, key: LineKey) -> list[tuple[str, int | None]]:
+        """When the last write of a line was where in this timing."""
+        piece = self.explorer.views.pieces[key][-1]
+        reached = [_or_none(ps) for ps in piece.chunk.reached_ps]
+        for seen_ps, queued_ps, stored_ps in self.run.system.trace.write_backs.get(key, ()):
+            if seen_ps >= piece.chunk.reached_ps[Stage.VISIBLE] and reached[Stage.QUEUED] is None:
+                reached[Stage.QUEUED], reached[Stage.STORED] = queued_ps, stored_ps
+        return [(str(place), ps) for place, ps in zip(PLACES[piece.chunk.path], reached, strict=True)]
+
+    def _step(self, at_ps: int, keys: list[LineKey], events: list[tuple[str, Operation]]) -> dict[str, Any]:
+        for kind, operation in events:
+            register = self.registers[operation.object]
+            if kind == "invoke":
+                register.invoke(operation)
+            else:
+                register.complete(operation)
+        what = [f"{_words(operation)}: {kind}" for kind, operation in events]
+        what += sorted({self._moved(key, at_ps) for key in keys})
+        for key in self.lines:
+            name = self._name(key)
+            what += [f"{name} in {place}" for place, ps in self._journey(key)[1:] if ps == at_ps and key not in keys]
+        return {
+            "ps": at_ps,
+            "what": "; ".join(what) or "before anything happens",
+            "lines": [self._survival(turn, key, at_ps) for turn, key in enumerate(self.lines)],
+            "objects": [self._object(name, at_ps) for name in self.objects],
+        }
+
+    def _moved(self, key: LineKey, at_ps: int) -> str:
+        entered = any(piece.enters_ps == at_ps for piece in self.explorer.views.pieces[key])
+        return f"{self._name(key)} {'written' if entered else 'certainly durable'}"
+
+    def _name(self, key: LineKey) -> str:
+        return self.run.system.devices()[key[0]][1].name_of(key[1] * LINE_BYTES)
+
+    def _survival(self, turn: int, key: LineKey, at_ps: int) -> dict[str, Any]:
+        views = self.explorer.views
+        entered = [piece for piece in views.pieces[key] if piece.enters_ps <= at_ps]
+        if not entered:
+            return {"id": turn, "may_be": [], "survives": "absent"}
+        last = entered[-1]
+        places = views.places(last.chunk, at_ps)
+        may_be = [str(place) for place in dict.fromkeys(PLACES[last.chunk.path]) if place in places]
+        return {"id": turn, "may_be": may_be, "survives": "yes" if last.must_ps <= at_ps else "maybe"}
+
+    def _object(self, name: Hashable, at_ps: int) -> dict[str, Any]:
+        register = self.registers[name]
+        images = list(islice(self.outcomes[name].at(at_ps), IMAGES + 1))
+        all_made_it = self.explorer.restart.read(name, lambda key: self.explorer.views.newest(key, at_ps))
+        values = list(dict.fromkeys([*(outcome.value for outcome in images[:2]), all_made_it]))
+        values = list(dict.fromkeys([*values, *(outcome.value for outcome in images[:IMAGES])]))
+        written = [o.argument for o in self.run.history.operations if o.object == name and o.argument is not None]
+        allowed = [value for value in (0, *written) if not register.judge(value)]
+        verdicts: dict[str, str] = {}
+        note = ""
+        for condition in sorted(ASKED):
+            wrong: list[Value] = [value for value in values if condition in register.judge(value)]
+            verdicts[str(condition)] = str(Verdict.VIOLATED if wrong else Verdict.HOLDS)
+            if wrong and not note:
+                note = register.explain(wrong[0], condition)
+        listed = [show(value) for value in values[:VALUES]]
+        if len(values) > VALUES:
+            more = "at least " if len(images) > IMAGES else ""
+            listed.append(f"({more}{len(values) - VALUES} more)")
+        return {
+            "object": str(name),
+            "recovered": listed,
+            "allowed": [show(value) for value in allowed],
+            "verdicts": verdicts,
+            "note": note,
+        }
+
+
+def _words(operation: Operation) -> str:
+    return f"{operation.f} {operation.object}{written(operation.argument)}"
+
+
+def _or_none(at_ps: int) -> int | None:
+    return at_ps if at_ps < NEVER else None

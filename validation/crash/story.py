@@ -1,0 +1,245 @@
+"""A shrunk case as a story: who did what when, which line's absence matters and why nothing had forced it on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...models.durability.ordering import Scope, events_that_force
+from ...models.durability.places import IN_WORDS, PLACES, Path, Place
+from ...models.durability.rules import Target
+from ...models.durability.views import Content, LineKey, Piece
+from ...scenarios.history import Operation, Torn, Value, written
+from ...scenarios.perfetto import trace_events
+from ...sim.bytespace import LINE_BYTES, lines
+from ...sim.trace import NEVER, Chunk, Stage
+from ...sim.units import format_us
+from .findings import Counterexample, LineFate, TimelineRow, marks_of
+from .nested import OutcomeAgain
+from .shrink import Case
+
+CASE_FORMAT = 1
+_BESIDE = frozenset({Path.PEER, Path.MMIO})
+"""The ways to a device beside the adapter."""
+
+
+def tell(case: Case) -> Counterexample:
+    """The counterexample that a case is."""
+    violation = case.violation
+    lost = tuple(
+        _fate(case, key, content) for key, content in violation.outcome.image if content.absent or content.torn
+    )
+    rows = _timeline(case, lost)
+    return Counterexample(
+        condition=violation.condition,
+        instant_ps=violation.instant_ps,
+        operations=len(case.result.history.operations),
+        object=violation.object,
+        lost=lost,
+        recovered=violation.outcome.value,
+        explanation=violation.explanation,
+        timeline=tuple(rows),
+        trace=trace_events(case.result, marks=marks_of(rows)),
+        case={
+            "case": CASE_FORMAT,
+            "scheme": case.variant.scheme,
+            "platform": case.variant.label,
+            "condition": str(violation.condition),
+            "object": str(violation.object),
+            "instant_ps": violation.instant_ps,
+            "acknowledged": violation.acknowledged,
+            "lines_lost": [f"{fate.node} {fate.device} {fate.label}" for fate in lost],
+            "scenario": case.scenario.resolved(),
+        },
+    )
+
+
+def show(value: Value) -> str:
+    """A value in words: ``v3``, ``nothing``, ``torn (...)``."""
+    return "nothing" if value is None else str(value) if isinstance(value, Torn) else f"v{value}"
+
+
+def _fate(case: Case, key: LineKey, content: Content) -> LineFate:
+    node, device = case.result.system.devices()[key[0]]
+    address = key[1] * LINE_BYTES
+    piece = content.torn or content.absent[0]
+    return LineFate(
+        node=node.name,
+        device=device.name,
+        address=address,
+        label=device.name_of(piece.chunk.address if piece.chunk.address > address else address),
+        writer=piece.chunk.writer,
+        place=str(_place(piece, case.violation.instant_ps)),
+        reason=why_not_forced(piece, case.violation.instant_ps),
+    )
+
+
+def _place(piece: Piece, at_ps: int) -> Place:
+    """Where nothing had forced it on from; of a store that no cache would have saved: the cache."""
+    if piece.chunk.path == Path.STORE and not piece.tied:
+        return Place.LLC
+    forced = max((stage for stage in Stage if piece.chunk.forced_ps[stage] <= at_ps), default=Stage.ACCEPTED)
+    return PLACES[piece.chunk.path][forced]
+
+
+def why_not_forced(piece: Piece, at_ps: int) -> str:
+    """Which events would have forced a piece further than it was, in words."""
+    place = _place(piece, at_ps)
+    if piece.chunk.path in (Path.BUFFERED, Path.BLOCK):
+        return _why_not_on_flash(place)
+    if piece.chunk.path in _BESIDE:
+        return _why_not_kept(piece.chunk.path, place)
+    flush = "no flush of the line had completed"
+    if place in (Place.NIC, Place.PCIE):
+        reason = f"no {events_that_force(Scope.QP_EARLIER)} of its queue pair had forced it on"
+        return reason if piece.tied else f"{reason}, and {flush}"
+    if place is Place.STORE_BUFFER:
+        return f"no {events_that_force(Scope.CORE_EARLIER)} of its core had drained it"
+    if place is Place.WC_BUFFER:
+        return f"no {events_that_force(Scope.CORE_NT_EARLIER)} of its core had drained it"
+    return flush
+
+
+def _why_not_on_flash(place: Place) -> str:
+    """The same of a write to a file or a drive."""
+    if place is Place.PAGE_CACHE:
+        return "no fsync, fdatasync or O_DSYNC had written it back"
+    return "it had not completed" if place is Place.PCIE else "no FLUSH of the drive had completed behind it, nor FUA"
+
+
+def _why_not_kept(path: str, place: Place) -> str:
+    """The same of a write to a device beside the adapter: no flush reaches it."""
+    barrier = "no write barrier of the device (PMRCAP.PMRWBM) had completed"
+    if place is Place.DEVICE_BUFFER:
+        return barrier
+    scope, whose = (Scope.CORE_EARLIER, "core") if path == Path.MMIO else (Scope.QP_EARLIER, "queue pair")
+    return f"no {events_that_force(scope, Target.PMR)} of its {whose} had forced it on, and {barrier}"
+
+
+def _timeline(case: Case, lost: tuple[LineFate, ...]) -> list[TimelineRow]:
+    at_ps = case.violation.instant_ps
+    rows = [row for operation in case.result.history.operations for row in _operation_rows(operation, at_ps)]
+    rows += _hardware_rows(case)
+    for outage in case.scenario.outages:
+        if outage.at_ps <= at_ps:
+            node, core = outage.core.split(" ", 1)
+            rows.append(TimelineRow(outage.at_ps, node, f"{core} pauses for {format_us(outage.for_ps)} us"))
+    for held in case.scenario.held or ():
+        text = f"packets of queue pair {held.queue_pair} stay in the adapter for {format_us(held.for_ps)} us"
+        rows.append(TimelineRow(0, "{}[{}]".format(*held.machine), text))
+    rows.sort(key=lambda row: row.time_ps)
+    rows += _unwritten(case)
+    rows.append(TimelineRow(at_ps, "", "power failure", "CRASH"))
+    alike: dict[tuple[str, str, str], list[LineFate]] = {}
+    for fate in lost:
+        alike.setdefault((fate.node, fate.place, fate.reason), []).append(fate)
+    for (node, place, reason), fates in alike.items():
+        text = f"{fates[0].label}{_and_more(fates)} may still be in {IN_WORDS[Place(place)]}: {reason}"
+        rows.append(TimelineRow(at_ps, node, text, "LOST"))
+    rows += _again(case)
+    rows += _unnoticed(case)
+    rows.append(
+        TimelineRow(at_ps, "recovery", f"recovery: {case.violation.object} -> {show(case.violation.outcome.value)}")
+    )
+    return rows
+
+
+def _and_more(several: Sequence[object]) -> str:
+    """`` and 3 more lines`` behind the name of the first."""
+    more = len(several) - 1
+    return f" and {more} more line{'s' * (more > 1)}" if more else ""
+
+
+def _again(case: Case) -> list[TimelineRow]:
+    """Where power failed again while recovery ran: what was lost of what it had written."""
+    at_ps, outcome = case.violation.instant_ps, case.violation.outcome
+    if not isinstance(outcome, OutcomeAgain):
+        return []
+    texts = []
+    devices = case.result.system.devices()
+    for again_ps, then in outcome.again:
+        texts.append(f"recovery runs, and power fails again {format_us(again_ps)} us into it")
+        for key, content in then:
+            for piece in (*content.absent, *((content.torn,) if content.torn else ())):
+                name = devices[key[0]][1].name_of(piece.chunk.address)
+                where = IN_WORDS[_place(piece, again_ps)]
+                what = "torn" if piece is content.torn else "lost"
+                reason = why_not_forced(piece, again_ps)
+                texts.append(f"{piece.chunk.writer} to {name}: {what}, it may still be in {where} ({reason})")
+    return [TimelineRow(at_ps, "recovery", text) for text in texts]
+
+
+def _unwritten(case: Case) -> list[TimelineRow]:
+    """What the read looked at although nobody had written it so far."""
+    at_ps, pieces = case.violation.instant_ps, case.explorer.views.pieces
+    keys = [key for key, _ in case.violation.outcome.image if all(p.enters_ps > at_ps for p in pieces.get(key, ()))]
+    fresh = [key for key in keys if not any(case.explorer.restart.initial(key))]
+    if not fresh:
+        return []
+    node, device = case.result.system.devices()[fresh[0][0]]
+    more = _and_more(fresh)
+    text = f"{device.name_of(fresh[0][1] * LINE_BYTES)}{more}: nothing written yet"
+    return [TimelineRow(at_ps, node.name, text)]
+
+
+def _unnoticed(case: Case) -> list[TimelineRow]:
+    """Checksums that matched although some of what they guard was torn."""
+    outcome, devices = case.violation.outcome, case.result.system.devices()
+    torn = {key for key, content in outcome.image if content.torn}
+    rows = []
+    for guarded in outcome.matched:
+        if not torn.isdisjoint(guarded.line_keys()):
+            node, device = devices[guarded.device]
+            name = device.name_of(guarded.offset)
+            text = f"the CRC32 of the {guarded.length} bytes at {name} matches, torn as they are: CRC32 is linear"
+            rows.append(TimelineRow(case.violation.instant_ps, node.name, text, "MATCH"))
+    return rows
+
+
+def _operation_rows(operation: Operation, at_ps: int) -> list[TimelineRow]:
+    side = f"client {operation.process}"
+    rows = []
+    if operation.invoke_ps <= at_ps:
+        what = f"{operation.f} {operation.object}{written(operation.argument)}"
+        rows.append(TimelineRow(operation.invoke_ps, side, f"{what}  invoke"))
+    if operation.return_ps is not None and operation.return_ps <= at_ps:
+        found = f" -> {show(operation.result)}" if operation.argument is None else ""
+        text = f"{operation.f} {operation.object}{found}  {operation.outcome}"
+        rows.append(TimelineRow(operation.return_ps, side, text))
+    return rows
+
+
+def _hardware_rows(case: Case) -> list[TimelineRow]:
+    """What happened to the lines that recovery and the read looked at, up to the power failure."""
+    at_ps = case.violation.instant_ps
+    looked_at = {key for key, _ in case.violation.outcome.image}
+    devices = case.result.system.devices()
+    happened: dict[tuple[int, str, str], None] = {}  # each once, in order
+    for chunk in case.result.system.trace.chunks:
+        if not any((chunk.device, line) in looked_at for line in lines(chunk.address, len(chunk.data))):
+            continue
+        node, device = devices[chunk.device]
+        name = device.name_of(chunk.address)
+        for when_ps, text in _chunk_events(chunk, name):
+            if when_ps <= at_ps:
+                happened[when_ps, node.name, text] = None
+    return [TimelineRow(when_ps, side, text) for when_ps, side, text in happened]
+
+
+def _chunk_events(chunk: Chunk, name: str) -> list[tuple[int, str]]:
+    events = []
+    if chunk.path in (Path.DMA_DDIO, Path.DMA_NO_DDIO, Path.PEER):
+        events.append((chunk.reached_ps[Stage.ACCEPTED], f"{name} staged in the NIC"))
+        forced_ps = chunk.forced_ps[Stage.VISIBLE]
+        if forced_ps < NEVER:
+            events.append((forced_ps, f"{name} is visible: {chunk.forced_by}"))
+    else:
+        verbs = {
+            Path.MMIO: "posted store (MMIO)",
+            Path.BUFFERED: "write into the page cache",
+            Path.BLOCK: "block write",
+        }
+        verb = verbs.get(Path(chunk.path), "store")
+        events.append((chunk.reached_ps[Stage.ACCEPTED], f"{verb} to {name}"))
+    if chunk.flushed_ps:
+        events.append((max(chunk.flushed_ps.values()), f"{name} flushed"))
+    return events

@@ -1,0 +1,144 @@
+"""A thread whose instructions take no time, for those who ask what code does and not how long it takes.
+
+After a power failure recovery and a read are run for thousands of images, and all that is asked is what they return:
+caches, queues and wires only cost time then. What such a thread can do by itself (instructions, and an RDMA READ on a
+connection on which nothing else is under way) happens at once; whatever needs others, calls to a server, WRITEs and
+atomics, sleeping, waiting, takes its usual way through the models. Only :data:`AT_ONCE` instructions happen
+at once, and then only some, so that a loop that waits for somebody lets time pass.
+"""
+
+from __future__ import annotations
+
+from ...models.cpu import Thread
+from ...models.cpu.software import Code
+from ...models.host.hostmemory import HostMemory
+from ...models.nic.nic import Nic
+from ...models.verbs import SIGNALED, CompletionQueue, Opcode, QueuePair, SendWR, Status, WorkCompletion
+from ...sim.bytespace import lines
+from ...sim.trace import NEVER
+
+AT_ONCE = 1 << 14
+"""So many instructions without time passing: more than code needs, most often, that does not wait for somebody."""
+THEN = 16
+"""And so many between those that take their time, from then on."""
+
+
+class TimelessThread(Thread):
+    """A thread on a core of its own; its stores are not traced, so that nobody may ask what a crash leaves of them."""
+
+    _free = AT_ONCE
+    _wrote = False
+    """Whether it has posted anything but READs that happened at once: what is behind that takes its usual way."""
+
+    def _at_once(self) -> bool:
+        """Whether the next instruction happens at once."""
+        core = self.core
+        if core.fair or core.held or self.host.peers:
+            return False
+        self._free -= 1
+        if self._free < 0:
+            self._free = THEN
+            return False
+        return True
+
+    # memory ---------------------------------------------------------------------------------------------
+    def load(self, address: int, length: int) -> Code:
+        if self._at_once():
+            device, offset = self.host.memory.locate(address)
+            return device.space.read(self.clock._now, offset, length)
+        return (yield from super().load(address, length))
+
+    def store(self, address: int, data: bytes) -> Code:
+        if self._at_once():
+            _put(self.host, address, data)
+        else:
+            yield from super().store(address, data)
+
+    def ntstore(self, address: int, data: bytes) -> Code:
+        if self._at_once():
+            _put(self.host, address, data)
+        else:
+            yield from super().ntstore(address, data)
+
+    def _checksum(self, length: int, loading_ps: int = 0) -> Code:
+        if not self._at_once():
+            yield from super()._checksum(length, loading_ps)
+
+    def crc32_matches(self, address: int, length: int, expected: int) -> Code:
+        deciding = self.core.deciding
+        if deciding is not None and self._at_once():
+            found = deciding(address, length, expected)
+            if found is not None:
+                return found
+            return (yield from self.crc32(address, length)) == expected
+        return (yield from super().crc32_matches(address, length, expected))
+
+    # persistence: nobody asks --------------------------------------------------------------------------------
+    def _write_back(self, address: int, length: int, cost_ps: int, keep: bool) -> Code:
+        if not self._at_once():
+            yield from super()._write_back(address, length, cost_ps, keep)
+
+    def clflush(self, address: int, length: int) -> Code:
+        if not self._at_once():
+            yield from super().clflush(address, length)
+
+    def sfence(self) -> Code:
+        if not self._at_once():
+            yield from super().sfence()
+
+    # software ------------------------------------------------------------------------------------------------
+    def work(self, cost_ps: int) -> Code:
+        if not self._at_once():
+            yield from super().work(cost_ps)
+
+    # verbs --------------------------------------------------------------------------------------------------
+    def post_send(self, qp: QueuePair, work: SendWR) -> Code:
+        if work.opcode is Opcode.IBV_WR_RDMA_READ and self._is_idle(qp, work) and self._at_once():
+            qp.check(work)
+            assert qp.peer is not None
+            _put(self.host, work.local_address, _fetched(qp.peer.nic, work.remote_address, work.length))
+            qp.posted += 1
+            done = WorkCompletion(work.wr_id, Status.IBV_WC_SUCCESS, work.opcode, work.length, qp, self.span, slots=1)
+            qp.send_cq.push(done)
+        else:
+            self._wrote = True
+            yield from super().post_send(qp, work)
+
+    def _is_idle(self, qp: QueuePair, work: SendWR) -> bool:
+        """Whether a READ on this connection meets nothing that is under way, and both ends allow it."""
+        peer = qp.peer
+        if peer is None or not qp.reliable or qp.posted or self._wrote:
+            return False
+        if qp.error or peer.error or qp.off_ps < NEVER or peer.off_ps < NEVER:
+            return False
+        if peer.nic.host.peers or qp.nic.host is not self.host:
+            return False
+        if not work.length or work.send_flags not in SIGNALED:
+            return False
+        allowed = qp.nic.regions.local(work.lkey, work.local_address, work.length, written=True)
+        return allowed and peer.nic.regions.refuses(work) is None
+
+    def poll(self, queue: CompletionQueue) -> Code:
+        if self._at_once():
+            completion = queue.pop()
+            if completion is not None:
+                self._takes(completion)
+                self._seen(completion)
+                return completion
+        return (yield from super().poll(queue))
+
+
+def _fetched(nic: Nic, address: int, length: int) -> bytes:
+    """What an adapter reads, line by line in the order that its arbiter draws."""
+    device, offset = nic.host.memory.locate(address)
+    device.space.catch_up(nic.clock._now)
+    touched = lines(offset, length)
+    device.space.touch(map(touched.__getitem__, nic.dma.order(len(touched))))
+    return device.space.peek(offset, length)
+
+
+def _put(host: HostMemory, address: int, data: bytes) -> None:
+    """Let coherent memory show bytes from now on."""
+    device, offset = host.memory.locate(address)
+    device.space.catch_up(host.clock._now)
+    device.space.poke(offset, data)

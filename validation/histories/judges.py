@@ -1,0 +1,268 @@
+"""Who judges an object of a history file by a condition: zones where it is a register with unique values, items where
+it is a queue or a stack with unique ones, else search.
+
+A judge answers for a set of operations as they were known at an instant, so that prefixes and pieces can be asked about
+too. For the conditions that allow some order (``linearizable``, ``durable``, ``persistent``, ``strict`` and the
+buffered ones) what is wrong at an instant stays wrong: the first response at which it is names the operation that
+cannot be placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...protocols.guarantees import Condition, Verdict
+from ...scenarios.history import Removed
+from ..oracle import FINDERS, NOT_READ
+from ..oracle.conditions.bounded_loss import find as find_unbounded
+from ..oracle.known import NEVER_PS, Flaw, ObjectHistory
+from ..oracle.models.simple import MODELS, PUTS, REMOVES, UNKNOWN, WRITES, Model, State
+from ..oracle.search import fifo, lifo
+from ..oracle.search.general import Answer, Budget, Search, Span
+from ..oracle.search.items import Beyond, Clash
+from ..oracle.wording import Moment, Named, Recorded
+from .fitting import Act, Subject, key_text
+from .read import HistoryFile, show
+
+LOCAL = frozenset({Condition.LINEARIZABLE, Condition.DURABLE, Condition.PERSISTENT, Condition.STRICT})
+"""The conditions that ask for an order of each object."""
+ORDERED = LOCAL | {Condition.BUFFERED, Condition.BUFFERED_CUT}
+"""The conditions that ask for an order."""
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What a judge says. ``lines`` are the operations that ``explanation`` names, the offending one first.
+
+    ``order`` is a legal order, by lines, where one was looked for and found; of what has none, the longest that was
+    known before the end. ``passed`` of ``of`` responses were looked at when an undecided search gave up.
+    """
+
+    verdict: Verdict
+    steps: int
+    lines: tuple[int, ...] = ()
+    explanation: str = ""
+    order: tuple[int, ...] | None = None
+    passed: int = 0
+    of: int = 0
+    by: str = ""
+    sure: bool = False
+    """Whether ``lines`` are all the operations that it needs: what it says holds of them alone."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is asked for beside the condition: a budget for searches, and how much may be lost (``bounded_loss``)."""
+
+    budget: Budget = field(default_factory=Budget)
+    loss_ps: int | None = None
+
+    def fresh(self, steps: int | None = None) -> Budget:
+        """A budget of which nothing is spent."""
+        return Budget(self.budget.steps if steps is None else steps, self.budget.bytes)
+
+
+_UPDATES = frozenset(WRITES + REMOVES)
+_BY_ITEMS = {"queue": fifo.find, "stack": lifo.find}
+"""How models of ours are judged in which no item is put twice."""
+
+
+class ZoneJudge:
+    """Registers with unique values: n log n. A step is an operation looked at.
+
+    Where operations remove the object, only by conditions that are judged by bounds (``Removed``, ``Absent``).
+    """
+
+    by = "zones"
+    registers = True
+
+    def __init__(self, history: HistoryFile, subject: Subject, loss_ps: int | None = None) -> None:
+        everything = [*subject.acts, *subject.failed]
+        values = dict.fromkeys(a.call.argument if a.call.f in WRITES else a.call.result for a in everything)
+        self._stamps = {
+            value: Named(n, show(value)) for n, value in enumerate(values, 1) if value not in (None, UNKNOWN)
+        }
+        removals = [act.entry.line for act in everything if act.call.f in REMOVES]
+        self._removals = {line: Removed(n) for n, line in enumerate(removals, len(values) + 1)}
+        self._name = None if subject.key is None else key_text(subject.key)
+        self._zero_ns, self._timed = history.time_zero_ns, history.timed
+        self._crashes_ps = history.eras_ps()
+        self._loss_ps = loss_ps
+        self._operations = {act.entry.line: self._operation(act) for act in everything}
+        live = {a.call.argument for a in subject.acts if a.call.f in WRITES}
+        self._failed = [
+            a for a in subject.failed if a.call.f in REMOVES or (a.call.f in WRITES and a.call.argument not in live)
+        ]
+        self._whole = self._known(subject.acts, NEVER_PS)
+        self._acts = subject.acts
+
+    def judge(self, condition: Condition, acts: Sequence[Act], until_ps: int = NEVER_PS, budget: int = 0) -> Opinion:
+        """What is wrong with ``acts`` at ``until_ps``; the budget plays no part."""
+        whole = acts is self._acts and until_ps == NEVER_PS
+        known = self._whole if whole else self._known(acts, until_ps)
+        flaw = self._find(condition, known)
+        if flaw is None:
+            return Opinion(Verdict.HOLDS, len(acts))
+        lines = tuple(operation.number for operation in flaw.operations)
+        return Opinion(Verdict.VIOLATED, len(acts), lines, flaw.explanation, sure=True)
+
+    def _find(self, condition: Condition, known: ObjectHistory) -> Flaw | None:
+        if condition is Condition.BOUNDED_LOSS:
+            return find_unbounded(known, self._loss_ps or 0)
+        return FINDERS[condition](known, NOT_READ)
+
+    def _known(self, acts: Sequence[Act], until_ps: int) -> ObjectHistory:
+        known = ObjectHistory(self._name, _UPDATES, loaded=False)
+        known.crashes_ps += [at_ps for at_ps in self._crashes_ps if at_ps <= until_ps]
+        for act in self._failed:
+            operation = self._operations[act.entry.line]
+            known.failed[operation.argument] = operation
+        for act in acts:
+            entry, operation = act.entry, self._operations[act.entry.line]
+            if operation.invoke_ps > until_ps:
+                continue
+            returned = entry.returned_by(until_ps)
+            if operation.f not in _UPDATES:
+                if returned:
+                    known.reads.append(operation)
+                continue
+            known.writes[operation.argument] = operation
+            if returned and operation.return_ps is not None:
+                known.acknowledged_ps[operation.argument] = operation.return_ps
+            if entry.promised_ps is not None and entry.promised_ps <= until_ps:
+                known.promised_ps[operation.argument] = self._moment(entry.promised_ps)
+            for at_ps, table in ((entry.killed_ps, known.killed_ps), (entry.reborn_ps, known.reborn_ps)):
+                if not returned and at_ps is not None and at_ps <= until_ps:
+                    table[operation.argument] = self._moment(at_ps)
+        return known
+
+    def _operation(self, act: Act) -> Recorded:
+        entry, call = act.entry, act.call
+        argument = self._stamps.get(call.argument) if call.f in WRITES else self._removals.get(entry.line)
+        result = self._stamps.get(call.result) if call.f not in _UPDATES and entry.outcome == "ok" else None
+        began_ps = self._moment(entry.invoke_ps)
+        ended_ps = None if entry.return_ps is None else self._moment(entry.return_ps)
+        return Recorded(entry.line, 0, call.f, self._name, argument, began_ps, ended_ps, result, entry.outcome)
+
+    def _moment(self, at_ps: int) -> Moment:
+        moment = Moment(at_ps)
+        if self._zero_ns:
+            moment.zero_ns = self._zero_ns
+        if not self._timed:
+            moment.timed = False
+        return moment
+
+
+class SearchJudge:
+    """Any model: the general search. A step is a transition of the model tried."""
+
+    by = "search"
+    registers = False
+
+    def __init__(self, subject: Subject, model: Model, terms: Terms | None = None) -> None:
+        self._subject = subject
+        self._model = model
+        self._terms = terms or Terms()
+
+    def start(self, condition: Condition, acts: Sequence[Act], until_ps: int, budget: int | None) -> Search:
+        """The search for an order of ``acts`` at ``until_ps``, not begun."""
+        return Search(self._model, self._spans(condition, acts, until_ps), self._terms.fresh(budget))
+
+    def _spans(self, condition: Condition, acts: Sequence[Act], until_ps: int) -> list[Span]:
+        return [act.span(until_ps, condition) for act in acts if act.entry.invoke_ps <= until_ps]
+
+    def judge(
+        self, condition: Condition, acts: Sequence[Act], until_ps: int = NEVER_PS, budget: int | None = None
+    ) -> Opinion:
+        """Whether ``acts`` have an order at ``until_ps``; undecided after ``budget`` steps."""
+        known = self.at_once(condition, acts, until_ps)
+        return known or self.opinion(self.start(condition, acts, until_ps, budget).run(), acts)
+
+    def at_once(self, condition: Condition, acts: Sequence[Act], until_ps: int = NEVER_PS) -> Opinion | None:
+        """The same where no search is needed, else None."""
+        return None
+
+    def opinion(self, answer: Answer, acts: Sequence[Act]) -> Opinion:
+        """What the search found, in words."""
+        name = "the object" if self._subject.key is None else key_text(self._subject.key)
+        return told(answer, acts, name, answer.states)
+
+
+class ItemJudge(SearchJudge):
+    """Queues and stacks in which no item is put twice: n log n, a step being an operation looked at.
+
+    What that does not reach (takes of unknown outcome from a stack, or with a deadline) is searched.
+    """
+
+    def at_once(self, condition: Condition, acts: Sequence[Act], until_ps: int = NEVER_PS) -> Opinion | None:
+        """By items, if they suffice."""
+        try:
+            misfit = _BY_ITEMS[self._model.name](self._spans(condition, acts, until_ps))
+        except Beyond:
+            return None
+        if misfit is None:
+            return Opinion(Verdict.HOLDS, len(acts), by="items")
+        by_line = {act.entry.line: act for act in acts}
+        named = [by_line[line] for line in misfit.numbers]
+        if misfit.clash is Clash.LEFT:  # what was ahead is told, not the puts of what has overtaken it
+            taken = {act.call.result for act in named}
+            named = [act for act in named if act.call.f not in PUTS or act.call.argument not in taken]
+        why = _why_not(misfit.clash, [f"{act.text} (line {act.entry.line})" for act in named])
+        return Opinion(Verdict.VIOLATED, len(acts), misfit.numbers, why, by="items", sure=True)
+
+
+def _why_not(clash: Clash, named: Sequence[str]) -> str:
+    """A misfit in words; ``named`` are its operations."""
+    first, rest = named[0], ", ".join(named[1:])
+    if clash is Clash.NEVER_PUT:
+        return f"{first}: nobody put that in"
+    if clash is Clash.TWICE:
+        return f"{first}, which {named[1]} had taken: it was put in once"
+    if clash is Clash.TOO_EARLY:
+        return f"{first} had returned before {rest} was invoked"
+    if clash is Clash.OVERTAKEN:
+        _, put, later, *take = named
+        order = f"{put} had returned before {later} was invoked"
+        if take:
+            return f"{first} had returned before {take[0]} was invoked, yet {order}"
+        return f"{first} had returned, yet {order}, and nobody had taken it out"
+    if clash is Clash.NOT_EMPTY:
+        return f"{first}, and all the time something was inside: {rest}"
+    if clash is Clash.LEFT:
+        return f"{first} had returned, and too few others were asked for by then to have had all that was ahead: {rest}"
+    return f"something was inside all the time, and nothing can have lain below the rest: {', '.join(reversed(named))}"
+
+
+def told(answer: Answer, acts: Sequence[Act], name: str, states: Sequence[State]) -> Opinion:
+    """A search's answer in words; ``states`` is what ``name`` can have held before what cannot be placed."""
+    if answer.verdict is Verdict.HOLDS:
+        return Opinion(Verdict.HOLDS, answer.steps, order=answer.order)
+    stuck = next((act for act in acts if act.entry.line == answer.stuck), acts[-1])
+    where = f"{stuck.text} (line {stuck.entry.line})"
+    line = stuck.entry.line
+    if answer.verdict is Verdict.UNDECIDED:
+        spent = "for want of memory " if answer.lacking == "memory" else ""
+        why = f"given up {spent}at {where} after {answer.steps} steps, past {answer.returns} of {answer.of} responses"
+        return Opinion(answer.verdict, answer.steps, (line,), why, answer.order, answer.returns, answer.of)
+    shown = [show(state) for state in states]
+    some = " or ".join(shown) if len(shown) <= 4 else f"{', '.join(shown[:4])} or {len(shown) - 4} others"
+    why = f"{where} fits no order of the operations around it: until it returned, {name} can only have held {some}"
+    return Opinion(answer.verdict, answer.steps, (line,), why, answer.order)
+
+
+Judge = ZoneJudge | SearchJudge
+
+
+def judge_for(history: HistoryFile, subject: Subject, model: Model, terms: Terms | None = None) -> Judge:
+    """Who judges ``subject``; a search answers for the conditions that ask for an order alone."""
+    terms = terms or Terms()
+    if subject.unique is None:
+        return ZoneJudge(history, subject, terms.loss_ps)
+    ours = model.name in _BY_ITEMS and model is MODELS[model.name]  # a user's queue may have a bound, or priorities
+    return (ItemJudge if ours and _unique_items(subject) else SearchJudge)(subject, model, terms)
+
+
+def _unique_items(subject: Subject) -> bool:
+    items = [act.call.argument for act in subject.acts if act.call.f in PUTS]
+    return len(set(items)) == len(items)

@@ -1,0 +1,181 @@
+"""What a litmus test says, once it is read: operations, variables and how they lie, profiles, cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ....models.durability.rules import Circumstances, Placement, Request, Switches, Target
+from ....models.primitives.language import Primitive
+from .expression import Outcome
+from .packets import Packet
+
+REQUESTS: dict[str, Request] = {
+    "W": Request.WRITE,
+    "WIMM": Request.WRITE,
+    "SEND": Request.SEND,
+    "R": Request.READ,
+    "FAA": Request.ATOMIC,
+    "CAS": Request.ATOMIC,
+    "AW": Request.ATOMIC_WRITE,
+    "FLUSH": Request.FLUSH,
+    "PACKET": Request.FLUSH,
+}
+"""What each operation of A on a queue pair is for the ordering rules."""
+
+WORD_GRAIN, DRAM = "8", "dram."
+
+
+class Found(StrEnum):
+    """What the model makes of an outcome."""
+
+    ALLOWED = "allowed"
+    FORBIDDEN = "forbidden"
+    UNDECIDED = "undecided"
+
+
+class Crash(StrEnum):
+    """When B loses power: never, at any instant after A finished its list, at any instant."""
+
+    NONE = "none"
+    END_A = "end_A"
+    ANY = "any"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One line of a program. ``names`` are remote variables of A's requests, variables of B's own operations."""
+
+    text: str
+    verb: str
+    qp: str = ""
+    names: tuple[str, ...] = ()
+    values: tuple[int, ...] = ()
+    source: str = ""
+    """A's local variable: the one that ``st`` writes, or whose value the adapter fetches (``@s``)."""
+    registers: tuple[str, ...] = ()
+    persistent: bool = False
+    fenced: bool = False
+    inline: bool = False
+    primitive: str = ""
+    """The name of the primitive that ``P`` stands for."""
+    packet: Packet | None = None
+    """What a packet of a primitive's own waits for."""
+
+    @property
+    def request(self) -> Request | None:
+        """What it is for the ordering rules, if it is a request on a queue pair."""
+        return REQUESTS.get(self.verb)
+
+
+@dataclass(frozen=True)
+class Part:
+    """``count`` operations of A from ``first`` on are what ``operation``, a ``P``, has become."""
+
+    first: int
+    count: int
+    operation: Operation
+    primitive: Primitive
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The platform that a case is about."""
+
+    name: str
+    domain: str = "adr"
+    ddio: bool = True
+    nic: Placement = Placement.STRICT
+    pmrwbm: int = 0
+    whole_lines: bool = False
+    switches: Switches = field(default_factory=Switches)
+    platform: str | None = None
+    """The shipped platform that it stands for, if it does."""
+
+    def circumstances(self, target: Target) -> Circumstances:
+        """What the rules want to know of an event at memory of kind ``target``."""
+        return Circumstances(self.ddio, target, self.nic, self.pmrwbm, self.switches)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One question: may the outcome be, on this profile?"""
+
+    profile: Profile
+    crash: Crash
+    outcome: Outcome
+    expected: Found
+    source: str
+    line: int | None = None
+    basis: str = ""
+    note: str = ""
+    unseen: str = ""
+    """Why no run of the simulator shows it, if none can: its timing is one of those that hardware may have."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """A program and its cases; ``grain`` says how variables lie that are neighbours (:func:`groups`)."""
+
+    __test__ = False  # no test of pytest's
+
+    id: str
+    a: tuple[Operation, ...]
+    b: tuple[Operation, ...]
+    cases: tuple[Case, ...]
+    grain: str = WORD_GRAIN
+    rules: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    """Which operations of A stand for a primitive; those of B that do come first."""
+    served: int = 0
+    """How many of B's operations that is."""
+    numbered: bool = False
+    """Variables that differ in their number alone are neighbours: the test speaks of its grain."""
+    file: str = ""
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the variables of a test lie in B's memory: each one's word, line and TLP neighbourhood, and its target."""
+
+    variables: tuple[str, ...]
+    word: Mapping[str, int]
+    line: Mapping[str, int]
+    apart: bool
+    """Variables of one operation travel in separate TLPs."""
+    target: Mapping[str, Target] = field(default_factory=dict)
+
+
+def groups(test: Test) -> list[list[str]]:
+    """The variables in sets of neighbours.
+
+    Neighbours are those that one operation names together (``x0+x1``) and, if the test says its grain, those that
+    differ in their number alone (``x0``, ``x1``).
+    """
+    together = [operation.names for operation in (*test.a, *test.b)]
+    if test.numbered:
+        everyone = sorted({name for names in together for name in names})
+        numbered = [(name.rstrip("0123456789"), name) for name in everyone if name[-1].isdigit()]
+        together = [tuple(name for other, name in numbered if other == stem) for stem, _ in numbered] + together
+    found: list[list[str]] = []
+    for names in together:
+        touched = [group for group in found if set(group) & set(names)]
+        merged = sorted({*(name for group in touched for name in group), *names})
+        found = [group for group in found if group not in touched] + ([merged] if merged else [])
+    return found
+
+
+def layout(test: Test, domain: str) -> Layout:
+    """Where the variables of ``test`` lie on a platform whose persistence domain is ``domain``."""
+    word: dict[str, int] = {}
+    line: dict[str, int] = {}
+    for group in groups(test):
+        first_word, first_line = len(word), len(line)
+        for turn, name in enumerate(group):
+            word[name] = first_word + (turn // 2 if test.grain == "4" else turn)
+            line[name] = first_line + (0 if test.grain in ("4", "8") else turn)
+    device = Target.PMR if domain == "pmr" else Target.MEMORY
+    target = {name: Target.MEMORY if name.startswith(DRAM) else device for name in word}
+    return Layout(tuple(sorted(word)), word, line, test.grain == "tlp", target)

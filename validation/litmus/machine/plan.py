@@ -1,0 +1,319 @@
+"""A litmus test on one profile, made ready for the machine: requests, updates, and what the rules make each wait for.
+
+Here the rule table becomes bit masks: an event of a request may happen once none of its *needs* is behind. Nothing in
+here or in the machine knows what a WRITE or a FLUSH guarantees; only ``models.durability.rules`` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ....models.durability.places import Domain, Path, safe_stage
+from ....models.durability.primitive_rules import PRIMITIVE_RULES
+from ....models.durability.rules import (
+    EXECUTION,
+    FENCE_WAITS_FOR,
+    RULES,
+    Event,
+    Pair,
+    Placement,
+    Request,
+    Rule,
+    Scope,
+    Target,
+    executed_before,
+)
+from ....sim.trace import Stage
+from ..language.packets import Packet, Surroundings
+from ..language.program import Crash, Operation, Profile, Test, layout
+
+
+def _holds(first: Operation, later: Operation) -> bool:
+    """Whether a packet of a primitive's own holds up a later request of its queue pair."""
+    if first.packet is None or later.request is None:
+        return False
+    kind = "SEND" if later.verb in RECEIVED else later.request.name
+    return kind in first.packet.holds or (kind == "SEND" and "WRITE" in first.packet.holds)
+
+
+RECEIVED = frozenset({"SEND", "WIMM"})
+"""Operations that consume a receive at B."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rules to obey: those of ``models.durability.rules``, unless a test changes some to see what that changes."""
+
+    rules: Sequence[Rule] = (*RULES, *PRIMITIVE_RULES)
+    execution: Mapping[tuple[Request, Request], Pair] = field(default_factory=lambda: EXECUTION)
+    fence_waits_for: frozenset[Request] = FENCE_WAITS_FOR
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Masks of updates that an event waits for: to be visible; to be safe as well; to be safe, visible or not."""
+
+    visible: int = 0
+    queued: int = 0
+    unseen: int = 0
+
+    def with_others(self, others: Needs) -> Needs:
+        """These and the others."""
+        return Needs(self.visible | others.visible, self.queued | others.queued, self.unseen | others.unseen)
+
+    def behind(self, pending: int, dirty: int, unseen: int) -> bool:
+        """Whether one of them is not there yet (one that has not been issued is nothing to wait for)."""
+        return bool(
+            (self.visible & pending)
+            | (self.queued & (pending | dirty))
+            | (self.unseen & ((pending & ~unseen) | dirty))
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Update:
+    """One word (or, where lines are whole, the part of a line) that one operation writes."""
+
+    number: int
+    request: int
+    """Of A, by its number; -1 for a store of B's core."""
+    operation: Operation
+    fields: tuple[int, ...]
+    line: int
+    target: Target
+
+    @property
+    def bit(self) -> int:
+        """Its place in a mask."""
+        return 1 << self.number
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of B's program: a litmus operation, or a part of one."""
+
+    verb: str
+    operation: Operation
+    variable: int = -1
+    update: Update | None = None
+    register: int = -1
+
+
+class Plan:
+    """Everything about a test on a profile that does not change while it runs."""
+
+    def __init__(self, test: Test, profile: Profile, crash: Crash, persistent: Sequence[str], table: Table) -> None:
+        self.test = test
+        self.profile = profile
+        self.crash = crash
+        self.table = table
+        self.layout = layout(test, profile.domain)
+        self.variables = self.layout.variables
+        self.index = {name: i for i, name in enumerate(self.variables)}
+        self.strict = profile.nic is Placement.STRICT
+        self.requests = [operation for operation in test.a if operation.request]
+        self.kinds = [operation.request for operation in self.requests if operation.request is not None]
+        self.qps = sorted({operation.qp for operation in self.requests})
+        self.locals = sorted({operation.source for operation in test.a if operation.source})
+        self.b_registers = [register for operation in test.b for register in operation.registers]
+        self.line_of = [self.layout.line[name] for name in self.variables]
+        self.tracked = {self.layout.line[name] for name in persistent} if crash is not Crash.NONE else set()
+        self.updates: list[Update] = []
+        self.tlps: list[list[int]] = [self._tlps(i) for i in range(len(self.requests))]
+        self.program = [step for operation in test.b for step in self._steps(operation)]
+        self.line_mask = {line: self._mask(lambda u, line=line: u.line == line) for line in set(self.line_of)}
+        self.word_mask = {i: self._mask(lambda u, i=i: i in u.fields) for i in range(len(self.variables))}
+        self.tracked_mask = self._mask(lambda u: u.line in self.tracked)
+        self.device_mask = self._mask(lambda u: u.target is Target.PMR)
+        self.atomics_mask = self._mask(lambda u: u.operation.request is Request.ATOMIC)
+        self.safe = max(Stage.QUEUED, *(self.safe_stage(update) for update in self.updates), Stage.VISIBLE)
+        """Where lines that have left the caches survive. What lies before it may always be reached at once."""
+        self.past_llc = profile.domain == "eadr" and not profile.ddio and not profile.switches.iio_wc_survives
+        """The caches survive, but DMA writes pass them by, through a place that does not."""
+        self._order()
+        self._needs()
+
+    # what is written -----------------------------------------------------------------------------------
+    def _mask(self, chosen: object) -> int:
+        assert callable(chosen)
+        return sum(update.bit for update in self.updates if chosen(update))
+
+    def _update(self, request: int, operation: Operation, names: Sequence[str]) -> Update:
+        name = names[0]
+        fields = tuple(self.index[one] for one in names)
+        line, target = self.layout.line[name], self.layout.target[name]
+        update = Update(len(self.updates), request, operation, fields, line, target)
+        self.updates.append(update)
+        return update
+
+    def units(self, names: Sequence[str]) -> list[list[str]]:
+        """Variables of one operation, by what moves at once: words, or what is in one line where lines are whole."""
+        place = self.layout.line if self.profile.whole_lines else self.layout.word
+        return [[name for name in names if place[name] == key] for key in dict.fromkeys(place[name] for name in names)]
+
+    def _tlps(self, request: int) -> list[int]:
+        """The updates of a request as masks, one for each TLP, in their order."""
+        operation = self.requests[request]
+        if operation.request in (Request.READ, Request.FLUSH) or not operation.names:
+            return []
+        masks = [self._update(request, operation, names).bit for names in self.units(operation.names)]
+        return masks if self.layout.apart else [sum(masks)]
+
+    def _steps(self, operation: Operation) -> list[Step]:
+        variable = self.index[operation.names[0]] if operation.names else -1
+        register = self.b_registers.index(operation.registers[0]) if operation.registers else -1
+        stores = operation.verb in ("st", "ntst", "cpucas")
+        update = self._update(-1, operation, operation.names) if stores else None
+        fence = Step("fence", operation)
+        match operation.verb:
+            case "clwb":
+                return [Step("write back", operation, variable), fence]
+            case "clflushopt":
+                return [Step("write back", operation, variable)]
+            case "clflush":
+                return [Step("clflush", operation, variable), Step("clflushed", operation)]
+            case _:
+                return [Step(operation.verb, operation, variable, update, register)]
+
+    # what waits for what ---------------------------------------------------------------------------------
+    def earlier(self, request: int) -> list[int]:
+        """The requests that were posted before it on its queue pair."""
+        return [i for i in range(request) if self.requests[i].qp == self.requests[request].qp]
+
+    def _order(self) -> None:
+        switches, execution = self.profile.switches, self.table.execution
+        self.silent = sum(1 << i for i, one in enumerate(self.requests) if one.packet and one.packet.silent)
+        """Requests whose completion says nothing: they have been answered at once."""
+        self.before: list[int] = []
+        """By request: those that are executed before it."""
+        self.fence: list[int] = []
+        """By request: those that have completed before it is sent."""
+        for i, operation in enumerate(self.requests):
+            mine = self.earlier(i)
+            self.before.append(
+                sum(
+                    1 << j
+                    for j in mine
+                    if executed_before(self.kinds[j], self.kinds[i], False, switches, execution)
+                )
+            )  # fmt: skip
+            self.before[i] |= sum(1 << j for j in mine if _holds(self.requests[j], operation))
+            waits = [j for j in mine if operation.fenced and self.kinds[j] in self.table.fence_waits_for]
+            self.fence.append(sum(1 << j for j in waits))
+        self.eager = [self._is_eager(i) for i in range(len(self.requests))]
+
+    def _is_eager(self, request: int) -> bool:
+        """Whether executing it as soon as it may be shuts out nothing: all later ones wait for it anyway.
+
+        Where what the adapter has accepted survives, a crash tells before from after.
+        """
+        packet = self.requests[request].packet
+        if packet is not None and packet.by_thread:
+            return False
+        if self.kinds[request] is Request.FLUSH:
+            return True
+        later = [j for j in range(request + 1, len(self.requests)) if self.requests[j].qp == self.requests[request].qp]
+        first = all(self.before[request] >> j & 1 for j in self.earlier(request) if self.tlps[j])
+        waited_for = all(self.before[j] >> request & 1 for j in later)
+        survives = any(
+            self.safe_stage(update) is Stage.ACCEPTED for update in self.updates if update.request == request
+        )
+        acceptance = self.kinds[request] in (Request.WRITE, Request.SEND) and not survives
+        return acceptance and waited_for and first
+
+    def holding(self, event: Event, target: Target) -> list[Rule]:
+        """The rules that apply to an event at memory of kind ``target`` here."""
+        here = self.profile.circumstances(target)
+        return [rule for rule in self.table.rules if rule.event is event and rule.holds(here)]
+
+    def _of(self, rules: Sequence[Rule], chosen: Mapping[Scope, Sequence[Update]]) -> Needs:
+        visible = queued = unseen = 0
+        for rule in rules:
+            for update in chosen.get(rule.scope, ()):
+                if update.operation.request not in rule.covers and update.request >= 0:
+                    continue
+                if not rule.shows:
+                    unseen |= update.bit & self.tracked_mask
+                elif rule.stage >= self.safe:
+                    queued |= update.bit
+                elif rule.stage >= Stage.VISIBLE:
+                    visible |= update.bit
+        return Needs(visible, queued, unseen)
+
+    def _needs(self) -> None:
+        self.needs: list[Needs] = []
+        """By request: what its execution waits for (an ATOMIC WRITE: its placement)."""
+        self.ack: list[Needs] = []
+        """By WRITE or SEND: what its ACK waits for."""
+        self.received: list[Needs] = []
+        """By SEND or WRITE with immediate: what the receive completion waits for."""
+        events = {
+            Request.READ: Event.READ_COMPLETION,
+            Request.ATOMIC: Event.ATOMIC_RESULT,
+            Request.ATOMIC_WRITE: Event.ATOMIC_WRITE_PLACED,
+        }
+        for i, operation in enumerate(self.requests):
+            kind = self.kinds[i]
+            here = self.layout.target[operation.names[0]] if operation.names else self._region(i)
+            own = [u for u in self.updates if u.request == i]
+            earlier = [u for u in self.updates if u.request in self.earlier(i)]
+            same = [u for u in earlier if u.target is here]
+            hit = [
+                u for u in earlier if not operation.names or set(u.fields) & {self.index[n] for n in operation.names}
+            ]
+            flush = Event.FLUSH_PERSISTENT if operation.persistent else Event.FLUSH_GLOBAL
+            event = flush if kind is Request.FLUSH else events.get(kind)
+            rules = self.holding(event, here) if event and operation.packet is None else []
+            found = self._of(rules, {Scope.QP_EARLIER: same, Scope.FLUSH_TARGET: hit})
+            if operation.packet is not None:
+                found = self._of_packet(operation.packet, here, earlier, same, hit)
+            self.needs.append(found)
+            mine = [*same, *own] if kind in (Request.WRITE, Request.SEND) else []
+            self.ack.append(self._of(self.holding(Event.ACK, here), {Scope.QP_EARLIER: mine}))
+            needs = Needs()
+            for target in Target if operation.verb in RECEIVED else ():
+                rules = self.holding(Event.RECV_COMPLETION, target)
+                there = [u for u in (*earlier, *own) if u.target is target]
+                needs = needs.with_others(self._of(rules, {Scope.QP_EARLIER: there}))
+            self.received.append(needs)
+
+    def _of_packet(
+        self, packet: Packet, here: Target, earlier: Sequence[Update], same: Sequence[Update], hit: Sequence[Update]
+    ) -> Needs:
+        """What the answer of a packet of a primitive's own waits for."""
+        found = Needs()
+
+        def need(rules: Sequence[Rule], chosen: Mapping[Scope, int]) -> None:
+            nonlocal found
+            updates = {scope: [u for u in self.updates if u.bit & mask] for scope, mask in chosen.items()}
+            found = found.with_others(self._of(rules, updates))
+
+        before, there, hits = (sum(update.bit for update in updates) for updates in (earlier, same, hit))
+        Surroundings(before, there, hits, lambda event: self.holding(event, here), need).visit(packet)
+        return found
+
+    def _region(self, request: int) -> Target:
+        """Where a request without a range goes: a FLUSH of the region where its queue pair's writes go."""
+        targets = [u.target for u in self.updates if u.request in self.earlier(request)]
+        return targets[0] if targets else Target.MEMORY
+
+    def returns(self, event: Event, variable: int) -> bool:
+        """Whether what the event returns is visible to everybody."""
+        target = self.layout.target[self.variables[variable]]
+        return any(rule.scope is Scope.RETURNED for rule in self.holding(event, target))
+
+    def core_rules(self, event: Event, target: Target = Target.MEMORY) -> frozenset[Scope]:
+        """The scopes that an event of a core waits for."""
+        return frozenset(rule.scope for rule in self.holding(event, target))
+
+    def safe_stage(self, update: Update) -> Stage:
+        """From which stage on an update survives a power failure."""
+        if self.profile.domain == "pmr":
+            return Stage.QUEUED
+        if update.request >= 0:
+            path = Path.DMA_DDIO if self.profile.ddio else Path.DMA_NO_DDIO
+        else:
+            path = Path.NTSTORE if update.operation.verb == "ntst" else Path.STORE
+        found = safe_stage(path, Domain(self.profile.domain), self.profile.switches.iio_wc_survives)
+        return Stage.STORED if found is None else found
