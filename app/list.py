@@ -85,7 +85,7 @@ def _platforms() -> list[Row]:
 
 
 def _scenarios() -> list[Row]:
-    from ..scenarios.load import scenario_names, scenario_title
+    from ..scenarios.schema.load import scenario_names, scenario_title
 
     return [{"name": name, "title": scenario_title(name)} for name in scenario_names()]
 

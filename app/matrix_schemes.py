@@ -124,7 +124,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _jobs(options: argparse.Namespace, names: Sequence[str], chosen: Sequence[int]) -> list[Job]:
     """One for each cell and seed; everything that is wrong with the options is told at once."""
-    from ..scenarios.load import load_scenario
+    from ..scenarios.schema.load import load_scenario
 
     jobs, mistakes = [], []
     for fault in faults(options):

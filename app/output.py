@@ -18,7 +18,7 @@ from ..sim.errors import InputError, Mistake
 from .work import Outcome
 
 if TYPE_CHECKING:
-    from ..scenarios.schema import Scenario
+    from ..scenarios.schema.schema import Scenario
 
 OPERATION_COLUMNS = (
     "scheme", "platform", "operation", "process", "f", "object",

@@ -19,7 +19,7 @@ from .timeline import heading, timeline
 from .work import Outcome
 
 if TYPE_CHECKING:
-    from ..scenarios.schema import Scenario
+    from ..scenarios.schema.schema import Scenario
 
 
 def report(scenario: Scenario, outcomes: Sequence[Outcome], summary: Mapping[str, Any]) -> str:

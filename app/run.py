@@ -14,7 +14,7 @@ from .summary import costs, performance
 from .work import Job, Outcome, perform_all
 
 if TYPE_CHECKING:
-    from ..scenarios.schema import Scenario
+    from ..scenarios.schema.schema import Scenario
 
 
 EXPLORED_KEYS = 100_000
@@ -23,7 +23,7 @@ EXPLORED_KEYS = 100_000
 
 def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[Outcome], Path]:
     """Load the scenario and perform all its variants; raises InputError before anything is computed or written."""
-    from ..scenarios.load import load_scenario
+    from ..scenarios.schema.load import load_scenario
 
     overrides = tuple(options.overrides)
     if crash and options.nested is not None:

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from ..protocols.guarantees import EXPLORED, Condition, claimed
-from ..protocols.index import Entry, Location
-from ..protocols.kv import Allocate, KvScheme, Object, Region
 from ..protocols.layout import Layout
+from ..protocols.parts.index import Entry, Location
+from ..protocols.parts.kv import Allocate, KvScheme, Object, Region
 from ..protocols.scheme import Scheme, schemes
-from ..scenarios.experiment import run_variant
-from ..scenarios.load import load_scenario
-from ..scenarios.sequence import Sequence as Operation
-from ..scenarios.sequence import Step, messages, sequences
+from ..scenarios.run.experiment import run_variant
+from ..scenarios.run.sequence import Sequence as Operation
+from ..scenarios.run.sequence import Step, messages, sequences
+from ..scenarios.schema.load import load_scenario
 from ..validation.crash.explore import explore
 from ..validation.crash.findings import CrashReport
 from ..validation.matrix.guarantees import FAULTS, POWER, QUICK, file_of, scenario_of

@@ -18,7 +18,7 @@ from .text import WIDTH
 
 if TYPE_CHECKING:
     from ..protocols.guarantees import Condition
-    from ..scenarios.results import RunResult
+    from ..scenarios.run.results import RunResult
     from ..validation.crash.brute_force import Comparison
     from ..validation.crash.findings import CrashReport
 
@@ -78,8 +78,8 @@ class Outcome:
 
 def perform(job: Job, progress: Progress) -> Outcome:
     """Run a job in this process; raises InputError where the scenario turns out to be impossible."""
-    from ..scenarios.experiment import run_variant
-    from ..scenarios.load import load_scenario
+    from ..scenarios.run.experiment import run_variant
+    from ..scenarios.schema.load import load_scenario
 
     scenario = load_scenario(job.scenario, job.overrides, job.seed)
     variant = scenario.variants()[job.index]
@@ -103,7 +103,7 @@ def perform(job: Job, progress: Progress) -> Outcome:
         if job.slider:
             outcome.slider = slider(report, result, scenario, variant)
     if job.trace:
-        from ..scenarios.perfetto import trace_events
+        from ..scenarios.run.perfetto import trace_events
 
         outcome.trace = trace_events(result, operations=job.trace, first_pid=1 + job.index * PIDS)
     progress(1.0)

@@ -1,7 +1,7 @@
 """What a scheme is: roles, operations, layouts, the code of each role, recovery, claims; found without a list.
 
 A scheme is one file in this folder with one subclass of :class:`Scheme` (most often through
-:class:`~rpsim.protocols.kv.KvScheme`) that names itself: ``class Saw(KvScheme, name="saw")``.
+:class:`~rpsim.protocols.parts.kv.KvScheme`) that names itself: ``class Saw(KvScheme, name="saw")``.
 """
 
 from __future__ import annotations
@@ -171,11 +171,10 @@ class OutcomeUnknown(Exception):
 
 
 def schemes() -> dict[str, type[Scheme]]:
-    """Every scheme by name: importing the modules of this folder is what registers them."""
+    """Every scheme by name: importing the modules of this folder and of its packages is what registers them."""
     package = importlib.import_module(__package__ or "rpsim.protocols")
-    for module in pkgutil.iter_modules(package.__path__):
-        if not module.ispkg:
-            importlib.import_module(f"{package.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
     return dict(sorted(Scheme.registry.items()))
 
 

@@ -28,8 +28,8 @@ from ..models.primitives.language import Primitive
 from ..models.primitives.messages import TRAILER, TRAILER_BYTES
 from ..models.system import System
 from ..sim.errors import InputError, Mistake, nearest
+from .parts.rpc import Connection, Server
 from .primitives import primitive
-from .rpc import Connection, Server
 from .scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
 
 Code = Generator[Any, Any, Any]

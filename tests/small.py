@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rpsim.scenarios.experiment import run_variant
-from rpsim.scenarios.load import scenario_from_data
-from rpsim.scenarios.results import RunResult
-from rpsim.scenarios.schema import Scenario, Variant
+from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.run.results import RunResult
+from rpsim.scenarios.schema.load import scenario_from_data
+from rpsim.scenarios.schema.schema import Scenario, Variant
 
 PLATFORMS = (("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"), ("optane-eadr", "off"))
 """The four that a scheme is judged on: platform and DDIO."""

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rpsim.models.durability.views import Content, Torn
-from rpsim.protocols.efactory import HEADER_BYTES, SET, EFactory
+from rpsim.protocols.efactory.efactory import HEADER_BYTES, SET, EFactory
 from rpsim.protocols.scheme import Scheme
 from rpsim.scenarios.history import Torn as TornValue
 from rpsim.validation import checksums

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from rpsim.protocols.guarantees import Condition
-from rpsim.scenarios.results import RunResult
+from rpsim.scenarios.run.results import RunResult
 from rpsim.validation.crash.brute_force import BruteForce, TooMuch, compare
 from rpsim.validation.oracle import CONDITIONS
 

@@ -14,9 +14,9 @@ from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 from rpsim.models.verbs import Opcode, SendWR
 from rpsim.protocols.scheme import Request
-from rpsim.scenarios.experiment import client_thread
 from rpsim.scenarios.history import Torn
-from rpsim.scenarios.results import RunResult
+from rpsim.scenarios.run.experiment import client_thread
+from rpsim.scenarios.run.results import RunResult
 from rpsim.scenarios.values import decode_value, encode_value
 from rpsim.validation.crash.outcomes import Outcomes
 from rpsim.validation.crash.restart import Restart, lines_of

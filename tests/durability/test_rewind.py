@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpsim.protocols.kv import Allocate
-from rpsim.protocols.saw import Saw
+from rpsim.protocols.efactory.saw import Saw
+from rpsim.protocols.parts.kv import Allocate
 from rpsim.protocols.scheme import OperationFailed
 from rpsim.scenarios.history import Torn
 from rpsim.sim.streams import Streams

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rpsim.protocols.guarantees import EXPLORED, Condition
-from rpsim.scenarios.experiment import run_variant
+from rpsim.scenarios.run.experiment import run_variant
 from rpsim.validation.crash.explore import explore, replay_case
 from rpsim.validation.crash.explorer import Explorer
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from rpsim.protocols.guarantees import Condition
-from rpsim.scenarios.load import scenario_from_data
-from rpsim.scenarios.workload import Planned, schedule_data
+from rpsim.scenarios.run.workload import Planned, schedule_data
+from rpsim.scenarios.schema.load import scenario_from_data
 from rpsim.sim.trace import Stage
 from rpsim.validation.crash.explorer import Explorer, Violation
 from rpsim.validation.crash.shrink import Case, find, history_until, shrink

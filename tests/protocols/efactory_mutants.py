@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from rpsim.models.cpu import Thread
-from rpsim.protocols.efactory import HEADER_BYTES, SET, EFactory, Version
-from rpsim.protocols.index import ENTRY_BYTES, Entry, Location
+from rpsim.protocols.efactory.efactory import HEADER_BYTES, SET, EFactory, Version
+from rpsim.protocols.parts.index import ENTRY_BYTES, Entry, Location
 from rpsim.protocols.scheme import Scheme
 
 Code = Generator[Any, Any, Any]

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from rpsim.models.cpu import Thread
-from rpsim.protocols.efactory import HEADER_BYTES, SET, EFactory, Version
-from rpsim.protocols.index import ENTRY_BYTES, Entry, Location
-from rpsim.protocols.kv import Allocate, Region, Session
-from rpsim.protocols.rpc import VerbsError
-from rpsim.protocols.saw import Saw
+from rpsim.protocols.efactory.efactory import HEADER_BYTES, SET, EFactory, Version
+from rpsim.protocols.efactory.saw import Saw
+from rpsim.protocols.parts.index import ENTRY_BYTES, Entry, Location
+from rpsim.protocols.parts.kv import Allocate, Region, Session
+from rpsim.protocols.parts.rpc import VerbsError
 from rpsim.protocols.scheme import Request, Scheme
 
 from .efactory_mutants import MetadataFirst

@@ -11,8 +11,8 @@ from typing import Any
 
 from rpsim.models.cpu import Thread
 from rpsim.models.verbs import CompletionQueue
-from rpsim.protocols.index import ENTRY_BYTES, Location
-from rpsim.protocols.saw import Persist, Saw
+from rpsim.protocols.efactory.saw import Persist, Saw
+from rpsim.protocols.parts.index import ENTRY_BYTES, Location
 from rpsim.protocols.scheme import Scheme
 
 Code = Generator[Any, Any, Any]

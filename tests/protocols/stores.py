@@ -11,8 +11,8 @@ from rpsim.models.cpu import Thread
 from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 from rpsim.models.verbs import QueuePair, SendWR
-from rpsim.protocols.kv import KvScheme
-from rpsim.protocols.saw import Saw
+from rpsim.protocols.efactory.saw import Saw
+from rpsim.protocols.parts.kv import KvScheme
 from rpsim.protocols.scheme import Request, Sizes
 from rpsim.scenarios.values import decode_value, encode_value
 

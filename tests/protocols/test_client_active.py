@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rpsim.models.durability.places import Path
-from rpsim.protocols.client_active import ClientActive
-from rpsim.protocols.saw import Saw
+from rpsim.protocols.efactory.client_active import ClientActive
+from rpsim.protocols.efactory.saw import Saw
 from rpsim.scenarios.history import Torn
 from rpsim.sim.trace import Stage
 

@@ -11,8 +11,8 @@ from rpsim.models.cpu import Thread
 from rpsim.models.durability.places import Path
 from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
-from rpsim.protocols.efactory import HEADER_BYTES, EFactory, Put, Version
-from rpsim.protocols.rpc import Connection
+from rpsim.protocols.efactory.efactory import HEADER_BYTES, EFactory, Put, Version
+from rpsim.protocols.parts.rpc import Connection
 from rpsim.protocols.scheme import Request, Sizes
 from rpsim.scenarios.history import Torn
 from rpsim.scenarios.values import decode_value, encode_value

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.protocols.efactory import HEADER_BYTES, EFactory, Put
-from rpsim.protocols.efactory_cleaning import COMPRESSING, MERGING, NORMAL, EFactoryCleaning, EFactoryWhileCleaning
+from rpsim.protocols.efactory.cleaning import COMPRESSING, MERGING, NORMAL, EFactoryCleaning, EFactoryWhileCleaning
+from rpsim.protocols.efactory.efactory import HEADER_BYTES, EFactory, Put
 from rpsim.protocols.guarantees import Condition
-from rpsim.protocols.index import ENTRY_BYTES, Location
-from rpsim.protocols.kv import Region
-from rpsim.protocols.pools import Pointers, PoolEntry, PoolIndex
+from rpsim.protocols.parts.index import ENTRY_BYTES, Location
+from rpsim.protocols.parts.kv import Region
+from rpsim.protocols.parts.pools import Pointers, PoolEntry, PoolIndex
 from rpsim.scenarios.values import encode_value
 from rpsim.validation.crash.explorer import Explorer
 

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.protocols.efactory import HEADER_BYTES, EFactory
-from rpsim.protocols.efactory_cleaning import COMPRESSING, MERGING, EFactoryCleaning, EFactoryWhileCleaning
-from rpsim.protocols.efactory_rpc_reads import EFactoryRpcReads
+from rpsim.protocols.efactory.cleaning import COMPRESSING, MERGING, EFactoryCleaning, EFactoryWhileCleaning
+from rpsim.protocols.efactory.efactory import HEADER_BYTES, EFactory
+from rpsim.protocols.efactory.rpc_reads import EFactoryRpcReads
 from rpsim.protocols.guarantees import EXPLORED, Condition
-from rpsim.protocols.index import ENTRY_BYTES, Location
-from rpsim.protocols.pools import PoolIndex
+from rpsim.protocols.parts.index import ENTRY_BYTES, Location
+from rpsim.protocols.parts.pools import PoolIndex
 from rpsim.protocols.scheme import Request
-from rpsim.scenarios.workload import plan
+from rpsim.scenarios.run.workload import plan
 from rpsim.sim.errors import InputError
 from rpsim.sim.streams import Streams
 from rpsim.validation.crash.explorer import Explorer

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpsim.protocols.efactory import EFactory
-from rpsim.protocols.efactory_rpc_reads import EFactoryRpcReads
-from rpsim.protocols.erda import GIVEN_UP, Checked, Erda, Versions
-from rpsim.protocols.forca import Forca
-from rpsim.protocols.forca_public import VALID, ForcaPublic, MetaBlock
+from rpsim.protocols.efactory.efactory import EFactory
+from rpsim.protocols.efactory.erda import GIVEN_UP, Checked, Erda, Versions
+from rpsim.protocols.efactory.forca import Forca
+from rpsim.protocols.efactory.forca_public import VALID, ForcaPublic, MetaBlock
+from rpsim.protocols.efactory.imm import UNIT_BYTES, Imm
+from rpsim.protocols.efactory.rpc_reads import EFactoryRpcReads
+from rpsim.protocols.efactory.rpc_store import RpcStore
 from rpsim.protocols.guarantees import Condition
-from rpsim.protocols.imm import UNIT_BYTES, Imm
-from rpsim.protocols.index import ENTRY_BYTES, Location
-from rpsim.protocols.kv import Object
-from rpsim.protocols.rpc_store import RpcStore
+from rpsim.protocols.parts.index import ENTRY_BYTES, Location
+from rpsim.protocols.parts.kv import Object
 from rpsim.protocols.scheme import OperationFailed
 from rpsim.scenarios.values import encode_value
 from rpsim.sim.trace import Stage
@@ -83,7 +83,7 @@ def test_every_reader_finds_the_last_value_that_was_put_and_nothing_where_nothin
 @pytest.mark.parametrize("store", FAMILY)
 def test_a_hundred_million_keys_are_computed_as_a_few_are_stored(monkeypatch, store):
     few = Shop(store, keys=6)
-    monkeypatch.setattr("rpsim.protocols.kv.STORED_KEYS", 1)
+    monkeypatch.setattr("rpsim.protocols.parts.kv.STORED_KEYS", 1)
     computed = Shop(store, keys=6)
     assert [few.get(f"k{n}") for n in range(6)] == [computed.get(f"k{n}") for n in range(6)] == [0] * 6
 
@@ -261,7 +261,7 @@ def test_forca_pays_for_checksum_and_flush_at_each_get_unless_it_remembers_the_v
 
 @pytest.mark.parametrize("kind", [Forca, ForcaPublic])
 def test_forca_walks_to_an_older_version_where_the_newest_is_not_whole(kind):
-    from rpsim.protocols.forca import Put
+    from rpsim.protocols.efactory.forca import Put
 
     shop = Shop(kind)
     shop.put("k0", 1)

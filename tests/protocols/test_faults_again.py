@@ -11,7 +11,7 @@ from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.protocols.scheme import Scheme
-from rpsim.scenarios.experiment import run_variant
+from rpsim.scenarios.run.experiment import run_variant
 from rpsim.validation.crash.explore import explore
 from rpsim.validation.crash.explorer import Explorer
 from rpsim.validation.crash.standing import StandingViews

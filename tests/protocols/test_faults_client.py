@@ -11,8 +11,8 @@ import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.protocols.scheme import Scheme
-from rpsim.scenarios.experiment import run_variant
-from rpsim.scenarios.inject import instants, run_with_fault
+from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.run.inject import instants, run_with_fault
 from rpsim.validation.crash.explore import explore
 from rpsim.validation.testing import crash_report
 

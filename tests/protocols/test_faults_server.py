@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
-from rpsim.scenarios.experiment import run_variant
-from rpsim.scenarios.inject import instants, run_with_fault
+from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.run.inject import instants, run_with_fault
 from rpsim.validation.crash.executed import judge
 from rpsim.validation.crash.explore import explore
 from rpsim.validation.histories.check import check_history

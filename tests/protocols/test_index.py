@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpsim.protocols import placement as placement_module
-from rpsim.protocols.index import ENTRY_BYTES, NEIGHBOURHOOD, HashIndex, Location
-from rpsim.protocols.kv import key_bytes
+from rpsim.protocols.parts.index import ENTRY_BYTES, NEIGHBOURHOOD, HashIndex, Location
+from rpsim.protocols.parts.kv import key_bytes
 
 from .stores import finish, machines
 

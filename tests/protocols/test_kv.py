@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.protocols.client_active import ClientActive
-from rpsim.protocols.index import ENTRY_BYTES, NEIGHBOURHOOD
-from rpsim.protocols.saw import Saw
+from rpsim.protocols.efactory.client_active import ClientActive
+from rpsim.protocols.efactory.saw import Saw
+from rpsim.protocols.parts.index import ENTRY_BYTES, NEIGHBOURHOOD
 from rpsim.protocols.scheme import Sizes
 from rpsim.scenarios.values import encode_value
 from rpsim.validation.crash.restart import Restart

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpsim.protocols import layout
-from rpsim.protocols.index import Entry, Location
-from rpsim.protocols.kv import Object
 from rpsim.protocols.layout import U32, U64, Bytes, Layout, Rest
+from rpsim.protocols.parts.index import Entry, Location
+from rpsim.protocols.parts.kv import Object
 
 
 class Record(Layout):

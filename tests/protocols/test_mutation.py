@@ -16,15 +16,15 @@ from textwrap import dedent
 import pytest
 
 from rpsim.app.main import main
-from rpsim.protocols.client_active import ClientActive
-from rpsim.protocols.efactory import EFactory
+from rpsim.protocols.efactory.client_active import ClientActive
+from rpsim.protocols.efactory.efactory import EFactory
+from rpsim.protocols.efactory.saw import Saw
 from rpsim.protocols.guarantees import Condition
 from rpsim.protocols.guarantees import Verdict as Verdict_
 from rpsim.protocols.primitives import known_primitives, primitive
-from rpsim.protocols.saw import Saw
 from rpsim.protocols.scheme import Scheme, schemes
 from rpsim.protocols.shapes import shaped
-from rpsim.scenarios.experiment import run_variant
+from rpsim.scenarios.run.experiment import run_variant
 from rpsim.validation.matrix.configurations import configurations
 from rpsim.validation.mutation import fates as fates_module
 from rpsim.validation.mutation import score as score_module

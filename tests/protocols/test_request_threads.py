@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.protocols.efactory import EFactory
-from rpsim.protocols.erda import Erda
-from rpsim.protocols.kv import key_bytes
-from rpsim.protocols.locks import Locks
+from rpsim.protocols.efactory.efactory import EFactory
+from rpsim.protocols.efactory.erda import Erda
+from rpsim.protocols.parts.kv import key_bytes
+from rpsim.protocols.parts.locks import Locks
 from rpsim.sim.clock import Clock
 from rpsim.sim.errors import InputError
 

@@ -6,7 +6,7 @@ import pytest
 
 from rpsim.models.verbs import Status
 from rpsim.protocols.layout import U64, Bytes, Layout
-from rpsim.protocols.rpc import Server, VerbsError
+from rpsim.protocols.parts.rpc import Server, VerbsError
 
 from .stores import finish, machines
 

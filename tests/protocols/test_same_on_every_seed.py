@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.protocols.efactory_cleaning import COMPRESSING, MERGING, NORMAL
+from rpsim.protocols.efactory.cleaning import COMPRESSING, MERGING, NORMAL
 from rpsim.protocols.guarantees import EXPLORED, Condition
-from rpsim.scenarios.experiment import run_variant
-from rpsim.scenarios.load import load_scenario
+from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.schema.load import load_scenario
 from rpsim.validation.crash.explore import explore
 from rpsim.validation.crash.explorer import Explorer
 from rpsim.validation.matrix.guarantees import POWER, file_of, scenario_of

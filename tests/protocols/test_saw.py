@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rpsim.models.durability.places import Path
+from rpsim.protocols.efactory.saw import Saw
 from rpsim.protocols.guarantees import ALWAYS, SERVER_CRASH, Condition
-from rpsim.protocols.saw import Saw
 from rpsim.sim.trace import NEVER, Stage
 
 from ..small import PLATFORMS, put, run

@@ -18,7 +18,7 @@ import pytest
 
 import rpsim.app.crash
 import rpsim.app.run
-import rpsim.scenarios.load
+import rpsim.scenarios.schema.load
 from rpsim.app.main import main
 
 from ..words import fakes
@@ -38,7 +38,7 @@ def quickstart(monkeypatch, tmp_path):
             raise world.failure
         return fakes.outcomes(crash=jobs[0].crash)
 
-    monkeypatch.setattr(rpsim.scenarios.load, "load_scenario", lambda name, overrides, seed: world.scenario)
+    monkeypatch.setattr(rpsim.scenarios.schema.load, "load_scenario", lambda name, overrides, seed: world.scenario)
     monkeypatch.setattr(rpsim.app.run, "perform_all", perform_all)
     both = {name: SimpleNamespace(claims=world.claims) for name in ("client-active", "saw")}
     monkeypatch.setattr(rpsim.app.crash, "schemes", lambda: both)

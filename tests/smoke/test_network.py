@@ -7,8 +7,8 @@ import json
 import pytest
 
 from rpsim.models.fabric.disturbance import Disturbance, PacketFault
-from rpsim.scenarios.experiment import run_variant
-from rpsim.scenarios.load import scenario_from_data
+from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.schema.load import scenario_from_data
 from rpsim.sim.errors import InputError
 
 PLAIN = {

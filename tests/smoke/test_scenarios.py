@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from rpsim.models.profiles.platform import load_platform
 from rpsim.scenarios.history import Torn
-from rpsim.scenarios.known import Known, SchemeFacts
-from rpsim.scenarios.load import load_scenario, scenario_from_data, scenario_names, scenario_title, validate
+from rpsim.scenarios.run.workload import initial_values
+from rpsim.scenarios.schema.known import Known, SchemeFacts
+from rpsim.scenarios.schema.load import load_scenario, scenario_from_data, scenario_names, scenario_title, validate
 from rpsim.scenarios.values import MAX_STAMP, decode_value, encode_value
-from rpsim.scenarios.workload import initial_values
 from rpsim.sim.errors import InputError
 from rpsim.sim.yaml_source import parse_yaml
 

@@ -16,8 +16,8 @@ import pytest
 
 from rpsim.app.expected import surprises
 from rpsim.protocols.scheme import scheme
-from rpsim.scenarios.experiment import run_variant
-from rpsim.scenarios.load import load_scenario, scenario_names
+from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.schema.load import load_scenario, scenario_names
 from rpsim.validation.crash.explore import explore
 
 FINGERPRINTS = Path(__file__).parent / "fingerprints.json"

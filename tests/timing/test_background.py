@@ -6,8 +6,8 @@ import pytest
 
 from rpsim.models.memory.bandwidth import without
 from rpsim.models.profiles.platform import load_platform
-from rpsim.scenarios.experiment import run_variant
-from rpsim.scenarios.load import scenario_from_data
+from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.schema.load import scenario_from_data
 
 US = 10**6
 

@@ -10,9 +10,9 @@ import pytest
 
 from rpsim.app.main import main
 from rpsim.app.output import as_trace
-from rpsim.scenarios.experiment import run_variant
-from rpsim.scenarios.load import scenario_from_data
-from rpsim.scenarios.perfetto import trace_events
+from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.run.perfetto import trace_events
+from rpsim.scenarios.schema.load import scenario_from_data
 from rpsim.sim.trace import Stage
 
 

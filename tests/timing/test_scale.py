@@ -14,9 +14,9 @@ from rpsim.models.profiles.platform import load_platform
 from rpsim.models.profiles.scaling import scaled
 from rpsim.protocols import kv, placement
 from rpsim.scenarios import experiment as experiment_module
-from rpsim.scenarios.experiment import Experiment, run_variant
 from rpsim.scenarios.keyspace import KeySpace, Same
-from rpsim.scenarios.load import scenario_from_data
+from rpsim.scenarios.run.experiment import Experiment, run_variant
+from rpsim.scenarios.schema.load import scenario_from_data
 from rpsim.sim.bytespace import LINE_BYTES, ByteSpace
 from rpsim.sim.permutation import Permutation
 

@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from rpsim.scenarios.known import Known, SchemeFacts
-from rpsim.scenarios.load import scenario_from_data
-from rpsim.scenarios.workload import Planned, objects, plan, planned_updates, schedule_data
+from rpsim.scenarios.run.workload import Planned, objects, plan, planned_updates, schedule_data
+from rpsim.scenarios.schema.known import Known, SchemeFacts
+from rpsim.scenarios.schema.load import scenario_from_data
 from rpsim.scenarios.ycsb import MIXES, ZipfianKeys, ZipfianRanks, draw_updates, zipf_probabilities
 from rpsim.sim.streams import Streams
 

@@ -25,7 +25,7 @@ from rpsim.app.reproduce import subjects
 from rpsim.protocols.primitives import known_primitives
 from rpsim.protocols.scheme import schemes
 from rpsim.scenarios import experiment, schema
-from rpsim.scenarios.load import load_scenario
+from rpsim.scenarios.schema.load import load_scenario
 from rpsim.validation.litmus.shipped import chosen
 
 from .pages import EXAMPLES, PAGES, ROOT, blocks, code, commands, prose, rows, section

@@ -16,8 +16,8 @@ import pytest
 from rpsim.app.main import main
 from rpsim.app.summary import performance
 from rpsim.app.work import Job, perform
-from rpsim.scenarios.experiment import run_variant
-from rpsim.scenarios.load import load_scenario
+from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.schema.load import load_scenario
 from rpsim.validation.crash.explorer import Explorer
 from rpsim.validation.oracle import CONDITIONS
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rpsim.scenarios.known import Known, SchemeFacts
-from rpsim.scenarios.load import load_scenario, scenario_from_data, validate
+from rpsim.scenarios.schema.known import Known, SchemeFacts
+from rpsim.scenarios.schema.load import load_scenario, scenario_from_data, validate
 from rpsim.sim.errors import InputError
 from rpsim.sim.yaml_source import parse_yaml, read_yaml
 

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import rpsim
-from rpsim.protocols.client_active import ClientActive
-from rpsim.protocols.efactory import EFactory
-from rpsim.protocols.index import Location
-from rpsim.protocols.saw import Saw
-from rpsim.scenarios.experiment import run_variant
+from rpsim.protocols.efactory.client_active import ClientActive
+from rpsim.protocols.efactory.efactory import EFactory
+from rpsim.protocols.efactory.saw import Saw
+from rpsim.protocols.parts.index import Location
+from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.errors import InputError
 from rpsim.validation.testing import Refuted, assert_holds, crash_report
 from rpsim.validation.testing.machine import crash_machine

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from ...models.durability.views import Cut, LineKey, Views
 from ...protocols.guarantees import Condition, Verdict
 from ...scenarios.history import History, Operation, Value
-from ...scenarios.results import RunResult
+from ...scenarios.run.results import RunResult
 from ...sim.trace import NEVER, Trace
 from ..oracle import check
 from .explorer import Explorer

@@ -1,7 +1,8 @@
 """Faults that leave somebody alive: executed at every instant that makes a difference, the survivors' history judged.
 
-Each state is a run of its own (``scenarios.inject``): replayed to the instant, the fault, survivors to their ends, and
-then a fresh client's read of every object. The history, crash included, is judged by the same conditions as any other.
+Each state is a run of its own (``scenarios.run.inject``): replayed to the instant, the fault, survivors to their ends,
+and then a fresh client's read of every object. The history, crash included, is judged by the same conditions as any
+other.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import numpy as np
 
 from ...protocols.guarantees import Condition, Verdict
 from ...protocols.scheme import scheme
-from ...scenarios.fields import NOTHING, conditions_after
 from ...scenarios.history import History
-from ...scenarios.inject import Aftermath, instants, run_with_fault
-from ...scenarios.schema import Scenario, Variant
+from ...scenarios.run.inject import Aftermath, instants, run_with_fault
+from ...scenarios.schema.fields import NOTHING, conditions_after
+from ...scenarios.schema.schema import Scenario, Variant
 from ..oracle import FINDERS, NOT_READ, Flaw, ObjectHistory, assert_implications
 from .explorer import ASKED
 

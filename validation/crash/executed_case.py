@@ -12,15 +12,15 @@ from itertools import product
 from typing import Any
 
 from ...protocols.guarantees import Condition
-from ...scenarios.experiment import describe
-from ...scenarios.fields import exact_duration
 from ...scenarios.history import History, Operation, written
-from ...scenarios.inject import Aftermath, arrived, instants
-from ...scenarios.load import scenario_from_data
-from ...scenarios.perfetto import trace_events
-from ...scenarios.results import RunResult
-from ...scenarios.schema import Scenario, Variant
-from ...scenarios.workload import Planned, schedule_data
+from ...scenarios.run.experiment import describe
+from ...scenarios.run.inject import Aftermath, arrived, instants
+from ...scenarios.run.perfetto import trace_events
+from ...scenarios.run.results import RunResult
+from ...scenarios.run.workload import Planned, schedule_data
+from ...scenarios.schema.fields import exact_duration
+from ...scenarios.schema.load import scenario_from_data
+from ...scenarios.schema.schema import Scenario, Variant
 from ...sim.trace import Stage
 from .executed import Breach, breaches
 from .findings import Counterexample, LineFate, TimelineRow, marks_of

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection
 
 from ...protocols.guarantees import Condition
-from ...scenarios.schema import Scenario, Variant
+from ...scenarios.schema.schema import Scenario, Variant
 from .executed import asked, execute
 from .executed_case import shrink, tell
 from .findings import CrashReport

@@ -12,12 +12,12 @@ from typing import Any
 
 from ...protocols.guarantees import Condition
 from ...protocols.scheme import scheme
-from ...scenarios.experiment import run_variant
-from ...scenarios.fields import conditions_after
-from ...scenarios.load import scenario_from_data
-from ...scenarios.perturbed import in_words
-from ...scenarios.results import RunResult
-from ...scenarios.schema import Scenario, Variant
+from ...scenarios.run.experiment import run_variant
+from ...scenarios.run.results import RunResult
+from ...scenarios.schema.fields import conditions_after
+from ...scenarios.schema.load import scenario_from_data
+from ...scenarios.schema.perturbed import in_words
+from ...scenarios.schema.schema import Scenario, Variant
 from ...sim.errors import InputError, Mistake
 from ..oracle import CONDITIONS
 from . import executed_case as fault_cases

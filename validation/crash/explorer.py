@@ -17,7 +17,7 @@ import numpy as np
 from ...models.durability.views import Content, Cut, LineKey
 from ...protocols.guarantees import Condition, Verdict
 from ...scenarios.history import Operation, Value
-from ...scenarios.results import RunResult
+from ...scenarios.run.results import RunResult
 from ...sim.collector import seldom_collecting
 from ..oracle import RegisterHistory, RemovableHistory, all_followed
 from .checksums import Families

@@ -16,10 +16,10 @@ from typing import Any
 
 from ...models.durability.views import Content, Cut, LineKey, Torn, Views
 from ...models.system import System
-from ...protocols.rpc import VerbsError
+from ...protocols.parts.rpc import VerbsError
 from ...protocols.scheme import OperationFailed
 from ...scenarios.history import Value
-from ...scenarios.results import RunResult
+from ...scenarios.run.results import RunResult
 from ...sim.trace import Trace
 from .checksums import Families, Guarded
 from .outcomes import Contents, Outcome, Outcomes, Reader, Remains

@@ -19,11 +19,11 @@ from ...models.cpu import Thread
 from ...models.durability.places import Domain
 from ...models.durability.views import LineKey, Views
 from ...models.system import ORDER_OF_READS, Node, NodeSpec, System
-from ...protocols.rpc import VerbsError
+from ...protocols.parts.rpc import VerbsError
 from ...protocols.scheme import OperationFailed, Scheme
-from ...scenarios.experiment import client_thread
 from ...scenarios.history import Torn, Unread, Value
-from ...scenarios.results import RunResult
+from ...scenarios.run.experiment import client_thread
+from ...scenarios.run.results import RunResult
 from ...scenarios.values import decode_value
 from ...sim.bytespace import ByteSpace
 from ...sim.streams import Streams

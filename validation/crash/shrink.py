@@ -15,13 +15,13 @@ from itertools import combinations, islice, product
 from typing import TypeVar
 
 from ...models.durability.views import Content, Cut, LineKey, Torn
-from ...scenarios.experiment import PAUSE_LONGEST_PS, run_variant
-from ...scenarios.fields import exact_duration
 from ...scenarios.history import Operation
-from ...scenarios.load import scenario_from_data
-from ...scenarios.results import RunResult
-from ...scenarios.schema import Outage, Scenario, Variant
-from ...scenarios.workload import Planned, schedule_data
+from ...scenarios.run.experiment import PAUSE_LONGEST_PS, run_variant
+from ...scenarios.run.results import RunResult
+from ...scenarios.run.workload import Planned, schedule_data
+from ...scenarios.schema.fields import exact_duration
+from ...scenarios.schema.load import scenario_from_data
+from ...scenarios.schema.schema import Outage, Scenario, Variant
 from ..oracle import RegisterHistory, RemovableHistory, check, followed
 from .explorer import IMAGES_PER_STATE, Explorer, Violation
 from .outcomes import Outcome

@@ -12,9 +12,9 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
 from ...protocols.guarantees import Condition
-from ...scenarios.experiment import run_variant
-from ...scenarios.results import RunResult
-from ...scenarios.schema import Scenario, Variant
+from ...scenarios.run.experiment import run_variant
+from ...scenarios.run.results import RunResult
+from ...scenarios.schema.schema import Scenario, Variant
 from ...sim.parent import end_with_parent
 from .explorer import Exploration, Explorer
 

@@ -9,12 +9,12 @@ from typing import Any
 from ...models.durability.places import PLACES
 from ...models.durability.views import LineKey
 from ...protocols.guarantees import Condition, Verdict
-from ...scenarios.experiment import run_variant
 from ...scenarios.history import Operation, Value, written
-from ...scenarios.load import scenario_from_data
-from ...scenarios.results import RunResult
-from ...scenarios.schema import Scenario, Variant
-from ...scenarios.workload import Planned, schedule_data
+from ...scenarios.run.experiment import run_variant
+from ...scenarios.run.results import RunResult
+from ...scenarios.run.workload import Planned, schedule_data
+from ...scenarios.schema.load import scenario_from_data
+from ...scenarios.schema.schema import Scenario, Variant
 from ...sim.bytespace import LINE_BYTES
 from ...sim.trace import NEVER, Stage
 from ..oracle import followed

@@ -9,7 +9,7 @@ from ...models.durability.places import IN_WORDS, PLACES, Path, Place
 from ...models.durability.rules import Target
 from ...models.durability.views import Content, LineKey, Piece
 from ...scenarios.history import Operation, Torn, Value, written
-from ...scenarios.perfetto import trace_events
+from ...scenarios.run.perfetto import trace_events
 from ...sim.bytespace import LINE_BYTES, lines
 from ...sim.trace import NEVER, Chunk, Stage
 from ...sim.units import format_us

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from ...models.durability.places import IN_WORDS, Place
 from ...protocols.guarantees import Condition, Verdict
 from ...protocols.shapes import SHAPES
-from ...scenarios.experiment import run_variant
-from ...scenarios.load import scenario_from_data
+from ...scenarios.run.experiment import run_variant
+from ...scenarios.schema.load import scenario_from_data
 from ..crash.explorer import ASKED, Exploration, Explorer
 from ..crash.findings import Counterexample
 from ..crash.shrink import Case

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...scenarios.experiment import run_variant
-from ...scenarios.load import scenario_from_data
-from ...scenarios.results import RunResult
+from ...scenarios.run.experiment import run_variant
+from ...scenarios.run.results import RunResult
+from ...scenarios.schema.load import scenario_from_data
 from ...sim.units import PS_PER_S, format_bytes
 from .configurations import Configuration
 

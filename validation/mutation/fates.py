@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from ...protocols.scheme import Scheme
 from ...protocols.scheme import scheme as scheme_named
-from ...scenarios.experiment import run_variant
+from ...scenarios.run.experiment import run_variant
 from ..oracle import Inconsistent
 from ..testing.checks import scenario_of
 from .mutants import planted, seeded

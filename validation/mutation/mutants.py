@@ -14,6 +14,7 @@ from .operators import Change, blocks, changes
 
 _NOT_MUTATED = ("scheme", "guarantees", "layout", "placement")
 """Modules of ``protocols/`` that are no protocol."""
+_PROTOCOLS = Scheme.__module__.rpartition(".")[0]
 
 
 def modules_of(scheme: type[Scheme]) -> list[ModuleType]:
@@ -23,10 +24,10 @@ def modules_of(scheme: type[Scheme]) -> list[ModuleType]:
 
     def visit(name: str) -> None:
         module = sys.modules[name]
-        package = name.rpartition(".")[0]
+        package = _package(name)
         for value in vars(module).values():
             other = getattr(value, "__module__", None)
-            if isinstance(other, str) and other not in seen and package and other.rpartition(".")[0] == package:
+            if isinstance(other, str) and other not in seen and package and _package(other) == package:
                 seen.add(other)
                 visit(other)
         if name.rpartition(".")[2] not in _NOT_MUTATED:
@@ -36,6 +37,11 @@ def modules_of(scheme: type[Scheme]) -> list[ModuleType]:
     for name in names[::-1]:
         visit(name)
     return [sys.modules[name] for name in dict.fromkeys(found)]
+
+
+def _package(module: str) -> str:
+    """The package whose modules are mutated together: ``protocols/`` with all its folders, or a user's own."""
+    return _PROTOCOLS if module.startswith(f"{_PROTOCOLS}.") else module.rpartition(".")[0]
 
 
 def seeded(scheme: type[Scheme], shared: bool = True) -> Iterator[tuple[ModuleType, int, Change]]:

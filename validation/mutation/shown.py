@@ -13,7 +13,7 @@ from typing import Any
 
 from ...protocols.guarantees import Condition
 from ...scenarios.history import Torn, Unread, Value
-from ...scenarios.results import RunResult
+from ...scenarios.run.results import RunResult
 from ..crash.explorer import Exploration, Explorer
 
 MANNERS = ("torn", "unreadable", "absent", "another version")

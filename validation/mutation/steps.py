@@ -17,8 +17,8 @@ from ...models.primitives.vocabulary import UPDATE
 from ...models.primitives.writer import dump_primitive
 from ...protocols.primitives import primitive
 from ...protocols.shapes import shape_name, shaped
-from ...scenarios.experiment import run_variant
-from ...scenarios.load import scenario_from_data
+from ...scenarios.run.experiment import run_variant
+from ...scenarios.schema.load import scenario_from_data
 from ..crash.explorer import ASKED
 from ..matrix.configurations import Configuration, configurations
 from ..matrix.judging import BUDGET, VALUES, Schedule, scenario_data

@@ -20,10 +20,10 @@ from .mutants import modules_of
 _ROOT = Path(__file__).parents[2]
 _JUDGING = ("trials", "trying", "shown", "mutants", "operators", "fates")
 _DEPENDS_ON = (
-    "sim/**/*", "models/**/*", "scenarios/*.py", "protocols/primitives/*", "validation/crash/*.py",
-    "validation/histories/**/*.py", "validation/oracle/**/*.py", "validation/testing/*.py",
-    *(f"validation/mutation/{name}.py" for name in _JUDGING), *(f"protocols/{name}.py" for name in ("scheme",
-    "guarantees", "layout", "placement")),
+    "sim/**/*", "models/**/*", "scenarios/**/*.py", "protocols/primitives/*",
+    *(f"protocols/{name}.py" for name in ("scheme", "guarantees", "layout", "parts/placement")),
+    "validation/crash/*.py", "validation/histories/**/*.py", "validation/oracle/**/*.py", "validation/testing/*.py",
+    *(f"validation/mutation/{name}.py" for name in _JUDGING),
 )  # fmt: skip
 
 

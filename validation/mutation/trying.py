@@ -13,11 +13,11 @@ from typing import Any
 
 from ...protocols.guarantees import Condition, Verdict
 from ...protocols.scheme import Scheme
-from ...scenarios.experiment import run_variant
-from ...scenarios.fields import NOTHING
-from ...scenarios.inject import instants
-from ...scenarios.load import scenario_from_data
-from ...scenarios.schema import Scenario, Variant
+from ...scenarios.run.experiment import run_variant
+from ...scenarios.run.inject import instants
+from ...scenarios.schema.fields import NOTHING
+from ...scenarios.schema.load import scenario_from_data
+from ...scenarios.schema.schema import Scenario, Variant
 from ..crash.executed import breaches
 from ..testing.world import World
 from .shown import Shown, Telling, manner, way

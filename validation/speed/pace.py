@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 
-from ...scenarios.experiment import run_variant
-from ...scenarios.load import scenario_from_data
-from ...scenarios.results import RunResult
+from ...scenarios.run.experiment import run_variant
+from ...scenarios.run.results import RunResult
+from ...scenarios.schema.load import scenario_from_data
 from ..crash.explorer import Explorer
 
 KEYS = 1000

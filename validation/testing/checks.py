@@ -7,9 +7,9 @@ from typing import Any
 
 from ...protocols.guarantees import Condition, Verdict, claimed
 from ...protocols.scheme import Scheme
-from ...scenarios.experiment import run_variant
-from ...scenarios.load import scenario_from_data
-from ...scenarios.schema import Scenario
+from ...scenarios.run.experiment import run_variant
+from ...scenarios.schema.load import scenario_from_data
+from ...scenarios.schema.schema import Scenario
 from ...sim.errors import InputError, Mistake, nearest
 from ..crash.explore import explore
 from ..crash.findings import CrashReport

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ...models.profiles.platform import platform_names, platform_settings
 from ...protocols.scheme import Scheme
-from ...scenarios.load import scenario_from_data
-from ...scenarios.schema import Scenario
+from ...scenarios.schema.load import scenario_from_data
+from ...scenarios.schema.schema import Scenario
 
 LONGEST_NS = 20_000
 """Between the earliest instants of two operations of a process: some operations' time."""

@@ -6,8 +6,8 @@ It has a bug.
 
 from typing import ClassVar
 
-from rpsim.protocols.index import ENTRY_BYTES, Entry, HashIndex, Location
-from rpsim.protocols.kv import KvScheme, Region
+from rpsim.protocols.parts.index import ENTRY_BYTES, Entry, HashIndex, Location
+from rpsim.protocols.parts.kv import KvScheme, Region
 
 
 class Toy(KvScheme, name="toy"):

@@ -21,8 +21,8 @@ import numpy as np
 
 from ....models.profiles.platform import Platform, load_platform
 from ....models.profiles.vary import varied
-from ....scenarios.experiment import run_variant
-from ....scenarios.load import scenario_from_data
+from ....scenarios.run.experiment import run_variant
+from ....scenarios.schema.load import scenario_from_data
 from .language import Term, where
 from .paper import Paper, PaperClaim
 

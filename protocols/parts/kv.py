@@ -1,0 +1,299 @@
+"""What the key-value stores with a log and a one-sided index share: roles, bytes, allocation, GET and recovery.
+
+The client-active access paradigm of Du et al., ICPP'21, section 3: the client asks the server for room in an
+append-only log, writes the object there by RDMA WRITE, and reads by two dependent READs, index entry and object. A
+store adds when the index entry is published and what is flushed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, overload
+
+from ...models.cpu import Thread
+from ...models.system import System
+from ...sim.bytespace import LINE_BYTES
+from ..layout import U32, U64, Bytes, Layout, Rest
+from ..scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
+from .index import ENTRY_BYTES, Entry, HashIndex, Location, Word
+from .locks import Locks
+from .placement import NEIGHBOURHOOD, STORED_KEYS
+from .rpc import Connection, Server, VerbsError
+
+Code = Generator[Any, Any, Any]
+
+
+class Object(Layout):
+    """An object in the log: the value begins at a multiple of eight."""
+
+    key = Bytes(32)
+    length = U64()
+    value = Rest()
+
+
+class Allocate(Layout):
+    """Ask for room for an object of ``length`` bytes."""
+
+    key = Bytes(32)
+    length = U32()
+
+
+class Region(Layout):
+    """The reply: where in the log the object goes."""
+
+    offset = U64()
+    length = U32()
+
+
+@dataclass
+class Session:
+    """A client process: its connection, and what it learned when it connected."""
+
+    connection: Connection
+    index_key: int
+    log_key: int
+
+
+class KvScheme(Scheme):
+    """A store with one server; subclasses implement :meth:`put`, and what the server does for it."""
+
+    model = "kv"
+    roles: ClassVar[Mapping[str, Role]] = {
+        "server": Role(cores=1, memory=("dram", "pm"), served=True),
+        "client": Role(many=True),
+    }
+    operations: ClassVar[tuple[str, ...]] = ("put", "get")
+    updates = frozenset({"put"})
+    Object: ClassVar[type[Layout]] = Object
+    Index: ClassVar[type[HashIndex]] = HashIndex
+
+    def __init__(self, system: System, sizes: Sizes) -> None:
+        super().__init__(system, sizes)
+        self.node = system.nodes["server"][0]
+        self.pm = self.node.memory["pm"]
+        self.keys = Keys(sizes.objects)
+        self.index = self.Index(self.pm, self.keys)
+        self._object_bytes = -(-(self.Object.size + sizes.value_bytes) // 64) * 64
+        self.log_bytes = self.bytes_of_log()
+        self.log = self.pm.allocate(self.log_bytes, "log")
+        self.begin()
+
+    def bytes_of_log(self) -> int:
+        """Room for what is loaded and for every update: nothing is ever freed."""
+        return 64 + self._object_bytes * (len(self.sizes.objects) + self.sizes.updates + 1)
+
+    def begin(self) -> None:
+        self.tail = 64  # offset 0 is never an object
+        self.locks = Locks(self.system.clock, self.sizes.threads)
+        self.server = self.listener()
+        self._index_region = self.server.register(self.index.address, self.index.length)
+        self._log_region = self.server.register(self.log, self.log_bytes)
+
+    def listener(self) -> Server:
+        """The server's end of the connections that clients make."""
+        return Server(self.node, self.handlers(), threads=self.sizes.threads)
+
+    def handlers(self) -> Mapping[type[Layout], Any]:
+        """The server's code for each kind of request."""
+        return {Allocate: self.on_allocate}
+
+    # before the run -----------------------------------------------------------------------------------
+    def load(self, objects: Mapping[Hashable, bytes]) -> None:
+        if len(self.keys) > STORED_KEYS:
+            self._load_computed(objects)
+            return
+        entries = {}
+        for name, value in objects.items():
+            key = key_bytes(name)
+            data = self.loaded_object(key, value)
+            location = self.allocate(len(data))
+            self.pm.space.poke(self.log + location.offset - self.pm.base, data)
+            entries[key] = location
+        self.index.load(lambda key: self.loaded_entry(entries[key]))
+
+    def _load_computed(self, objects: Mapping[Hashable, bytes]) -> None:
+        """The same objects at the same places, each computed when it is first touched."""
+        names, first, length = self.sizes.objects, self.tail, self.Object.size + self.sizes.value_bytes
+        start = self.log - self.pm.base + first
+
+        def line_of(line: int) -> bytes:
+            number, offset = divmod(line * LINE_BYTES - start, self._object_bytes)
+            data = self.loaded_object(self.keys[number], objects[names[number]])
+            return data[offset : offset + LINE_BYTES].ljust(LINE_BYTES, b"\0")
+
+        self.pm.space.compute(start, len(names) * self._object_bytes, line_of)
+        self.tail += len(names) * self._object_bytes
+
+        def entry_of(key: bytes) -> Word:
+            return self.loaded_entry(Location(first + self.keys.index(key) * self._object_bytes, length))
+
+        self.index.load(entry_of)
+
+    def loaded_entry(self, location: Location) -> Word:
+        """What the index says of an object that is there before the run."""
+        return location
+
+    def loaded_object(self, key: bytes, value: bytes) -> bytes:
+        """What lies in the log of an object that is there, durable, before the run."""
+        return Object.pack(key=key, length=len(value), value=value)
+
+    def start(self) -> None:
+        for number in range(self.sizes.threads):
+            thread = self.node.thread(number, f"{self.node.name} {number}" if number else self.node.name)
+            self.node.process(self.node.name).start(self.server.serve(thread, number))
+        self.server.listen()
+
+    def connect(self, thread: Thread) -> Session:
+        node = next(node for node in self.system.nodes["client"] if node.host is thread.host)
+        connection = self.server.accept(thread, node, max(self._object_bytes, NEIGHBOURHOOD * ENTRY_BYTES))
+        return Session(connection, self._index_region.key, self._log_region.key)
+
+    # client -------------------------------------------------------------------------------------------
+    def perform(self, session: Session, request: Request) -> Code:
+        """Where the server dies meanwhile, a get is tried again with its successor. A put is not: no paper says so, and
+        on a new queue pair nothing keeps it from being executed twice (IBTA 9.7.5.1.1: duplicates are told by their
+        packet sequence numbers, which start anew).
+        """
+        while True:
+            try:
+                return (yield from self.attempt(session, request))
+            except VerbsError as error:
+                if not error.disconnected:
+                    raise
+                yield from self.reconnect(session)
+                if request.f in self.updates:
+                    raise OutcomeUnknown(str(error)) from error
+
+    def reconnect(self, session: Session) -> Code:
+        """Wait until the server is there again, and connect; what the handshake costs is left out."""
+        thread = session.connection.thread
+        yield from self.server.until_listening(thread)
+        fresh = self.connect(thread)
+        session.connection, session.index_key, session.log_key = fresh.connection, fresh.index_key, fresh.log_key
+
+    def attempt(self, session: Session, request: Request) -> Code:
+        """Perform an operation over the connection that there is."""
+        if request.f == "put":
+            assert request.value is not None
+            return (yield from self.put(session, key_bytes(request.object), request.value))
+        if request.f == "delete":
+            return (yield from self.delete(session, key_bytes(request.object)))
+        return (yield from self.get(session, key_bytes(request.object)))
+
+    def put(self, session: Session, key: bytes, value: bytes) -> Code:
+        """Write a new version of ``key``; durable or not when this returns, as the scheme has it."""
+        raise NotImplementedError
+
+    def delete(self, session: Session, key: bytes) -> Code:
+        """Remove ``key``; only stores whose paper knows a delete have one among their ``operations``."""
+        raise NotImplementedError
+
+    def get(self, session: Session, key: bytes) -> Code:
+        """Two dependent READs: the index neighbourhood, then the object, whose value is returned unchecked."""
+        location = yield from self.read_entry(session, key)
+        if location is None:
+            return None
+        data = yield from self.read_object(session, location)
+        return Object.unpack(data).value
+
+    def read_entry(self, session: Session, key: bytes) -> Code:
+        """READ the neighbourhood that the key must be in; returns what its entry says, None if it has none."""
+        address, length = self.index.neighbourhood(key)
+        content = yield from session.connection.read(address, session.index_key, length)
+        found = self.index.find(key, content)
+        return found[1] if found is not None else None
+
+    def read_object(self, session: Session, location: Location) -> Code:
+        """READ an object; returns its bytes."""
+        return (yield from session.connection.read(self.log + location.offset, session.log_key, location.length))
+
+    def write_object(self, session: Session, key: bytes, value: bytes) -> Code:
+        """Ask for room and WRITE the object there; returns its region at the WRITE's work completion."""
+        data = Object.pack(key=key, length=len(value), value=value)
+        region = yield from self.ask_for_room(session, key, len(data))
+        yield from session.connection.write(self.log + region.offset, session.log_key, data)
+        return region
+
+    def ask_for_room(self, session: Session, key: bytes, length: int) -> Code:
+        """A :class:`Region` of the log for an object of ``length`` bytes."""
+        return Region.unpack((yield from session.connection.call(Allocate, key=key, length=length)))
+
+    # server -------------------------------------------------------------------------------------------
+    def allocate(self, length: int) -> Location:
+        """Room at the log's tail, on lines of its own. Raises MemoryError when the log is full."""
+        location = Location(self.tail, length)
+        if self.tail + length > self.log_bytes:
+            raise MemoryError(f"log: no room for {length} bytes")
+        self.tail += -(-length // 64) * 64
+        return location
+
+    def alone(self, thread: Thread, key: bytes, code: Code) -> Code:
+        """Run ``code``, which changes where a key points, while no other request thread does that to this key.
+
+        Keys that the table was not formatted for share one lock: they may want the same free entry.
+        """
+        name = key if self.sizes.threads == 1 or self.index.slot_of_loaded(key) is not None else None
+        return (yield from self.locks.under(thread, name, code))
+
+    def on_allocate(self, thread: Thread, request: Allocate) -> Code:
+        """Reply with a :class:`Region` for the object: nothing but bookkeeping, the index is left alone."""
+        location = self.allocate(request.length)
+        yield from ()
+        return Region.pack(offset=location.offset, length=location.length)
+
+    # after a failure of the server, on the surviving bytes ----------------------------------------------
+    def recovery_units(self) -> Iterable[Hashable]:
+        return range(self.index.slots)
+
+    def units_of(self, object: Hashable) -> Iterable[Hashable]:
+        """None where recovery only looks, for the log's tail: a read is as good without it."""
+        only_looks = type(self).recover_unit is KvScheme.recover_unit
+        return () if only_looks else self.index.slots_of(key_bytes(object))
+
+    def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
+        """One index entry: returns where its object ends, 0 for a free one."""
+        assert isinstance(unit, int)
+        _, location = self.index.says((yield from thread.load(self.index.address_of(unit), Entry.size)))
+        return location.offset + location.length if location is not None else 0
+
+    def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
+        """The log's tail is behind the last object that an entry points to; what lies beyond is free again."""
+        yield from thread.compute()
+        self.tail = max(64, -(-max(results, default=0) // 64) * 64)
+
+    def probe(self, object: Hashable) -> Request:
+        return Request("get", object)
+
+
+def key_bytes(name: Hashable) -> bytes:
+    """A key's bytes in the store."""
+    return str(name).encode()
+
+
+class Keys(Sequence[bytes]):
+    """The keys of objects, by number, as the store writes them."""
+
+    def __init__(self, names: Sequence[Hashable]) -> None:
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, number: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[bytes]: ...
+
+    def __getitem__(self, number: int | slice) -> bytes | list[bytes]:
+        if isinstance(number, slice):
+            return [key_bytes(name) for name in self._names[number]]
+        return key_bytes(self._names[number])
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(key_bytes, self._names)
+
+    def index(self, key: Any, start: int = 0, stop: int | None = None) -> int:
+        """The number of a key; ValueError if it is none of these."""
+        return self._names.index(key.decode(), start, len(self._names) if stop is None else stop)

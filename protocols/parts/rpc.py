@@ -1,0 +1,232 @@
+"""Remote procedure calls over SEND and RECV on a reliable connection, and one-sided access to a registered region.
+
+A message is one byte that names its kind and a :class:`Layout`. Small messages travel inline. A client has one call
+under way; the server thread serves all connections from one receive queue's completions, in order. A WRITE with
+immediate is a call too: what it asks for is the immediate. Several threads may serve: each has a completion queue, and
+connections are dealt out among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...models.cpu import Signal, Thread
+from ...models.system import Node
+from ...models.verbs import MemoryRegion, Opcode, QueuePair, RecvWR, SendFlags, SendWR, Status, WorkCompletion
+from ..layout import Layout
+
+Code = Generator[Any, Any, Any]
+Handler = Callable[[Thread, Any], Code]
+"""The server's code for a message, or for an immediate: returns the reply's bytes."""
+
+MESSAGE_BYTES = 256
+"""Room for a message in a receive buffer, unless a server asks for more."""
+
+NOTICES = 16
+"""So many notices may come before a client takes the first of them."""
+
+
+class VerbsError(Exception):
+    """A work request completed with an error; ``completion`` is the ``ibv_wc``."""
+
+    def __init__(self, completion: WorkCompletion) -> None:
+        super().__init__(f"{completion.opcode}: {completion.status}")
+        self.completion = completion
+
+    @property
+    def disconnected(self) -> bool:
+        """Whether the other end is gone (and not just this request refused)."""
+        return self.completion.status in (Status.IBV_WC_RETRY_EXC_ERR, Status.IBV_WC_WR_FLUSH_ERR)
+
+
+@dataclass
+class _Buffers:
+    """One end of a connection: the queue pair and its buffers in DRAM."""
+
+    qp: QueuePair
+    send: int
+    receive: int
+    length: int
+
+    def post_receive(self, thread: Thread) -> None:
+        thread.post_recv(self.qp, RecvWR(0, self.receive, self.length))
+
+
+class Server:
+    """The server's end of all connections to one node, served by threads that call :meth:`serve` by their numbers."""
+
+    def __init__(
+        self,
+        node: Node,
+        handlers: Mapping[type[Layout], Handler],
+        *,
+        on_immediate: Handler | None = None,
+        message_bytes: int = MESSAGE_BYTES,
+        threads: int = 1,
+        batch: int = 1,
+    ) -> None:
+        """``handlers`` has the code for each kind of message, ``on_immediate`` that for a WRITE with immediate.
+
+        A thread takes up to ``batch`` requests at a time.
+        """
+        self.node = node
+        self._on_immediate = on_immediate
+        self._message_bytes = message_bytes
+        self._batch = batch
+        self._kinds = list(handlers)
+        self._handlers = handlers
+        self._domain = node.process(node.name).alloc_pd()
+        self._completions = [node.create_cq() for _ in range(threads)]
+        self._accepted = 0
+        self._sent = node.create_cq()
+        self._ends: dict[int, _Buffers] = {}
+        self._listening = False
+        self._waiting: list[Signal] = []
+
+    def register(self, address: int, length: int) -> MemoryRegion:
+        """Open a range of the node's memory to the clients."""
+        return self._domain.reg_mr(address, length)
+
+    def listen(self) -> None:
+        """From now on clients may connect; those that wait for it do."""
+        self._listening = True
+        for signal in self._waiting:
+            signal.set()
+        self._waiting.clear()
+
+    def until_listening(self, thread: Thread) -> Code:
+        """Wait, as a client whose connection broke, until a connection would be accepted."""
+        if not self._listening:
+            signal = Signal(thread.clock)
+            self._waiting.append(signal)
+            yield from thread.wait(signal)
+
+    def accept(self, thread: Thread, node: Node, scratch_bytes: int) -> Connection:
+        """A connection for ``thread`` on ``node``, with room for one-sided transfers of ``scratch_bytes``."""
+        domain = node.process(thread.name).alloc_pd()
+        theirs = domain.create_qp(node.create_cq(), node.create_cq())
+        ours = self._domain.create_qp(self._sent, self._completions[self._accepted % len(self._completions)])
+        self._accepted += 1
+        ours.connect(theirs)
+        room, dram = self._message_bytes, self.node.memory["dram"]
+        end = _Buffers(ours, dram.allocate(room, "reply"), dram.allocate(room, "request"), room)
+        self._ends[ours.number] = end
+        ours.post_recv(RecvWR(0, end.receive, room))
+        dram = node.memory["dram"]
+        buffers = _Buffers(theirs, dram.allocate(room, "request"), dram.allocate(room, "reply"), room)
+        return Connection(thread, buffers, dram.allocate(max(64, scratch_bytes), "scratch"), self._kinds)
+
+    def tell_all(self, thread: Thread, notice: int) -> Code:
+        """A notice to every client, by SEND with immediate and nothing in it; returns when all adapters have it."""
+        under_way = 0
+        for end in list(self._ends.values()):
+            work = SendWR(0, Opcode.IBV_WR_SEND_WITH_IMM, end.send, 0, imm_data=notice)
+            yield from thread.post_send(end.qp, work)
+            under_way += 1
+        while under_way:
+            completion = yield from thread.poll(self._sent)
+            under_way -= completion.opcode is Opcode.IBV_WR_SEND_WITH_IMM
+
+    def serve(self, thread: Thread, number: int = 0) -> Code:
+        """A server thread, by its number: its connections' requests in the order of their receive completions."""
+        while True:
+            for completion in (yield from thread.poll_some(self._completions[number], self._batch)):
+                if completion.status is not Status.IBV_WC_SUCCESS:  # the client is gone, its buffers are flushed
+                    self._ends.pop(completion.qp.number, None)
+                else:
+                    thread.span = completion.span
+                    yield from self._answer(thread, completion)
+                    thread.span = None
+
+    def _answer(self, thread: Thread, completion: WorkCompletion) -> Code:
+        end = self._ends[completion.qp.number]
+        if completion.opcode is Opcode.IBV_WC_RECV_RDMA_WITH_IMM:
+            assert self._on_immediate is not None
+            handler, request = self._on_immediate, completion.imm_data
+            end.post_receive(thread)
+        else:
+            message = yield from thread.load(end.receive, completion.byte_len)
+            end.post_receive(thread)
+            kind = self._kinds[message[0]]
+            handler, request = self._handlers[kind], kind.unpack(message[1:])
+        yield from thread.compute()
+        reply = yield from handler(thread, request)
+        yield from _send(thread, end, reply)
+
+
+class Connection:
+    """A client's end: calls to the server's code, one-sided access to its registered memory."""
+
+    def __init__(self, thread: Thread, end: _Buffers, scratch: int, kinds: list[type[Layout]]) -> None:
+        self.thread = thread
+        self._end = end
+        self._scratch = scratch
+        self._kinds = kinds
+        self.notice: int | None = None
+        """The last one that the server has sent, and the client has seen."""
+
+    def call(self, kind: type[Layout], **fields: Any) -> Code:
+        """Call the server; returns the reply's bytes."""
+        self._end.post_receive(self.thread)
+        yield from _send(self.thread, self._end, bytes([self._kinds.index(kind)]) + kind.pack(**fields))
+        return (yield from self._reply())
+
+    def write_with_imm(self, address: int, rkey: int, data: bytes, immediate: int) -> Code:
+        """RDMA WRITE of ``data`` with an immediate of 32 bits, unsignalled; returns the server's reply to it."""
+        yield from self.thread.store(self._scratch, data)
+        self._end.post_receive(self.thread)
+        work = SendWR(0, Opcode.IBV_WR_RDMA_WRITE_WITH_IMM, self._scratch, len(data), address, rkey, SendFlags.NONE)
+        work.imm_data = immediate
+        yield from self.thread.post_send(self._end.qp, work)
+        return (yield from self._reply())
+
+    def expect_notices(self) -> None:
+        """Have receive requests there for notices, beside that of a call's reply."""
+        for _ in range(NOTICES):
+            self._end.post_receive(self.thread)
+
+    def look_for_notices(self) -> Code:
+        """Take the notices that have come, without waiting."""
+        while (completion := (yield from self.thread.try_poll(self._end.qp.recv_cq))) is not None:
+            self._take(completion)
+
+    def _take(self, completion: WorkCompletion) -> bool:
+        """Whether it is a notice: then it is taken, and the next one may come."""
+        if completion.status is not Status.IBV_WC_SUCCESS:
+            raise VerbsError(completion)
+        if completion.imm_data is None:
+            return False
+        self.notice = completion.imm_data
+        self._end.post_receive(self.thread)
+        return True
+
+    def _reply(self) -> Code:
+        while self._take(completion := (yield from self.thread.poll(self._end.qp.recv_cq))):
+            pass
+        return (yield from self.thread.load(self._end.receive, completion.byte_len))
+
+    def write(self, address: int, rkey: int, data: bytes) -> Code:
+        """RDMA WRITE of ``data``; returns at its work completion."""
+        yield from self.thread.store(self._scratch, data)
+        yield from self._one_sided(Opcode.IBV_WR_RDMA_WRITE, address, rkey, len(data))
+
+    def read(self, address: int, rkey: int, length: int) -> Code:
+        """RDMA READ; returns the bytes."""
+        yield from self._one_sided(Opcode.IBV_WR_RDMA_READ, address, rkey, length)
+        return (yield from self.thread.load(self._scratch, length))
+
+    def _one_sided(self, opcode: Opcode, address: int, rkey: int, length: int) -> Code:
+        yield from self.thread.post_send(self._end.qp, SendWR(0, opcode, self._scratch, length, address, rkey))
+        completion = yield from self.thread.poll(self._end.qp.send_cq)
+        if completion.status is not Status.IBV_WC_SUCCESS:
+            raise VerbsError(completion)
+
+
+def _send(thread: Thread, end: _Buffers, message: bytes) -> Code:
+    """SEND a message, inline if it is short, unsignalled: the reply is what tells that it arrived."""
+    yield from thread.store(end.send, message)
+    flags = SendFlags.IBV_SEND_INLINE if len(message) <= end.qp.max_inline_data else SendFlags.NONE
+    work = SendWR(0, Opcode.IBV_WR_SEND, end.send, len(message), send_flags=flags)
+    yield from thread.post_send(end.qp, work)

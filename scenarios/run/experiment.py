@@ -1,0 +1,284 @@
+"""Assembling a system from a scenario's variant and running its workload on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ...models.cpu import Thread
+from ...models.cpu.core import Core, Pauses
+from ...models.fabric.disturbance import Disturbance
+from ...models.profiles.platform import Platform, load_platform
+from ...models.profiles.scaling import scaled
+from ...models.system import NodeSpec, Process, System
+from ...models.verbs import QueuePair, Span
+from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Scheme, Sizes, scheme
+from ...sim.streams import Streams
+from ..history import History, Operation, Removed, written
+from ..schema.perturbed import LAGGING, PAUSES, PAUSING, perturbed_network, perturbed_platform
+from ..schema.schema import Scenario, Variant
+from ..values import decode_value, encode_value
+from .background import start_background
+from .cputime import spent
+from .results import Hop, RunResult
+from .workload import Planned, initial_values, objects, plan, room_for_updates
+
+# How a disturbed schedule pauses cores: a choice of the exploration, not a property of hardware. Long enough for a
+# client's operation to fit into a pause, often enough for some to fall where it matters.
+PAUSE_EVERY = 8
+PAUSE_SHORTEST_PS = 1_000_000
+PAUSE_LONGEST_PS = 20_000_000
+
+MARKS_EVERY = 8
+"""Hops are kept of every eighth operation: enough to find a typical one, without the memory of all."""
+
+
+class Experiment:
+    """One variant of a scenario, assembled and about to run: loaded, connected, every client at its first operation.
+
+    Schedule 0 is the undisturbed one; in others what the scenario perturbs is drawn from the seed: servers' cores pause
+    now and then, hardware chooses otherwise. ``watched`` notes where cores might pause, and when packets leave.
+    ``observer`` adds a client machine that takes no part. ``platform`` stands for the one that the variant names.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        variant: Variant,
+        schedule: int = 0,
+        *,
+        watched: bool = False,
+        observer: bool = False,
+        platform: Platform | None = None,
+    ) -> None:
+        self.scenario, self.variant = scenario, variant
+        kind = scheme(variant.scheme)
+        clients = scenario.role("client")
+        self.processes = clients.machines * clients.processes
+        streams = Streams(scenario.seed)
+        planned = plan(scenario.workload, self.processes, streams, kind.updates)
+        self.initial = initial_values(scenario.workload)
+        sizes = Sizes(
+            scenario.workload.value_bytes,
+            objects(scenario.workload),
+            room_for_updates(scenario.workload, planned),
+            self.processes,
+            threads=next((scenario.role(name).threads for name, role in kind.roles.items() if role.served), 1),
+        )
+        number = (scenario.crash.first or 0) + schedule
+        otherwise = scenario.crash.perturbed if number else ()
+        platform = scaled(platform or load_platform(variant.platform, **variant.settings), scenario.scale)
+        platform = perturbed_platform(platform, otherwise)
+        draws = f"schedule {number}, " if set(otherwise) - PAUSING else ""
+        network = scenario.network.disturbance() if scenario.network is not None else None
+        network = perturbed_network(network, otherwise)
+        self.system = build_system(kind, platform, scenario, network, observer=observer, draws=draws)
+        self.at_work = kind(self.system, sizes)
+        self.at_work.load(self.initial)
+        pausing = PAUSING & set(otherwise) if schedule > 0 else frozenset()
+        random, every = streams.stream(f"pauses[{number}]"), PAUSE_EVERY if PAUSES in pausing else 0
+        cores = server_cores(self.system, kind)
+        self.pauses = Pauses(random, every, PAUSE_SHORTEST_PS, PAUSE_LONGEST_PS)
+        if LAGGING in pausing and cores:
+            turn, core = divmod(number - 1, len(cores))
+            self.pauses.lags(cores[core].name, 1 + turn)
+        if pausing or watched:
+            for server_core in cores:
+                server_core.pauses = self.pauses
+        if watched:
+            self.system.fabric.departures = []
+        devices = self.system.devices()
+        self.loaded = {n: device.space.snapshot() for n, (_, device) in devices.items() if device.traced}
+        self.at_work.start()
+        start_background(self.system, scenario)
+        self.history = History(kind.updates)
+        self.spans: dict[int, Span] = {}
+        running = []
+        for process, operations in enumerate(planned):
+            machine, core = divmod(process, clients.processes)
+            running.append(self.start_client(machine, core, process, operations))
+        self.finished = self.system.clock.all_of(running)
+        """When every client has performed its operations, or is dead."""
+
+    def start_client(self, machine: int, core: int, process: int, operations: list[Planned]) -> Any:
+        """Start a client process on a core of a machine; returns the event of its end."""
+        thread = self.system.nodes["client"][machine].thread(core, f"client {process}")
+        code = _client(self, self.at_work.connect(thread), thread, operations)
+        return self.process_of(machine, process).start(code)
+
+    def process_of(self, machine: int, process: int) -> Process:
+        """The operating system's process that a client process is."""
+        return self.system.nodes["client"][machine].process(f"client {process}")
+
+    def result(self) -> RunResult:
+        """What the run has left behind so far."""
+        result = _result(self)
+        result.outages, result.may_pause = self.pauses.taken, self.pauses.offered
+        return result
+
+
+def run_variant(
+    scenario: Scenario,
+    variant: Variant,
+    schedule: int = 0,
+    watched: bool = False,
+    platform: Platform | None = None,
+) -> RunResult:
+    """Run one scheme of ``scenario`` on one platform: load, connect, perform the workload to its end.
+
+    ``platform`` stands for the one that the variant names, with some parameter set otherwise.
+    """
+    experiment = Experiment(scenario, variant, schedule, watched=watched, platform=platform)
+    experiment.system.clock.run_until(experiment.finished)
+    return experiment.result()
+
+
+def build_system(
+    kind: type[Scheme],
+    platform: Platform,
+    scenario: Scenario,
+    network: Disturbance | None,
+    *,
+    observer: bool = False,
+    draws: str = "",
+) -> System:
+    """The machines that a scheme's roles need, as many as the scenario says, and one more client for an observer.
+
+    ``draws`` names what the hardware draws at random: another name, other draws.
+    """
+    specs: dict[str, list[NodeSpec]] = {}
+    for name, role in kind.roles.items():
+        count = scenario.role(name)
+        threads = max(role.cores, count.processes) if role.many else role.cores + count.threads - 1
+        machines = count.machines + (observer and name == "client")
+        spec = NodeSpec(
+            count.cores or threads,
+            role.memory,
+            fair=any(load.kind == "compute" for load in count.background) or (count.cores or threads) < threads,
+            shared=count.cores is not None,
+            pinned=count.pinned,
+            waits=count.waits,
+            core_type=count.core_type,
+            others=sum(load.kind == "network" for load in count.background),
+            stolen=tuple((load.device, load.bandwidth) for load in count.background if load.bandwidth is not None),
+        )
+        specs[name] = [spec] * machines
+    outages: dict[str, list[tuple[int, int]]] = {}
+    for outage in sorted(scenario.outages, key=lambda outage: outage.at_ps):
+        outages.setdefault(outage.core, []).append((outage.at_ps, outage.for_ps))
+    system = System(platform, specs, scenario.seed, outages, network, draws)
+    held: dict[tuple[str, int], dict[int, int]] = {}
+    for one in scenario.held or ():
+        held.setdefault(one.machine, {})[one.queue_pair] = one.for_ps
+    for (where, number), by_number in held.items():
+        system.nodes[where][number].nic.drain.hold_up(_held(by_number))
+    return system
+
+
+def _held(for_ps: Mapping[int, int]) -> Callable[[QueuePair], int]:
+    """How long packets of a queue pair stay in its adapter, by the queue pair's number."""
+    return lambda qp: for_ps.get(qp.number, 0)
+
+
+def server_cores(system: System, kind: type[Scheme]) -> list[Core]:
+    """The cores that run the code of a scheme's servers."""
+    servers = (role for role, played in kind.roles.items() if not played.many and not played.passive)
+    return [core for role in servers for node in system.nodes[role] for core in node.cores]
+
+
+def client_thread(system: System, processes_per_machine: int, process: int, kind: type[Thread] = Thread) -> Thread:
+    """The thread of a client process, on a core of its own."""
+    machine, core = divmod(process, processes_per_machine)
+    return system.nodes["client"][machine].thread(core, f"client {process}", kind)
+
+
+def _client(
+    experiment: Experiment, session: Any, thread: Thread, operations: list[Planned]
+) -> Generator[Any, Any, None]:
+    """A client process: its operations one after the other."""
+    at_work, history, value_bytes = experiment.at_work, experiment.history, experiment.at_work.sizes.value_bytes
+    clock = at_work.system.clock
+    for planned in operations:
+        if planned.not_before_ps > clock.now_ps:
+            yield clock.until(planned.not_before_ps)
+        operation = history.invoke(planned.process, planned.f, planned.object, None, clock.now_ps)
+        value = None
+        if planned.is_update:
+            stamp = planned.stamp if planned.stamp is not None else operation.number
+            removes = planned.f in at_work.removals
+            operation.argument = Removed(stamp) if removes else stamp
+            value = None if removes else encode_value(stamp, value_bytes)
+        thread.span = Span(describe(operation))
+        if operation.number % MARKS_EVERY == 1:
+            experiment.spans[operation.number] = thread.span
+        try:
+            found = yield from at_work.perform(session, Request(planned.f, planned.object, value))
+        except OperationFailed:
+            history.complete(operation, "fail", clock.now_ps)
+            continue
+        except OutcomeUnknown:
+            history.complete(operation, "info", clock.now_ps)
+            continue
+        result = None if planned.is_update or found is None else decode_value(found, value_bytes)
+        history.complete(operation, "ok", clock.now_ps, result)
+
+
+def describe(operation: Operation) -> str:
+    """An operation in words: ``put k17 = v3 by client 2``."""
+    return f"{operation.f} {operation.object}{written(operation.argument)} by client {operation.process}"
+
+
+def _result(experiment: Experiment) -> RunResult:
+    scenario, history, at_work = experiment.scenario, experiment.history, experiment.at_work
+    warmup = scenario.workload.warmup
+    finished = sorted((o.return_ps, o.number, o) for o in history.operations if o.return_ps is not None)
+    measured = [operation for _, _, operation in finished[warmup:]]
+    measured_from_ps = finished[warmup - 1][0] if 0 < warmup <= len(finished) else 0
+    latency_ps, completed_ps, hops = {}, {}, {}
+    for f in at_work.operations:
+        own = [o for o in measured if o.f == f and o.return_ps is not None]
+        if f in at_work.removals and not own:
+            continue  # few workloads remove anything
+        latency_ps[f] = np.array([(o.return_ps or 0) - o.invoke_ps for o in own], dtype=np.int64)
+        completed_ps[f] = np.array([o.return_ps for o in own], dtype=np.int64)
+        if own:
+            hops[f] = _typical_hops(own, experiment.spans)
+    completed = sum(o.outcome is not None for o in history.operations)
+    return RunResult(
+        scheme_name=experiment.variant.scheme,
+        platform_label=experiment.variant.label,
+        seed=scenario.seed,
+        history=history,
+        initial=experiment.initial,
+        loaded=experiment.loaded,
+        system=experiment.system,
+        scheme=at_work,
+        measured_from_ps=measured_from_ps,
+        elapsed_ps=max((o.return_ps for o in measured if o.return_ps is not None), default=0),
+        latency_ps=latency_ps,
+        completed_ps=completed_ps,
+        hops={f: found for f, found in hops.items() if found},
+        fault=scenario.crash.fault,
+        spans={number: span.marks for number, span in experiment.spans.items()},
+        spent=spent(experiment.system, completed),
+    )
+
+
+def _typical_hops(operations: list[Operation], spans: Mapping[int, Span]) -> list[Hop]:
+    """The hops of the operation with the median latency among those whose marks were kept."""
+    kept = sorted(
+        ((o.return_ps or 0) - o.invoke_ps, o.number, o) for o in operations if o.number in spans and o.outcome == "ok"
+    )
+    if not kept:
+        return []
+    operation = kept[len(kept) // 2][2]
+    hops, start_ps = [], operation.invoke_ps
+    for name, end_ps in sorted(spans[operation.number].marks, key=lambda mark: mark[1]):
+        if start_ps < end_ps <= (operation.return_ps or 0):
+            hops.append(Hop(name, start_ps, end_ps))
+            start_ps = end_ps
+    if operation.return_ps is not None and operation.return_ps > start_ps:
+        hops.append(Hop("CPU of client", start_ps, operation.return_ps))
+    return hops

@@ -1,0 +1,111 @@
+"""What the client processes do: a list of operations each, fixed before the run by named random streams.
+
+A process performs its list in closed loop: the next operation is invoked when the one before has returned (and its
+``not_before_ps`` has come). The list does not depend on scheme or platform, so all variants of a scenario get the
+same load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...sim.streams import Streams
+from ..keyspace import KeySpace, Same
+from ..schema.fields import exact_duration
+from ..schema.schema import Schedule, Ycsb
+from ..values import encode_value
+from ..ycsb import DELETE, READ, UPDATE, ZipfianKeys, draw_updates
+
+Workload = Ycsb | Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One operation that a process will perform; an update writes ``stamp``, by default the operation's number."""
+
+    process: int
+    f: str
+    object: str
+    is_update: bool
+    not_before_ps: int = 0
+    stamp: int | None = None
+
+
+Plan = list[list[Planned]]
+"""Per process its operations, in order."""
+
+
+def objects(workload: Workload) -> KeySpace:
+    """The objects that are loaded before the run: ``k0``, ``k1``, ..."""
+    return KeySpace(workload.keys)
+
+
+def initial_values(workload: Workload) -> Mapping[Hashable, bytes]:
+    """What is loaded before the run: every object's value carries stamp 0."""
+    return Same(objects(workload), encode_value(0, workload.value_bytes))
+
+
+def plan(workload: Workload, processes: int, streams: Streams, updates: frozenset[str] = frozenset({UPDATE})) -> Plan:
+    """What each of ``processes`` client processes does; ``updates`` are the operations that write.
+
+    Drawn from the streams ``workload.keys`` (which key is how popular), ``workload.process[i]`` and, where some updates
+    delete, ``workload.deletes[i]``.
+    """
+    if isinstance(workload, Schedule):
+        return _scheduled(workload, processes, updates)
+    keys = ZipfianKeys(workload.keys, workload.zipf, streams.stream("workload.keys"))
+    share, rest = divmod(workload.operations, processes)
+    planned: Plan = []
+    for process in range(processes):
+        random = streams.stream(f"workload.process[{process}]")
+        count = share + (process < rest)
+        is_update = draw_updates(workload.mix, random, count).tolist()
+        drawn = keys.draw(random, count)
+        deletes = _deletes(workload, process, count, streams)
+        planned.append(
+            [
+                Planned(process, (DELETE if gone else UPDATE) if writes else READ, f"k{key}", writes)
+                for writes, gone, key in zip(is_update, deletes, drawn, strict=True)
+            ]
+        )
+    return planned
+
+
+def _deletes(workload: Ycsb, process: int, count: int, streams: Streams) -> list[bool]:
+    """Which of a process's operations delete if they are updates: of a stream of its own, so that no other changes."""
+    if not workload.deletes:
+        return [False] * count
+    drawn = streams.stream(f"workload.deletes[{process}]").random(count) < workload.deletes
+    return [bool(gone) for gone in drawn]
+
+
+def _scheduled(workload: Schedule, processes: int, updates: frozenset[str]) -> Plan:
+    planned: Plan = [[] for _ in range(processes)]
+    for o in workload.operations:
+        planned[o.process].append(Planned(o.process, o.f, o.object, o.f in updates, o.at_ps, o.stamp))
+    return planned
+
+
+def planned_updates(planned: Plan) -> int:
+    """How many of the planned operations write."""
+    return sum(operation.is_update for operations in planned for operation in operations)
+
+
+def room_for_updates(workload: Workload, planned: Plan) -> int:
+    """For how many updates stores are formatted: a log that is cleaned when it is full is as large as that says."""
+    room = workload.room if isinstance(workload, Schedule) else None
+    return room or planned_updates(planned)
+
+
+def schedule_data(workload: Workload, operations: Iterable[Planned], room: int | None = None) -> dict[str, Any]:
+    """The ``workload`` map of a scenario that performs just these operations (a process's in the given order)."""
+    listed = []
+    for o in operations:
+        entry: dict[str, Any] = {"process": o.process, "f": o.f, "object": o.object}
+        entry |= {"at": exact_duration(o.not_before_ps)} if o.not_before_ps else {}
+        entry |= {"stamp": o.stamp} if o.stamp is not None else {}
+        listed.append(entry)
+    data = {"kind": "schedule", "keys": workload.keys, "value": f"{workload.value_bytes} B", "operations": listed}
+    return data | ({} if room is None else {"room": room})

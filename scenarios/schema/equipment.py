@@ -1,0 +1,83 @@
+"""What a scenario says of a role's machines, held against what the platforms and the other roles have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...sim.errors import nearest
+from ...sim.yaml_source import Path
+from .known import Complaint
+
+if TYPE_CHECKING:
+    from ...models.profiles.platform import Platform
+    from .schema import Background, RoleCount
+
+NEEDED = {
+    "compute": ("threads",),
+    "memory": ("device", "bandwidth"),
+    "network": ("to", "size_bytes", "rate"),
+}
+"""What a background load of each kind says; nothing of what the others say."""
+KEYS = {"size_bytes": "size"}
+
+
+def machine_complaints(roles: Mapping[str, RoleCount], platforms: Sequence[str]) -> list[Complaint]:
+    """Kinds of cores, memory and bandwidth that platforms have not; loads that say too little or too much."""
+    wrong = [
+        complaint
+        for role, count in roles.items()
+        for index, load in enumerate(count.background)
+        for complaint in _fields(role, load, (role, "background", index))
+    ]
+    if wrong or not any(count.core_type is not None or count.background for count in roles.values()):
+        return wrong
+    from ...models.profiles.platform import load_platform  # noqa: PLC0415  # reading a schema needs no hardware otherwise
+
+    return [
+        complaint
+        for name in platforms
+        for role, count in roles.items()
+        for complaint in _of_platform(load_platform(name), role, count)
+    ]
+
+
+def _fields(role: str, load: Background, path: Path) -> Iterator[Complaint]:
+    needed = NEEDED[load.kind]
+    for fields in NEEDED.values():
+        for name in fields:
+            key, given = KEYS.get(name, name), name in load.model_fields_set
+            if name not in needed and given:
+                yield Complaint(f"'{key}' of a load of kind {load.kind}", _listed(needed), None, (*path, key))
+    missing = [KEYS.get(name, name) for name in needed if getattr(load, name) is None]
+    if missing:
+        yield Complaint(f"a load of kind {load.kind} without {missing[0]}", _listed(needed), None, path)
+    elif load.to is not None and load.to[0] == role:
+        yield Complaint(f"'{load.to[0]}[{load.to[1]}]'", f"a machine of another role than {role}", None, (*path, "to"))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(KEYS.get(name, name) for name in names)
+
+
+def _of_platform(platform: Platform, role: str, count: RoleCount) -> Iterator[Complaint]:
+    from ...models.memory.bandwidth import without  # noqa: PLC0415
+
+    kinds, devices = list(platform.cpu.types), list(platform.memory)
+    if count.core_type is not None and count.core_type not in kinds:
+        expected = f"a kind of cores of {platform.name}: {', '.join(kinds) or 'it has none'}"
+        yield Complaint(f"'{count.core_type}'", expected, nearest(count.core_type, kinds), (role, "core_type"))
+    taken: list[tuple[str, int]] = []
+    for index, load in enumerate(count.background):
+        path = (role, "background", index)
+        if load.bandwidth is None:
+            continue
+        if load.device not in devices:
+            expected = f"a memory device of {platform.name}: {', '.join(devices)}"
+            yield Complaint(f"'{load.device}'", expected, nearest(load.device, devices), (*path, "device"))
+            continue
+        taken.append((load.device, load.bandwidth))
+        try:
+            without(platform, taken)
+        except ValueError as error:
+            yield Complaint(str(error), "less", None, (*path, "bandwidth"))

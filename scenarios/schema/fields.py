@@ -1,0 +1,284 @@
+"""The field types of scenario files: each says what it found and what it expects, in the words of its users."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from ...protocols.guarantees import EXPLORED, NO_FAULT, Condition, Verdict
+from ...sim.errors import nearest
+from ...sim.units import PS_PER_NS, PS_PER_US, format_bytes, parse_bytes, parse_duration_ps, parse_rate
+from ...sim.yaml_source import describe
+from ..values import MIN_LENGTH
+from .known import Complaint, Context, Known, collect, complaint, context_of, name_of
+
+POWER, PROCESS, AGAIN = "power", "process", "power in recovery"
+FAULT_KINDS = (POWER, PROCESS, AGAIN)
+NOTHING = NO_FAULT
+OF_MANY = (POWER, PROCESS)
+"""What may fail of a role of which there may be many (clients): it recovers nothing."""
+MAX_VALUE_BYTES = 1 << 30
+MAX_COUNT = 10**9
+
+
+def _from_context(check: Callable[[Any, Context], Any]) -> BeforeValidator:
+    return BeforeValidator(lambda value, info: check(value, context_of(info)))
+
+
+def _listed(value: Any) -> Any:
+    """One name stands for a list of one: ``schemes: saw``."""
+    return [value] if isinstance(value, str) else value
+
+
+def _no_twins(value: tuple[str, ...]) -> tuple[str, ...]:
+    for i, name in enumerate(value):
+        if name in value[:i]:
+            raise complaint(f"'{name}' twice", "each name once")
+    return value
+
+
+def switch_position(switch: str, value: Any, known: Known) -> str:
+    """The position of a switch; ``true`` and ``false`` (which some tools write for on and off) count as well."""
+    positions = known.switches().get(switch, ())
+    value = {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+    return name_of(f"a position of {switch}", value, positions)
+
+
+# names -------------------------------------------------------------------------------------------------------------
+
+SchemeName = Annotated[str, _from_context(lambda v, c: name_of("a scheme", v, c.known.schemes))]
+PlatformName = Annotated[str, _from_context(lambda v, c: name_of("a platform", v, c.known.platforms))]
+Ddio = Annotated[str, _from_context(lambda v, c: switch_position("ddio", v, c.known))]
+RoleName = Annotated[
+    str, _from_context(lambda v, c: name_of("a role of these schemes", v, c.roles()) if c.chosen else v)
+]
+_CONDITIONS = [str(condition) for condition in Condition if condition in (*EXPLORED, Condition.LINEARIZABLE)]
+ConditionName = Annotated[str, BeforeValidator(lambda v: name_of("a condition", v, _CONDITIONS))]
+VerdictName = Annotated[str, BeforeValidator(lambda v: name_of("a verdict", v, [str(r) for r in Verdict]))]
+SchemeNames = Annotated[
+    tuple[SchemeName, ...], BeforeValidator(_listed), AfterValidator(_no_twins), Field(min_length=1, strict=False)
+]
+
+
+def _check_selector(value: Any, context: Context) -> str:
+    positions = [f"{switch} {position}" for switch, all_of in context.known.switches().items() for position in all_of]
+    for part in str(value).split(","):
+        name_of("a platform, a switch, or several with ', '", part.strip(), [*context.known.platforms, *positions])
+    return str(value)
+
+
+Selector = Annotated[str, _from_context(_check_selector)]
+"""Which variants an expectation is for: ``optane-adr``, ``ddio on`` or ``optane-adr, ddio on``."""
+
+
+def check_vary(value: Any, info: ValidationInfo) -> dict[str, tuple[str, ...]]:
+    """The axes of ``vary`` in the file's order; also that there is a platform, and nothing both varied and set."""
+    known = context_of(info).known
+    if not isinstance(value, dict):
+        raise complaint(describe(value), "a map from what varies to a list, e.g. {ddio: [on, off]}")
+    wrong: list[Complaint] = []
+    axes: dict[str, tuple[str, ...]] = {}
+    may_vary = ["platform", *known.switches()]
+    for axis, given in value.items():
+        names = [given] if isinstance(given, str | bool) else given
+        if axis not in may_vary:
+            expected = f"something that may vary: {', '.join(may_vary)}"
+            wrong.append(Complaint(f"'{axis}'", expected, nearest(axis, may_vary), (axis,)))
+        elif not isinstance(names, list | tuple) or not names:
+            wrong.append(Complaint(describe(given), "a list with at least one value", None, (axis,)))
+        else:
+            if info.data.get(axis) is not None:
+                wrong.append(Complaint(f"both {axis} and vary.{axis}", "one of them", None, (axis,)))
+            axes[axis] = tuple(_check_position(axis, name, known, i, wrong) for i, name in enumerate(names))
+            for i, name in enumerate(axes[axis]):
+                if name in axes[axis][:i]:
+                    wrong.append(Complaint(f"'{name}' twice", "each value once", None, (axis, i)))
+    if "platform" not in value and "platform" in info.data and info.data["platform"] is None:
+        expected = f"a platform ({', '.join(known.platforms)}), or several in vary"
+        wrong.append(Complaint("nothing", expected, None, ("platform",), from_root=True))
+    for platform in axes.get("platform", (info.data.get("platform"),)):
+        switches = known.platforms.get(str(platform))
+        missing = [axis for axis in axes if axis != "platform" and switches is not None and axis not in switches]
+        wrong += [Complaint(f"a switch that {platform} does not have", "one that it has", None, (a,)) for a in missing]
+    if wrong:
+        raise collect(wrong)
+    return axes
+
+
+def _check_position(axis: str, name: Any, known: Known, index: int, wrong: list[Complaint]) -> str:
+    """A value of an axis; what is wrong with it goes to ``wrong``."""
+    try:
+        return (
+            name_of("a platform", name, known.platforms) if axis == "platform" else switch_position(axis, name, known)
+        )
+    except PydanticCustomError as error:
+        wrong.extend(replace(c, path=(axis, index)) for c in (error.context or {})["complaints"])
+        return f"{name}[{index}]"
+
+
+# numbers with units -----------------------------------------------------------------------------------------------
+
+
+def _parse_size(value: Any) -> int:
+    expected = "a size with its unit, e.g. '256 B' or '4 KiB'"
+    if not isinstance(value, str):
+        unit = " without a unit" if isinstance(value, int | float) and not isinstance(value, bool) else ""
+        raise complaint(describe(value) + unit, expected)
+    try:
+        size = parse_bytes(value)
+    except ValueError:
+        if value.strip().startswith("-"):
+            expected = f"a size of at least {MIN_LENGTH} B"
+        raise complaint(describe(value), expected) from None
+    if not MIN_LENGTH <= size <= MAX_VALUE_BYTES:
+        raise complaint(
+            describe(value), f"a size from {MIN_LENGTH} B (room for a stamp) to {MAX_VALUE_BYTES >> 30} GiB"
+        )
+    return size
+
+
+def _parse_instant(value: Any) -> int:
+    try:
+        return parse_duration_ps(value)
+    except (ValueError, TypeError):
+        raise complaint(describe(value), "a time from the start with its unit, e.g. '1.2 us'") from None
+
+
+def exact_duration(duration_ps: int) -> str:
+    """A duration as text that loses nothing: in the largest of us, ns, ps that divides it."""
+    for unit, factor in (("us", PS_PER_US), ("ns", PS_PER_NS)):
+        if duration_ps % factor == 0:
+            return f"{duration_ps // factor} {unit}"
+    return f"{duration_ps} ps"
+
+
+def _parse_rate(value: Any) -> int:
+    try:
+        return parse_rate(value)
+    except (ValueError, TypeError, AttributeError):
+        raise complaint(describe(value), "a rate with its unit, e.g. '10 GB/s' or '40 Gb/s'") from None
+
+
+_MACHINE = re.compile(r"\s*([A-Za-z_][\w-]*)\s*\[\s*(\d{1,6})\s*\]\s*")
+
+
+def _parse_machine(value: Any, context: Context) -> tuple[str, int]:
+    match = _MACHINE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise complaint(describe(value), "a role with its index, e.g. 'client[0]'")
+    role, index = match[1], int(match[2])
+    if context.chosen:
+        name_of("a role of these schemes", role, context.roles())
+    machines, _ = context.counts.get(role, (1, 1))
+    if index >= machines:
+        raise complaint(f"'{value}'", f"an index below {machines}: so many {role} machines there are, counted from 0")
+    return role, index
+
+
+MachineText = Annotated[
+    tuple[str, int],
+    _from_context(_parse_machine),
+    PlainSerializer(lambda place: f"{place[0]}[{place[1]}]", return_type=str),
+]
+RateBitsPerS = Annotated[
+    int, BeforeValidator(_parse_rate), PlainSerializer(lambda rate: f"{rate} b/s", return_type=str)
+]
+ValueBytes = Annotated[int, BeforeValidator(_parse_size), PlainSerializer(format_bytes, return_type=str)]
+InstantPs = Annotated[int, BeforeValidator(_parse_instant), PlainSerializer(exact_duration, return_type=str)]
+Machines = Annotated[int, Field(strict=True, ge=1, le=10_000)]
+Count = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
+CountOrZero = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
+
+
+# faults -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What fails: ``server[0] power`` is the power of the first server, ``client[2] process`` the third client process.
+
+    ``client`` says that the role is that of clients, who invoke operations and recover nothing; ``again`` how often
+    power may fail once more, each time during the recovery from the time before.
+    """
+
+    role: str
+    index: int
+    kind: str
+    client: bool = False
+    again: int = 0
+
+    def __str__(self) -> str:
+        return self.kind if self.kind == NOTHING else f"{self.role}[{self.index}] {self.kind}"
+
+    @property
+    def family(self) -> str:
+        """The fault without its index: what a claim names."""
+        return f"{self.role} {self.kind}"
+
+    @property
+    def in_words(self) -> str:
+        """``client[0] loses power``, ``the process of server[0] dies``, as an event."""
+        machine = f"{self.role}[{self.index}]"
+        if self.kind == NOTHING:
+            return "all have returned"
+        if self.kind != PROCESS:
+            return f"{machine} loses power"
+        return f"the process of client {self.index} dies" if self.client else f"the process of {machine} dies"
+
+    def nested(self, times: int) -> Fault:
+        """The same with power failing up to ``times`` more, each time during the recovery from the time before."""
+        return replace(self, kind=AGAIN if times else POWER, again=times)
+
+    @property
+    def executed(self) -> bool:
+        """Whether somebody goes on after it, so that the run is replayed and the survivors run on."""
+        return self.client or self.kind in (PROCESS, NOTHING)
+
+
+_FAULT = re.compile(r"\s*([A-Za-z_][\w-]*)\s*(?:\[\s*(\d{1,6})\s*\])?\s+(\S.*?)\s*")
+
+
+def _parse_fault(value: Any, context: Context) -> Fault:
+    if isinstance(value, Fault):
+        return value
+    if isinstance(value, str) and value.strip() in (NOTHING, "none"):
+        return Fault("", 0, NOTHING)
+    match = _FAULT.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        expected = f"a role with its index and what fails, e.g. 'server[0] power', or '{NOTHING}'"
+        raise complaint(describe(value), expected)
+    role, index, kind = match[1], int(match[2] or 0), " ".join(match[3].split())
+    roles = context.roles()
+    if context.chosen:
+        name_of("a fault of a role of these schemes", role, roles)
+    kind = PROCESS if kind == "crash" else kind
+    many = roles.get(role, role == "client")
+    name_of(f"something of a {role} that may fail", kind, OF_MANY if many else FAULT_KINDS)
+    machines, processes = context.counts.get(role, (1, 1))
+    if many and kind == PROCESS:
+        if index >= machines * processes:
+            raise complaint(f"'{value}'", f"an index below {machines * processes}: so many {role} processes there are")
+    elif index >= machines:
+        raise complaint(f"'{value}'", f"an index below {machines}: so many {role} machines there are, counted from 0")
+    return Fault(role, index, kind, many, again=int(kind == AGAIN))
+
+
+def conditions_after(fault: Fault) -> tuple[Condition, ...]:
+    """The conditions that a fault can be judged by.
+
+    A client's crash is no end of an era (its operation stays open), and ``linearizable`` is what is asked after it.
+    ``durable``, literally, is the same question where ids of processes are not used again, and ``monotonic`` can be
+    asked of reads around that crash as around any other. After the server's ``linearizable`` is what ``durable`` is.
+    Where nothing fails nothing can be lost or taken back.
+    """
+    if fault.kind == NOTHING:
+        return Condition.COMMITTED, Condition.LINEARIZABLE
+    return (*EXPLORED, Condition.LINEARIZABLE) if fault.client else EXPLORED
+
+
+FaultText = Annotated[Fault, _from_context(_parse_fault), PlainSerializer(str, return_type=str)]

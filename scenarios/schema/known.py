@@ -1,0 +1,167 @@
+"""What a scenario is checked against: the names there are, and how a mistake is told to pydantic."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from ...sim.errors import nearest
+from ...sim.yaml_source import Path, describe
+
+if TYPE_CHECKING:
+    from ...protocols.scheme import Scheme
+
+
+@dataclass(frozen=True)
+class SchemeFacts:
+    """What a scenario has to know of a scheme: its roles (and of which there may be many) and its operations."""
+
+    roles: Mapping[str, bool]
+    operations: tuple[str, ...]
+    updates: frozenset[str]
+    restarts: bool = True
+    """Whether it says how its process starts again after it has died (``Scheme.begin``)."""
+    served: frozenset[str] = frozenset()
+    """The roles whose requests several threads may serve."""
+
+    @staticmethod
+    def of(scheme: type[Scheme]) -> SchemeFacts:
+        roles = {name: role.many for name, role in scheme.roles.items()}
+        served = frozenset(name for name, role in scheme.roles.items() if role.served)
+        return SchemeFacts(roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.restarts(), served)
+
+
+@dataclass(frozen=True)
+class Known:
+    """The names that a scenario may use; :meth:`shipped` finds them, tests bring their own."""
+
+    schemes: Mapping[str, SchemeFacts]
+    platforms: Mapping[str, Mapping[str, tuple[str, ...]]]
+    """The platforms, each with its switches and their positions: ``{"optane-adr": {"ddio": ("on", "off")}}``."""
+
+    def switches(self) -> dict[str, tuple[str, ...]]:
+        """The switches of all platforms."""
+        found: dict[str, tuple[str, ...]] = {}
+        for switches in self.platforms.values():
+            for switch, positions in switches.items():
+                found[switch] = tuple(dict.fromkeys((*found.get(switch, ()), *positions)))
+        return found
+
+    @staticmethod
+    def shipped() -> Known:
+        """All schemes of ``protocols/`` and all platforms of ``models/platforms/``."""
+        # Reading a schema needs no hardware, hence the imports here.
+        from ...protocols.scheme import schemes  # noqa: PLC0415
+
+        return Known({name: SchemeFacts.of(scheme) for name, scheme in schemes().items()}, _shipped_platforms())
+
+    def with_profiles(self, paths: Sequence[str]) -> Known:
+        """These names and the platforms of a user's own files. Raises InputError with a file's mistakes."""
+        if not paths:
+            return self
+        from ...models.profiles.platform import load_platform, platform_settings  # noqa: PLC0415
+
+        own = {}
+        for path in paths:
+            load_platform(path)  # all of its mistakes, not just those that its settings would show
+            own[path] = {name: setting.values for name, setting in platform_settings(path).items()}
+        return Known(self.schemes, {**self.platforms, **own})
+
+    def with_shapes(self, names: Sequence[str]) -> Known:
+        """These names and shapes over primitives (``line over read-after-write``). Raises InputError for wrong ones."""
+        if not names:
+            return self
+        from ...protocols.scheme import scheme  # noqa: PLC0415
+
+        return Known({**self.schemes, **{name: SchemeFacts.of(scheme(name)) for name in names}}, self.platforms)
+
+
+@functools.cache
+def _shipped_platforms() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+    from ...models.profiles.platform import platform_names, platform_settings  # noqa: PLC0415
+
+    return {
+        platform: {name: setting.values for name, setting in platform_settings(platform).items()}
+        for platform in platform_names()
+    }
+
+
+@dataclass(frozen=True)
+class Context:
+    """What fields are checked against: known names, and what other fields of the same file say (as far as valid)."""
+
+    known: Known
+    chosen: Mapping[str, SchemeFacts]
+    """The known ones among the scenario's schemes."""
+    counts: Mapping[str, tuple[int, int]]
+    """Machines and processes on each, of the roles for which the file says it properly."""
+    processes: int
+    """All client processes together; 0 where the file does not say it properly."""
+    threads: Mapping[str, int] = field(default_factory=dict)
+    """How many threads serve the requests of a role, where the file says it properly."""
+
+    def roles(self) -> dict[str, bool]:
+        """The roles of all chosen schemes; true where one of them has many of it."""
+        found: dict[str, bool] = {}
+        for facts in self.chosen.values():
+            for role, many in facts.roles.items():
+                found[role] = found.get(role, False) or many
+        return found
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """One mistake inside a field; ``path`` leads on from the field (or from the root, if ``from_root``)."""
+
+    found: str
+    expected: str
+    nearest: str | None = None
+    path: Path = ()
+    from_root: bool = False
+
+
+def collect(complaints: Sequence[Complaint]) -> PydanticCustomError:
+    """Mistakes for pydantic to collect with all others; ``mistakes.py`` takes them out again."""
+    return PydanticCustomError("rpsim", "not valid", {"complaints": tuple(complaints)})
+
+
+def complaint(found: str, expected: str, hint: str | None = None) -> PydanticCustomError:
+    """One mistake for pydantic to collect with all others."""
+    return collect([Complaint(found, expected, hint)])
+
+
+def name_of(what: str, value: Any, names: Iterable[str]) -> str:
+    """``value`` if it is one of ``names``; else a mistake with the nearest."""
+    known = list(names)
+    if isinstance(value, str) and value in known:
+        return value
+    listed = ", ".join(known) if known else "none is known"
+    raise complaint(describe(value), f"{what}: {listed}", nearest(str(value), known))
+
+
+def role_complaints(context: Context) -> list[Complaint]:
+    """Roles of which the file has more than the schemes can have."""
+    many = context.roles()
+    wrong = [
+        Complaint(str(number), f"1, since {name} has one thread for requests", None, ("roles", role, "threads"))
+        for role, number in context.threads.items()
+        for name, facts in context.chosen.items()
+        if number > 1 and role in facts.roles and role not in facts.served
+    ]
+    return wrong + [
+        Complaint(str(number), f"1, since these schemes have one {role}", None, ("roles", role, counted))
+        for role, counts in context.counts.items()
+        for counted, number in zip(("machines", "processes"), counts, strict=True)
+        if number > 1 and not many.get(role, True)
+    ]
+
+
+def context_of(info: ValidationInfo) -> Context:
+    """The context that the validation runs in."""
+    assert isinstance(info.context, Context)
+    return info.context

@@ -1,0 +1,189 @@
+"""Loading a scenario: by name from the library or by path, with overrides from the command line."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
+from typing import Any
+
+from pydantic import ValidationError
+
+from ...sim.errors import InputError, Mistake, nearest
+from ...sim.yaml_source import Path, Source, describe, dotted, nearest_file, parse_yaml, printable, read_yaml
+from .known import Context, Known, role_complaints
+from .mistakes import Origin, mistakes
+from .schema import Scenario
+
+LIBRARY = FilePath(__file__).parents[1] / "library"
+EXPECTED_ROOT = "a map with scenario, schemes, workload, ..."
+
+_COUNTED = ("machines", "processes")
+_PART = re.compile(r"([^.\[\]]+)|\[(\d{1,9})\]")
+_TARGET = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+|\[\d{1,9}\])*")
+
+
+def scenario_names() -> list[str]:
+    """The scenarios that are shipped."""
+    return sorted(path.stem for path in LIBRARY.glob("*.yaml"))
+
+
+def scenario_title(name: str) -> str:
+    """The title of a shipped scenario; raises InputError for an unknown name."""
+    return str(read_yaml(find_scenario(name)).mapping(EXPECTED_ROOT).get("title", ""))
+
+
+def find_scenario(name_or_path: str) -> FilePath:
+    """The file of a scenario; a shipped name counts before a file of that name. Raises InputError with the nearest."""
+    names = scenario_names()
+    if name_or_path in names:
+        return LIBRARY / f"{name_or_path}.yaml"
+    path = FilePath(name_or_path)
+    if _exists(path):
+        return path
+    is_path = path.suffix in {".yaml", ".yml"} or path.name != name_or_path
+    hint = (nearest_file(path) if is_path else None) or nearest(path.stem, names)
+    found = "no such file" if is_path else "no such scenario"
+    expected = f"the path of a scenario file, or one of {', '.join(names)}"
+    raise InputError(Mistake(found, expected, printable(name_or_path), nearest=hint))
+
+
+def load_scenario(
+    name_or_path: str,
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    *,
+    known: Known | None = None,
+) -> Scenario:
+    """Read, override (``workload.keys=50``) and validate a scenario.
+
+    Raises InputError with all of its mistakes at once. ``known`` are the names it may use (default: all there are).
+    """
+    return validate(read_yaml(find_scenario(name_or_path)), overrides, seed, known=known)
+
+
+def scenario_from_data(data: Mapping[str, Any], file: str, *, known: Known | None = None) -> Scenario:
+    """A scenario from plain data such as :meth:`Scenario.resolved` gave; ``file`` is what messages call it."""
+    return validate(Source(dict(data), file, {}), known=known)
+
+
+def validate(
+    source: Source,
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    *,
+    known: Known | None = None,
+) -> Scenario:
+    """The scenario that a source and the overrides describe; raises InputError with all mistakes at once."""
+    data = copy.deepcopy(source.mapping(EXPECTED_ROOT))
+    places: dict[Path, str] = {}
+    wrong: list[Mistake] = []
+    for override in overrides:
+        try:
+            _apply(override, data, places)
+        except InputError as error:
+            wrong += error.mistakes
+    if seed is not None:
+        data["seed"] = seed
+        places["seed",] = "--seed"
+    names = (known or Known.shipped()).with_profiles(_profiles(data)).with_shapes(_shapes(data))
+    context, origin = _context(data, names), Origin(source, places)
+    wrong += [origin.mistake(c.path, c.found, c.expected) for c in role_complaints(context)]
+    try:
+        scenario = Scenario.model_validate(data, context=context)
+    except ValidationError as error:
+        wrong += mistakes(error, data, origin)
+    if wrong:
+        raise InputError(sorted(wrong, key=lambda mistake: (mistake.line is None, mistake.line or 0)))
+    return scenario
+
+
+def _apply(override: str, data: dict[str, Any], places: dict[Path, str]) -> None:
+    """Set one field; where the way to it does not exist, the maps on it are made."""
+    target, equals, text = override.partition("=")
+    target = target.strip()
+    if not equals or not _TARGET.fullmatch(target):
+        raise InputError(Mistake(f"'{override}'", "field=value, e.g. workload.keys=50", "--set"))
+    place = f"--set {target}"
+    path: Path = tuple(name or int(index) for name, index in _PART.findall(target))
+    value = _value(text, place)
+    node: Any = data
+    for i, part in enumerate(path[:-1]):
+        _check_step(node, part, path[:i], place)
+        if isinstance(node, dict) and node.get(str(part)) is None:
+            node[str(part)] = {}
+            places[path[: i + 1]] = place
+        node = node[part]
+    _check_step(node, path[-1], path[:-1], place)
+    node[path[-1]] = value
+    places[path] = place
+    vary = data.get("vary")
+    if isinstance(vary, dict) and len(path) == 1:
+        vary.pop(str(path[0]), None)  # what is set is no longer varied
+    if len(path) > 1 and path[0] == "vary" and path[1] in {"platform", "ddio"}:
+        data.pop(str(path[1]), None)  # what is varied is no longer set
+
+
+def _value(text: str, place: str) -> Any:
+    if not text.strip():
+        return None
+    try:
+        return parse_yaml(text, place).data
+    except InputError as error:
+        raise InputError([Mistake(m.found, m.expected, place, nearest=m.nearest) for m in error.mistakes]) from None
+
+
+def _check_step(node: Any, part: str | int, above: Path, place: str) -> None:
+    """That ``part`` may be taken from ``node``."""
+    where = f"{describe(node)} in {dotted(above)}" if above else describe(node)
+    if isinstance(part, int):
+        if not isinstance(node, list):
+            raise InputError(Mistake(where, f"a list to take [{part}] from", place))
+        if part >= len(node):
+            raise InputError(Mistake(f"[{part}]", f"a position below {len(node)} in {dotted(above)}", place))
+    elif not isinstance(node, dict):
+        raise InputError(Mistake(where, f"a map to set {part} in", place))
+
+
+def _profiles(data: Mapping[str, Any]) -> list[str]:
+    """The platforms that a scenario names by the path of their file (from the working folder)."""
+    vary = data.get("vary")
+    varied = vary.get("platform", []) if isinstance(vary, dict) else []
+    named = [data.get("platform"), *(varied if isinstance(varied, list) else [varied])]
+    return [name for name in named if isinstance(name, str) and name.endswith((".yaml", ".yml"))]
+
+
+def _shapes(data: Mapping[str, Any]) -> list[str]:
+    """What it names as a scheme that is a shape over a primitive."""
+    named = data.get("schemes")
+    named = named if isinstance(named, list) else [named]
+    return [name for name in named if isinstance(name, str) and " over " in name]
+
+
+def _context(data: Mapping[str, Any], known: Known) -> Context:
+    """What other fields say, as far as they are valid: nobody wants a mistake to be reported twice."""
+    names = data.get("schemes")
+    names = [names] if isinstance(names, str) else names if isinstance(names, list) else []
+    valid = [name for name in names if isinstance(name, str) and name in known.schemes]
+    chosen = {name: known.schemes[name] for name in valid} if len(valid) == len(names) else {}
+    roles = data.get("roles", {})
+    roles = roles if isinstance(roles, dict) else {"client": roles}
+    counts: dict[str, tuple[int, int]] = {}
+    threads = {}
+    for role, count in roles.items():
+        machines, processes = (count.get(name, 1) if isinstance(count, dict) else 0 for name in _COUNTED)
+        if all(isinstance(number, int) and number > 0 for number in (machines, processes)):
+            counts[role] = machines, processes
+        serving = count.get("threads") if isinstance(count, dict) else None
+        if isinstance(serving, int):
+            threads[role] = serving
+    machines, processes = counts.get("client", (0, 0) if "client" in roles else (1, 1))
+    return Context(known, chosen, counts, machines * processes, threads)
+
+
+def _exists(path: FilePath) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,50 @@
+"""What a further schedule does otherwise than the undisturbed one: choices that running code can observe.
+
+Within a schedule exploration is exhaustive; what code saw in it (who came first, what a READ returned) is that of the
+schedule. Further schedules draw these choices from the seed and their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ...models.fabric.disturbance import Disturbance
+from ...models.profiles.platform import Platform
+
+PAUSES, LAGGING, HARDWARE, PACKETS = "pauses", "lagging", "hardware", "packets"
+
+PAUSING = frozenset({PAUSES, LAGGING})
+"""Those that a saved case has as outages; all others it draws again."""
+
+PERTURBED: Mapping[str, str] = {
+    PAUSES: "servers' cores pause",
+    LAGGING: "one of the servers' cores, each in its turn, pauses behind every store to persistent memory, then behind "
+    "every second one",
+    HARDWARE: "the adapters' arbiters choose among queue pairs and fetch the lines of READs in any order, and what the "
+    "hardware draws (cache victims, how late WRITEs are placed that may be late) is drawn anew",
+    PACKETS: "packets are lost, late, and sent again",
+}
+"""What may be perturbed, in words."""
+
+LOSS, DELAY_PS = 0.002, 2_000_000
+"""Of packets, where a scenario has no ``network`` of its own: a choice of the exploration, no property of a network."""
+
+
+def perturbed_platform(platform: Platform, perturb: tuple[str, ...]) -> Platform:
+    """The platform of a schedule in which this is perturbed."""
+    if HARDWARE not in perturb:
+        return platform
+    return replace(platform, pcie=replace(platform.pcie, staging_order="random"))
+
+
+def perturbed_network(disturbance: Disturbance | None, perturb: tuple[str, ...]) -> Disturbance | None:
+    """What its network does to packets."""
+    if PACKETS in perturb and disturbance is None:
+        return Disturbance(loss=LOSS, delay_ps=DELAY_PS)
+    return disturbance
+
+
+def in_words(perturb: tuple[str, ...]) -> str:
+    """What is perturbed, as a clause."""
+    return "; ".join(PERTURBED[name] for name in perturb)

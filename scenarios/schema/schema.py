@@ -1,0 +1,420 @@
+"""What a scenario file may say; every model here is one map of such a file.
+
+``Scenario`` is what :func:`rpsim.scenarios.schema.load.load_scenario` returns: validated, frozen, sizes in bytes, times
+in picoseconds. :mod:`rpsim.scenarios.schema.mistakes` puts what pydantic finds into plain words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from ...sim.errors import nearest
+from ...sim.yaml_source import describe
+from ..ycsb import DELETE, MIXES, READ, UPDATE
+from .equipment import KEYS, NEEDED, machine_complaints
+from .fields import (
+    MAX_COUNT,
+    PROCESS,
+    ConditionName,
+    Count,
+    CountOrZero,
+    Ddio,
+    Fault,
+    FaultText,
+    InstantPs,
+    Machines,
+    MachineText,
+    PlatformName,
+    RateBitsPerS,
+    RoleName,
+    SchemeName,
+    SchemeNames,
+    Selector,
+    ValueBytes,
+    VerdictName,
+    check_vary,
+    conditions_after,
+)
+from .known import Complaint, collect, complaint, context_of, name_of
+from .network import Network
+from .perturbed import PAUSES, PAUSING, PERTURBED
+
+Perturbed = Annotated[str, BeforeValidator(lambda value: name_of("something to perturb", value, list(PERTURBED)))]
+_POWER = Fault("server", 0, "power")
+MOST_NESTED = 9
+"""More failures during recoveries from failures nobody has asked for."""
+
+
+class _Map(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Background(_Map):
+    """Other programs on a role's machines: they compute on its cores, take bandwidth of its memory, or send packets."""
+
+    kind: Literal["compute", "memory", "network"] = Field(description="what they do: compute, memory or network")
+    threads: Machines = Field(default=1, description="how many threads compute")
+    device: str = Field(default="dram", description="the memory device whose bandwidth they take")
+    bandwidth: RateBitsPerS | None = Field(default=None, description="how much of it, e.g. '10 GB/s'")
+    to: MachineText | None = Field(default=None, description="the machine that they send to, e.g. 'server[0]'")
+    size_bytes: ValueBytes | None = Field(default=None, alias="size", description="a message's size, e.g. '64 B'")
+    rate: Count | None = Field(default=None, description="how many messages a machine wants to send in a second")
+
+    @field_validator("kind", mode="before")
+    @classmethod
+    def _known_kind(cls, value: Any) -> str:
+        return name_of("a kind of background load", value, list(NEEDED))
+
+    @model_serializer(mode="wrap")
+    def _as_needed(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        needed = [KEYS.get(name, name) for name in NEEDED[self.kind]]
+        return {key: value for key, value in handler(self).items() if key == "kind" or key in needed}
+
+
+class RoleCount(_Map):
+    """How often there is a role, and how its threads use the cores of its machines."""
+
+    machines: Machines = Field(default=1, description="how many machines play the role")
+    processes: Machines = Field(default=1, description="how many processes of it run on each machine")
+    cores: Machines | None = Field(default=None, description="how many cores its threads share; else each has its own")
+    threads: Machines = Field(default=1, description="how many threads serve its requests, each with a core")
+    pinned: bool = Field(default=True, strict=True, description="whether threads stay on their cores: true or false")
+    waits: Literal["poll", "sleep", "adaptive"] = Field(default="poll", description="poll, sleep or adaptive")
+    core_type: str | None = Field(default=None, description="a kind of cores that the platforms have, e.g. arm-a72")
+    background: tuple[Background, ...] = Field(default=(), description="a list of what runs on its machines beside")
+
+    @field_validator("waits", mode="before")
+    @classmethod
+    def _known_way(cls, value: Any) -> str:
+        return name_of("a way to wait for completions", value, ["poll", "sleep", "adaptive"])
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what is as always, so that a file that says nothing of cores reads as it did."""
+        data: dict[str, Any] = handler(self)
+        usual: dict[str, object] = {
+            "cores": None,
+            "threads": 1,
+            "pinned": True,
+            "waits": "poll",
+            "core_type": None,
+            "background": [],
+        }
+        return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
+
+
+class Ycsb(_Map):
+    """Closed-loop clients with one of YCSB's mixes over Zipfian keys."""
+
+    kind: Literal["ycsb"] = Field(description="the kind of workload: ycsb or schedule")
+    mix: Annotated[str, Field(description=f"the mix of updates and reads: {', '.join(MIXES)}")]
+    keys: Count = Field(description="how many objects there are")
+    value_bytes: ValueBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
+    operations: Count = Field(description="how many operations all processes perform together")
+    zipf: float = Field(default=0.99, strict=True, ge=0, le=10, description="the exponent of the keys' popularity")
+    warmup: CountOrZero = Field(
+        default=0, description="how many of the operations come first and stay out of the statistics"
+    )
+    deletes: float = Field(
+        default=0.0, strict=True, ge=0, le=1, description="the share of the updates that delete, e.g. 0.2"
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without deletes where there are none, so that a file that says nothing of them reads as it did."""
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "deletes" or value}
+
+    @field_validator("deletes", mode="after")
+    @classmethod
+    def _schemes_delete(cls, value: float, info: ValidationInfo) -> float:
+        for scheme, facts in context_of(info).chosen.items():
+            if value and DELETE not in facts.operations:
+                raise complaint(f"deletes for {scheme}, whose paper gives it none", f"schemes with {DELETE}")
+        return value
+
+    @field_validator("mix", mode="before")
+    @classmethod
+    def _known_mix(cls, value: Any) -> str:
+        return name_of("a mix", value.lower() if isinstance(value, str) else value, MIXES)
+
+    @field_validator("kind", mode="after")
+    @classmethod
+    def _schemes_have_operations(cls, value: str, info: ValidationInfo) -> str:
+        for scheme, facts in context_of(info).chosen.items():
+            if not {UPDATE, READ} <= set(facts.operations):
+                operations = ", ".join(facts.operations)
+                raise complaint(f"'ycsb' for {scheme} (operations: {operations})", f"schemes with {UPDATE} and {READ}")
+        return value
+
+    @field_validator("warmup", mode="after")
+    @classmethod
+    def _something_is_measured(cls, value: int, info: ValidationInfo) -> int:
+        operations = info.data.get("operations")
+        if operations is not None and value >= operations:
+            raise complaint(str(value), f"fewer than the {operations} operations")
+        return value
+
+
+class ScheduledOperation(_Map):
+    """One operation of a process, in this process's order, not before a time."""
+
+    process: CountOrZero = Field(description="the number of the client process, counted from 0")
+    f: str = Field(description="the operation, e.g. put")
+    object: str = Field(description="the object, e.g. k17")
+    at_ps: InstantPs = Field(default=0, alias="at", description="when it may be invoked, e.g. '1.2 us'")
+    stamp: Count | None = Field(default=None, description="what an update writes; without it the operation's number")
+
+    @field_validator("process", mode="after")
+    @classmethod
+    def _process_exists(cls, value: int, info: ValidationInfo) -> int:
+        processes = context_of(info).processes
+        if processes and value >= processes:
+            raise complaint(str(value), f"a process below {processes}: so many there are, counted from 0")
+        return value
+
+    @field_validator("f", mode="before")
+    @classmethod
+    def _operation_exists(cls, value: Any, info: ValidationInfo) -> Any:
+        for scheme, facts in context_of(info).chosen.items():
+            name_of(f"an operation of {scheme}", value, facts.operations)
+        return value
+
+
+class Schedule(_Map):
+    """An explicit list of operations: what a counterexample replays."""
+
+    kind: Literal["schedule"] = Field(description="the kind of workload: ycsb or schedule")
+    keys: Count = Field(description="how many objects there are")
+    value_bytes: ValueBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
+    operations: tuple[ScheduledOperation, ...] = Field(min_length=1, description="a list of operations")
+    room: Count | None = Field(
+        default=None, description="for how many updates stores make room; without it for those that are listed"
+    )
+
+    @property
+    def warmup(self) -> int:
+        """A schedule has none: everything counts."""
+        return 0
+
+    @field_validator("operations", mode="after")
+    @classmethod
+    def _objects_exist(cls, value: tuple[ScheduledOperation, ...], info: ValidationInfo) -> Any:
+        keys = info.data.get("keys")
+        wrong = []
+        seen: set[int | None] = set()
+        for i, operation in enumerate(value):
+            number = operation.object.removeprefix("k")
+            exists = (
+                number.isdecimal() and f"k{int(number)}" == operation.object and (keys is None or int(number) < keys)
+            )
+            if not exists:
+                last = f"k{keys - 1}" if keys else "the last key"
+                wrong.append(Complaint(f"'{operation.object}'", f"an object from k0 to {last}", path=(i, "object")))
+            if operation.stamp is not None and operation.stamp in seen:
+                wrong.append(Complaint(f"{operation.stamp} a second time", "a stamp of its own", path=(i, "stamp")))
+            seen.add(operation.stamp)
+        if wrong:
+            raise collect(wrong)
+        return value
+
+
+class Outage(_Map):
+    """A stretch of time in which a core does nothing, as when an interrupt or a hypervisor has it."""
+
+    core: str = Field(pattern=r"^.+\[\d+\] core \d+$", description="the core, e.g. 'server[0] core 0'")
+    at_ps: InstantPs = Field(alias="at", description="when it begins, e.g. '1.2 us'")
+    for_ps: InstantPs = Field(alias="for", description="how long it lasts, e.g. '10 us'")
+
+
+class Held(_Map):
+    """A queue pair whose packets an adapter has accepted and holds up: nothing bounds for how long it may."""
+
+    machine: MachineText = Field(description="whose adapter, e.g. 'server[0]'")
+    queue_pair: Count = Field(description="its number at that adapter, counted from 1 in the order of connecting")
+    for_ps: InstantPs = Field(alias="for", description="how long each packet stays in the adapter, e.g. '20 us'")
+
+
+class Crash(_Map):
+    """Which fault is explored, at which instants, over which crash states."""
+
+    nested: Annotated[int, Field(strict=True, ge=1, le=MOST_NESTED)] | None = Field(
+        default=None, description="how often power fails again, each time during the recovery from the time before"
+    )
+    fault: FaultText = Field(default=_POWER, description="what fails, e.g. 'server[0] power'")
+    instants: Literal["all"] | Count = Field(default="all", description="all, or how many instants to sample")
+    view: Literal["adversarial", "timed"] = Field(default="adversarial", description="adversarial or timed")
+    budget: Count | None = Field(default=None, description="after how many crash states a verdict is undecided")
+    schedules: Annotated[Count, Field(le=1000)] = Field(
+        default=1, description="how many schedules: the undisturbed one, then others in which servers' cores pause"
+    )
+    perturb: tuple[Perturbed, ...] | None = Field(
+        default=None, min_length=1, description=f"what further schedules do otherwise: a list of {', '.join(PERTURBED)}"
+    )
+    first: CountOrZero | None = Field(
+        default=None, description="the number of the schedule that comes first: its pauses left out, all else as drawn"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _what_is_nested(cls, data: Any) -> Any:
+        """``nested`` alone is said of the fault that is usual."""
+        alone = isinstance(data, dict) and "nested" in data and "fault" not in data
+        return {**data, "fault": _POWER} if alone else data
+
+    @property
+    def perturbed(self) -> tuple[str, ...]:
+        """What further schedules do otherwise."""
+        return self.perturb or (PAUSES,)
+
+    @field_validator("fault", mode="after")
+    @classmethod
+    def _as_often_as_it_says(cls, value: Fault, info: ValidationInfo) -> Fault:
+        nested = info.data.get("nested")
+        if nested is not None and value.executed:
+            found = f"'{value}' with nested: {nested}"
+            raise complaint(found, "a server's power, which may fail again during recovery")
+        return value if nested is None else value.nested(nested)
+
+    @field_validator("fault", mode="after")
+    @classmethod
+    def _somebody_starts_again(cls, value: Fault, info: ValidationInfo) -> Fault:
+        for scheme, facts in context_of(info).chosen.items():
+            if value.kind == PROCESS and not value.client and not facts.restarts:
+                raise complaint(f"'{value}'", f"another fault: {scheme} has no begin(), to start its process again")
+        return value
+
+    @field_validator("instants", mode="before")
+    @classmethod
+    def _all_or_a_count(cls, value: Any) -> Any:
+        if value == "all" or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_COUNT):
+            return value
+        raise complaint(describe(value), "all, or how many instants to sample (at least 1)")
+
+    @field_validator("view", mode="before")
+    @classmethod
+    def _known_view(cls, value: Any) -> str:
+        return name_of("a view", value, ["adversarial", "timed"])
+
+
+def _expectation_kind(value: Any) -> str:
+    return "by variant" if isinstance(value, dict) else "always"
+
+
+Expected = Annotated[
+    Annotated[VerdictName, Tag("always")] | Annotated[dict[Selector, VerdictName], Tag("by variant")],
+    Discriminator(_expectation_kind),
+]
+"""A verdict for every variant, or by variant: ``{optane-adr: violated, optane-eadr: holds}``."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One run of a scenario: a scheme on a platform with its switches set."""
+
+    scheme: str
+    platform: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The switches that the scenario sets (``{"ddio": "on"}``); others stay as the platform has them."""
+    label: str = ""
+    """The platform with its switches: ``optane-adr, ddio on``."""
+
+
+class Scenario(_Map):
+    """A scenario: what is built, what is run, what must come out."""
+
+    name: str = Field(alias="scenario", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", description="the scenario's name")
+    title: str = Field(default="", description="one line that says what it shows")
+    description: str = Field(default="", description="what it is about")
+    seed: Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)] = Field(
+        1, description="the seed of all random choices"
+    )
+    platform: PlatformName | None = Field(default=None, description="a platform (or several, in vary)")
+    ddio: Ddio | None = Field(default=None, description="on or off (or both, in vary)")
+    vary: dict[str, tuple[str, ...]] = Field(
+        {}, validate_default=True, description="what varies, e.g. {ddio: [on, off]}"
+    )
+    roles: dict[RoleName, RoleCount] = Field(default={}, description="how often there is each role")
+    schemes: SchemeNames = Field(description="a list of schemes, e.g. [saw]")
+    workload: Annotated[Ycsb | Schedule, Field(discriminator="kind", description="a map with the workload")]
+    scale: Count = Field(default=1, description="how many times as many keys this stands for")
+    crash: Crash = Field(default=Crash(), description="which crash is explored")
+    outages: tuple[Outage, ...] = Field(default=(), description="a list of outages of cores")
+    held: tuple[Held, ...] | None = Field(default=None, description="a list of queue pairs that adapters hold up")
+    network: Network | None = Field(default=None, description="what happens to packets, e.g. {loss: 0.001}")
+    expect: dict[SchemeName, dict[ConditionName, Expected]] = Field(
+        default={}, description="scheme -> condition -> verdict"
+    )
+
+    @field_validator("vary", mode="before")
+    @classmethod
+    def _known_axes(cls, value: Any, info: ValidationInfo) -> dict[str, tuple[str, ...]]:
+        return check_vary(value, info)
+
+    @field_validator("roles", mode="after")
+    @classmethod
+    def _platforms_have_it(cls, value: dict[str, RoleCount], info: ValidationInfo) -> dict[str, RoleCount]:
+        given = [name for name in (info.data.get("platform"), *info.data.get("vary", {}).get("platform", ())) if name]
+        wrong = machine_complaints(value, given)
+        if wrong:
+            raise collect(wrong)
+        return value
+
+    @field_validator("expect", mode="after")
+    @classmethod
+    def _conditions_fit_the_fault(cls, value: dict[str, dict[str, Any]], info: ValidationInfo) -> Any:
+        crash = info.data.get("crash")
+        if isinstance(crash, Crash):
+            fitting = [str(condition) for condition in conditions_after(crash.fault)]
+            wrong = [
+                Complaint(f"'{condition}'", f"a condition that {crash.fault} is judged by: {', '.join(fitting)}",
+                          nearest(condition, fitting), (scheme, condition))
+                for scheme, wanted in value.items() for condition in wanted if condition not in fitting
+            ]  # fmt: skip
+            if wrong:
+                raise collect(wrong)
+        return value
+
+    def role(self, name: str) -> RoleCount:
+        """How often there is the role; once if the file does not say."""
+        return self.roles.get(name, RoleCount())
+
+    def from_schedule(self, number: int) -> Scenario:
+        """The same beginning with that schedule, its pauses left out."""
+        crash, first = self.crash, (self.crash.first or 0) + number
+        if not first or PAUSING.issuperset(crash.perturbed):
+            return self
+        return self.model_copy(update={"crash": crash.model_copy(update={"first": first})})
+
+    def variants(self) -> list[Variant]:
+        """All runs in the file's order: schemes outermost, then the axes of ``vary`` as they are written."""
+        fixed = {"platform": self.platform, "ddio": self.ddio}
+        axes = {axis: (value,) for axis, value in fixed.items() if value is not None} | self.vary
+        variants = []
+        for scheme, *values in product(self.schemes, *axes.values()):
+            settings = dict(zip(axes, values, strict=True))
+            platform = settings.pop("platform")
+            label = ", ".join([platform, *(f"{switch} {position}" for switch, position in sorted(settings.items()))])
+            variants.append(Variant(scheme, platform, settings, label))
+        return variants
+
+    def resolved(self) -> dict[str, Any]:
+        """The whole scenario with all defaults, as plain data that :func:`scenario_from_data` reads again."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
