@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from ..sim.errors import InputError, Mistake, nearest
-from .commands import COMMANDS, Option
+from .options import COMMANDS, Option
 
 WRONG_INPUT, BUG, INTERRUPTED, READER_GONE, TERMINATED = 2, 70, 130, 141, 143
 
@@ -115,7 +115,7 @@ def dispatch(arguments: Sequence[str]) -> int:
     if options.command is None:
         parser().print_help()
         return 0
-    command = importlib.import_module(f".{options.command}", __package__)  # the heavy imports start here
+    command = importlib.import_module(f".commands.{options.command}", __package__)  # the heavy imports start here
     status: int = command.main(options)
     return status
 

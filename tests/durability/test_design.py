@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rpsim.app.design import explore
+from rpsim.app.commands.design import explore
 from rpsim.validation.matrix.configurations import configurations
 from rpsim.validation.matrix.design import Candidate, candidates, canonical, possible, published, reached, wanted
 from rpsim.validation.matrix.methods import Question, answer

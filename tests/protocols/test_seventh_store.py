@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rpsim.app.main import main
-from rpsim.app.scheme_pages import contents, page
+from rpsim.app.pages.schemes import contents, page
 from rpsim.protocols.scheme import Scheme, schemes
 from rpsim.validation.mutation.mutants import planted, seeded
 

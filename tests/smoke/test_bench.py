@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rpsim.app.bench import AIMS, LESS_IS_BETTER, document, text
+from rpsim.app.commands.bench import AIMS, LESS_IS_BETTER, document, text
 from rpsim.app.main import main
 from rpsim.validation import bench, components
 from rpsim.validation.naive.model import naive

@@ -16,8 +16,8 @@ from types import SimpleNamespace
 
 import pytest
 
-import rpsim.app.crash
-import rpsim.app.run
+import rpsim.app.commands.crash
+import rpsim.app.commands.run
 import rpsim.scenarios.schema.load
 from rpsim.app.main import main
 
@@ -39,9 +39,9 @@ def quickstart(monkeypatch, tmp_path):
         return fakes.outcomes(crash=jobs[0].crash)
 
     monkeypatch.setattr(rpsim.scenarios.schema.load, "load_scenario", lambda name, overrides, seed: world.scenario)
-    monkeypatch.setattr(rpsim.app.run, "perform_all", perform_all)
+    monkeypatch.setattr(rpsim.app.commands.run, "perform_all", perform_all)
     both = {name: SimpleNamespace(claims=world.claims) for name in ("client-active", "saw")}
-    monkeypatch.setattr(rpsim.app.crash, "schemes", lambda: both)
+    monkeypatch.setattr(rpsim.app.commands.crash, "schemes", lambda: both)
     return world
 
 
@@ -203,7 +203,7 @@ def test_what_ends_early_writes_nothing(quickstart, capsys, failure, status):
 def test_a_failure_while_writing_leaves_the_old_results(quickstart, capsys, monkeypatch):
     main(["run", "quickstart", "--no-report"])
     before = (results() / "manifest.json").read_bytes()
-    monkeypatch.setattr(rpsim.app.run, "manifest", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(rpsim.app.commands.run, "manifest", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     assert main(["run", "quickstart", "--no-report"]) == 130
     assert (results() / "manifest.json").read_bytes() == before
 

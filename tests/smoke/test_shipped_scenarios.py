@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rpsim.app.expected import surprises
+from rpsim.app.terminal.expected import surprises
 from rpsim.protocols.scheme import scheme
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.schema.load import load_scenario, scenario_names

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rpsim.app.main import main
-from rpsim.app.output import as_trace
+from rpsim.app.terminal.output import as_trace
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.perfetto import trace_events
 from rpsim.scenarios.schema.load import scenario_from_data

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from rpsim.app.work import Outcome
+from rpsim.app.terminal.work import Outcome
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.scenarios.history import Torn
 from rpsim.validation.crash.findings import Counterexample, CrashReport, LineFate, TimelineRow

@@ -16,12 +16,12 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from rpsim.app.commands import COMMANDS
-from rpsim.app.list import KINDS
+from rpsim.app.commands.list import KINDS
+from rpsim.app.commands.measure import plan_path
+from rpsim.app.commands.new import KINDS as STARTING_POINTS
+from rpsim.app.commands.reproduce import subjects
 from rpsim.app.main import main, parse, parser
-from rpsim.app.measure import plan_path
-from rpsim.app.new import KINDS as STARTING_POINTS
-from rpsim.app.reproduce import subjects
+from rpsim.app.options import COMMANDS
 from rpsim.protocols.primitives import known_primitives
 from rpsim.protocols.scheme import schemes
 from rpsim.scenarios import experiment, schema

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rpsim.app.platform_pages import VALIDATION
-from rpsim.app.platform_pages import page as page_of
+from rpsim.app.pages.platforms import VALIDATION
+from rpsim.app.pages.platforms import page as page_of
 from rpsim.models.durability.places import PLACES, Domain, Place, survives
 from rpsim.models.durability.rules import EXECUTION, RULES, Request
 from rpsim.models.profiles.platform import load_platform, platform_names

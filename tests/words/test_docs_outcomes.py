@@ -14,8 +14,8 @@ import sys
 import pytest
 
 from rpsim.app.main import main
-from rpsim.app.summary import performance
-from rpsim.app.work import Job, perform
+from rpsim.app.terminal.summary import performance
+from rpsim.app.terminal.work import Job, perform
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.schema.load import load_scenario
 from rpsim.validation.crash.explorer import Explorer

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rpsim.app.history_view import MOST_SHOWN, drawing, page
 from rpsim.app.main import main
+from rpsim.app.pages.history import MOST_SHOWN, drawing, page
 from rpsim.protocols.guarantees import Condition
 from rpsim.validation.histories.check import check_history
 from rpsim.validation.histories.placing import place

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from rpsim.app.platform_pages import VALIDATION, pages
+from rpsim.app.pages.platforms import VALIDATION, pages
 from rpsim.models.profiles.platform import load_platform, platform_names
 from rpsim.validation.published import reading
 from rpsim.validation.published.curves.board import Board, Result, chosen, run

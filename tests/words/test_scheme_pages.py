@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rpsim.app.main import main
-from rpsim.app.scheme_pages import GUARANTEES, contents, page
+from rpsim.app.pages.schemes import GUARANTEES, contents, page
 from rpsim.protocols.scheme import schemes
 
 FOLDER = Path(__file__).parents[2] / "docs/schemes"

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from rpsim.app.expected import covers, expected, surprises
-from rpsim.app.summary import closing, counterexample, findings, performance, verdicts
-from rpsim.app.text import table
-from rpsim.app.timeline import heading, timeline
+from rpsim.app.terminal.expected import covers, expected, surprises
+from rpsim.app.terminal.summary import closing, counterexample, findings, performance, verdicts
+from rpsim.app.terminal.text import table
+from rpsim.app.terminal.timeline import heading, timeline
 from rpsim.protocols.guarantees import ALWAYS, Condition
 
 from . import fakes

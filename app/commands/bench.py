@@ -1,0 +1,212 @@
+"""``rpsim bench``: how fast the simulator and the checker are on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from tqdm import tqdm
+
+from ...validation.speed.bench import ROUNDS, SIZES, WINDOW, Figures, measure, where_time_goes
+from ...validation.speed.components import by_component
+from ..terminal.output import as_json
+from ..terminal.text import count, paragraph, table
+
+AIMS: tuple[tuple[str, str, float], ...] = (
+    ("64 B WRITEs a second", "verbs_per_second", 100_000),
+    ("  raw timeouts a verb", "timeouts_per_verb", 12),
+    ("  traced over untraced", "traced_over_untraced", 0.7),
+    ("  over the naive model", "arithmetic_over_naive", 10),
+    ("4 KiB WRITEs a second", "sizes.4096.verbs_per_second", 10_000),
+    ("  traced over untraced", "sizes.4096.traced_over_untraced", 0.6),
+    ("  over the naive model", "sizes.4096.arithmetic_over_naive", 15),
+    ("MiB per million traced WRITEs", "mebibytes_per_million_traced_verbs", 1024),
+    ("crash states a second, in units", "crash_states_per_second", 20_000),
+    ("crash states a second, opaque", "crash_states_per_second_opaque", 1_000),
+    ("oracle operations a second", "oracle_operations_per_second", 200_000),
+    ("milliseconds of rpsim --help", "help_milliseconds", 300),
+)
+"""What is aimed at (docs/limits.md, "Speed"): at least, or at most where less is better."""
+LESS_IS_BETTER = frozenset({"timeouts_per_verb", "mebibytes_per_million_traced_verbs", "help_milliseconds"})
+PROFILE_ROWS = 12
+
+
+def main(options: argparse.Namespace) -> int:
+    """Measure and print; returns 0: how fast a machine is cannot be wrong."""
+    if options.components:
+        return _components(options)
+    if options.oracle:
+        return _oracle(options)
+    with tqdm(total=2 * ROUNDS + 3, leave=False, file=sys.stderr, disable=None, ncols=80) as bar:
+
+        def tell(what: str) -> None:
+            bar.set_description(what)
+            bar.update()
+
+        figures = measure(0.1 if options.quick else 1.0, tell)
+    profile = {size: where_time_goes(size, 2_000) for size in SIZES}
+    answer = document(figures, profile)
+    if options.json:
+        print(as_json(answer), end="")
+    else:
+        print("\n".join(text(answer)))
+    return 0
+
+
+def _oracle(options: argparse.Namespace) -> int:
+    """Only the oracle: seconds by size, and steps beside those of the plain search."""
+    from ...validation.speed.oracle import HARD, measure
+
+    with tqdm(total=HARD + 4, leave=False, file=sys.stderr, disable=None, ncols=80) as bar:
+
+        def tell(what: str) -> None:
+            bar.set_description(what)
+            bar.update()
+
+        figures = measure(0.1 if options.quick else 1.0, tell)
+    steps = sorted(case.steps for case in figures.hard)
+    plain = sorted(case.plain_steps for case in figures.hard)
+    beyond, middle = sum(case.given_up for case in figures.hard), len(steps) // 2
+    if options.json:
+        answer = {
+            "unique_values": {
+                name: {"seconds": {str(n): round(s, 4) for n, s in seconds.items()},
+                       "growth_of_twice_as_many": round(figures.growth(name), 2)}
+                for name, seconds in figures.seconds.items()
+            },
+            "hard_cas_histories": {
+                "cases": [vars(case) for case in figures.hard], "steps_median": steps[middle],
+                "plain_steps_median": plain[middle], "plain_given_up": beyond,
+                "plain_over_ours_median": round(figures.ratio, 1),
+                "slowest_milliseconds": round(figures.slowest_seconds * 1e3, 2),
+            },
+        }  # fmt: skip
+        print(as_json(answer), end="")
+        return 0
+    rows = [
+        (name, *(f"{one:.3f}" for one in seconds.values()), f"{figures.growth(name):.1f}")
+        for name, seconds in figures.seconds.items()
+    ]
+    sizes = [count(size) for size in figures.seconds["register"]]
+    lines = ["one object, unique values: processor seconds by operations", ""]
+    lines += [*table(["", *sizes, "twice as many"], rows), ""]
+    lines += [f"{len(steps)} hard histories of a CAS register (90 operations, five clients, a tenth unknown)", ""]
+    lines += table(
+        ("steps", "least", "median", "most"),
+        [
+            (name, *(count(row[i]) for i in (0, middle, -1)))
+            for name, row in (("ours", steps), ("plain Wing-Gong/Lowe", plain))
+        ],
+    )
+    given_up = f"; it gave up on {beyond}, counted as they stood" if beyond else ""
+    lines += ["", *paragraph(f"the plain search takes {figures.ratio:.0f} times more steps (median){given_up}", 2)]
+    lines += [*paragraph(f"slowest answer of ours: {figures.slowest_seconds * 1e3:.1f} ms", 2)]
+    print("\n".join(lines))
+    return 0
+
+
+def _components(options: argparse.Namespace) -> int:
+    """Only what each component costs, in shares and ratios."""
+    from ...validation.speed.components import of_component, of_feature, with_everything
+
+    count_of = {size: (500 if options.quick else 4_000) * SIZES[0] // size + 200 for size in SIZES}
+    shares = {size: of_component(size, count_of[size]) for size in SIZES}
+    everything = {size: with_everything(size, count_of[size]) for size in SIZES}
+    ratios = {size: of_feature(size, count_of[size]) for size in SIZES}
+    if options.json:
+        answer = {
+            "components": {str(size): _rounded(shares[size]) for size in SIZES},
+            "components_with_everything": {str(size): _rounded(everything[size]) for size in SIZES},
+            "features": {str(size): {name: round(ratio, 3) for name, ratio in ratios[size].items()} for size in SIZES},
+        }
+        print(as_json(answer), end="")
+        return 0
+    head = [f"{size} B" for size in SIZES]
+    lines = ["where the time of a WRITE goes, by component (under the profiler)"]
+    lines += _by_component(shares)
+    lines += ["", "the same traced, into Optane, with DDIO off: every component has to work"]
+    lines += _by_component(everything)
+    lines += ["", "a WRITE with it takes so many times as long to simulate"]
+    lines += table(
+        ["feature", *head], [[name, *(f"{ratios[size][name]:.2f}" for size in SIZES)] for name in ratios[SIZES[0]]]
+    )
+    print("\n".join(lines))
+    return 0
+
+
+def _by_component(shares: Mapping[int, Mapping[str, float]]) -> list[str]:
+    names = dict.fromkeys(name for size in SIZES for name in shares[size])
+    rows = [[name, *(f"{shares[size].get(name, 0.0):.1%}" for size in SIZES)] for name in names]
+    return table(["component", *(f"{size} B" for size in SIZES)], rows)
+
+
+def _rounded(shares: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(share, 4) for name, share in shares.items()}
+
+
+def document(figures: Figures, profile: dict[int, list[tuple[str, str, float, float]]]) -> dict[str, Any]:
+    """The answer as JSON: at the top what holds at 64 B, the same for each size under ``sizes``."""
+    sizes = {
+        str(size): {
+            "verbs_per_second": round(one.verbs_per_second),
+            "verbs_per_second_traced": round(one.verbs_per_second_traced),
+            "timeouts_per_verb": round(one.timeouts_per_verb, 2),
+            "traced_over_untraced": round(one.traced_over_untraced, 3),
+            "arithmetic_over_naive": round(one.arithmetic_over_naive, 2),
+            "events_per_verb": round(one.events_per_verb, 2),
+        }
+        for size, one in figures.sizes.items()
+    }
+    return {
+        **sizes[str(SIZES[0])],
+        "sizes": sizes,
+        "raw_timeouts_per_second": round(figures.raw_timeouts_per_second),
+        "mebibytes_per_million_traced_verbs": round(figures.mebibytes_per_million_traced_verbs),
+        "crash_states_per_second": round(figures.crash_states_per_second),
+        "crash_states_per_second_opaque": round(figures.crash_states_per_second_opaque),
+        "oracle_operations_per_second": round(figures.oracle_operations_per_second),
+        "help_milliseconds": round(figures.help_milliseconds),
+        "profile": {
+            str(size): [
+                {"file": file, "function": function, "calls_per_verb": round(calls, 2), "share": round(share, 4)}
+                for file, function, calls, share in rows[:PROFILE_ROWS]
+            ]
+            for size, rows in profile.items()
+        },
+        "components": {str(size): _rounded(by_component(rows)) for size, rows in profile.items()},
+    }
+
+
+def text(answer: dict[str, Any]) -> list[str]:
+    """The answer as lines of a terminal."""
+    rows = []
+    for name, path, aim in AIMS:
+        found = answer
+        for part in path.split("."):
+            found = found[part]
+        value = float(found)  # type: ignore[arg-type]
+        less = path in LESS_IS_BETTER
+        met = value <= aim if less else value >= aim
+        rows.append(
+            [name, _figure(value), ("at most " if less else "at least ") + _figure(aim), "" if met else "missed"]
+        )
+    lines = table(["", "here", "aim", ""], rows)
+    lines += ["", f"raw SimPy timeouts a second: {count(answer['raw_timeouts_per_second'])}"]
+    lines += paragraph(
+        f"One client, {WINDOW} WRITEs outstanding, each signalled and polled; medians of {ROUNDS} rounds."
+    )
+    lines += ["", "where the time of a WRITE goes, by component (under the profiler)"]
+    lines += _by_component({size: answer["components"][str(size)] for size in SIZES})
+    for size, functions in answer["profile"].items():
+        lines += ["", f"where the time of a {size} B WRITE goes (under the profiler, its cost included)"]
+        rows = [
+            [row["file"], row["function"], f"{row['calls_per_verb']:.2f}", f"{row['share']:.1%}"] for row in functions
+        ]
+        lines += table(["file", "function", "calls", "share"], rows, left=2)
+    return lines
+
+
+def _figure(value: float) -> str:
+    return count(round(value)) if value >= 100 else f"{value:.2f}".rstrip("0").rstrip(".")

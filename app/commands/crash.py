@@ -1,0 +1,68 @@
+"""``rpsim crash``: run a scenario, cut the power at every instant, and say what was found."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from ...protocols.scheme import schemes
+from ..terminal.expected import Surprise, surprises
+from ..terminal.output import as_json, as_trace, write_json
+from ..terminal.summary import by_brute_force, closing, crash_entry, findings, performance, verdicts, with_wall_time
+from .run import footer, simulate, title, write
+
+
+def main(options: argparse.Namespace) -> int:
+    """Explore, judge, print, write; returns 0 when all verdicts are as expected, else 1."""
+    began = time.monotonic()
+    scenario, outcomes, target = simulate(options, crash=True)
+    known = schemes()
+    odd: list[Surprise] = []
+    for outcome in outcomes:
+        assert outcome.crash is not None
+        odd += surprises(outcome.crash, scenario.expect, known[outcome.scheme].claims)
+    places = [
+        (index, number)
+        for index, outcome in enumerate(outcomes)
+        for number in range(len(outcome.crash.counterexamples) if outcome.crash else 0)
+    ]
+    names = {place: f"case-{number}.json" for number, place in enumerate(places, start=1)}
+    entries = [
+        crash_entry(outcome, {number: name for (i, number), name in names.items() if i == index}, odd)
+        for index, outcome in enumerate(outcomes)
+    ]
+    brutes = [(f"{o.scheme} on {o.platform}", o.brute) for o in outcomes if o.brute is not None]
+    for entry, (_, brute) in zip(entries, brutes, strict=False):  # of all variants, or of none
+        entry["brute_force"] = {"agrees": brute.agree, "images": brute.images, "violated_at_ps": dict(brute.brute)}
+    summary = {
+        "scenario": scenario.name,
+        "title": scenario.title,
+        "seed": scenario.seed,
+        "as_expected": not odd,
+        "unexpected": [vars(surprise) for surprise in odd],
+        "schemes": entries,
+    }
+
+    def write_cases(draft: Path) -> None:
+        for (index, number), name in names.items():
+            report = outcomes[index].crash
+            assert report is not None
+            example = report.counterexamples[number]
+            write_json(draft / name, example.case)
+            drawn = draft / f"trace-{name}"
+            drawn.write_text(as_trace(example.trace), encoding="utf-8", newline="\n")
+
+    write(target, options, scenario, outcomes, summary, began, write_cases)
+    if options.json:
+        print(as_json(with_wall_time(summary, outcomes, target.as_posix())), end="")
+    else:
+        judged = sum(len(outcome.crash.verdicts) for outcome in outcomes if outcome.crash)
+        paths = {place: f"{target.as_posix()}/{name}" for place, name in names.items()}
+        lines = [*title(scenario), *performance(outcomes), "", *verdicts(outcomes, odd), ""]
+        found = findings(outcomes, paths)
+        lines += [*found, ""] if found else ["no counterexamples", ""]
+        lines += [line for subject, brute in brutes for line in by_brute_force(subject, brute)]
+        lines += [*closing(odd, judged), "", *footer(options, target)]
+        print("\n".join(lines))
+    return 1 if odd or not all(brute.agree for _, brute in brutes) else 0

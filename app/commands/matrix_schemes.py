@@ -1,0 +1,228 @@
+"""``rpsim matrix --schemes A,B``: the guarantee vectors of schemes, x platforms x faults, beside what papers claim."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...protocols.guarantees import EXPLORED, claimed
+from ...protocols.scheme import scheme
+from ...sim.errors import InputError, Mistake
+from ...validation.crash.findings import Counterexample, CrashReport
+from ...validation.matrix.guarantees import FAULTS, POWER, QUICK, file_of, joined, scenario_of
+from ...validation.matrix.testbeds import testbed
+from ..terminal.output import as_json, folder, replacing, write_json
+from ..terminal.summary import counterexample
+from ..terminal.text import count, paragraph, plural, table
+from ..terminal.work import Job, Outcome, perform_all
+from .matrix import listed, manifest, seeds
+
+PLATFORMS = ("optane-adr", "optane-eadr")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A scheme on a platform after a fault: what was found with each seed."""
+
+    number: int
+    subject: str
+    platform: str
+    fault: str
+    reports: Mapping[int, CrashReport]
+    """By seed."""
+
+    @property
+    def found(self) -> dict[str, str]:
+        """The verdicts of all seeds together: what one of them violates is violated."""
+        each = [{str(c): str(v) for c, v in report.verdicts.items()} for report in self.reports.values()]
+        return {condition: joined(one[condition] for one in each) for condition in each[0]}
+
+    @property
+    def by_seed(self) -> dict[str, dict[str, str]]:
+        """Where seeds disagree: by condition the verdict of each."""
+        every = {
+            condition: {str(seed): str(report.verdicts[c]) for seed, report in self.reports.items()}
+            for c in next(iter(self.reports.values())).verdicts
+            for condition in [str(c)]
+        }
+        return {condition: said for condition, said in every.items() if len(set(said.values())) > 1}
+
+    @property
+    def claimed(self) -> list[str]:
+        """What its paper says that holds here."""
+        claims = scheme(self.subject).claims
+        return [str(c) for c in claims if claimed(claims, str(c), self.platform, self.fault)]
+
+    @property
+    def refuted(self) -> list[str]:
+        return [condition for condition in self.claimed if self.found.get(condition) == "violated"]
+
+    @property
+    def examples(self) -> dict[str, Counterexample]:
+        """By condition the counterexample of the first seed that has one."""
+        found: dict[str, Counterexample] = {}
+        for report in self.reports.values():
+            for example in report.counterexamples:
+                found.setdefault(str(example.condition), example)
+        return found
+
+    def case(self, condition: str) -> str:
+        """The file of a counterexample."""
+        return f"case-{self.number}-{condition}.json"
+
+    def document(self) -> dict[str, Any]:
+        """The row in the JSON document."""
+        examples = {c: counterexample(e) | {"case": self.case(c)} for c, e in self.examples.items()}
+        reports = self.reports.values()
+        return {
+            "subject": self.subject,
+            "platform": self.platform,
+            "fault": self.fault,
+            "claimed": dict.fromkeys(self.claimed, "holds"),
+            "found": self.found,
+            "by_seed": self.by_seed,
+            "refuted": self.refuted,
+            "counterexample": examples or None,
+            "states": sum(report.states for report in reports),
+            "exhaustive": all(report.exhaustive for report in reports),
+            "over": next(iter(reports)).over,
+        }
+
+
+def main(options: argparse.Namespace) -> int:
+    """Explore, print, write; returns 0 when no claim is refuted and all seeds agree, else 1."""
+    began = time.monotonic()
+    names = listed(options.schemes)
+    if not names:
+        raise InputError(Mistake("nothing", "names of schemes, as in saw,erda (rpsim list schemes)", field="--schemes"))
+    chosen = seeds(options)
+    jobs = _jobs(options, names, chosen)
+    inputs = {"jobs": [[job.overrides, job.index, job.seed] for job in jobs]}
+    target = folder(options.out, "schemes", inputs, chosen[0], "matrix")
+    rows = _rows(perform_all(jobs, options.jobs, "matrix"), jobs, names)
+    fine = not any(row.refuted or row.by_seed for row in rows)
+    entries = [row.document() for row in rows]
+    agree = not any(row.by_seed for row in rows)
+    document = {"seed": chosen[0], "seeds": chosen, "as_claimed": not any(row.refuted for row in rows)}
+    document |= {"same_on_every_seed": agree, "rows": entries}
+    with replacing(target) as draft:
+        write_json(draft / "matrix.json", document)
+        for row in rows:
+            for condition, example in row.examples.items():
+                write_json(draft / row.case(condition), example.case)
+        write_json(draft / "manifest.json", manifest("matrix", chosen[0], time.monotonic() - began))
+    if options.json:
+        print(as_json({**document, "results": target.as_posix()}), end="")
+    else:
+        print("\n".join([*lines(rows, chosen, target), "", f"results: {target.as_posix()}"]))
+    return 0 if fine else 1
+
+
+def _jobs(options: argparse.Namespace, names: Sequence[str], chosen: Sequence[int]) -> list[Job]:
+    """One for each cell and seed; everything that is wrong with the options is told at once."""
+    from ...scenarios.schema.load import load_scenario
+
+    jobs, mistakes = [], []
+    for fault in faults(options):
+        kind = scenario_of(fault)
+        less = QUICK if options.quick else ()
+        for overrides in _overrides(names, _platforms(options, names), fault, less):
+            try:
+                scenario = load_scenario(file_of(kind), overrides, chosen[0])
+            except InputError as error:
+                mistakes += error.mistakes
+                continue
+            for index in range(len(scenario.variants())):
+                jobs += [
+                    Job(file_of(kind), overrides, seed, index, True, also=EXPLORED, slider=False) for seed in chosen
+                ]
+    if mistakes:
+        raise InputError(list(dict.fromkeys(mistakes)))
+    return jobs
+
+
+def faults(options: argparse.Namespace) -> list[str]:
+    """What ``--faults`` says: some, ``every``, or nothing, which is the server's power."""
+    named = listed(options.faults) or [POWER]
+    return list(dict.fromkeys(fault for name in named for fault in (FAULTS if name == "every" else (name,))))
+
+
+def _platforms(options: argparse.Namespace, names: Sequence[str]) -> dict[str, list[str]]:
+    """By scheme the platforms: its paper's own, and the two Optane servers; or what ``--platforms`` says."""
+    chosen = listed(options.platforms)
+    return {
+        name: chosen or list(dict.fromkeys([*filter(None, [testbed(scheme(name).paper)]), *PLATFORMS]))
+        for name in names
+    }
+
+
+def _overrides(
+    names: Sequence[str], where: Mapping[str, Sequence[str]], fault: str, less: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """One scenario for all schemes that run on the same platforms."""
+    together: dict[tuple[str, ...], list[str]] = {}
+    for name in names:
+        together.setdefault(tuple(where[name]), []).append(name)
+    return [
+        (f"schemes=[{', '.join(some)}]", f"vary.platform=[{', '.join(platforms)}]", f'crash.fault="{fault}"', *less)
+        for platforms, some in together.items()
+    ]
+
+
+def _rows(outcomes: Iterable[Outcome], jobs: Sequence[Job], names: Sequence[str]) -> list[Row]:
+    """The cells, seeds together; scheme by scheme, each fault's platforms in a row."""
+    cells: dict[tuple[str, str, str], dict[int, CrashReport]] = {}
+    for outcome, job in zip(outcomes, jobs, strict=True):
+        report = outcome.crash
+        assert report is not None and job.seed is not None
+        cells.setdefault((outcome.scheme, report.fault, outcome.platform), {})[job.seed] = report
+    order = sorted(cells, key=lambda cell: names.index(cell[0]))
+    return [
+        Row(number, subject, platform, fault, cells[subject, fault, platform])
+        for number, (subject, fault, platform) in enumerate(order, start=1)
+    ]
+
+
+def lines(rows: Sequence[Row], chosen: Sequence[int], target: Path) -> list[str]:
+    """A table for each scheme and fault; claims beside findings; then what is refuted, and where seeds disagree."""
+    out = ["guarantees by scheme, platform and fault; claimed: its paper says it holds"]
+    for subject, fault in dict.fromkeys((row.subject, row.fault) for row in rows):
+        own = [row for row in rows if (row.subject, row.fault) == (subject, fault)]
+        conditions = list(dict.fromkeys(condition for row in own for condition in row.found))
+        body = []
+        for row in own:
+            states = sum(report.states for report in row.reports.values())
+            body.append([row.platform, *(_cell(row, condition) for condition in conditions), count(states)])
+        out += ["", f"{subject}, {fault}", *table(["", *conditions, "states"], body, left=1 + len(conditions))]
+    out += ["", "*: claimed; !: claimed and violated; runs or crash states of each"]
+    claims, refuted = sum(len(row.claimed) for row in rows), sum(len(row.refuted) for row in rows)
+    as_claimed = f"as claimed: all {plural(claims, 'claim')}"
+    out += ["", as_claimed if not refuted else f"NOT as claimed: {refuted} of {plural(claims, 'claim')}"]
+    for row in rows:
+        for condition in row.refuted:
+            text = f"! {row.subject} on {row.platform}, {row.fault}: {condition}: {row.examples[condition].explanation}"
+            out += [*paragraph(text, 2, 2), f"    rpsim replay {target.as_posix()}/{row.case(condition)}"]
+    if len(chosen) > 1:
+        out += ["", *_seeds(rows, chosen)]
+    return out
+
+
+def _seeds(rows: Sequence[Row], chosen: Sequence[int]) -> list[str]:
+    named = ", ".join(map(str, chosen))
+    differing = [(row, condition, said) for row in rows for condition, said in row.by_seed.items()]
+    if not differing:
+        return [f"the same with every seed: {named}"]
+    out = [f"NOT the same with every seed: {named}"]
+    for row, condition, said in differing:
+        each = ", ".join(f"{seed}: {verdict}" for seed, verdict in said.items())
+        out += paragraph(f"{row.subject} on {row.platform}, {row.fault}: {condition}: {each}", 2, 2)
+    return out
+
+
+def _cell(row: Row, condition: str) -> str:
+    mark = "!" if condition in row.refuted else "*" if condition in row.claimed else ""
+    return f"{row.found.get(condition, '')}{mark}"

@@ -1,0 +1,86 @@
+"""``rpsim matrix --methods``: the cheapest correct method by server configuration and kind of update."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ...validation.matrix.configurations import configurations
+from ...validation.matrix.methods import Answer, Method, answer, questions
+from ...validation.matrix.rows import in_parallel
+from ..terminal.output import as_json, folder, replacing, write_json
+from ..terminal.text import paragraph, table
+from .matrix import bar, listed, manifest, one_seed, platforms
+
+
+def main(options: argparse.Namespace) -> int:
+    """Search, print, write; returns 0 where every question has an answer, else 1."""
+    began = time.monotonic()
+    where = configurations(["quick"] if options.platforms is None else platforms(options))
+    asked = questions(where, listed(options.primitives), one_seed(options))
+    inputs = {"questions": [[one.configuration.label, one.receive_in, one.update, one.kind] for one in asked]}
+    target = folder(options.out, "methods", inputs | {"of": asked[0].primitives}, asked[0].seed, "methods")
+    with bar("methods", len(asked)) as advance:
+        answers = in_parallel(answer, asked, options.jobs, advance)
+    document = {"seed": asked[0].seed, "methods": [_entry(one) for one in answers]}
+    with replacing(target) as draft:
+        write_json(draft / "methods.json", document)
+        write_json(draft / "manifest.json", manifest("methods", asked[0].seed, time.monotonic() - began))
+    if options.json:
+        print(as_json({**document, "results": target.as_posix()}), end="")
+    else:
+        print("\n".join([*lines(answers), "", f"results: {target.as_posix()}"]))
+    return 0 if all(one.cheapest for one in answers) else 1
+
+
+def lines(answers: Sequence[Answer]) -> list[str]:
+    """The decision table, then why each cheaper method fails."""
+    out = [
+        "the cheapest correct method, p50 of an update of 64 B; after / the cheapest",
+        "that today's adapters can do; none: nothing in the library is correct",
+    ]
+    for receive_in in dict.fromkeys(one.question.receive_in for one in answers):
+        out += ["", f"receive buffers in {receive_in.upper()}"]
+        own = [one for one in answers if one.question.receive_in == receive_in]
+        for label in dict.fromkeys(one.question.configuration.label for one in own):
+            body = []
+            for one in own:
+                if one.question.configuration.label == label:
+                    body.append([one.question.update, one.question.kind, _words(one.cheapest)])
+                    if one.available != one.cheapest:
+                        body.append(["", "", f"/ {_words(one.available)}"])
+            out += ["", *table([label, "", ""], body, left=3)]
+    return [*out, "", *reasons(answers)]
+
+
+def _words(method: Method | None) -> str:
+    return f"{method.primitive}, {method.p50_ns / 1000:.2f} us" if method else "none"
+
+
+def reasons(answers: Sequence[Answer]) -> list[str]:
+    """Each cheaper method that fails, with its counterexample in a phrase; equal ones once."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for one in answers:
+        for method in one.failed:
+            where = f"{one.question.configuration.label}, {one.question.receive_in.upper()}"
+            key = one.question.update, method.primitive, method.why
+            if where not in groups.setdefault(key, []):
+                groups[key].append(where)
+    out = ["why the cheaper ones fail"]
+    for (update, name, why), places in sorted(groups.items()):
+        out += ["", *paragraph(f"{name} ({update}): {why}", 2, 2), *paragraph("; ".join(places), 4, 2)]
+    return out
+
+
+def _entry(one: Answer) -> dict[str, Any]:
+    return {
+        "platform": one.question.configuration.label,
+        "receive_buffers": one.question.receive_in,
+        "update": one.question.update,
+        "kind": one.question.kind,
+        "cheapest": vars(one.cheapest) if one.cheapest else None,
+        "available": vars(one.available) if one.available else None,
+        "failed": [vars(method) for method in one.failed],
+    }

@@ -1,0 +1,257 @@
+"""``rpsim reproduce hardware``: published curves of hardware beside what the models give; the scoreboard.
+
+``rpsim reproduce PAPER`` is in ``reproduce_paper.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from ...sim.errors import InputError, Mistake, nearest
+from ...validation.published.curves.board import Board, Result, chosen, run
+from ...validation.published.curves.kept import Kept
+from ...validation.published.scoreboard import NOT_ANALYSED, Bound, Claim, Status, Summary
+from ..terminal.output import as_json, folder, git_revision, replacing, writable, write_json
+from ..terminal.text import WIDTH, paragraph, plural, table
+
+if TYPE_CHECKING:
+    from ...validation.published.curves.curves import Curve
+    from ...validation.published.curves.sweep import Variation
+
+HARDWARE = "hardware"
+KEPT = ".hardware-points.jsonl"
+_OF_HARDWARE = ("component", "fit")
+"""Options that mean nothing for a paper."""
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run the curves, print, write; returns 0 if the predictions reach the bar, else 1."""
+    if options.subject != HARDWARE:
+        return _paper(options)
+    if options.fit:
+        return _fit(options)
+    began = time.monotonic()
+    curves = chosen(options.component, options.quick)
+    settings = {"component": options.component, "quick": options.quick, "sweep": options.sweep}
+    target = folder(options.out, "hardware", settings, 1, "reproduce")
+    kept = Kept(writable(options.out) / KEPT)
+    done: list[str] = []
+    try:
+        board = _run(curves, options.jobs, kept, done)
+        variations = _sweep(curves, board, options.jobs, kept, done) if options.sweep else []
+    except KeyboardInterrupt:
+        told = f"{plural(len(done), 'point')} are kept: the same command goes on from there"
+        print(told, file=sys.stderr)
+        raise
+    if options.pages:
+        from ..pages.platforms import write
+
+        write(board, Path(options.pages))
+    summary = board.summary()
+    answer = document(board, summary, variations)
+    with replacing(target) as draft:
+        write_json(draft / "summary.json", answer)
+        _write_claims(draft / "claims.csv", board.claims())
+        if not options.no_report:
+            from ..pages.curves import page
+
+            (draft / "report.html").write_text(page(board, summary, variations), encoding="utf-8", newline="\n")
+        write_json(draft / "manifest.json", _manifest(settings, curves, time.monotonic() - began))
+    if options.json:
+        print(as_json({**answer, "results": target.as_posix()}), end="")
+    else:
+        report = [] if options.no_report else [f"report:  {(target / 'report.html').as_posix()}"]
+        print("\n".join([*text(board, summary, variations), "", *report, f"results: {target.as_posix()}"]))
+    return 0 if summary.met else 1
+
+
+def subjects() -> list[str]:
+    """What can be reproduced: the hardware, and the papers whose claims are here."""
+    from ...validation.published.papers.paper import papers
+
+    return [HARDWARE, *papers()]
+
+
+def _paper(options: argparse.Namespace) -> int:
+    from . import reproduce_paper
+
+    known = subjects()
+    name = options.subject.partition("/")[0]
+    if name not in known or options.subject.startswith(f"{HARDWARE}/"):
+        expected = f"one of {', '.join(known)}, or a paper's figure as in {known[1]}/9a"
+        raise InputError(Mistake(f"'{options.subject}'", expected, nearest=nearest(name, known)))
+    for option in _OF_HARDWARE:
+        if getattr(options, option):
+            raise InputError(Mistake(f"--{option}", f"none with a paper: it is for '{HARDWARE}'", field=f"--{option}"))
+    return reproduce_paper.main(options)
+
+
+def document(board: Board, summary: Summary, variations: Sequence[Variation] = ()) -> dict[str, Any]:
+    """The answer as JSON."""
+    answer: dict[str, Any] = {
+        "subject": "hardware",
+        "claims": [
+            {**claim.row(), "component": result.curve.component, "platform": result.curve.platform}
+            for result in board.results
+            for claim in result.claims()
+        ],
+        "summary": summary.row(),
+    }
+    if variations:
+        answer["sweep"] = [
+            {
+                "parameter": one.path,
+                "value": one.text,
+                "platforms": list(one.platforms),
+                "predicted": one.summary.predicted,
+                "predicted_met": one.summary.predicted_met,
+                "median_error": one.summary.row()["median_error"],
+                "met": one.summary.met,
+                "lost": list(one.lost),
+                "won": list(one.won),
+            }
+            for one in variations
+        ]
+    return answer
+
+
+def text(board: Board, summary: Summary, variations: Sequence[Variation] = ()) -> list[str]:
+    """The scoreboard as lines of a terminal: a row for each curve, what is missed and why, the bar."""
+    lines: list[str] = []
+    for component in dict.fromkeys(result.curve.component for result in board.results):
+        results = [result for result in board.results if result.curve.component == component]
+        lines += [component, *table(["curve", "role", "met", "median", "worst"], [_row(one) for one in results], 2), ""]
+    missed = [claim for claim in board.claims() if not claim.met and claim.status is not Status.INPUT]
+    if missed:
+        lines += ["missed"]
+        for claim in missed:
+            lines += paragraph(_missed(claim), 2, 2)
+        lines.append("")
+    if variations:
+        lines += ["with one badly known parameter at an end of its range", *_variations(summary, variations), ""]
+    return lines + _bar(summary)
+
+
+def _row(result: Result) -> list[str]:
+    claims = result.claims()
+    errors = sorted(abs(claim.error) for claim in claims if claim.error is not None)
+    met = f"{sum(claim.met for claim in claims)} of {len(claims)}"
+    role = str(result.curve.role)
+    if not errors:
+        return [result.curve.id, role, met, "", ""]
+    middle = (errors[(len(errors) - 1) // 2] + errors[len(errors) // 2]) / 2
+    return [result.curve.id, role, met, f"{middle:.1%}", f"{errors[-1]:.1%}"]
+
+
+def _missed(claim: Claim) -> str:
+    published = str(claim.published) if isinstance(claim.published, Bound) else f"{claim.published:g}"
+    off = "" if claim.error is None else f" ({claim.error:+.0%})"
+    kind = "" if claim.status is Status.PREDICT else f", {claim.status}"
+    reason = claim.reason or NOT_ANALYSED
+    return f"{claim.id}{kind}: published {published} {claim.unit}, simulated {claim.simulated:.4g}{off}: {reason}"
+
+
+def _variations(summary: Summary, variations: Sequence[Variation]) -> list[str]:
+    rows = [["as it is", *_short(summary), "", ""]]
+    rows += [
+        [
+            f"{_leaf(one.path)} = {one.text}",
+            *_short(one.summary),
+            str(len(one.lost)),
+            str(len(one.won)),
+        ]
+        for one in variations
+    ]
+    return table(["", "predicted met", "median", "the bar", "lost", "won"], rows, 1)
+
+
+def _short(summary: Summary) -> list[str]:
+    met = f"{summary.predicted_met} of {summary.predicted}"
+    return [met, f"{summary.median_error:.1%}", "" if summary.met else "missed"]
+
+
+def _leaf(path: str) -> str:
+    """A parameter's path as short as it can be said: of ``media.optane.controller.read_buffer`` both ends."""
+    first, *_, last = path.split(".")
+    return f"{first}.{last}"
+
+
+def _bar(summary: Summary) -> list[str]:
+    share = summary.predicted_met / summary.predicted if summary.predicted else 0.0
+    bar = summary.bar
+    lines = paragraph(
+        f"{plural(summary.predicted, 'predicted point')}: {summary.predicted_met} met ({share:.0%}; the bar is "
+        f"{bar.met_share:.0%}), median error {summary.median_error:.1%} (the bar is {bar.median_error:.0%}): "
+        + ("the bar is met" if summary.met else "the bar is missed")
+    )
+    apart = (
+        f"Apart: {plural(summary.fitted, 'point')} that parameters were fitted to, {summary.fitted_met} met, median "
+        f"error {summary.fitted_median_error:.1%}; {plural(summary.shapes, 'shape')}, {summary.shapes_met} met; "
+        f"{plural(summary.inputs, 'point')} that the models have as an input, which count for nothing."
+    )
+    return lines + paragraph(apart)
+
+
+def _run(curves: Sequence[Curve], jobs: int, kept: Kept, done: list[str]) -> Board:
+    points = sum(len(curve.points) for curve in curves)
+    with tqdm(total=points, desc="reproduce hardware", leave=False, file=sys.stderr, disable=None, ncols=WIDTH) as bar:
+        return run(curves, jobs, _updates(bar, done), kept=kept)
+
+
+def _sweep(curves: Sequence[Curve], board: Board, jobs: int, kept: Kept, done: list[str]) -> list[Variation]:
+    from ...validation.published.curves.sweep import again, sweep
+
+    points = sum(map(len, again(curves).values()))
+    with tqdm(total=points, desc="sweep", leave=False, file=sys.stderr, disable=None, ncols=WIDTH) as bar:
+        return sweep(curves, board, jobs, _updates(bar, done), kept)
+
+
+def _updates(bar: tqdm[Any], done: list[str]) -> Callable[[str], None]:
+    def tell(what: str) -> None:
+        done.append(what)
+        bar.update()
+
+    return tell
+
+
+def _fit(options: argparse.Namespace) -> int:
+    from ...validation.measuring.calibrate.hops import fit
+
+    found = fit(lambda round_, error: print(f"round {round_}: rms error {error:.2%}", file=sys.stderr))
+    if options.json:
+        print(as_json({"parameters": found.texts(), "points": found.rows(), "rms_error": found.rms_error}), end="")
+        return 0
+    print("fitted to: " + ", ".join(found.curves))
+    print("\n".join(table(["parameter", "value", "was"], [list(row) for row in found.parameters()])))
+    print(f"rms error {found.rms_error:.2%} over {plural(len(found.rows()), 'point')}, before {found.rms_before:.2%}")
+    return 0
+
+
+def _write_claims(path: Path, claims: Iterable[Claim]) -> None:
+    rows = [claim.row() for claim in claims]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, list(rows[0]) if rows else ["id"], lineterminator="\n")
+        out.writeheader()
+        out.writerows(rows)
+
+
+def _manifest(settings: dict[str, Any], curves: Sequence[Curve], wall_time_s: float) -> dict[str, Any]:
+    from ... import __version__
+
+    return {
+        "rpsim_version": __version__,
+        "git_revision": git_revision(),
+        "command": "reproduce hardware",
+        "settings": settings,
+        "seed": 1,
+        "platforms": list(dict.fromkeys(curve.platform for curve in curves)),
+        "wall_time_s": round(wall_time_s, 3),
+    }

@@ -1,0 +1,98 @@
+"""``rpsim run``: simulate every variant of a scenario; and what ``crash`` has in common with it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...sim.errors import InputError, Mistake
+from ..terminal.output import as_json, as_trace, folder, manifest, replacing, write_json, write_operations
+from ..terminal.summary import costs, performance
+from ..terminal.work import Job, Outcome, perform_all
+
+if TYPE_CHECKING:
+    from ...scenarios.schema.schema import Scenario
+
+
+EXPLORED_KEYS = 100_000
+"""Crash states are explored object by object."""
+
+
+def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[Outcome], Path]:
+    """Load the scenario and perform all its variants; raises InputError before anything is computed or written."""
+    from ...scenarios.schema.load import load_scenario
+
+    overrides = tuple(options.overrides)
+    if crash and options.nested is not None:
+        overrides += (f"crash.nested={options.nested}",)
+    scenario = load_scenario(options.subject, overrides, options.seed)
+    if crash and scenario.workload.keys > EXPLORED_KEYS:
+        found = f"{scenario.workload.keys:,} objects, each of which would be recovered in every crash state"
+        raise InputError(Mistake(found, f"at most {EXPLORED_KEYS:,}", options.subject, field="workload.keys"))
+    target = folder(options.out, scenario.name, scenario.resolved(), scenario.seed, options.command)
+    variants = len(scenario.variants())
+    spare = max(1, options.jobs // variants)
+    brute = crash and options.brute_force
+    if brute and (scenario.crash.fault.executed or scenario.crash.view == "timed" or scenario.crash.instants != "all"):
+        expected = "a failure of a server's power, the adversarial view and all instants"
+        raise InputError(Mistake("a scenario that does not explore all images", expected, field="--brute-force"))
+    jobs = [
+        Job(options.subject, overrides, options.seed, index, crash, spare, brute, options.trace)
+        for index in range(variants)
+    ]
+    return scenario, perform_all(jobs, options.jobs, f"{options.command} {scenario.name}"), target
+
+
+def title(scenario: Scenario) -> list[str]:
+    return [f"{scenario.name}: {scenario.title}   (seed {scenario.seed})", ""]
+
+
+def write(
+    target: Path,
+    options: argparse.Namespace,
+    scenario: Scenario,
+    outcomes: Sequence[Outcome],
+    summary: dict[str, Any],
+    began: float,
+    more: Callable[[Path], None] = lambda draft: None,
+) -> None:
+    """Write the results folder; ``more`` writes what only one command has."""
+    with replacing(target) as draft:
+        write_json(draft / "summary.json", summary)
+        write_operations(draft / "operations.csv", outcomes)
+        if options.trace:
+            events = [event for outcome in outcomes for event in outcome.trace]
+            (draft / "trace.json").write_text(as_trace(events), encoding="utf-8", newline="\n")
+        more(draft)
+        if not options.no_report:
+            from ..pages.report import report
+
+            (draft / "report.html").write_text(report(scenario, outcomes, summary), encoding="utf-8", newline="\n")
+        write_json(draft / "manifest.json", manifest(options.command, scenario, outcomes, time.monotonic() - began))
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run, print, write; returns the exit status."""
+    began = time.monotonic()
+    scenario, outcomes, target = simulate(options, crash=False)
+    summary = {
+        "scenario": scenario.name,
+        "title": scenario.title,
+        "seed": scenario.seed,
+        "schemes": [outcome.summary for outcome in outcomes],
+    }
+    write(target, options, scenario, outcomes, summary, began)
+    if options.json:
+        print(as_json({**summary, "results": target.as_posix()}), end="")
+    else:
+        print("\n".join([*title(scenario), *performance(outcomes), "", *costs(outcomes), "", *footer(options, target)]))
+    return 0
+
+
+def footer(options: argparse.Namespace, target: Path) -> list[str]:
+    """Where to look further; the path comes last."""
+    report = [] if options.no_report else [f"report:  {(target / 'report.html').as_posix()}"]
+    return [*report, f"results: {target.as_posix()}"]

@@ -1,0 +1,58 @@
+"""Is a verdict as expected? By the scenario's own ``expect``; where it is silent, by what the scheme claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...protocols.guarantees import Claims, claimed, covers
+from ...validation.crash.findings import CrashReport
+
+Expect = Mapping[str, Mapping[str, str | Mapping[str, str]]]
+"""Scheme -> condition -> verdict, or -> platform -> verdict."""
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """A verdict that is not what somebody said it would be."""
+
+    scheme: str
+    platform: str
+    condition: str
+    found: str
+    expected: str
+    by: str
+    """Who expected it: ``scenario`` or ``claim``."""
+
+    def __str__(self) -> str:
+        who = "the scenario expects" if self.by == "scenario" else "the scheme claims"
+        return f"{self.scheme} on {self.platform}: {self.condition} {self.found}, but {who} {self.expected}"
+
+
+def expected(expect: Expect, scheme: str, platform: str) -> dict[str, str]:
+    """What the scenario expects of a scheme on a platform: the most exact entry counts where several speak of it."""
+    answer: dict[str, str] = {}
+    for condition, wanted in expect.get(scheme, {}).items():
+        if not isinstance(wanted, Mapping):
+            answer[str(condition)] = str(wanted)
+            continue
+        fitting = [selector for selector in wanted if covers(selector, platform)]
+        if fitting:
+            answer[str(condition)] = str(wanted[max(fitting, key=lambda selector: selector.count(","))])
+    return answer
+
+
+def surprises(report: CrashReport, expect: Expect, claims: Claims) -> list[Surprise]:
+    """All verdicts of a report that are not as expected, in the order of the report's conditions."""
+    by_scenario = expected(expect, report.scheme, report.platform)
+    found = {str(condition): str(verdict) for condition, verdict in report.verdicts.items()}
+    answer = []
+    for condition in [*found, *(name for name in by_scenario if name not in found)]:
+        verdict = found.get(condition, "not judged")
+        if condition in by_scenario:
+            if verdict != by_scenario[condition]:
+                wanted = by_scenario[condition]
+                answer.append(Surprise(report.scheme, report.platform, condition, verdict, wanted, "scenario"))
+        elif verdict == "violated" and claimed(claims, condition, report.platform, report.fault):
+            answer.append(Surprise(report.scheme, report.platform, condition, verdict, "holds", "claim"))
+    return answer

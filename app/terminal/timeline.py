@@ -1,0 +1,131 @@
+"""A counterexample as a picture in text: clients on the left, servers on the right, time downwards."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from ...validation.crash.findings import Counterexample, CrashReport, LineFate, TimelineRow
+from .text import WIDTH, count, microseconds, paragraph, plural
+
+INDENT = 2
+GAP = 2
+LEFT_WIDTHS = range(22, 38)
+"""The left column is as wide as its rows need, within this."""
+LOST, CRASH = "LOST", "CRASH"
+
+
+def heading(report: CrashReport, example: Counterexample, tail: str = "smallest below") -> list[str]:
+    """``client-active on optane-adr, ddio on: no_lost_ack VIOLATED   (412 of 9,731 crash states; ...)``."""
+    bad = report.violating_states.get(example.condition, 0)
+    what = f"{report.scheme} on {report.platform}: {example.condition} VIOLATED"
+    share = f"({count(bad)} of {plural(report.states, 'crash state')}; {tail})"
+    return [f"{what}   {share}"] if len(what) + 3 + len(share) <= WIDTH else [what, f"  {share}"]
+
+
+def timeline(example: Counterexample) -> list[str]:
+    """The lines of the picture, none longer than 80 columns."""
+    before, after = _split(example.timeline)
+    clients, servers = _sides(example.timeline, left=True), _sides(example.timeline, left=False)
+    width = _left_width(before, after, clients, example.instant_ps)
+    lines = [_join(_title(clients, "client"), _title(servers, "server"), width)]
+    for row in before:
+        lines += _event(row, row.side in clients, _prefix(row, clients, servers), width)
+    what = next((row.text for row in example.timeline if row.mark == CRASH), "power failure")
+    lines.append(f"  -- {what}  {microseconds(example.instant_ps):>10} us ".ljust(WIDTH, "-"))
+    marked = [row for row in after if row.mark == LOST]
+    for text in [row.text for row in marked] or [lost_text(line) for line in example.lost]:
+        lines += _lost(text, width)
+    for row in after:
+        if row.time_ps > example.instant_ps:  # survivors run on
+            left = not _is_node(row)
+            lines += _event(row, left, "" if row.side in servers else f"{row.side}: ", width)
+        elif row.mark != LOST:
+            lines += _event(row, row.side in clients or not _is_node(row), "", width, timed=False)
+    return lines + _explanation(example, after, width)
+
+
+def lost_text(line: LineFate) -> str:
+    """``log+0x4c0 may still be in the NIC: no READ, receive, FLUSH or atomic of this QP had forced it on``."""
+    from ...models.durability.places import IN_WORDS, Place
+
+    return f"{line.label} may still be in {IN_WORDS[Place(line.place)]}: {line.reason}"
+
+
+def _split(rows: Sequence[TimelineRow]) -> tuple[list[TimelineRow], list[TimelineRow]]:
+    crash = next((i for i, row in enumerate(rows) if row.mark == CRASH), None)
+    if crash is None:
+        return [row for row in rows if row.mark != LOST], [row for row in rows if row.mark == LOST]
+    before, after = list(rows[:crash]), list(rows[crash + 1 :])
+    return [row for row in before if row.mark != LOST], [row for row in before if row.mark == LOST] + after
+
+
+def _is_node(row: TimelineRow) -> bool:
+    return bool(row.side) and not row.side.startswith(("client", "fresh client", "recovery"))
+
+
+def _sides(rows: Sequence[TimelineRow], left: bool) -> list[str]:
+    """The clients, or the nodes, in order of appearance; fresh ones after the crash do not head a column."""
+    crash = next((i for i, row in enumerate(rows) if row.mark == CRASH), len(rows))
+    names = dict.fromkeys(row.side for row in rows[:crash] if row.side and row.mark != LOST)
+    return [name for name in names if name.startswith("client") is left]
+
+
+def _title(names: Sequence[str], kind: str) -> str:
+    if len(names) == 1:
+        return names[0]
+    numbers = [name.removeprefix(kind).strip() for name in names]
+    return f"{kind}s {', '.join(numbers)}" if names and all(numbers) else ", ".join(names) or kind
+
+
+def _prefix(row: TimelineRow, clients: Sequence[str], servers: Sequence[str]) -> str:
+    """Who, where a column is shared."""
+    shared = clients if row.side in clients else servers
+    return f"{row.side}: " if len(shared) > 1 else ""
+
+
+def _left_width(
+    before: Sequence[TimelineRow], after: Sequence[TimelineRow], clients: Sequence[str], after_ps: int
+) -> int:
+    several = len(clients) > 1
+    needs = [len(row.text) + 2 + len(microseconds(row.time_ps)) for row in before if row.side in clients]
+    needs = [need + (len(clients[0]) + 2 if several else 0) for need in needs]
+    later = [row for row in after if row.mark != LOST and row.time_ps > after_ps and not _is_node(row)]
+    needs += [len(f"{row.side}: {row.text}  {microseconds(row.time_ps)}") for row in later]
+    return min(max(*needs, LEFT_WIDTHS.start, 0), LEFT_WIDTHS.stop - 1) if needs else LEFT_WIDTHS.start
+
+
+def _event(row: TimelineRow, left: bool, prefix: str, width: int, timed: bool = True) -> list[str]:
+    time = microseconds(row.time_ps) if timed else ""
+    space = width if left else WIDTH - INDENT - width - GAP
+    if not timed and left:
+        return paragraph(row.text.strip(), INDENT, 2)
+    lead = " " * (len(row.text) - len(row.text.lstrip()))
+    chunks = textwrap.wrap(
+        prefix + row.text.strip(), space - (len(time) + 2 if time else 0), initial_indent=lead,
+        subsequent_indent=lead + "  ",
+    ) or [""]  # fmt: skip
+    chunks[-1] = chunks[-1].ljust(space - len(time)) + time
+    return [_join(chunk, "", width) if left else _join("", chunk, width) for chunk in chunks]
+
+
+def _lost(text: str, width: int) -> list[str]:
+    space = WIDTH - INDENT - width - GAP
+    chunks = textwrap.wrap(text, space - len(LOST) - 2)
+    chunks[-1] = chunks[-1].ljust(space - len(LOST)) + LOST
+    return [_join("", chunk, width) for chunk in chunks]
+
+
+def _explanation(example: Counterexample, after: Sequence[TimelineRow], width: int) -> list[str]:
+    """``get k17 -> v1`` on the left, ``but put k17 = v2 had returned at 2.010 us`` on the right, or one sentence."""
+    head, but, tail = example.explanation.partition(", but ")
+    if but and len(head) <= width:
+        shown = any(row.text.strip() == head for row in after)
+        space = WIDTH - INDENT - width - GAP
+        chunks = textwrap.wrap(f"but {tail}", space)
+        return [_join("" if shown or i else head, chunk, width) for i, chunk in enumerate(chunks)]
+    return paragraph(example.explanation, INDENT, 2)
+
+
+def _join(left: str, right: str, width: int) -> str:
+    return (" " * INDENT + left.ljust(width) + " " * GAP + right).rstrip()
