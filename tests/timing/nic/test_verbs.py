@@ -9,8 +9,8 @@ import pytest
 
 from rpsim.models.verbs import Opcode, QpType, Status
 
-from ..rig import Rig, line
-from ..verbs import (
+from ...rig import Rig, line
+from ...verbs import (
     GLOBAL,
     flushable,
     post,
@@ -24,7 +24,7 @@ from ..verbs import (
     word,
     work,
 )
-from .hops import Hops
+from ..hops import Hops
 
 
 @pytest.fixture

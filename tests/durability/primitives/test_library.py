@@ -14,8 +14,8 @@ from rpsim.models.fabric.disturbance import Disturbance
 from rpsim.models.persist.requester import PrimitiveFailed
 from rpsim.protocols.primitives import known_primitives, primitive
 
-from ..persisting import World, outcome, platform_of, written
-from ..rig import line
+from ...persisting import World, outcome, platform_of, written
+from ...rig import line
 
 PLATFORMS = {
     "adr on": platform_of("adr", ddio=True),

@@ -13,8 +13,8 @@ from rpsim.models.primitives.vocabulary import ACTIONS, UPDATE, Kind, Place
 from rpsim.models.primitives.writer import dump_primitive
 from rpsim.protocols.primitives import known_primitives, primitive
 
-from ..persisting import World, platform_of
-from ..rig import line
+from ...persisting import World, platform_of
+from ...rig import line
 
 IMMEDIATE = ("WRITE_WITH_IMM", "WRITE")
 DURATIONS = (0, 1, 250, 30_000, 7_000_000)

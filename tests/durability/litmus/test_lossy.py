@@ -11,7 +11,7 @@ from rpsim.models.nic.lossy.transport import TransportNic
 from rpsim.validation.litmus.simulator.simulate import clashes, play
 
 from .litmus_programs import programs
-from .test_litmus_simulator import LANGUAGES, TESTS, named
+from .test_simulator import LANGUAGES, TESTS, named
 
 STORM = Disturbance(loss=0.15, delay_ps=3_000_000, reorder=0.15, repeat=0.1)
 

@@ -13,8 +13,8 @@ from rpsim.models.nic.responses import Responses
 from rpsim.models.verbs import RECEIVE_COMPLETIONS, Opcode, SendWR, Status
 from rpsim.sim.clock import Clock
 
-from ..rig import Rig, line
-from ..verbs import flushable, post, post_add, post_atomic_write, post_cas, post_flush, receive_buffer, reconnect, word
+from ...rig import Rig, line
+from ...verbs import flushable, post, post_add, post_atomic_write, post_cas, post_flush, receive_buffer, reconnect, word
 
 SWITCHES = [Switches(), Switches(flush_orders_writes=True, reads_in_order=False, writes_wait_for_atomics=False)]
 

@@ -9,7 +9,7 @@ import pytest
 from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 
-from ..rig import LINE, Rig, line
+from ...rig import LINE, Rig, line
 
 PS = 10**12
 

@@ -7,8 +7,8 @@ import pytest
 from rpsim.models.verbs import Opcode, RecvWR, SendFlags, SendWR
 from rpsim.models.verbs.wqe import size_bytes
 
-from ..rig import Rig, line
-from .hops import Hops
+from ...rig import Rig, line
+from ..hops import Hops
 
 WRITE, SEND, READ = Opcode.IBV_WR_RDMA_WRITE, Opcode.IBV_WR_SEND, Opcode.IBV_WR_RDMA_READ
 FAA = Opcode.IBV_WR_ATOMIC_FETCH_AND_ADD

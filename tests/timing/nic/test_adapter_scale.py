@@ -15,7 +15,7 @@ from rpsim.validation.published.experiments.scale import (
     rate_loss_over_queue_pairs,
 )
 
-from .hops import Hops
+from ..hops import Hops
 
 PLATFORM = load_platform("optane-adr")
 SCALE = 64

@@ -8,8 +8,8 @@ import pytest
 
 from rpsim.models.verbs import Access, Opcode, Status
 
-from ..rig import LINE, Rig, line
-from .hops import Hops, ceil_div
+from ...rig import LINE, Rig, line
+from ..hops import Hops, ceil_div
 
 
 @pytest.fixture

@@ -143,7 +143,7 @@ def test_what_there_are_no_words_for_is_refused():
         program(["P q1 it x"], {"it": primitive("rflush-write-emulated")})
 
 
-DRAIN = (Path(__file__).parents[2] / "docs/examples/primitive-drain.yaml").read_text(encoding="utf-8")
+DRAIN = (Path(__file__).parents[3] / "docs/examples/primitive-drain.yaml").read_text(encoding="utf-8")
 
 
 def test_a_file_of_ones_own_and_switches_by_local_names(tmp_path):

@@ -12,7 +12,7 @@ from rpsim.validation.naive.model import naive
 from rpsim.validation.naive.workload import Connection, Request, Workload, difference
 from rpsim.validation.published.experiments.verbs import read_completion, write_completion
 
-from .workloads import changed
+from ..workloads import changed
 
 
 @pytest.mark.parametrize("mtu_bytes", [256, 1024, 4096])

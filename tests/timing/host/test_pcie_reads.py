@@ -13,7 +13,7 @@ from rpsim.models.pcie.link import PcieLink
 from rpsim.models.pcie.rootport import SharedLink, SwitchedLink
 from rpsim.models.profiles.platform import load_platform
 
-from ..rig import Rig, line
+from ...rig import Rig, line
 
 PLATFORM = load_platform("optane-adr")
 KEY = 1 << 41

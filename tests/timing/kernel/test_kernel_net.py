@@ -12,8 +12,8 @@ from rpsim.models.kernel.sockets import BURST_BYTES, Epoll, connect
 from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 
-from ..rig import Rig, line
-from .hops import PS, ceil_div
+from ...rig import Rig, line
+from ..hops import PS, ceil_div
 
 US = 10**6
 

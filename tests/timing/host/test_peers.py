@@ -15,10 +15,10 @@ from rpsim.models.profiles.platform import load_platform
 from rpsim.models.verbs import Opcode
 from rpsim.sim.errors import InputError
 
-from ..disk import DIRECT, Disk, first_line
-from ..rig import LINE, Rig, line
-from ..verbs import post
-from .hops import PS, Hops, ceil_div
+from ...disk import DIRECT, Disk, first_line
+from ...rig import LINE, Rig, line
+from ...verbs import post
+from ..hops import PS, Hops, ceil_div
 
 SLOW = 10**7
 """A settling time of 10 us: whoever waits for it shows."""

@@ -16,8 +16,8 @@ from rpsim.models.nic.lossy.transport import TransportNic
 from rpsim.models.verbs import Opcode, RecvWR, Status
 from rpsim.sim.trace import NEVER
 
-from ..rig import LINE, Client, Rig
-from ..verbs import flushable, post_add, post_atomic_write, post_flush, returned, word
+from ...rig import LINE, Client, Rig
+from ...verbs import flushable, post_add, post_atomic_write, post_flush, returned, word
 
 PATHS = [("client[0]", "server[0]"), ("server[0]", "client[0]")]
 COUNTER, FLAG, DATA = 0, 1, 64

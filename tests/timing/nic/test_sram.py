@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from rpsim.models.nic.sram import Entry, Sram
 from rpsim.validation.naive.arithmetic import arithmetic
 
-from ..rig import Rig, line
-from .hops import Hops
-from .workloads import changed, workloads
+from ...rig import Rig, line
+from ..hops import Hops
+from ..workloads import changed, workloads
 
 
 def sram(capacity_bytes, seed=1):

@@ -17,8 +17,8 @@ from rpsim.sim.trace import Stage
 from rpsim.validation.naive.arithmetic import ArithmeticSystem
 from rpsim.validation.naive.workload import Connection, Request, Workload
 
-from ..rig import Rig, line
-from .workloads import changed
+from ...rig import Rig, line
+from ..workloads import changed
 
 PLATFORM = load_platform("optane-adr")
 HEADERS, DATA_BYTES, MPS = 4, 1024, 256

@@ -11,8 +11,8 @@ from rpsim.models.durability.primitive_rules import PRIMITIVE_RULES
 from rpsim.protocols.primitives import primitive
 from rpsim.sim.errors import InputError
 
-from ..persisting import World, outcome, platform_of, written
-from ..rig import LINE, line
+from ...persisting import World, outcome, platform_of, written
+from ...rig import LINE, line
 
 PACKET = "steps:\n- {id: packet, at: wire, do: send, packet: MINE, header: 20 B}\n"
 ANSWER = "- {id: answer, at: wire, do: acknowledge}\ncomplete: packet\n"

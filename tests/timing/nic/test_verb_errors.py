@@ -6,8 +6,8 @@ import pytest
 
 from rpsim.models.verbs import FLUSHES, REMOTE, Access, Opcode, QpType, RecvWR, SendFlags, SendWR, Status
 
-from ..rig import LINE, Rig, line
-from ..verbs import (
+from ...rig import LINE, Rig, line
+from ...verbs import (
     GLOBAL,
     PERSISTENT,
     flushable,

@@ -6,8 +6,8 @@ import pytest
 
 from rpsim.models.verbs import ACK_TIMEOUT_PS, Status
 
-from ..rig import Rig, line
-from .hops import Hops
+from ...rig import Rig, line
+from ..hops import Hops
 
 SMALL_MTU = {"mtu_bytes": 1024}
 

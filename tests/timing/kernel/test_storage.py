@@ -14,8 +14,8 @@ from rpsim.models.storage.aio import Iocb
 from rpsim.models.storage.nvme import COMPLETION_BYTES, ENTRY_BYTES, Command, Opcode
 from rpsim.sim.errors import InputError
 
-from ..disk import BLOCK, DIRECT, LINE, US, Disk
-from .hops import PS, ceil_div
+from ...disk import BLOCK, DIRECT, LINE, US, Disk
+from ..hops import PS, ceil_div
 
 
 def wire(disk, n_bytes):

@@ -9,9 +9,9 @@ from rpsim.models.fabric.disturbance import Disturbance, PacketFault
 from rpsim.models.verbs import ACK_TIMEOUT_PS, FlushType, QpType, RecvWR, Status
 from rpsim.sim.trace import NEVER
 
-from ..rig import Rig, line
-from ..verbs import flushable, post_add, post_atomic_write, post_flush, reconnect, returned, word
-from .hops import Hops
+from ...rig import Rig, line
+from ...verbs import flushable, post_add, post_atomic_write, post_flush, reconnect, returned, word
+from ..hops import Hops
 
 REQUEST, ANSWER = ("client[0]", "server[0]"), ("server[0]", "client[0]")
 SMALL_MTU = {"mtu_bytes": 1024}

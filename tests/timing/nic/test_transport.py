@@ -11,7 +11,7 @@ from rpsim.models.fabric.disturbance import Disturbance
 from rpsim.validation.naive.arithmetic import ArithmeticSystem, arithmetic
 from rpsim.validation.naive.workload import Outcome, Workload, difference
 
-from .workloads import changed, workloads
+from ..workloads import changed, workloads
 
 SLOW_TO_DRAW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 

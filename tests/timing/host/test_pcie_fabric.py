@@ -15,8 +15,8 @@ from rpsim.models.profiles.platform import load_platform
 from rpsim.sim.clock import Clock
 from rpsim.sim.errors import InputError
 
-from ..rig import LINE, Rig, line
-from .hops import Hops
+from ...rig import LINE, Rig, line
+from ..hops import Hops
 
 PLATFORM = load_platform("optane-adr")
 BYTE_PS = 80  # 100 Gb/s
