@@ -25,7 +25,7 @@ from .host.hostmemory import HostMemory
 from .kernel.system_calls import Kernel
 from .memory.bandwidth import without
 from .memory.devices import AddressSpace, MemoryDevice
-from .nic.lossy.psn import Counters
+from .nic.lossy.psn import TransportCounters
 from .nic.lossy.transport import TransportNic
 from .nic.nic import Nic
 from .profiles.platform import Platform
@@ -269,7 +269,7 @@ class System:
         """What adapters counted of packets so far, all together; None where they do not keep track of packets."""
         if self.fabric.weather is None:
             return None
-        total = Counters()
+        total = TransportCounters()
         for machines in self.nodes.values():
             for node in machines:
                 if isinstance(node.nic, TransportNic):

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..models.cpu import Thread
-from ..models.persist.requester import PrimitiveFailed, Requester
+from ..models.persist.requester import PrimitiveFailed, PrimitiveRequester
 from ..models.persist.service import Service
 from ..models.primitives.language import Primitive
 from ..models.primitives.messages import TRAILER, TRAILER_BYTES
@@ -55,10 +55,10 @@ def untagged(data: bytes, length: int) -> tuple[int, bytes] | None:
 
 
 @dataclass
-class Session:
+class ShapeSession:
     """A client process: its queue pairs for updates, and a connection of its own for reads."""
 
-    requesters: list[Requester]
+    requesters: list[PrimitiveRequester]
     reads: Connection
 
 
@@ -109,11 +109,11 @@ class Shape(Scheme):
         """What is there of a loaded object: addresses and bytes."""
         raise NotImplementedError
 
-    def put(self, session: Session, number: int, value: bytes) -> Code:
+    def put(self, session: ShapeSession, number: int, value: bytes) -> Code:
         """Update an object; returns at the primitive's end."""
         raise NotImplementedError
 
-    def get(self, session: Session, number: int) -> Code:
+    def get(self, session: ShapeSession, number: int) -> Code:
         """Read an object; returns its value."""
         raise NotImplementedError
 
@@ -136,12 +136,12 @@ class Shape(Scheme):
             thread = self.node.thread(0, self.node.name)
             self.node.process(self.node.name).start(self.service.serve(thread))
 
-    def connect(self, thread: Thread) -> Session:
+    def connect(self, thread: Thread) -> ShapeSession:
         node = next(node for node in self.system.nodes["client"] if node.host is thread.host)
         requesters = [self.service.connect(thread, node) for _ in range(self.queue_pairs)]
-        return Session(requesters, self.server.accept(thread, node, self.length))
+        return ShapeSession(requesters, self.server.accept(thread, node, self.length))
 
-    def perform(self, session: Session, request: Request) -> Code:
+    def perform(self, session: ShapeSession, request: Request) -> Code:
         number = self.numbers[request.object]
         if request.f == "get":
             return (yield from self.get(session, number))
@@ -153,7 +153,7 @@ class Shape(Scheme):
             raise OutcomeUnknown(str(error)) from error
         return None
 
-    def read(self, session: Session, address: int, length: int) -> Code:
+    def read(self, session: ShapeSession, address: int, length: int) -> Code:
         """READ on a queue pair that has nothing to do with updates."""
         return (yield from session.reads.read(address, self.key, length))
 
@@ -193,7 +193,7 @@ class Shape(Scheme):
         return Request("get", object)
 
 
-class Word(Shape):
+class WordShape(Shape):
     """A value in place: with 8 B nothing can be torn."""
 
     shape, text = "word", "8 B in place"
@@ -205,25 +205,25 @@ class Word(Shape):
     def image(self, number: int, value: bytes) -> Iterable[tuple[int, bytes]]:
         yield self.base + number * self.each, value
 
-    def put(self, session: Session, number: int, value: bytes) -> Code:
+    def put(self, session: ShapeSession, number: int, value: bytes) -> Code:
         yield from session.requesters[0].persist([(self.base + number * self.each, value)])
 
-    def get(self, session: Session, number: int) -> Code:
+    def get(self, session: ShapeSession, number: int) -> Code:
         return (yield from self.read(session, self.base + number * self.each, self.sizes.value_bytes))
 
 
-class OtherQp(Word):
+class OtherQp(WordShape):
     """Written on one queue pair, made durable on another: what is covered then?"""
 
     shape, text, queue_pairs = "other-qp", "8 B on one queue pair, the primitive on another", 2
 
-    def put(self, session: Session, number: int, value: bytes) -> Code:
+    def put(self, session: ShapeSession, number: int, value: bytes) -> Code:
         writer, flusher = session.requesters
         places = yield from writer.write([(self.base + number * self.each, value)])
         yield from flusher.flush(places)
 
 
-class Line(Shape):
+class LineShape(Shape):
     """A value in the older of two places, its words marked with a version: what is torn is ignored."""
 
     shape, text = "line", "64 B, one line"
@@ -244,11 +244,11 @@ class Line(Shape):
     def image(self, number: int, value: bytes) -> Iterable[tuple[int, bytes]]:
         yield self.place(number, 1), tagged(value, 1)
 
-    def put(self, session: Session, number: int, value: bytes) -> Code:
+    def put(self, session: ShapeSession, number: int, value: bytes) -> Code:
         version = self.versions[number] = self.versions[number] + 1
         yield from session.requesters[0].persist([(self.place(number, version), tagged(value, version))])
 
-    def get(self, session: Session, number: int) -> Code:
+    def get(self, session: ShapeSession, number: int) -> Code:
         """The newest version that is whole, as recovery found it or as it was written since."""
         data = yield from self.read(session, self.place(number, self.versions[number]), self.size)
         whole = untagged(data, self.sizes.value_bytes)
@@ -282,7 +282,7 @@ class Line(Shape):
         return True
 
 
-class Page(Line):
+class PageShape(LineShape):
     """The same over many lines."""
 
     shape, text = "page", "4 KiB, 64 lines"
@@ -318,11 +318,11 @@ class Log(Shape):
         index, self.tail = self.tail, self.tail + 1
         return (self.entry_at(index), value), (self.word(number), (index + 1).to_bytes(WORD, "little"))
 
-    def put(self, session: Session, number: int, value: bytes) -> Code:
+    def put(self, session: ShapeSession, number: int, value: bytes) -> Code:
         entry, commit = self.append(number, value)
         yield from session.requesters[0].persist([entry, commit])
 
-    def get(self, session: Session, number: int) -> Code:
+    def get(self, session: ShapeSession, number: int) -> Code:
         word = yield from self.read(session, self.word(number), WORD)
         index = int.from_bytes(word, "little") - 1
         if not 0 <= self.entry_at(index) - self.base <= self.length - self.entry:
@@ -330,18 +330,20 @@ class Log(Shape):
         return (yield from self.read(session, self.entry_at(index), self.sizes.value_bytes))
 
 
-class Pair(Log):
+class PairShape(Log):
     """An entry first, and when the primitive says that it is durable, the word that points at it."""
 
     shape, text = "pair", "two objects, the second points at the first"
 
-    def put(self, session: Session, number: int, value: bytes) -> Code:
+    def put(self, session: ShapeSession, number: int, value: bytes) -> Code:
         entry, commit = self.append(number, value)
         yield from session.requesters[0].persist([entry])
         yield from session.requesters[0].persist([commit])
 
 
-SHAPES: Mapping[str, type[Shape]] = {kind.shape: kind for kind in (Word, Line, Page, Log, Pair, OtherQp)}
+SHAPES: Mapping[str, type[Shape]] = {
+    kind.shape: kind for kind in (WordShape, LineShape, PageShape, Log, PairShape, OtherQp)
+}
 
 _NAME = re.compile(
     r"(?P<shape>[\w-]+) over (?P<primitive>[^\[\]]+?)(?:\[(?P<switches>[^\[\]]*)\])?"

@@ -20,7 +20,7 @@ ROOM = 512
 """Writes that may wait for a reader; then those are applied that nobody asks for the time before any more."""
 
 
-class Run:
+class WriteRun:
     """Writes to consecutive addresses by one channel, in order: how long each one is, and when it is visible."""
 
     __slots__ = ("parts",)
@@ -53,7 +53,7 @@ class ByteSpace:
         number: int,
         address: int,
         data: bytes,
-        seen: Callable[[], None] | Run | None = None,
+        seen: Callable[[], None] | WriteRun | None = None,
         now_ps: int = 0,
     ) -> None:
         """Let ``data`` appear at ``address`` at the instant ``visible_ps``; ``seen`` is called when it is applied.
@@ -84,7 +84,7 @@ class ByteSpace:
 
         Each of ``parts`` is (how many bytes, when they are visible), later than the one before.
         """
-        run = Run(parts) if len(parts) > 1 else None
+        run = WriteRun(parts) if len(parts) > 1 else None
         self.write_at(parts[0][1], channel, number, address, data, run, now_ps)
 
     def read_at(self, at_ps: int, number: int, address: int, length: int, sink: Callable[[bytes], None]) -> None:
@@ -124,7 +124,7 @@ class ByteSpace:
                     page[offset : offset + len(data)] = data
                 else:
                     self.poke(address, data)
-            elif seen.__class__ is Run:
+            elif seen.__class__ is WriteRun:
                 self._apply(now_ps, channel, number, address, data, seen.parts)
             else:
                 self.poke(address, data)
@@ -145,7 +145,7 @@ class ByteSpace:
             taken += 1
         self.poke(address, data[:size])
         rest = parts[taken:]
-        run = Run(rest) if len(rest) > 1 else None
+        run = WriteRun(rest) if len(rest) > 1 else None
         insort(inbox, (rest[0][1], channel, number + taken, address + size, data[size:], run))
 
     def read(self, now_ps: int, address: int, length: int) -> bytes:

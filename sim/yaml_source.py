@@ -18,7 +18,7 @@ import yaml
 
 from .errors import InputError, Mistake, nearest
 
-Path = tuple[str | int, ...]
+FieldPath = tuple[str | int, ...]
 """The way from the root of the data to a node: keys and list positions."""
 
 MAX_BYTES = 4 << 20
@@ -45,9 +45,9 @@ class Source:
 
     data: Any
     file: str
-    lines: dict[Path, int] = field(repr=False)
+    lines: dict[FieldPath, int] = field(repr=False)
 
-    def line(self, path: Path) -> int | None:
+    def line(self, path: FieldPath) -> int | None:
         """The line (from 1) of the node at ``path``, or of the nearest node above it that exists."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.lines:
@@ -158,10 +158,10 @@ class _Builder:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.lines: dict[Path, int] = {}
+        self.lines: dict[FieldPath, int] = {}
         self.mistakes: list[Mistake] = []
 
-    def build(self, node: yaml.Node, path: Path, open_nodes: tuple[int, ...]) -> Any:
+    def build(self, node: yaml.Node, path: FieldPath, open_nodes: tuple[int, ...]) -> Any:
         self.lines.setdefault(path, node.start_mark.line + 1)
         if self._too_large(node, path, open_nodes):
             return None
@@ -179,7 +179,7 @@ class _Builder:
         self._complain(f"the YAML tag {tag}", "plain text, numbers, lists and maps without tags", node, path)
         return None
 
-    def _build_map(self, node: yaml.MappingNode, path: Path, open_nodes: tuple[int, ...]) -> dict[str, Any]:
+    def _build_map(self, node: yaml.MappingNode, path: FieldPath, open_nodes: tuple[int, ...]) -> dict[str, Any]:
         data: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
@@ -196,7 +196,7 @@ class _Builder:
             data[key] = self.build(value_node, here, open_nodes)
         return data
 
-    def _too_large(self, node: yaml.Node, path: Path, open_nodes: tuple[int, ...]) -> bool:
+    def _too_large(self, node: yaml.Node, path: FieldPath, open_nodes: tuple[int, ...]) -> bool:
         if id(node) in open_nodes:
             self._complain("an alias to a map or list that contains it", "data that ends", node, path)
         elif len(path) > MAX_DEPTH:
@@ -208,14 +208,14 @@ class _Builder:
             return False
         return True
 
-    def _complain(self, found: str, expected: str, node: yaml.Node, path: Path) -> None:
+    def _complain(self, found: str, expected: str, node: yaml.Node, path: FieldPath) -> None:
         self.mistakes.append(self._mistake(found, expected, node, path))
 
-    def _mistake(self, found: str, expected: str, node: yaml.Node, path: Path) -> Mistake:
+    def _mistake(self, found: str, expected: str, node: yaml.Node, path: FieldPath) -> Mistake:
         return Mistake(found, expected, self.file, node.start_mark.line + 1, dotted(path) or None)
 
 
-def dotted(path: Path) -> str:
+def dotted(path: FieldPath) -> str:
     """A path as users write it: ``vary.platform[0]``."""
     text = ""
     for part in path:

@@ -9,7 +9,7 @@ from typing import Any
 from rpsim.models.durability.places import Domain
 from rpsim.models.durability.rules import Switches
 from rpsim.models.durability.views import Views
-from rpsim.models.persist.requester import Requester
+from rpsim.models.persist.requester import PrimitiveRequester
 from rpsim.models.persist.service import Service
 from rpsim.models.primitives.language import Primitive
 from rpsim.models.primitives.reader import parse_primitive
@@ -83,7 +83,7 @@ class World:
             access |= FLUSHES
         self.service.register(self.pool, lines * LINE, access)
 
-    def _connect(self, core: int) -> Requester:
+    def _connect(self, core: int) -> PrimitiveRequester:
         thread = self.client.thread(core, f"client[{core}]")
         thread.span = Span(f"operation of client {core}")
         return self.service.connect(thread, self.client)

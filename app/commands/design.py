@@ -12,9 +12,9 @@ from ...sim.errors import InputError, Mistake
 from ...validation.matrix.configurations import Configuration, configurations
 from ...validation.matrix.design import (
     Candidate,
-    Found,
-    Search,
-    Trial,
+    CandidateTrial,
+    DesignSearch,
+    FoundPrimitive,
     candidates,
     canonical,
     judged,
@@ -70,11 +70,11 @@ def _configuration(options: argparse.Namespace) -> Configuration:
         ) from None
 
 
-def explore(configuration: Configuration, steps: int, jobs: int, seed: int, scratch: Path) -> Search:
+def explore(configuration: Configuration, steps: int, jobs: int, seed: int, scratch: Path) -> DesignSearch:
     """The whole search; candidates are written to ``scratch``, which is where their processes read them."""
-    search = Search(configuration, steps)
+    search = DesignSearch(configuration, steps)
     todo = candidates(steps)
-    kept: list[Trial] = []
+    kept: list[CandidateTrial] = []
     known: dict[object, Candidate] = {}
     with bar("design", len(todo)) as advance:
         while todo:
@@ -90,7 +90,7 @@ def explore(configuration: Configuration, steps: int, jobs: int, seed: int, scra
                 if read is not None and canonical(read) not in known:
                     known[canonical(read)] = one
                     file.write_text(one.text(file.stem), encoding="utf-8")
-                    trials.append(Trial(one, configuration, str(file), seed))
+                    trials.append(CandidateTrial(one, configuration, str(file), seed))
             search.tried += len(trials)
             fast = in_parallel(survives, trials, jobs if len(trials) > 8 else 1)
             kept += [trial for trial, fine in zip(trials, fast, strict=True) if fine]
@@ -104,7 +104,7 @@ def explore(configuration: Configuration, steps: int, jobs: int, seed: int, scra
             read = possible(trial.candidate, Path(trial.file))
             assert read is not None
             cost, log = answer
-            search.durable.append(Found(trial.candidate, cost, tuple(shipped.get(canonical(read), ())), log))
+            search.durable.append(FoundPrimitive(trial.candidate, cost, tuple(shipped.get(canonical(read), ())), log))
     return search
 
 
@@ -112,7 +112,7 @@ def _slug(label: str) -> str:
     return "-".join(label.replace(",", "").split())
 
 
-def lines(search: Search, names: dict[Found, str]) -> list[str]:
+def lines(search: DesignSearch, names: dict[FoundPrimitive, str]) -> list[str]:
     """The front, what was rediscovered, and what nothing reaches."""
     durable = search.durable or []
     out = [f"primitives of at most {search.steps} steps on {search.configuration.label}"]
@@ -140,8 +140,8 @@ def lines(search: Search, names: dict[Found, str]) -> list[str]:
     return out
 
 
-def _document(search: Search, names: dict[Found, str]) -> dict[str, Any]:
-    def entry(one: Found) -> dict[str, Any]:
+def _document(search: DesignSearch, names: dict[FoundPrimitive, str]) -> dict[str, Any]:
+    def entry(one: FoundPrimitive) -> dict[str, Any]:
         return {
             "follows": one.candidate.follows,
             "steps": list(one.candidate.steps),

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ...validation.litmus.language.format import LIBRARY
-from ...validation.litmus.language.program import Crash, Found, Test
-from ...validation.litmus.machine.explorer import BUDGET, Answer, Reduce, explore
+from ...validation.litmus.language.program import CrashMoment, OutcomeFinding, Test
+from ...validation.litmus.machine.explorer import BUDGET, CaseAnswer, Reduce, explore
 from ...validation.litmus.shipped import chosen
 from ...validation.litmus.simulator.witness import Searched
 from ..terminal.output import as_json
@@ -34,12 +34,12 @@ def main(options: argparse.Namespace) -> int:
     return 0 if all(answer.agrees for answer in answers) and not unexplained(found or []) else 1
 
 
-def text(tests: Sequence[Test], answers: Sequence[Answer], budget: int) -> list[str]:
+def text(tests: Sequence[Test], answers: Sequence[CaseAnswer], budget: int) -> list[str]:
     """The answers as lines of a terminal."""
     lines = _by_file(answers) if len(answers) > MOST_ROWS else _by_case(tests, answers)
     for answer in answers:
         if answer.vacuous:
-            end = "A's list" if answer.case.crash is Crash.END_A else "both programs"
+            end = "A's list" if answer.case.crash is CrashMoment.END_A else "both programs"
             where = f"{answer.test.id} ({_name(answer.test.file)}), {answer.case.profile.name}"
             lines += ["", *paragraph(f"{where}: no execution reaches the end of {end}, so it says nothing", 0, 2)]
     wrong = [answer for answer in answers if not answer.agrees]
@@ -51,8 +51,8 @@ def text(tests: Sequence[Test], answers: Sequence[Answer], budget: int) -> list[
     return [*lines, "", f"{size}, {states}: {verdict}"]
 
 
-def _by_file(answers: Sequence[Answer]) -> list[str]:
-    files: dict[str, list[Answer]] = {}
+def _by_file(answers: Sequence[CaseAnswer]) -> list[str]:
+    files: dict[str, list[CaseAnswer]] = {}
     for answer in answers:
         files.setdefault(answer.test.file, []).append(answer)
     rows = [
@@ -68,7 +68,7 @@ def _by_file(answers: Sequence[Answer]) -> list[str]:
     return table(["file", "tests", "cases", "states", "not as expected"], rows, indent=0)
 
 
-def _by_case(tests: Sequence[Test], answers: Sequence[Answer]) -> list[str]:
+def _by_case(tests: Sequence[Test], answers: Sequence[CaseAnswer]) -> list[str]:
     lines: list[str] = []
     for test in tests:
         mine = [answer for answer in answers if answer.test is test]
@@ -89,7 +89,7 @@ def _by_case(tests: Sequence[Test], answers: Sequence[Answer]) -> list[str]:
     return lines
 
 
-def _disagreement(answer: Answer, budget: int) -> list[str]:
+def _disagreement(answer: CaseAnswer, budget: int) -> list[str]:
     test, case = answer.test, answer.case
     where = f"{test.file}:{case.line or test.line}"
     crash = {"none": "nothing crashes", "end_A": "B crashes once A is through", "any": "B crashes at any instant"}
@@ -100,11 +100,11 @@ def _disagreement(answer: Answer, budget: int) -> list[str]:
     lines += paragraph(f"{case.outcome.text}: expected {case.expected}, found {answer.found}", 2, 2)
     if case.source:
         lines += paragraph(f"expected by: {case.source}", 2, 2)
-    if answer.found is Found.ALLOWED:
+    if answer.found is OutcomeFinding.ALLOWED:
         lines.append("  a schedule that shows it:")
         for number, step in enumerate(answer.schedule, start=1):
             lines += paragraph(f"{number:>3}  {step}", 4, 5)
-    elif answer.found is Found.UNDECIDED:
+    elif answer.found is OutcomeFinding.UNDECIDED:
         lines += paragraph(f"not among the first {count(budget)} states; --budget allows more", 2, 2)
     else:
         lines += paragraph(f"it is in none of all {plural(answer.states, 'state')}", 2, 2)
@@ -124,7 +124,7 @@ def _short(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
-def document(answers: Sequence[Answer], found: Sequence[Searched] | None = None) -> dict[str, Any]:
+def document(answers: Sequence[CaseAnswer], found: Sequence[Searched] | None = None) -> dict[str, Any]:
     """The answers, and what was looked for beside them, as one JSON document."""
     more = {} if found is None else {"witnesses": [witness_record(one) for one in found]}
     return {

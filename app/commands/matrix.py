@@ -16,7 +16,7 @@ from ...protocols.shapes import shaped
 from ...sim.errors import InputError, Mistake
 from ...sim.units import parse_bytes
 from ...validation.matrix.configurations import configurations
-from ...validation.matrix.rows import Job, Row, in_parallel, row, shapes
+from ...validation.matrix.rows import PrimitiveRow, RowJob, in_parallel, row, shapes
 from ...validation.matrix.timing import QUEUE_PAIRS, SIZES
 from ..terminal import matrix as matrix_text
 from ..terminal.output import as_json, folder, git_revision, replacing, write_json
@@ -71,7 +71,7 @@ def write(
     target: Path,
     options: argparse.Namespace,
     document: dict[str, Any],
-    rows: Sequence[Row],
+    rows: Sequence[PrimitiveRow],
     cases: matrix_text.Cases,
     seconds: float,
 ) -> None:
@@ -102,7 +102,7 @@ def manifest(command: str, seed: int, seconds: float) -> dict[str, Any]:
     }
 
 
-def _jobs(options: argparse.Namespace) -> list[Job]:
+def _jobs(options: argparse.Namespace) -> list[RowJob]:
     """Everything that is wrong with the options is told at once."""
     mistakes: list[Mistake] = []
 
@@ -123,7 +123,7 @@ def _jobs(options: argparse.Namespace) -> list[Job]:
     if mistakes:
         raise InputError(mistakes)
     pairs = (1,) if options.quick else QUEUE_PAIRS
-    return [Job(name, one, tuple(judged), tuple(sizes), pairs, seed) for name in names for one in where]
+    return [RowJob(name, one, tuple(judged), tuple(sizes), pairs, seed) for name in names for one in where]
 
 
 def platforms(options: argparse.Namespace) -> list[str]:
@@ -165,7 +165,7 @@ def _sizes(texts: Sequence[str]) -> list[int]:
     return found
 
 
-def _files(jobs: Sequence[Job]) -> dict[str, Any]:
+def _files(jobs: Sequence[RowJob]) -> dict[str, Any]:
     """What primitives given as files say: another content is another result."""
     paths = {job.primitive for job in jobs if Path(job.primitive.split("[")[0]).is_file()}
     return {path: hashlib.sha256(Path(path.split("[")[0]).read_bytes()).hexdigest() for path in sorted(paths)}

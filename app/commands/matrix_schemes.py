@@ -18,14 +18,14 @@ from ...validation.matrix.testbeds import testbed
 from ..terminal.output import as_json, folder, replacing, write_json
 from ..terminal.summary import counterexample
 from ..terminal.text import count, paragraph, plural, table
-from ..terminal.work import Job, Outcome, perform_all
+from ..terminal.work import Job, JobOutcome, perform_all
 from .matrix import listed, manifest, seeds
 
 PLATFORMS = ("optane-adr", "optane-eadr")
 
 
 @dataclass(frozen=True)
-class Row:
+class SchemeRow:
     """A scheme on a platform after a fault: what was found with each seed."""
 
     number: int
@@ -173,7 +173,7 @@ def _overrides(
     ]
 
 
-def _rows(outcomes: Iterable[Outcome], jobs: Sequence[Job], names: Sequence[str]) -> list[Row]:
+def _rows(outcomes: Iterable[JobOutcome], jobs: Sequence[Job], names: Sequence[str]) -> list[SchemeRow]:
     """The cells, seeds together; scheme by scheme, each fault's platforms in a row."""
     cells: dict[tuple[str, str, str], dict[int, CrashReport]] = {}
     for outcome, job in zip(outcomes, jobs, strict=True):
@@ -182,12 +182,12 @@ def _rows(outcomes: Iterable[Outcome], jobs: Sequence[Job], names: Sequence[str]
         cells.setdefault((outcome.scheme, report.fault, outcome.platform), {})[job.seed] = report
     order = sorted(cells, key=lambda cell: names.index(cell[0]))
     return [
-        Row(number, subject, platform, fault, cells[subject, fault, platform])
+        SchemeRow(number, subject, platform, fault, cells[subject, fault, platform])
         for number, (subject, fault, platform) in enumerate(order, start=1)
     ]
 
 
-def lines(rows: Sequence[Row], chosen: Sequence[int], target: Path) -> list[str]:
+def lines(rows: Sequence[SchemeRow], chosen: Sequence[int], target: Path) -> list[str]:
     """A table for each scheme and fault; claims beside findings; then what is refuted, and where seeds disagree."""
     out = ["guarantees by scheme, platform and fault; claimed: its paper says it holds"]
     for subject, fault in dict.fromkeys((row.subject, row.fault) for row in rows):
@@ -211,7 +211,7 @@ def lines(rows: Sequence[Row], chosen: Sequence[int], target: Path) -> list[str]
     return out
 
 
-def _seeds(rows: Sequence[Row], chosen: Sequence[int]) -> list[str]:
+def _seeds(rows: Sequence[SchemeRow], chosen: Sequence[int]) -> list[str]:
     named = ", ".join(map(str, chosen))
     differing = [(row, condition, said) for row in rows for condition, said in row.by_seed.items()]
     if not differing:
@@ -223,6 +223,6 @@ def _seeds(rows: Sequence[Row], chosen: Sequence[int]) -> list[str]:
     return out
 
 
-def _cell(row: Row, condition: str) -> str:
+def _cell(row: SchemeRow, condition: str) -> str:
     mark = "!" if condition in row.refuted else "*" if condition in row.claimed else ""
     return f"{row.found.get(condition, '')}{mark}"

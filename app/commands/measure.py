@@ -16,7 +16,7 @@ from ...validation.measuring.calibrate.profile import check_target, write_whole
 from ...validation.measuring.calibrate.runner import Base, Runner
 from ...validation.measuring.conditions import series_names
 from ...validation.measuring.documents import Document
-from ...validation.measuring.plan import Plan, read_plan
+from ...validation.measuring.plan import MeasurementPlan, read_plan
 from ..terminal.output import as_json
 from ..terminal.text import WIDTH, paragraph, plural, table
 
@@ -71,7 +71,9 @@ def base_of(options: argparse.Namespace) -> Base:
     return Base(options.platform, tuple(settings.items()))
 
 
-def document(plan: Plan, platform: str, settings: Mapping[str, str], found: Sequence[Measurement]) -> Document:
+def document(
+    plan: MeasurementPlan, platform: str, settings: Mapping[str, str], found: Sequence[Measurement]
+) -> Document:
     """The answer in the format of measurements."""
     from ... import __version__
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...validation.matrix.configurations import configurations
-from ...validation.matrix.methods import Answer, Method, answer, questions
+from ...validation.matrix.methods import Method, MethodAnswer, answer, questions
 from ...validation.matrix.rows import in_parallel
 from ..terminal.output import as_json, folder, replacing, write_json
 from ..terminal.text import paragraph, table
@@ -35,7 +35,7 @@ def main(options: argparse.Namespace) -> int:
     return 0 if all(one.cheapest for one in answers) else 1
 
 
-def lines(answers: Sequence[Answer]) -> list[str]:
+def lines(answers: Sequence[MethodAnswer]) -> list[str]:
     """The decision table, then why each cheaper method fails."""
     out = [
         "the cheapest correct method, p50 of an update of 64 B; after / the cheapest",
@@ -59,7 +59,7 @@ def _words(method: Method | None) -> str:
     return f"{method.primitive}, {method.p50_ns / 1000:.2f} us" if method else "none"
 
 
-def reasons(answers: Sequence[Answer]) -> list[str]:
+def reasons(answers: Sequence[MethodAnswer]) -> list[str]:
     """Each cheaper method that fails, with its counterexample in a phrase; equal ones once."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for one in answers:
@@ -74,7 +74,7 @@ def reasons(answers: Sequence[Answer]) -> list[str]:
     return out
 
 
-def _entry(one: Answer) -> dict[str, Any]:
+def _entry(one: MethodAnswer) -> dict[str, Any]:
     return {
         "platform": one.question.configuration.label,
         "receive_buffers": one.question.receive_in,

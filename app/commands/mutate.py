@@ -12,7 +12,7 @@ from tqdm import tqdm
 from ...protocols.primitives import known_primitives
 from ...protocols.scheme import schemes
 from ...sim.errors import InputError, Mistake, nearest
-from ...validation.mutation.fates import Outcome
+from ...validation.mutation.fates import FaultOutcome
 from ...validation.mutation.kinds import KINDS
 from ...validation.mutation.score import Fate, score, stale
 from ...validation.mutation.step_score import score_primitives
@@ -77,7 +77,7 @@ def count(fates: Iterable[Fate]) -> Count:
     """Count outcomes."""
     known = list(fates)
     of = [fate.outcome for fate in known]
-    found, broken, undecided = map(of.count, (Outcome.FOUND, Outcome.BROKEN, Outcome.UNDECIDED))
+    found, broken, undecided = map(of.count, (FaultOutcome.FOUND, FaultOutcome.BROKEN, FaultOutcome.UNDECIDED))
     return Count(len(known), found, broken, undecided, round(sum(fate.cpu_s for fate in known), 1))
 
 
@@ -130,9 +130,9 @@ def text(name: str, fates: Sequence[Fate]) -> list[str]:
     if whole.broken:
         words = "broken: the code fails by itself, and anybody sees it; not in the score"
         lines += [*paragraph(words, 0, 2), ""]
-    for fate in (fate for fate in fates if fate.outcome is Outcome.UNDECIDED):
+    for fate in (fate for fate in fates if fate.outcome is FaultOutcome.UNDECIDED):
         lines += [*_fault(fate), *paragraph(f"undecided, the judge fails: {fate.how}", indent=6), ""]
-    survivors = [fate for fate in fates if fate.outcome is Outcome.SURVIVES]
+    survivors = [fate for fate in fates if fate.outcome is FaultOutcome.SURVIVES]
     if survivors:
         known = sum(bool(fate.reason) for fate in survivors)
         lines += [f"not found: {plural(len(survivors), 'fault')}, {known} with a known reason", ""]

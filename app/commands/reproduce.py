@@ -18,7 +18,7 @@ from tqdm import tqdm
 from ...sim.errors import InputError, Mistake, nearest
 from ...validation.published.curves.board import Board, Result, chosen, run
 from ...validation.published.curves.kept import Kept
-from ...validation.published.scoreboard import NOT_ANALYSED, Bound, Claim, Status, Summary
+from ...validation.published.scoreboard import NOT_ANALYSED, Bound, Claim, ClaimStatus, Summary
 from ..terminal.output import as_json, folder, git_revision, replacing, writable, write_json
 from ..terminal.text import WIDTH, paragraph, plural, table
 
@@ -129,7 +129,7 @@ def text(board: Board, summary: Summary, variations: Sequence[Variation] = ()) -
     for component in dict.fromkeys(result.curve.component for result in board.results):
         results = [result for result in board.results if result.curve.component == component]
         lines += [component, *table(["curve", "role", "met", "median", "worst"], [_row(one) for one in results], 2), ""]
-    missed = [claim for claim in board.claims() if not claim.met and claim.status is not Status.INPUT]
+    missed = [claim for claim in board.claims() if not claim.met and claim.status is not ClaimStatus.INPUT]
     if missed:
         lines += ["missed"]
         for claim in missed:
@@ -154,7 +154,7 @@ def _row(result: Result) -> list[str]:
 def _missed(claim: Claim) -> str:
     published = str(claim.published) if isinstance(claim.published, Bound) else f"{claim.published:g}"
     off = "" if claim.error is None else f" ({claim.error:+.0%})"
-    kind = "" if claim.status is Status.PREDICT else f", {claim.status}"
+    kind = "" if claim.status is ClaimStatus.PREDICT else f", {claim.status}"
     reason = claim.reason or NOT_ANALYSED
     return f"{claim.id}{kind}: published {published} {claim.unit}, simulated {claim.simulated:.4g}{off}: {reason}"
 

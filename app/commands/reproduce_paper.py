@@ -17,8 +17,8 @@ from ...sim.errors import InputError, Mistake, nearest
 from ...validation.published.papers.judge import judge, quick, values_of
 from ...validation.published.papers.language import MEASURES
 from ...validation.published.papers.paper import Paper, PaperClaim, load_paper
-from ...validation.published.papers.runs import Measured, Run, needed, perform
-from ...validation.published.scoreboard import NOT_ANALYSED, Bar, Claim, Range, Status, Summary, summarise
+from ...validation.published.papers.runs import Measured, SchemeRun, needed, perform
+from ...validation.published.scoreboard import NOT_ANALYSED, Bar, Claim, ClaimStatus, Range, Summary, summarise
 from ..pages.plots import COLOURS, figure_layout
 from ..terminal.output import as_json, folder, git_revision, replacing, write_json
 from ..terminal.text import WIDTH, paragraph, plural
@@ -132,7 +132,7 @@ def text(rows: Sequence[Row], summary: Summary, swept: Swept) -> list[str]:
 
 
 def _verdict(found: Claim) -> str:
-    counts = "" if found.status is Status.PREDICT else f" ({found.status.replace('_', ' ')})"
+    counts = "" if found.status is ClaimStatus.PREDICT else f" ({found.status.replace('_', ' ')})"
     return ("met" if found.met else "MISSED") + counts
 
 
@@ -156,7 +156,7 @@ def _number(number: object) -> str:
 
 
 def _reason(claim: PaperClaim, found: Claim) -> str:
-    return claim.why if claim.why and found.status is not Status.PREDICT else found.reason or NOT_ANALYSED
+    return claim.why if claim.why and found.status is not ClaimStatus.PREDICT else found.reason or NOT_ANALYSED
 
 
 def _bar(summary: Summary) -> str:
@@ -205,7 +205,7 @@ def paragraph_of(words: str) -> list[str]:
     return textwrap.wrap(words, 120, subsequent_indent="  " if words.startswith("- ") else "", break_on_hyphens=False)
 
 
-def page(paper: Paper, rows: Sequence[Row], summary: Summary, measured: dict[Run, Measured], swept: Swept) -> str:
+def page(paper: Paper, rows: Sequence[Row], summary: Summary, measured: dict[SchemeRun, Measured], swept: Swept) -> str:
     """The whole page as text."""
     from plotly.offline import get_plotlyjs
 
@@ -250,7 +250,7 @@ def _table(rows: Sequence[Row]) -> str:
     return f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
-def _figure(paper: Paper, name: str, measured: dict[Run, Measured]) -> Figure | None:
+def _figure(paper: Paper, name: str, measured: dict[SchemeRun, Measured]) -> Figure | None:
     """What has been measured of a figure: of a quick look a few points; None if of no scheme there are two."""
     figure = paper.figures[name]
     axis = list(paper.axes[figure.x].values)
@@ -262,7 +262,7 @@ def _figure(paper: Paper, name: str, measured: dict[Run, Measured]) -> Figure | 
     layout["yaxis"] |= {"title": {"text": MEASURES[figure.y]}, "rangemode": "tozero"}
     traces = []
     for turn, scheme in enumerate(figure.schemes):
-        runs = {value: Run(scheme, tuple(sorted({**figure.at, figure.x: value}.items()))) for value in axis}
+        runs = {value: SchemeRun(scheme, tuple(sorted({**figure.at, figure.x: value}.items()))) for value in axis}
         found = {value: measured[run][figure.y] for value, run in runs.items() if run in measured}
         if len(found) < 2:
             continue

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...sim.errors import InputError, Mistake
 from ..terminal.output import as_json, as_trace, folder, manifest, replacing, write_json, write_operations
 from ..terminal.summary import costs, performance
-from ..terminal.work import Job, Outcome, perform_all
+from ..terminal.work import Job, JobOutcome, perform_all
 
 if TYPE_CHECKING:
     from ...scenarios.schema.schema import Scenario
@@ -21,7 +21,7 @@ EXPLORED_KEYS = 100_000
 """Crash states are explored object by object."""
 
 
-def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[Outcome], Path]:
+def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[JobOutcome], Path]:
     """Load the scenario and perform all its variants; raises InputError before anything is computed or written."""
     from ...scenarios.schema.load import load_scenario
 
@@ -54,7 +54,7 @@ def write(
     target: Path,
     options: argparse.Namespace,
     scenario: Scenario,
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[JobOutcome],
     summary: dict[str, Any],
     began: float,
     more: Callable[[Path], None] = lambda draft: None,

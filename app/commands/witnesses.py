@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...validation.litmus.language.program import Found
-from ...validation.litmus.machine.explorer import Answer
-from ...validation.litmus.simulator.witness import Searched, Witness, search
+from ...validation.litmus.language.program import OutcomeFinding
+from ...validation.litmus.machine.explorer import CaseAnswer
+from ...validation.litmus.simulator.witness import OutcomeWitness, Searched, search
 from ..terminal.text import count, microseconds, paragraph, plural, table
 
 MOST_TIMELINES = 12
@@ -15,11 +15,11 @@ MOST_TIMELINES = 12
 WHO_WIDTH = 12
 
 
-def searched(answers: Sequence[Answer]) -> list[Searched]:
+def searched(answers: Sequence[CaseAnswer]) -> list[Searched]:
     """What a search for witnesses of all outcomes that were found to be allowed comes to, case by case."""
-    tests: dict[int, list[Answer]] = {}
+    tests: dict[int, list[CaseAnswer]] = {}
     for answer in answers:
-        if answer.found is Found.ALLOWED:
+        if answer.found is OutcomeFinding.ALLOWED:
             tests.setdefault(id(answer.test), []).append(answer)
     return [one for mine in tests.values() for one in search(mine[0].test, [answer.case for answer in mine])]
 
@@ -65,7 +65,7 @@ def _by_file(found: Sequence[Searched], name_of: Any) -> list[str]:
     return table(["file", "allowed", "with a witness", "without"], rows, indent=0)
 
 
-def _timeline(witness: Witness) -> list[str]:
+def _timeline(witness: OutcomeWitness) -> list[str]:
     case = witness.case
     when = f"shown by run {witness.seed} at {microseconds(witness.at_ps)} us"
     head = f"{witness.test.id}, {case.profile.name}: {case.outcome.text}, {when}"

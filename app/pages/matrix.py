@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from ...validation.matrix.rows import Row
+from ...validation.matrix.rows import PrimitiveRow
 from ..terminal.timeline import timeline
 from .report import inline, template
 
 
-def page(rows: Sequence[Row], document: Mapping[str, Any]) -> str:
+def page(rows: Sequence[PrimitiveRow], document: Mapping[str, Any]) -> str:
     """The page as text; the same rows give the same page."""
     from ... import __version__
 

@@ -16,7 +16,7 @@ from ...models.profiles.reader import Parameter
 from ...sim.units import format_duration
 from ...validation.published.curves.board import Board, Result
 from ...validation.published.curves.reading import unread
-from ...validation.published.scoreboard import NOT_ANALYSED, Bound, Claim, Status, summarise
+from ...validation.published.scoreboard import NOT_ANALYSED, Bound, Claim, ClaimStatus, summarise
 from ..terminal.text import plural
 
 VALIDATION = "## Validation"
@@ -101,7 +101,7 @@ def validation(name: str, results: Sequence[Result]) -> str:
 def _row(result: Result, claim: Claim) -> list[str]:
     published = str(claim.published) if isinstance(claim.published, Bound) else f"{claim.published:g}"
     error = "" if claim.error is None else f"{claim.error:+.1%}"
-    why = "" if claim.met or claim.status is Status.INPUT else claim.reason or NOT_ANALYSED
+    why = "" if claim.met or claim.status is ClaimStatus.INPUT else claim.reason or NOT_ANALYSED
     settings = "".join(f", {key} {value}" for key, value in result.curve.settings.items())
     unit = claim.unit
     return [

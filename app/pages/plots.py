@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...sim.statistics import throughput_over_time
-from ..terminal.work import Outcome
+from ..terminal.work import JobOutcome
 
 Figure = dict[str, Any]
 
@@ -29,7 +29,7 @@ LETTER = 0.0085
 """Share of the axis that a letter needs: shorter bars go without their name (it is in the legend)."""
 
 
-def latency(outcomes: Sequence[Outcome]) -> Figure:
+def latency(outcomes: Sequence[JobOutcome]) -> Figure:
     """Cumulative distribution of latency, a panel per operation."""
     operations = _operations(outcomes)
     layout = _layout(380, len(outcomes))
@@ -62,7 +62,7 @@ def latency(outcomes: Sequence[Outcome]) -> Figure:
     return {"data": traces, "layout": layout}
 
 
-def throughput(outcomes: Sequence[Outcome]) -> Figure:
+def throughput(outcomes: Sequence[JobOutcome]) -> Figure:
     """Completed operations of all kinds per second over simulated time."""
     layout = _layout(340, len(outcomes))
     layout["xaxis"] = _GRID | {"title": {"text": "simulated time in us"}}
@@ -80,7 +80,7 @@ def throughput(outcomes: Sequence[Outcome]) -> Figure:
     return {"data": traces, "layout": layout}
 
 
-def hops(outcomes: Sequence[Outcome]) -> dict[str, Figure]:
+def hops(outcomes: Sequence[JobOutcome]) -> dict[str, Figure]:
     """Where the time of one typical operation goes, hop by hop: a figure per operation, a bar per variant."""
     ways = {
         f: [
@@ -185,11 +185,11 @@ def figure_layout(height: int, entries: int) -> Figure:
     return _layout(height, entries) | {"xaxis": dict(_GRID), "yaxis": dict(_GRID)}
 
 
-def _operations(outcomes: Sequence[Outcome]) -> list[str]:
+def _operations(outcomes: Sequence[JobOutcome]) -> list[str]:
     return sorted({f for outcome in outcomes for f, values in outcome.latency_ps.items() if len(values)})
 
 
-def _styled(outcomes: Sequence[Outcome]) -> list[tuple[Outcome, Figure]]:
+def _styled(outcomes: Sequence[JobOutcome]) -> list[tuple[JobOutcome, Figure]]:
     """Colour says the scheme, dashes say the platform."""
     schemes = list(dict.fromkeys(outcome.scheme for outcome in outcomes))
     platforms = list(dict.fromkeys(outcome.platform for outcome in outcomes))
@@ -206,7 +206,7 @@ def _styled(outcomes: Sequence[Outcome]) -> list[tuple[Outcome, Figure]]:
     ]
 
 
-def _line(outcome: Outcome, style: Figure, x: Any, y: Any, hover: str, show: bool = True) -> Figure:
+def _line(outcome: JobOutcome, style: Figure, x: Any, y: Any, hover: str, show: bool = True) -> Figure:
     name = f"{outcome.scheme}, {outcome.platform}"
     return {
         "type": "scatter",

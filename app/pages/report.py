@@ -15,14 +15,14 @@ from ...models.durability.places import Domain, Place, survives
 from ..terminal.summary import grouped, same_story
 from ..terminal.text import count, microseconds, plural
 from ..terminal.timeline import heading, timeline
-from ..terminal.work import Outcome
+from ..terminal.work import JobOutcome
 from . import plots
 
 if TYPE_CHECKING:
     from ...scenarios.schema.schema import Scenario
 
 
-def report(scenario: Scenario, outcomes: Sequence[Outcome], summary: Mapping[str, Any]) -> str:
+def report(scenario: Scenario, outcomes: Sequence[JobOutcome], summary: Mapping[str, Any]) -> str:
     """The whole page as text; two runs with one seed give the same page."""
     from ... import __version__
 
@@ -71,7 +71,7 @@ def inline(data: object) -> str:
     return json.dumps(data, separators=(",", ":"), default=str).replace("<", "\\u003c")
 
 
-def _facts(scenario: Scenario, outcomes: Sequence[Outcome]) -> str:
+def _facts(scenario: Scenario, outcomes: Sequence[JobOutcome]) -> str:
     schemes = dict.fromkeys(outcome.scheme for outcome in outcomes)
     platforms = dict.fromkeys(outcome.platform for outcome in outcomes)
     workload = scenario.resolved().get("workload")
@@ -87,7 +87,7 @@ def _facts(scenario: Scenario, outcomes: Sequence[Outcome]) -> str:
     return "".join(f"<dt>{key}</dt><dd>{escape(value)}</dd>" for key, value in facts.items() if value)
 
 
-def _finding(outcomes: Sequence[Outcome], summary: Mapping[str, Any]) -> str:
+def _finding(outcomes: Sequence[JobOutcome], summary: Mapping[str, Any]) -> str:
     """What came out, in one sentence a scheme."""
     lines = []
     for scheme in dict.fromkeys(outcome.scheme for outcome in outcomes):
@@ -111,7 +111,7 @@ def _finding(outcomes: Sequence[Outcome], summary: Mapping[str, Any]) -> str:
     return f"<ul class='finding'>{''.join(lines)}</ul><p>{tail}</p>"
 
 
-def _verdicts(outcomes: Sequence[Outcome], summary: Mapping[str, Any]) -> str:
+def _verdicts(outcomes: Sequence[JobOutcome], summary: Mapping[str, Any]) -> str:
     reports = [outcome.crash for outcome in outcomes if outcome.crash]
     conditions = list(dict.fromkeys(condition for report in reports for condition in report.verdicts))
     odd = {(s["scheme"], s["platform"], s["condition"]): s["expected"] for s in summary.get("unexpected", [])}
@@ -143,7 +143,7 @@ def badge(verdict: str) -> str:
     return f"<span class='badge {escape(verdict)}'>{sign} {escape(verdict)}</span>" if verdict else ""
 
 
-def _performance(outcomes: Sequence[Outcome]) -> str:
+def _performance(outcomes: Sequence[JobOutcome]) -> str:
     rows = []
     for outcome in outcomes:
         operations = outcome.summary["latency_ns"].items()
@@ -171,7 +171,7 @@ def _table(head: Sequence[str], rows: Iterable[str], numbers: set[str]) -> str:
     return f"<div class='scroll'><table><thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
 
 
-def _counterexamples(outcomes: Sequence[Outcome], summary: Mapping[str, Any]) -> str:
+def _counterexamples(outcomes: Sequence[JobOutcome], summary: Mapping[str, Any]) -> str:
     blocks = []
     shown: list[Any] = []
     for (scheme, condition, _), found in grouped(outcomes).items():

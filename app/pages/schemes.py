@@ -20,7 +20,7 @@ from ...protocols.parts.kv import Allocate, KvScheme, Object, Region
 from ...protocols.scheme import Scheme, schemes
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.sequence import Sequence as Operation
-from ...scenarios.run.sequence import Step, messages, sequences
+from ...scenarios.run.sequence import SequenceStep, messages, sequences
 from ...scenarios.schema.load import load_scenario
 from ...validation.crash.explore import explore
 from ...validation.crash.findings import CrashReport
@@ -133,7 +133,7 @@ def _plain_doc(of: type[Any]) -> str:
     return " ".join((of.__doc__ or "").split("\n\n")[0].split()).replace(":class:", "").replace("``", "`")
 
 
-def _diagram(steps: Sequence[Step]) -> list[str]:
+def _diagram(steps: Sequence[SequenceStep]) -> list[str]:
     """A Mermaid sequence diagram: what goes over the wire as arrows, the rest as notes."""
     lines = ["sequenceDiagram"]
     lines += [f"  participant {_word(who)} as {who}" for who in dict.fromkeys(step.who for step in steps)]

@@ -7,8 +7,8 @@ from typing import Any
 
 from ...protocols.guarantees import Verdict
 from ...sim.units import format_bytes
-from ...validation.matrix.judging import FAULT, Finding
-from ...validation.matrix.rows import Row
+from ...validation.matrix.judging import FAULT, CellFinding
+from ...validation.matrix.rows import PrimitiveRow
 from .summary import counterexample
 from .text import WIDTH, count, paragraph, plural, table
 
@@ -33,7 +33,7 @@ def sign(verdicts: Mapping[str, str], refused: bool, refuted: bool = False) -> s
     return SIGNS[Verdict.HOLDS]
 
 
-def lines(rows: Sequence[Row], cases: Cases) -> list[str]:
+def lines(rows: Sequence[PrimitiveRow], cases: Cases) -> list[str]:
     """Everything that is printed before the closing words."""
     labels = list(dict.fromkeys(row.configuration.label for row in rows))
     legend = [f"  {number}  {label}" for number, label in enumerate(labels, start=1)]
@@ -50,7 +50,7 @@ def lines(rows: Sequence[Row], cases: Cases) -> list[str]:
     return [*out, "", *_costs(rows, labels), *head, *reasons]
 
 
-def _verdicts(name: str, members: Sequence[str], rows: Sequence[Row], labels: Sequence[str]) -> list[str]:
+def _verdicts(name: str, members: Sequence[str], rows: Sequence[PrimitiveRow], labels: Sequence[str]) -> list[str]:
     body = []
     for primitive in dict.fromkeys(row.primitive for row in rows):
         by_label = {row.configuration.label: row for row in rows if row.primitive == primitive}
@@ -66,7 +66,7 @@ def _verdicts(name: str, members: Sequence[str], rows: Sequence[Row], labels: Se
     return [SHAPE_TITLES[name], *told, *_fitting(head, body)]
 
 
-def _worst(found: Sequence[Finding]) -> dict[str, str]:
+def _worst(found: Sequence[CellFinding]) -> dict[str, str]:
     order = [str(Verdict.HOLDS), str(Verdict.UNDECIDED), str(Verdict.VIOLATED)]
     worst: dict[str, str] = {}
     for finding in found:
@@ -85,7 +85,7 @@ def _fitting(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
     return [*first, "", *_fitting([head[0], *head[half:]], [[row[0], *row[half:]] for row in body])]
 
 
-def _costs(rows: Sequence[Row], labels: Sequence[str]) -> list[str]:
+def _costs(rows: Sequence[PrimitiveRow], labels: Sequence[str]) -> list[str]:
     """Latency, throughput and what it takes: a table for each platform, or one of all platforms for one primitive."""
     timed = [row for row in rows if row.costs.latency]
     if not timed:
@@ -108,17 +108,17 @@ def _costs(rows: Sequence[Row], labels: Sequence[str]) -> list[str]:
     return ["what it costs", "", *out, "", *paragraph(told)]
 
 
-def _middle(rows: Sequence[Row]) -> int:
+def _middle(rows: Sequence[PrimitiveRow]) -> int:
     """The size that primitives are compared by."""
     sizes = [size for row in rows for size in row.costs.latency]
     return 64 if 64 in sizes else sizes[0]
 
 
-def _latency_of(size: int) -> Callable[[Row], float]:
+def _latency_of(size: int) -> Callable[[PrimitiveRow], float]:
     return lambda row: row.costs.latency[size].p50_ns
 
 
-def _cost_table(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+def _cost_table(rows: Sequence[PrimitiveRow], names: Sequence[str]) -> list[str]:
     sizes = list(dict.fromkeys(size for row in rows for size in row.costs.latency))
     pairs = list(dict.fromkeys(number for row in rows for number in row.costs.throughput))
     body = []
@@ -132,7 +132,7 @@ def _cost_table(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
     return _fitting(["", "", *short, "CPU", "wire", *(f"x{number}" for number in pairs)], body)
 
 
-def _reasons(rows: Sequence[Row], cases: Cases) -> list[str]:
+def _reasons(rows: Sequence[PrimitiveRow], cases: Cases) -> list[str]:
     """Why it is not durable, once for each primitive and reason, with where and a case to replay."""
     out: list[str] = []
     for primitive in dict.fromkeys(row.primitive for row in rows):
@@ -154,12 +154,12 @@ def _reasons(rows: Sequence[Row], cases: Cases) -> list[str]:
     return out
 
 
-def document(rows: Sequence[Row], cases: Cases) -> list[dict[str, Any]]:
+def document(rows: Sequence[PrimitiveRow], cases: Cases) -> list[dict[str, Any]]:
     """The rows as JSON has them."""
     return [_entry(number, row, cases) for number, row in enumerate(rows)]
 
 
-def _entry(number: int, row: Row, cases: Cases) -> dict[str, Any]:
+def _entry(number: int, row: PrimitiveRow, cases: Cases) -> dict[str, Any]:
     shapes = {shape: _finding(finding, cases.get((number, shape))) for shape, finding in row.findings.items()}
     told = next((shapes[shape]["counterexample"] for shape in row.whole if shapes[shape]["counterexample"]), None)
     latency = row.costs.latency
@@ -183,7 +183,7 @@ def _entry(number: int, row: Row, cases: Cases) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding, case: str | None) -> dict[str, Any]:
+def _finding(finding: CellFinding, case: str | None) -> dict[str, Any]:
     example = finding.told
     told = None
     if example is not None:
@@ -197,7 +197,7 @@ def _finding(finding: Finding, case: str | None) -> dict[str, Any]:
     }
 
 
-def closing(rows: Sequence[Row]) -> list[str]:
+def closing(rows: Sequence[PrimitiveRow]) -> list[str]:
     """Which claims are refuted."""
     refuted = [row for row in rows if row.refuted]
     claims = sum(row.found.get(c) in (Verdict.HOLDS, Verdict.VIOLATED) for row in rows for c in row.claimed)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import InputError, Mistake
-from .work import Outcome
+from .work import JobOutcome
 
 if TYPE_CHECKING:
     from ...scenarios.schema.schema import Scenario
@@ -101,7 +101,7 @@ def write_text(name: str, content: str, option: str) -> None:
         raise InputError(Mistake(what, "a file to write", field=option)) from None
 
 
-def write_operations(path: Path, outcomes: Iterable[Outcome]) -> None:
+def write_operations(path: Path, outcomes: Iterable[JobOutcome]) -> None:
     """Every operation of every run, one a row."""
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
@@ -110,7 +110,7 @@ def write_operations(path: Path, outcomes: Iterable[Outcome]) -> None:
             table.writerows((outcome.scheme, outcome.platform, *row) for row in outcome.operations)
 
 
-def manifest(command: str, scenario: Scenario, outcomes: Iterable[Outcome], wall_time_s: float) -> dict[str, Any]:
+def manifest(command: str, scenario: Scenario, outcomes: Iterable[JobOutcome], wall_time_s: float) -> dict[str, Any]:
     """Where the results come from, and the only place in the folder that knows of wall time."""
     from ... import __version__
 
@@ -131,7 +131,7 @@ def manifest(command: str, scenario: Scenario, outcomes: Iterable[Outcome], wall
     }
 
 
-def states_per_second(outcome: Outcome) -> float | None:
+def states_per_second(outcome: JobOutcome) -> float | None:
     """Crash states judged in a second of wall time, or None where nothing was explored."""
     report = outcome.crash
     return round(report.states / report.seconds, 1) if report and report.seconds > 0 else None

@@ -11,13 +11,13 @@ from .expected import Surprise
 from .output import states_per_second
 from .text import count, microseconds, paragraph, plural, table
 from .timeline import heading, timeline
-from .work import Outcome
+from .work import JobOutcome
 
 Cases = Mapping[tuple[int, int], str]
 """(index of the outcome, index of its counterexample) -> the case's file name."""
 
 
-def performance(outcomes: Sequence[Outcome]) -> list[str]:
+def performance(outcomes: Sequence[JobOutcome]) -> list[str]:
     """Latency and throughput, a table per scheme."""
     lines = ["latency and throughput"]
     for scheme in dict.fromkeys(outcome.scheme for outcome in outcomes):
@@ -33,7 +33,7 @@ def performance(outcomes: Sequence[Outcome]) -> list[str]:
     return lines
 
 
-def costs(outcomes: Sequence[Outcome]) -> list[str]:
+def costs(outcomes: Sequence[JobOutcome]) -> list[str]:
     """What an operation costs the CPUs of each role, and how many round trips and flushes it takes."""
     lines = ["CPU time and counts of an operation, by role"]
     for scheme in dict.fromkeys(outcome.scheme for outcome in outcomes):
@@ -50,7 +50,7 @@ def costs(outcomes: Sequence[Outcome]) -> list[str]:
     return lines
 
 
-def verdicts(outcomes: Sequence[Outcome], surprises: Sequence[Surprise]) -> list[str]:
+def verdicts(outcomes: Sequence[JobOutcome], surprises: Sequence[Surprise]) -> list[str]:
     """The guarantee vector of every scheme and platform; ``!`` marks what is not as expected."""
     reports = [outcome.crash for outcome in outcomes if outcome.crash is not None]
     odd = {(s.scheme, s.platform, s.condition) for s in surprises}
@@ -83,7 +83,7 @@ def _all(names: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(names))
 
 
-def findings(outcomes: Sequence[Outcome], cases: Cases) -> list[str]:
+def findings(outcomes: Sequence[JobOutcome], cases: Cases) -> list[str]:
     """One full timeline per scheme, refuted condition and manner; other platforms of the same in a line each."""
     lines: list[str] = []
     shown: list[tuple[str, Counterexample]] = []
@@ -107,7 +107,7 @@ def findings(outcomes: Sequence[Outcome], cases: Cases) -> list[str]:
     return lines[1:]
 
 
-def grouped(outcomes: Sequence[Outcome]) -> dict[tuple[str, str, Hashable], list[tuple[int, int]]]:
+def grouped(outcomes: Sequence[JobOutcome]) -> dict[tuple[str, str, Hashable], list[tuple[int, int]]]:
     """(scheme, condition, manner) -> its counterexamples: index of the outcome, index within its report."""
     groups: dict[tuple[str, str, Hashable], list[tuple[int, int]]] = {}
     for index, outcome in enumerate(outcomes):
@@ -123,7 +123,7 @@ def same_story(one: Counterexample, other: Counterexample) -> bool:
     return (one.instant_ps, one.timeline, one.lost) == (other.instant_ps, other.timeline, other.lost)
 
 
-def _report(outcome: Outcome) -> CrashReport:
+def _report(outcome: JobOutcome) -> CrashReport:
     assert outcome.crash is not None
     return outcome.crash
 
@@ -151,7 +151,7 @@ def closing(surprises: Sequence[Surprise], judged: int) -> list[str]:
     return lines
 
 
-def crash_entry(outcome: Outcome, cases: Mapping[int, str], surprises: Sequence[Surprise]) -> dict[str, Any]:
+def crash_entry(outcome: JobOutcome, cases: Mapping[int, str], surprises: Sequence[Surprise]) -> dict[str, Any]:
     """One element of ``schemes`` in the crash document; wall time stays out (see :func:`with_wall_time`)."""
     report = _report(outcome)
     return {
@@ -196,7 +196,7 @@ def _plain(value: object) -> object:
     return value if value is None or isinstance(value, int | str) else str(value)
 
 
-def with_wall_time(document: dict[str, Any], outcomes: Sequence[Outcome], folder: str) -> dict[str, Any]:
+def with_wall_time(document: dict[str, Any], outcomes: Sequence[JobOutcome], folder: str) -> dict[str, Any]:
     """The document as ``--json`` prints it: with how fast it went, and with paths that ``rpsim replay`` takes."""
     schemes = []
     for entry, outcome in zip(document["schemes"], outcomes, strict=True):

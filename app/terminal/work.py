@@ -55,7 +55,7 @@ class Job:
 
 
 @dataclass
-class Outcome:
+class JobOutcome:
     """What one variant brought home."""
 
     scheme: str
@@ -76,7 +76,7 @@ class Outcome:
     """Events for Perfetto: of the run, numbered from the variant's first process on."""
 
 
-def perform(job: Job, progress: Progress) -> Outcome:
+def perform(job: Job, progress: Progress) -> JobOutcome:
     """Run a job in this process; raises InputError where the scenario turns out to be impossible."""
     from ...scenarios.run.experiment import run_variant
     from ...scenarios.schema.load import load_scenario
@@ -121,7 +121,7 @@ def _by_brute_force(result: RunResult, report: CrashReport, platform: str) -> Co
         raise InputError(Mistake(found, expected, field="--brute-force")) from None
 
 
-def _outcome(result: RunResult) -> Outcome:
+def _outcome(result: RunResult) -> JobOutcome:
     rows: list[tuple[object, ...]] = [
         (
             o.number, o.process, o.f, str(o.object), o.invoke_ps, _blank(o.return_ps),
@@ -130,7 +130,7 @@ def _outcome(result: RunResult) -> Outcome:
         )
         for o in result.history.operations
     ]  # fmt: skip
-    return Outcome(
+    return JobOutcome(
         scheme=result.scheme_name,
         platform=result.platform_label,
         summary=result.summary(),
@@ -147,7 +147,7 @@ def _blank(value: object) -> object:
     return "" if value is None else value if isinstance(value, int) else str(value)
 
 
-def perform_all(jobs: Sequence[Job], workers: int, description: str) -> list[Outcome]:
+def perform_all(jobs: Sequence[Job], workers: int, description: str) -> list[JobOutcome]:
     """Perform all jobs and return their outcomes in the order of the jobs, whoever finished first."""
     from tqdm import tqdm
 
@@ -165,14 +165,14 @@ def perform_all(jobs: Sequence[Job], workers: int, description: str) -> list[Out
         return _in_processes(jobs, min(workers, len(jobs)), advance)
 
 
-def _in_processes(jobs: Sequence[Job], workers: int, advance: Callable[[int, float], None]) -> list[Outcome]:
+def _in_processes(jobs: Sequence[Job], workers: int, advance: Callable[[int, float], None]) -> list[JobOutcome]:
     context = multiprocessing.get_context("spawn")
     reports: multiprocessing.Queue[tuple[int, float]] = context.Queue()
     pool = ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(reports,))
     try:
         with _deaf_to_interrupts():  # what is started here inherits it: Ctrl-C is for this process to handle
             futures = [pool.submit(_perform_in_worker, job, i) for i, job in enumerate(jobs)]
-        waiting: set[Future[Outcome | list[Mistake]]] = set(futures)
+        waiting: set[Future[JobOutcome | list[Mistake]]] = set(futures)
         while waiting:
             done, waiting = wait(waiting, timeout=0.2)
             while True:
@@ -186,7 +186,7 @@ def _in_processes(jobs: Sequence[Job], workers: int, advance: Callable[[int, flo
                     raise InputError(answer)
         outcomes = [future.result() for future in futures]
         pool.shutdown()
-        return [outcome for outcome in outcomes if isinstance(outcome, Outcome)]
+        return [outcome for outcome in outcomes if isinstance(outcome, JobOutcome)]
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         for child in multiprocessing.active_children():
@@ -208,7 +208,7 @@ def _start_worker(reports: multiprocessing.Queue[tuple[int, float]]) -> None:
     end_with_parent()
 
 
-def _perform_in_worker(job: Job, index: int) -> Outcome | list[Mistake]:
+def _perform_in_worker(job: Job, index: int) -> JobOutcome | list[Mistake]:
     last = 0.0
 
     def progress(done: float) -> None:

@@ -163,7 +163,7 @@ class CompletionEvents(SoftwareThread):
             self._takes(completion)
             yield from self._work(self._poll_ps)
         else:
-            waiting = Waiting(self, self.clock.running)
+            waiting = WaitingThread(self, self.clock.running)
             queue.wait(waiting)
             self.core.spin(self, self.clock.running)
             self.clock.call_at(self.now_ps + spin_ps, waiting.give_up)
@@ -187,7 +187,7 @@ class CompletionEvents(SoftwareThread):
         raise NotImplementedError
 
 
-class Waiting:
+class WaitingThread:
     """A thread whose poll has found nothing yet: it goes on a poll's time after the completion has shown."""
 
     __slots__ = ("_process", "_since_ps", "_thread", "completion", "given_up")

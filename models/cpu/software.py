@@ -10,7 +10,7 @@ import simpy
 
 from ...sim.clock import HOLD, Clock
 from ...sim.units import parse_duration_ps
-from ..profiles.parameters.cpu import Cpu
+from ..profiles.parameters.cpu import CpuParameters
 from ..verbs.work import Span
 from .accounting import Account
 from .core import Core
@@ -73,7 +73,9 @@ class Deadline:
 class SoftwareThread:
     """A thread as its operating system knows it; :class:`~rpsim.models.cpu.thread.Thread` has the instructions."""
 
-    def __init__(self, clock: Clock, platform: Platform, cpu: Cpu, core: Core, name: str, pinned: bool = True) -> None:
+    def __init__(
+        self, clock: Clock, platform: Platform, cpu: CpuParameters, core: Core, name: str, pinned: bool = True
+    ) -> None:
         self.clock = clock
         self.name = name
         self.core = core

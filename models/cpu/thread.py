@@ -17,13 +17,13 @@ from ...sim.trace import Chunk, Flush, Stage
 from ..durability.ordering import Event, Ordering
 from ..durability.rules import Target
 from ..host.hostmemory import HostMemory
-from ..profiles.parameters.cpu import Cpu
+from ..profiles.parameters.cpu import CpuParameters
 from ..profiles.platform import Platform
 from ..verbs import wqe
 from ..verbs.objects import CompletionQueue, QueuePair, SharedReceiveQueue
 from ..verbs.opcodes import Opcode
 from ..verbs.work import INLINE, RecvWR, SendWR, WorkCompletion
-from .channel import CompletionEvents, Waiting
+from .channel import CompletionEvents, WaitingThread
 from .core import Core
 from .looking import Looking
 from .software import Code, Deadline, Signal
@@ -48,7 +48,7 @@ class Thread(CompletionEvents):
         name: str,
         *,
         hand_over: tuple[int, int],
-        cpu: Cpu | None = None,
+        cpu: CpuParameters | None = None,
         pinned: bool = True,
         waits: str = "poll",
     ) -> None:
@@ -422,7 +422,7 @@ class Thread(CompletionEvents):
                 return (
                     yield from self.next_completion(queue, self._cpu.os.spin_ps if self._waits == "adaptive" else 0)
                 )
-            waiting = Waiting(self, clock.running)
+            waiting = WaitingThread(self, clock.running)
             queue.wait(waiting)
             if self.core.fair:
                 self.core.spin(self, clock.running)

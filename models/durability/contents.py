@@ -69,7 +69,7 @@ class Content:
 
 
 @dataclass(slots=True)
-class Torn:
+class TornLine:
     """All that a line may hold with one of its pieces torn: any of its words but not none and not all of them."""
 
     without: Content
@@ -96,7 +96,7 @@ class Torn:
 
 
 @dataclass(slots=True)
-class Option:
+class Extent:
     """How much of one group's pieces a line has."""
 
     count: int
@@ -112,11 +112,11 @@ class Option:
         return self.torn is not None and len(self.words) < len(self.torn.words())
 
 
-Chosen = Mapping[int, Option]
+Chosen = Mapping[int, Extent]
 """By group: how much of it a line has."""
 
 
-def combine(options: list[list[Option]], tears: int) -> Iterator[tuple[Option, ...]]:
+def combine(options: list[list[Extent]], tears: int) -> Iterator[tuple[Extent, ...]]:
     """One option of each group, just so many of them torn ones."""
     if not options:
         if not tears:

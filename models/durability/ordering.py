@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ...sim.trace import Chunk, Flush, Stage, Trace
 from .block_rules import BLOCK_RULES
 from .primitive_rules import PRIMITIVE_RULES
-from .rules import RULES, Circumstances, Event, Request, Rule, Scope, Switches, Target
+from .rules import RULES, Circumstances, Event, RequestKind, Rule, Scope, Switches, Target
 
 __all__ = ["RULES", "Circumstances", "Covered", "Event", "Ordering", "Rule", "Scope", "events_that_force"]
 
@@ -22,7 +22,7 @@ class Covered:
     """The part of an update that a FLUSH covers: which of its lines."""
 
     chunk: Chunk
-    kind: Request
+    kind: RequestKind
     lines: Sequence[int]
 
 
@@ -74,7 +74,7 @@ class Ordering:
             if rule.scope is Scope.QP_EARLIER:
                 for channel in qp:
                     trace.force_channel(*channel, rule.stage, at_ps, rule.name)
-                if Request.ATOMIC_WRITE in rule.covers:
+                if RequestKind.ATOMIC_WRITE in rule.covers:
                     for channel in releases:
                         trace.force_channel(*channel, rule.stage, at_ps, rule.name)
             elif rule.scope is Scope.RETURNED:

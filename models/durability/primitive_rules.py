@@ -7,9 +7,9 @@ A step that does what a verb, a core or a drive does has that one's event: a PCI
 from __future__ import annotations
 
 from ...sim.trace import Stage
-from .rules import POSTED, Event, Placement, Request, Rule, Scope, Target
+from .rules import POSTED, Event, Placement, RequestKind, Rule, Scope, Target
 
-_ALL = POSTED | {Request.ATOMIC_WRITE}
+_ALL = POSTED | {RequestKind.ATOMIC_WRITE}
 
 PRIMITIVE_RULES: tuple[Rule, ...] = (
     Rule(

@@ -16,7 +16,7 @@ from enum import StrEnum
 from ...sim.trace import Stage
 
 
-class Request(StrEnum):
+class RequestKind(StrEnum):
     """The verbs, as far as ordering tells them apart. SEND, WRITE and both with an immediate order alike."""
 
     WRITE = "WRITE"
@@ -27,7 +27,7 @@ class Request(StrEnum):
     FLUSH = "FLUSH"
 
 
-POSTED = frozenset({Request.WRITE, Request.SEND, Request.ATOMIC})
+POSTED = frozenset({RequestKind.WRITE, RequestKind.SEND, RequestKind.ATOMIC})
 """Updates that the responder's adapter writes to memory as posted TLPs (an atomic: its result)."""
 
 
@@ -103,7 +103,7 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True)
-class Pair:
+class ExecutionRule:
     """One field of the execution table; ``switch`` names the switch that turns it into ALWAYS (or out of it)."""
 
     order: Order
@@ -118,39 +118,39 @@ _TALPEY = "Talpey on linux-rdma, January 2022: later writes may overtake an ATOM
 _INFERRED = "inferred: executed one after the other by the unit that answers with READ responses"
 
 
-def _execution() -> dict[tuple[Request, Request], Pair]:
+def _execution() -> dict[tuple[RequestKind, RequestKind], ExecutionRule]:
     write, read, atomic, aw, flush = (
-        Request.WRITE, Request.READ, Request.ATOMIC, Request.ATOMIC_WRITE, Request.FLUSH
+        RequestKind.WRITE, RequestKind.READ, RequestKind.ATOMIC, RequestKind.ATOMIC_WRITE, RequestKind.FLUSH
     )  # fmt: skip
     always, fence, none = Order.ALWAYS, Order.FENCE, Order.NONE
     table = {
-        (write, write): Pair(always, _HDTX),
-        (write, read): Pair(always, _HDTX),
-        (write, atomic): Pair(always, _HDTX),
-        (write, aw): Pair(always, _A19),
-        (write, flush): Pair(always, _A19),
-        (read, write): Pair(fence, _HDTX),
-        (read, read): Pair(always, _HDTX, "reads_in_order"),
-        (read, atomic): Pair(fence, _HDTX),
-        (read, aw): Pair(fence, _INFERRED),
-        (read, flush): Pair(always, _INFERRED),
-        (atomic, write): Pair(always, "IBTA 1.4, page 291", "writes_wait_for_atomics"),
-        (atomic, read): Pair(always, _HDTX),
-        (atomic, atomic): Pair(fence, _HDTX),
-        (atomic, aw): Pair(fence, _INFERRED),
-        (atomic, flush): Pair(always, _A19),
-        (aw, write): Pair(none, _TALPEY),
-        (aw, read): Pair(always, _INFERRED),
-        (aw, atomic): Pair(always, _INFERRED),
-        (aw, aw): Pair(always, _INFERRED),
-        (aw, flush): Pair(always, _A19),
-        (flush, write): Pair(none, _A19, "flush_orders_writes"),
-        (flush, read): Pair(always, _INFERRED),
-        (flush, atomic): Pair(always, _INFERRED),
-        (flush, aw): Pair(always, _RXE + "; librpma, example 07"),
-        (flush, flush): Pair(always, _INFERRED),
+        (write, write): ExecutionRule(always, _HDTX),
+        (write, read): ExecutionRule(always, _HDTX),
+        (write, atomic): ExecutionRule(always, _HDTX),
+        (write, aw): ExecutionRule(always, _A19),
+        (write, flush): ExecutionRule(always, _A19),
+        (read, write): ExecutionRule(fence, _HDTX),
+        (read, read): ExecutionRule(always, _HDTX, "reads_in_order"),
+        (read, atomic): ExecutionRule(fence, _HDTX),
+        (read, aw): ExecutionRule(fence, _INFERRED),
+        (read, flush): ExecutionRule(always, _INFERRED),
+        (atomic, write): ExecutionRule(always, "IBTA 1.4, page 291", "writes_wait_for_atomics"),
+        (atomic, read): ExecutionRule(always, _HDTX),
+        (atomic, atomic): ExecutionRule(fence, _HDTX),
+        (atomic, aw): ExecutionRule(fence, _INFERRED),
+        (atomic, flush): ExecutionRule(always, _A19),
+        (aw, write): ExecutionRule(none, _TALPEY),
+        (aw, read): ExecutionRule(always, _INFERRED),
+        (aw, atomic): ExecutionRule(always, _INFERRED),
+        (aw, aw): ExecutionRule(always, _INFERRED),
+        (aw, flush): ExecutionRule(always, _A19),
+        (flush, write): ExecutionRule(none, _A19, "flush_orders_writes"),
+        (flush, read): ExecutionRule(always, _INFERRED),
+        (flush, atomic): ExecutionRule(always, _INFERRED),
+        (flush, aw): ExecutionRule(always, _RXE + "; librpma, example 07"),
+        (flush, flush): ExecutionRule(always, _INFERRED),
     }
-    send = Request.SEND
+    send = RequestKind.SEND
     for other in (write, read, atomic, aw, flush):
         table[send, other] = table[write, other]
         table[other, send] = table[other, write]
@@ -158,22 +158,22 @@ def _execution() -> dict[tuple[Request, Request], Pair]:
     return table
 
 
-EXECUTION: Mapping[tuple[Request, Request], Pair] = _execution()
+EXECUTION: Mapping[tuple[RequestKind, RequestKind], ExecutionRule] = _execution()
 """By (first, second): the order in which the responder executes them. It is no promise of placement in memory: that is
 the business of ``RULES`` and of the way to memory (in order, relaxed, or out of order)."""
 
 
-FENCE_WAITS_FOR = frozenset({Request.READ, Request.ATOMIC, Request.ATOMIC_WRITE})
+FENCE_WAITS_FOR = frozenset({RequestKind.READ, RequestKind.ATOMIC, RequestKind.ATOMIC_WRITE})
 """A request with IBV_SEND_FENCE is not sent before these, posted earlier on its queue pair, have completed: not for
 FLUSH (rxe_req.c, rxe_wqe_is_fenced; IBTA 10.8.3.3)."""
 
 
 def executed_before(
-    first: Request,
-    second: Request,
+    first: RequestKind,
+    second: RequestKind,
     fenced: bool,
     switches: Switches,
-    execution: Mapping[tuple[Request, Request], Pair] = EXECUTION,
+    execution: Mapping[tuple[RequestKind, RequestKind], ExecutionRule] = EXECUTION,
 ) -> bool:
     """Whether ``second`` of one queue pair executes only after ``first``, which was posted earlier.
 
@@ -235,7 +235,7 @@ class Rule:
     needs_pmrwbm: int = 0
     switches: tuple[str, ...] = ()
     """Switches that must be on; with a leading ``!`` that must be off."""
-    covers: frozenset[Request] = POSTED
+    covers: frozenset[RequestKind] = POSTED
     shows: bool = True
     """Whether what is at ``stage`` is visible as well: persistence alone does not imply that (IBTA A19). Such a
     rule is about persistence itself: where the domain begins behind the memory's queue, it reaches further."""
@@ -263,9 +263,9 @@ class Rule:
         return ", ".join(filter(None, (ddio, target, placement, barrier, *switches)))
 
 
-_ALL = POSTED | {Request.ATOMIC_WRITE}
-_FLUSHED = frozenset({Request.WRITE, Request.ATOMIC, Request.ATOMIC_WRITE})
-_SENDS = frozenset({Request.SEND})
+_ALL = POSTED | {RequestKind.ATOMIC_WRITE}
+_FLUSHED = frozenset({RequestKind.WRITE, RequestKind.ATOMIC, RequestKind.ATOMIC_WRITE})
+_SENDS = frozenset({RequestKind.SEND})
 
 RULES: tuple[Rule, ...] = (
     Rule(

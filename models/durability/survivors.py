@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import chain
 
 from ...sim.trace import NEVER, Stage, Trace
-from .contents import Chosen, Content, Cut, Option, Piece, Torn, any_unreleased, combine
+from .contents import Chosen, Content, Cut, Extent, Piece, TornLine, any_unreleased, combine
 from .places import Path
 from .releases import Releases
 
@@ -41,7 +41,7 @@ class Survivors:
 
     def of_line(
         self, base: bytes, written: list[Piece], at_ps: int, cut: Cut
-    ) -> Iterator[tuple[Content | Torn, Chosen]]:
+    ) -> Iterator[tuple[Content | TornLine, Chosen]]:
         """What a line may hold and how much of each group that is, perhaps more than once; torn ones last.
 
         ``base`` is what it held before all that was ``written`` to it.
@@ -55,7 +55,7 @@ class Survivors:
             return
         groups = list(undecided)
         options = [self._options(undecided[group], at_ps, cut) for group in groups]
-        choices: Iterable[tuple[Option, ...]] = zip(options[0])  # of one group: torn ones come last already
+        choices: Iterable[tuple[Extent, ...]] = zip(options[0])  # of one group: torn ones come last already
         if len(groups) > 1:
             listed = [list(some) for some in options]
             choices = chain(combine(listed, 0), combine(listed, 1))
@@ -71,7 +71,7 @@ class Survivors:
             words = torn.torn.words()
             whole = self._apply(base, pieces, {**chosen, torn.torn.group: replace(torn, words=words)}, cut, at_ps)
             assert whole is not None, "it can be there whole where it can be there torn"
-            yield Torn(content, words, whole.data), chosen
+            yield TornLine(content, words, whole.data), chosen
 
     def bounds(self, channel: int, at_ps: int) -> tuple[int, int]:
         """How many chunks of a channel certainly survive, and may; of one that is not tied that says nothing."""
@@ -80,7 +80,7 @@ class Survivors:
         enters, musts = self._tied[channel]
         return bisect_right(musts, at_ps), bisect_right(enters, at_ps)
 
-    def _options(self, pieces: list[Piece], at_ps: int, cut: Cut) -> Iterator[Option]:
+    def _options(self, pieces: list[Piece], at_ps: int, cut: Cut) -> Iterator[Extent]:
         """How much of one group's pieces (in this line) may survive: a prefix, perhaps with a torn end."""
         channel = pieces[0].chunk.channel
         if pieces[0].group < 0:
@@ -102,7 +102,7 @@ class Survivors:
             return max(low, after), min(high, before)
 
         for count in dict.fromkeys((least, most, *range(most - 1, least, -1))):
-            yield Option(count, span=span(count))
+            yield Extent(count, span=span(count))
         for count in range(least, len(pieces)):
             piece = pieces[count]
             position = piece.chunk.position
@@ -112,10 +112,10 @@ class Survivors:
                 continue  # the device writes its unit whole
             exact = None if low is None else (position, position)
             if exact is not None and len(piece.chunk.data) > len(piece.data):  # torn in another line
-                yield Option(count, piece, piece.words(), exact)
+                yield Extent(count, piece, piece.words(), exact)
             yield from self._torn(count, piece, exact)
 
-    def _loose_options(self, piece: Piece, at_ps: int, cut: Cut) -> Iterator[Option]:
+    def _loose_options(self, piece: Piece, at_ps: int, cut: Cut) -> Iterator[Extent]:
         """There, not there, or torn; a chunk that is not there whole bounds what may be behind it."""
         channel, position = piece.chunk.channel, piece.chunk.position
         low, high = cut.get(channel) or (0, NEVER)
@@ -123,20 +123,20 @@ class Survivors:
         missing = (low, min(high, position)) if bounded else None
         certain = piece.must_ps <= at_ps or position < low
         if not certain:
-            yield Option(0, span=missing)
-        yield Option(1, span=(low, high) if bounded else None)
+            yield Extent(0, span=missing)
+        yield Extent(1, span=(low, high) if bounded else None)
         if not certain:
             yield from self._torn(0, piece, missing)
 
-    def _torn(self, count: int, piece: Piece, span: tuple[int, int] | None) -> Iterator[Option]:
+    def _torn(self, count: int, piece: Piece, span: tuple[int, int] | None) -> Iterator[Extent]:
         """The words of a piece that may be there without the others."""
         words = piece.words()
         posted = piece.chunk.path == Path.MMIO and self._trace.channels[piece.chunk.channel].ordered
         if piece.chunk.path == Path.STORE or posted:  # a core's stores to one line persist in their order
             for end in range(1, len(words)):
-                yield Option(count, piece, words[:end], span)
+                yield Extent(count, piece, words[:end], span)
         elif not self._whole_lines and len(words) > 1:
-            yield Option(count, piece, (), span, any_words=True)
+            yield Extent(count, piece, (), span, any_words=True)
 
     def _apply(self, base: bytes, pieces: list[Piece], chosen: Chosen, cut: Cut, at_ps: int) -> Content | None:
         """What the line holds then; None if that cannot be."""

@@ -25,11 +25,11 @@ from typing import TypeVar
 
 from ...sim.bytespace import LINE_BYTES, lines
 from ...sim.trace import NEVER, Chunk, Stage, Trace
-from .contents import Chosen, Content, Cut, LineKey, Piece, Remembered, Torn
+from .contents import Chosen, Content, Cut, LineKey, Piece, Remembered, TornLine
 from .places import PLACES, Domain, Place, safe_stage
 from .survivors import Survivors
 
-__all__ = ["Content", "Cut", "LineKey", "Piece", "Torn", "Views"]
+__all__ = ["Content", "Cut", "LineKey", "Piece", "TornLine", "Views"]
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class _Way:
     enters_ps: list[int]
 
 
-_Items = Remembered[tuple[Content | Torn, Chosen]]
+_Items = Remembered[tuple[Content | TornLine, Chosen]]
 
 
 @dataclass(slots=True)
@@ -222,7 +222,7 @@ class Views:
             line.written_out = Remembered(_written_out(self._families(line, at_ps, {})))
         return (_with(content, cut) for content in line.written_out) if cut else iter(line.written_out)
 
-    def families(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content | Torn]:
+    def families(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content | TornLine]:
         """The same as :meth:`contents`, perhaps more than once, with torn pieces not written out."""
         line = self._lines.get(key)
         if line is None or not line.from_ps <= at_ps < line.until_ps:
@@ -282,7 +282,7 @@ class Views:
             if line.ways is not None:  # new ones: somebody may still be going through what there was at another instant
                 line.ways = [_without(way, folded) for way in line.ways]
 
-    def _families(self, line: _Line, at_ps: int, cut: Cut) -> Iterator[Content | Torn]:
+    def _families(self, line: _Line, at_ps: int, cut: Cut) -> Iterator[Content | TornLine]:
         if line.ways is not None:
             return self._tied_families(line, line.ways, at_ps, cut)
         if not line.untied:
@@ -292,7 +292,7 @@ class Views:
             known = line.known[()] = Remembered(self._survivors.of_line(line.base, line.pieces, at_ps, {}))
         return (_with(item, cut) if cut else item for item, _ in known)
 
-    def _tied_families(self, line: _Line, ways: list[_Way], at_ps: int, cut: Cut) -> Iterator[Content | Torn]:
+    def _tied_families(self, line: _Line, ways: list[_Way], at_ps: int, cut: Cut) -> Iterator[Content | TornLine]:
         """Which bytes there are depends only on how many pieces must and may be there; where the cut is, on more."""
         there, entered = [], []
         for way in ways:
@@ -308,7 +308,9 @@ class Views:
             known = line.known[name] = Remembered(self._survivors.of_line(line.base, line.pieces, at_ps, cut))
         return self._decided(known, entered, cut)
 
-    def _decided(self, known: _Items, entered: list[tuple[_Way, int, int, int]], cut: Cut) -> Iterator[Content | Torn]:
+    def _decided(
+        self, known: _Items, entered: list[tuple[_Way, int, int, int]], cut: Cut
+    ) -> Iterator[Content | TornLine]:
         for item, chosen in known:
             decided: dict[int, tuple[int, int]] = {}
             for way, count, low, high in entered:
@@ -344,17 +346,17 @@ def _ways(pieces: list[Piece]) -> list[_Way] | None:
     return list(ways.values()) if in_order else None
 
 
-_Item = TypeVar("_Item", Content, Content | Torn)
+_Item = TypeVar("_Item", Content, Content | TornLine)
 
 
 def _with(item: _Item, cut: Cut) -> _Item:
     """The same under another cut."""
-    if isinstance(item, Torn):
-        return Torn(_with(item.without, cut), item.words, item.there)
+    if isinstance(item, TornLine):
+        return TornLine(_with(item.without, cut), item.words, item.there)
     return Content(item.data, cut, item.absent, item.torn)
 
 
-def _written_out(items: Iterable[Content | Torn]) -> Iterator[Content]:
+def _written_out(items: Iterable[Content | TornLine]) -> Iterator[Content]:
     """Each once."""
     seen: set[tuple[bytes, frozenset[tuple[int, tuple[int, int]]]]] = set()
     for item in items:

@@ -41,7 +41,7 @@ class Disturbance:
     packets: tuple[PacketFault, ...] = ()
 
 
-class Path:
+class DisturbedPath:
     """The packets from one port to another, and what happens to each; ``random`` gives the path's stream."""
 
     __slots__ = ("_chosen", "_disturbance", "_free_ps", "_random", "lost", "packets")
@@ -91,16 +91,16 @@ class Weather:
     def __init__(self, disturbance: Disturbance, stream: Callable[[str], np.random.Generator]) -> None:
         self._disturbance = disturbance
         self._stream = stream
-        self._paths: dict[tuple[str, str], Path] = {}
+        self._paths: dict[tuple[str, str], DisturbedPath] = {}
 
-    def path(self, source: str, destination: str) -> Path:
+    def path(self, source: str, destination: str) -> DisturbedPath:
         """The path from one node's port to another's."""
         found = self._paths.get((source, destination))
         if found is None:
             ends = source, destination
             chosen = {one.number: one for one in self._disturbance.packets if (one.source, one.destination) == ends}
             name = f"packets from {source} to {destination}"
-            found = self._paths[ends] = Path(self._disturbance, chosen, lambda: self._stream(name))
+            found = self._paths[ends] = DisturbedPath(self._disturbance, chosen, lambda: self._stream(name))
         return found
 
     @property

@@ -20,8 +20,8 @@ import networkx as nx
 from ...sim.clock import Clock
 from ...sim.errors import InputError, Mistake
 from ...sim.stations import Pipe
-from ..profiles.parameters.fabric import Fabric as FabricParameters
-from .disturbance import Path, Weather
+from ..profiles.parameters.fabric import FabricParameters
+from .disturbance import DisturbedPath, Weather
 
 Deliver = Callable[[int], None]
 """Called with the instant at which a packet's last bit is at its destination, in order of arrival there."""
@@ -92,7 +92,7 @@ class Fabric:
         return self._pipes["switch", destination] if self.parameters.switches else NoPipe()
 
     # on a disturbed fabric ----------------------------------------------------------------------------------
-    def path(self, source: str, destination: str) -> Path:
+    def path(self, source: str, destination: str) -> DisturbedPath:
         """What happens to the packets from one port to another."""
         assert self.weather is not None
         return self.weather.path(source, destination)

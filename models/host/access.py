@@ -36,7 +36,7 @@ MOST_COMING = 256
 """Above so many lines that prefetches bring, those are forgotten that have come."""
 
 
-class Access:
+class CacheAccess:
     """The cores' side of a host's caches."""
 
     def __init__(self, platform: Platform, caches: Caches, memory: Memory) -> None:

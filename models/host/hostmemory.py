@@ -26,11 +26,11 @@ from ..pcie.credits import PostedCredits
 from ..pcie.link import Tlp
 from ..pcie.peers import PeerDevice, PeerMemory
 from ..profiles.platform import Platform
-from .access import Access
+from .access import CacheAccess
 from .cacheset import line_key
 from .fillbuffers import FillBuffers
 from .homeagent import HomeAgent
-from .llc import Counters, IoWrite, insert
+from .llc import CacheCounters, IoWrite, insert
 from .privatecaches import Caches, victims_from
 
 _OFFSET = DEVICE_SPAN_BYTES - 1
@@ -55,7 +55,7 @@ class HostMemory:
         self._platform = platform
         self.caches = Caches(platform.llc, platform.private, partial(victims_from, streams, memory.by_index[0].number))
         self.home = HomeAgent(clock, trace, platform, memory)
-        self._access = Access(platform, self.caches, self.home)
+        self._access = CacheAccess(platform, self.caches, self.home)
         self.peers = PeerMemory(trace, platform, memory)
         self._streams = streams
         self._circumstances: dict[tuple[int, Placement], Circumstances] = {}
@@ -81,7 +81,7 @@ class HostMemory:
         """When memory can serve the DMA read that was looked at last."""
 
     @property
-    def counters(self) -> Counters:
+    def counters(self) -> CacheCounters:
         """What the caches have done so far."""
         return self.caches.counters
 

@@ -32,7 +32,7 @@ _SHIFT = LINE_BYTES.bit_length() - 1
 
 
 @dataclass(slots=True)
-class Counters:
+class CacheCounters:
     """What a host's caches have done so far, in lines."""
 
     io_hits: int = 0
@@ -63,7 +63,9 @@ class Counters:
 class Llc:
     """Presence and dirtiness of lines; the bytes are in the byte spaces, which show what is coherent."""
 
-    def __init__(self, parameters: caches.Llc, counters: Counters, seed: Callable[[], int] = lambda: 1) -> None:
+    def __init__(
+        self, parameters: caches.LlcParameters, counters: CacheCounters, seed: Callable[[], int] = lambda: 1
+    ) -> None:
         lines = parameters.size_bytes // LINE_BYTES
         ways = min(parameters.ways, lines)
         self._first_io_way = ways - min(parameters.io_ways, ways)

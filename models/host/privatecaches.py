@@ -16,7 +16,7 @@ from ...sim.bytespace import LINE_BYTES
 from ...sim.streams import Streams
 from ..profiles.parameters import caches
 from .cacheset import DIRTY, LINE_BITS, Key, Tags
-from .llc import Counters, IoWrite, Llc, Traffic
+from .llc import CacheCounters, IoWrite, Llc, Traffic
 
 
 def victims_from(streams: Streams, device: int) -> int:
@@ -39,7 +39,7 @@ class PrivateCaches:
 
     __slots__ = ("bit", "l1", "l2")
 
-    def __init__(self, parameters: caches.Private, bit: int) -> None:
+    def __init__(self, parameters: caches.PrivateCacheParameters, bit: int) -> None:
         self.bit = bit
         self.l2 = Tags(parameters.l2_bytes // LINE_BYTES, parameters.l2_ways)
         self.l1 = Tags(parameters.l1_bytes // LINE_BYTES, parameters.l1_ways)
@@ -53,8 +53,10 @@ class PrivateCaches:
 class Caches:
     """The caches of a host. Cores are numbered; what a core has to itself comes into being when it is first used."""
 
-    def __init__(self, llc: caches.Llc, private: caches.Private, seed: Callable[[], int] = lambda: 1) -> None:
-        self.counters = Counters()
+    def __init__(
+        self, llc: caches.LlcParameters, private: caches.PrivateCacheParameters, seed: Callable[[], int] = lambda: 1
+    ) -> None:
+        self.counters = CacheCounters()
         self.llc = Llc(llc, self.counters, seed)
         self.evicted: list[Key] = []
         """Dirty lines that had to go to memory and that nobody has taken from here yet."""

@@ -21,7 +21,7 @@ class Tlb:
 
     __slots__ = ("_entries", "_pages", "last", "page_lines")
 
-    def __init__(self, parameters: caches.Tlb) -> None:
+    def __init__(self, parameters: caches.TlbParameters) -> None:
         self._entries = parameters.entries
         self.page_lines = parameters.page_bytes // LINE_BYTES
         """How many lines a page has."""

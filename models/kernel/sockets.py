@@ -16,7 +16,7 @@ import simpy
 from ..cpu.core import Core
 from ..cpu.thread import Code, Thread
 from ..nic.port import RESPONSE
-from ..profiles.parameters.storage import Kernel
+from ..profiles.parameters.storage import KernelParameters
 from ..storage.waiting import enter, sleep
 from ..verbs.work import NODE_SHIFT, QP_SHIFT, REQUEST_SHIFT
 
@@ -54,7 +54,7 @@ class Socket:
         self.peer: Socket = self
         self.sent_bytes = 0
         self._clock = node.system.clock
-        self._kernel: Kernel = node.system.platform.kernel
+        self._kernel: KernelParameters = node.system.platform.kernel
         self._nic = nic
         self._key = (nic.number + 1) << NODE_SHIFT | nic.next_qp_number() << QP_SHIFT
         self._received: deque[bytes] = deque()
@@ -186,7 +186,7 @@ class Socket:
 class Epoll:
     """epoll_create(2): which of many sockets can be read (level-triggered)."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: KernelParameters) -> None:
         self._kernel = kernel
         self._sockets: list[Socket] = []
 

@@ -1,14 +1,14 @@
 """DRAM: which row each bank of a DIMM holds open, so that what is read next to what was is nearer.
 
-Closed form of DDR4 with open pages: a load that finds its row open takes ``Media.near_load_ps``; any other opens it
-first (precharge and activate) and takes ``Media.load_ps``. Refresh, bank groups and the turn-around of the bus are not
-modelled; they are part of the measured bandwidth.
+Closed form of DDR4 with open pages: a load that finds its row open takes ``MediaParameters.near_load_ps``; any other
+opens it first (precharge and activate) and takes ``MediaParameters.load_ps``. Refresh, bank groups and the turn-around
+of the bus are not modelled; they are part of the measured bandwidth.
 """
 
 from __future__ import annotations
 
 from ...sim.bytespace import LINE_BYTES
-from ..profiles.parameters.memory import Media
+from ..profiles.parameters.memory import MediaParameters
 
 
 class Rows:
@@ -16,7 +16,7 @@ class Rows:
 
     __slots__ = ("_banks", "_open", "_row_lines")
 
-    def __init__(self, media: Media) -> None:
+    def __init__(self, media: MediaParameters) -> None:
         self._row_lines = media.row_bytes // LINE_BYTES
         self._banks = media.banks
         self._open: dict[int, int] = {}

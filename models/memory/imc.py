@@ -16,7 +16,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from ...sim.bytespace import LINE_BYTES
-from ..profiles.parameters.memory import Imc, Media
+from ..profiles.parameters.memory import ImcParameters, MediaParameters
 from .dram import Rows
 from .xpbuffer import Entered, XpBuffer, service_ps
 
@@ -77,7 +77,7 @@ class Passed:
 class Dimm:
     """One DIMM behind its write pending queue. All questions in the order in which lines leave for it."""
 
-    def __init__(self, imc: Imc, media: Media, number: int) -> None:
+    def __init__(self, imc: ImcParameters, media: MediaParameters, number: int) -> None:
         controller = media.controller
         self._accept_ps = imc.wpq_accept_ps
         self._hit_ps = imc.wpq_hit_ps
@@ -275,7 +275,7 @@ class Dimm:
 class MemoryController:
     """The DIMMs of one memory device."""
 
-    def __init__(self, imc: Imc, media: Media, dimms: int) -> None:
+    def __init__(self, imc: ImcParameters, media: MediaParameters, dimms: int) -> None:
         self._chunk = max(1, (media.interleave_bytes or imc.interleave_bytes) // LINE_BYTES)
         self._count = dimms
         self._imc, self._media = imc, media

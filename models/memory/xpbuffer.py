@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ...sim.bytespace import LINE_BYTES
 from ...sim.units import PS_PER_S
-from ..profiles.parameters.memory import Media
+from ..profiles.parameters.memory import MediaParameters
 
 NOBODY = -1
 """No XPLine has to go."""
@@ -86,7 +86,7 @@ class XpBuffer:
         "migrations",
     )
 
-    def __init__(self, media: Media, seed: int = 0) -> None:
+    def __init__(self, media: MediaParameters, seed: int = 0) -> None:
         controller = self._parameters = media.controller
         self._xpline = media.line_bytes
         self._lines = max(1, media.line_bytes // LINE_BYTES)

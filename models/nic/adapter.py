@@ -31,7 +31,7 @@ from .inbound import Inbound
 from .port import COMPLETION, Port
 from .protection import Regions
 from .responses import Responses
-from .sram import Entry, Sram
+from .sram import Sram, SramEntry
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
 _SUCCESS = Status.IBV_WC_SUCCESS
@@ -136,7 +136,7 @@ class Adapter:
         writes = posted - sum(self.posted.values())
         found = {"doorbells": self.doorbells, "wqe_fetches": self.wqe_fetches, "posted": posted}
         found |= {f"posted {opcode}": number for opcode, number in ((_WRITE, writes), *self.posted.items()) if number}
-        for entry in Entry:
+        for entry in SramEntry:
             found[f"sram_hits {entry}"] = self.sram.hits.get(entry, 0)
             found[f"sram_misses {entry}"] = self.sram.misses.get(entry, 0)
         return found

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...sim.trace import Chunk
-from ..durability.rules import Event, Request
+from ..durability.rules import Event, RequestKind
 from ..verbs.objects import QueuePair
 from ..verbs.opcodes import Opcode
 from ..verbs.work import SendWR
@@ -102,9 +102,9 @@ class AtomicUnit:
         nic, now_ps = self._nic, self._nic.clock.now_ps
         new = _result(work, int.from_bytes(old, "little"))
         if new is not None:
-            qp.inbound.behind_executed(Request.ATOMIC, now_ps)
+            qp.inbound.behind_executed(RequestKind.ATOMIC, now_ps)
             nic.post_result(qp, work, new.to_bytes(ATOMIC_BYTES, "little"), operand)
-        qp.inbound.executed(Request.ATOMIC, observe)
+        qp.inbound.executed(RequestKind.ATOMIC, observe)
         nic.answer(qp, work, now_ps, old, observe)
         qp.order.end(running, now_ps)
         lock = self._lock(work)

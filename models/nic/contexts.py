@@ -17,7 +17,7 @@ from ..verbs.opcodes import ATOMICS, RETURNING, SENDS, Opcode
 from ..verbs.work import SendWR
 from .packets import ATOMIC_BYTES
 from .port import PACKET_SHIFT, RESPONSE, Packet
-from .sram import Entry
+from .sram import SramEntry
 
 if TYPE_CHECKING:
     from .adapter import Adapter
@@ -40,9 +40,9 @@ class Contexts:
     def posted(self, works: list[SendWR], go: Callable[[], None]) -> None:
         """A doorbell has brought a work request to the adapter, or word of several."""
         nic, parameters = self._nic, self._nic.parameters
-        missing = nic.sram.look(Entry.QP, works[0].qp.number, parameters.qp_context_bytes)
+        missing = nic.sram.look(SramEntry.QP, works[0].qp.number, parameters.qp_context_bytes)
         for work in works:
-            nic.sram.put(Entry.WQE, work.key, parameters.wqe_bytes)
+            nic.sram.put(SramEntry.WQE, work.key, parameters.wqe_bytes)
         self._fetch(works[0].key, missing, go)
 
     def gathered(self, work: SendWR, go: Callable[[], None]) -> None:
@@ -54,10 +54,10 @@ class Contexts:
         parameters, sram = self._nic.parameters, self._nic.sram
 
         def missing() -> int:
-            found = sram.look(Entry.QP, work.qp.number, parameters.qp_context_bytes)
-            found += sram.look(Entry.WQE, work.key, parameters.wqe_bytes)
+            found = sram.look(SramEntry.QP, work.qp.number, parameters.qp_context_bytes)
+            found += sram.look(SramEntry.WQE, work.key, parameters.wqe_bytes)
             if last:
-                sram.drop(Entry.WQE, work.key)
+                sram.drop(SramEntry.WQE, work.key)
             if work.opcode in RETURNING:
                 found += self._pages(work.lkey, work.local_address + at, n_bytes)
             return found
@@ -76,7 +76,7 @@ class Contexts:
         self._join((qp.number, _REQUESTS), (missing, key, partial(go, packet)))
 
     def _missing(self, qp: QueuePair, work: SendWR, at: int, n_bytes: int) -> int:
-        found = self._nic.sram.look(Entry.QP, qp.number, self._nic.parameters.qp_context_bytes)
+        found = self._nic.sram.look(SramEntry.QP, qp.number, self._nic.parameters.qp_context_bytes)
         if work.opcode not in SENDS:
             if work.opcode is Opcode.IBV_WR_RDMA_READ:
                 n_bytes = work.length
@@ -94,9 +94,9 @@ class Contexts:
         region = None if key is None else nic.regions.find(key)
         if region is None:
             return 0
-        found = nic.sram.look(Entry.MPT, region.key, nic.parameters.mpt_bytes)
+        found = nic.sram.look(SramEntry.MPT, region.key, nic.parameters.mpt_bytes)
         for page in region.pages(address, n_bytes):
-            found += nic.sram.look(Entry.MTT, (region.key, page), nic.parameters.mtt_bytes)
+            found += nic.sram.look(SramEntry.MTT, (region.key, page), nic.parameters.mtt_bytes)
         return found
 
     def _join(self, name: tuple[int, int], step: Step) -> None:

@@ -13,18 +13,18 @@ import functools
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from ..durability.rules import Request, Switches, executed_before
+from ..durability.rules import RequestKind, Switches, executed_before
 
 
 @functools.cache
-def predecessors(switches: Switches) -> Mapping[Request, frozenset[Request]]:
+def predecessors(switches: Switches) -> Mapping[RequestKind, frozenset[RequestKind]]:
     """By request: the kinds of earlier requests that are executed before it.
 
     A fence is the requester's business: it does not send a request before what the fence waits for has completed.
     """
     return {
-        second: frozenset(first for first in Request if executed_before(first, second, False, switches))
-        for second in Request
+        second: frozenset(first for first in RequestKind if executed_before(first, second, False, switches))
+        for second in RequestKind
     }
 
 
@@ -36,11 +36,11 @@ class Running:
 
     __slots__ = ("end_ps", "holds", "kind", "reads")
 
-    def __init__(self, kind: Request, reads: int | None) -> None:
+    def __init__(self, kind: RequestKind, reads: int | None) -> None:
         self.kind = kind
         self.reads = reads
         self.end_ps: int | None = None
-        self.holds: frozenset[Request] = frozenset()
+        self.holds: frozenset[RequestKind] = frozenset()
         """Further kinds of later requests that it holds, beside those that the table says."""
 
 
@@ -68,13 +68,13 @@ class ExecutionOrder:
             self.running = [entry for entry in self.running if entry.end_ps is None or entry.end_ps > now_ps]
         return not self.running
 
-    def begin(self, kind: Request, reads: int | None = None) -> Running:
+    def begin(self, kind: RequestKind, reads: int | None = None) -> Running:
         """A request of ``kind`` starts to execute; its end is told by :meth:`end`."""
         entry = Running(kind, reads)
         self.running.append(entry)
         return entry
 
-    def arrive(self, kind: Request, now_ps: int, start: Start, reads: int | None = None) -> None:
+    def arrive(self, kind: RequestKind, now_ps: int, start: Start, reads: int | None = None) -> None:
         """A request arrives: start it now, or as soon as those before it are done."""
         before = self._before[kind]
         waits = [entry for entry in self.running if entry.kind in before or kind in entry.holds]

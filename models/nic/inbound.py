@@ -8,7 +8,7 @@ from functools import partial
 from ...sim.bytespace import lines
 from ...sim.trace import Chunk
 from ..durability.ordering import Covered, Ordering
-from ..durability.rules import Event, Placement, Request, Switches, Target, executed_before
+from ..durability.rules import Event, Placement, RequestKind, Switches, Target, executed_before
 from ..host.hostmemory import HostMemory
 from ..memory.devices import HOST_MEMORY
 from .lanes import Counts, Lanes
@@ -47,9 +47,9 @@ class Inbound:
         self._sends: set[tuple[int, int]] = set()
         """(channel, position) of what SENDs wrote."""
         self._looked_at: dict[int, int] = {}
-        self._uncovered: dict[int, list[tuple[Chunk, Request]]] = {}
+        self._uncovered: dict[int, list[tuple[Chunk, RequestKind]]] = {}
         """By destination: updates that a FLUSH may still have to cover."""
-        self.proved: list[tuple[Request, Observe, frozenset[Request]]] = []
+        self.proved: list[tuple[RequestKind, Observe, frozenset[RequestKind]]] = []
         """What atomics and FLUSHes that the responder has executed prove."""
 
     def placement(self, relaxed: bool) -> Placement:
@@ -126,18 +126,18 @@ class Inbound:
         here = self._host.circumstances(address)
         return partial(_tell, [observe, partial(self._ordering.happened, Event.ATOMIC_RESULT, here=here, qp=results)])
 
-    def executed(self, request: Request, observe: Observe, holds: frozenset[Request] = frozenset()) -> None:
+    def executed(self, request: RequestKind, observe: Observe, holds: frozenset[RequestKind] = frozenset()) -> None:
         """The adapter has executed an atomic or a FLUSH: what it proves holds for whatever is executed behind it.
 
         ``holds`` are kinds of requests that have waited for it although the table lets them overtake it.
         """
-        if request is Request.ATOMIC:  # its successor proves no less
-            self.proved = [entry for entry in self.proved if entry[0] is not Request.ATOMIC]
+        if request is RequestKind.ATOMIC:  # its successor proves no less
+            self.proved = [entry for entry in self.proved if entry[0] is not RequestKind.ATOMIC]
         elif self.proved:
             self.proved = [entry for entry in self.proved if not (isinstance(entry[1], Proof) and entry[1].told)]
         self.proved.append((request, observe, holds))
 
-    def behind_executed(self, request: Request, now_ps: int) -> None:
+    def behind_executed(self, request: RequestKind, now_ps: int) -> None:
         """``request`` has its effect now: what the table puts before it has been executed, seen by a program or not."""
         if not self.proved:
             return
@@ -162,10 +162,10 @@ class Inbound:
         releases = lanes.earlier_releases()
         for channel, count in (*lanes.earlier(), *releases):
             chunks = self._ordering.trace.channels[channel].chunks
-            kind = Request.ATOMIC_WRITE if (channel, count) in releases else Request.WRITE
+            kind = RequestKind.ATOMIC_WRITE if (channel, count) in releases else RequestKind.WRITE
             for position in range(self._looked_at.get(channel, 0), count):
                 is_send = (channel, position) in self._sends
-                waiting.append((chunks[position], Request.SEND if is_send else kind))
+                waiting.append((chunks[position], RequestKind.SEND if is_send else kind))
             self._looked_at[channel] = count
         waiting[:] = [entry for entry in waiting if not _flushed(entry[0])]
         found = []

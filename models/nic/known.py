@@ -34,7 +34,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownFacts:
     """Where one step begins."""
 
     proofs: tuple[Proof, ...] = ()
@@ -49,11 +49,11 @@ class Known:
     back_ps: int = 0
     """How long the root complex's answer takes to the link."""
 
-    def proved(self, *proofs: Proof) -> Known:
+    def proved(self, *proofs: Proof) -> KnownFacts:
         """And this."""
         return replace(self, proofs=(*self.proofs, *proofs)) if proofs else self
 
-    def drains(self, found: Iterable[Mapping[int, tuple[Counts, Counts]]]) -> Known:
+    def drains(self, found: Iterable[Mapping[int, tuple[Counts, Counts]]]) -> KnownFacts:
         """And what queue pairs had accepted."""
         drained: Accepted = {}
         _add(drained, self.drained)
@@ -65,7 +65,7 @@ class Known:
         """What was drained of what goes to a destination."""
         return (self.drained or {}).get(destination, ({}, {}))
 
-    def sees(self, *channels: Channels) -> Known:
+    def sees(self, *channels: Channels) -> KnownFacts:
         """And these are visible."""
         behind = dict(self.behind or {})
         for one in channels:
@@ -73,10 +73,10 @@ class Known:
         return replace(self, behind=behind)
 
 
-NOTHING = Known()
+NOTHING = KnownFacts()
 
 
-def together(before: Sequence[Known]) -> Known:
+def together(before: Sequence[KnownFacts]) -> KnownFacts:
     """What is certain where a step begins that waits for several."""
     if len(before) == 1:
         return before[0]
@@ -87,7 +87,7 @@ def together(before: Sequence[Known]) -> Known:
     for one in before:
         _add(drained, one.drained)
         _raise(behind, one.behind or {})
-    return Known(
+    return KnownFacts(
         tuple(dict.fromkeys(proof for one in before for proof in one.proofs)),
         drained,
         behind,

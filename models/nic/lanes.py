@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...sim.trace import Chunk
-from ..durability.rules import Placement, Request
+from ..durability.rules import Placement, RequestKind
 from ..host.hostmemory import HostMemory
 from ..pcie.credits import PostedCredits
 
@@ -65,7 +65,7 @@ class Lanes:
 
     def write(
         self,
-        request: Request,
+        request: RequestKind,
         placement: Placement,
         address: int,
         data: bytes,
@@ -94,7 +94,7 @@ class Lanes:
 
     def accept(
         self,
-        request: Request,
+        request: RequestKind,
         placement: Placement,
         address: int,
         data: bytes,
@@ -125,9 +125,9 @@ class Lanes:
 
         return leave
 
-    def _way(self, request: Request, placement: Placement) -> tuple[int, Counts, int]:
+    def _way(self, request: RequestKind, placement: Placement) -> tuple[int, Counts, int]:
         """For a TLP of ``request``: its channel, what it is behind, and how much later than in order it shows."""
-        if request is Request.ATOMIC_WRITE:
+        if request is RequestKind.ATOMIC_WRITE:
             if self._releases is None:
                 self._releases = self._trace.channel(f"atomic writes of {self._name}")
             return self._releases, self.earlier(), self._host.late_release_ps(self._name)

@@ -18,7 +18,7 @@ from typing import Any
 
 from ...sim.clock import HARDWARE, Clock
 from ..fabric.fabric import Fabric
-from ..profiles.parameters.adapter import Nic
+from ..profiles.parameters.adapter import NicParameters
 from ..verbs.objects import QueuePair
 from ..verbs.work import SendWR
 
@@ -38,7 +38,7 @@ IN_ENGINE, IN_PORT, WITHDRAWN = -1, -2, -3
 class Port:
     """Engine and port of one adapter; ``leave(work)`` is called at an instant at which it may be at the switch."""
 
-    def __init__(self, clock: Clock, fabric: Fabric, name: str, nic: Nic) -> None:
+    def __init__(self, clock: Clock, fabric: Fabric, name: str, nic: NicParameters) -> None:
         self.name = name
         self.pipe = fabric.port(name)
         self._fabric = fabric

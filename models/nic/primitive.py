@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 from ...sim.trace import Chunk
 from ..durability.ordering import Covered
 from ..durability.places import Domain
-from ..durability.rules import Event, Placement, Request, Target
+from ..durability.rules import Event, Placement, RequestKind, Target
 from ..primitives.language import Step
-from ..primitives.order import Order, Range
-from ..primitives.vocabulary import Place
+from ..primitives.order import PrimitiveOrder, Range
+from ..primitives.vocabulary import StepPlace
 from ..verbs.opcodes import Opcode, Status
 from ..verbs.work import WorkCompletion
 from .adapter import mark
 from .inbound import Proof
-from .known import Known, Written, together
+from .known import KnownFacts, Written, together
 from .packets import GRH_BYTES
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _KEYS_OF_STEP = 1 << 10
 
 def execute(nic: Responder, qp: QueuePair, work: SendWR, not_before_ps: int, running: Running) -> None:
     """It is the turn of a packet of a primitive's own, which may have no effect before ``not_before_ps``."""
-    run = Run(nic, qp, work, running)
+    run = PrimitiveRun(nic, qp, work, running)
     if not_before_ps > nic.clock.now_ps:
         nic.clock.hardware(not_before_ps, work.key + _STEP_KEYS, run.start, None)
     else:
@@ -50,7 +50,7 @@ def execute(nic: Responder, qp: QueuePair, work: SendWR, not_before_ps: int, run
 
 def arrived(nic: Responder, qp: QueuePair, work: SendWR) -> None:
     """The last packet of an update has been accepted on whose arrival the adapter acts."""
-    run = Run(nic, qp, work, qp.order.begin(Request.FLUSH))
+    run = PrimitiveRun(nic, qp, work, qp.order.begin(RequestKind.FLUSH))
     if qp.reliable and run.order.program.answers:
         qp.responses.expect(work)
     elif qp.reliable:
@@ -58,21 +58,21 @@ def arrived(nic: Responder, qp: QueuePair, work: SendWR) -> None:
     run.start(None)
 
 
-class Run:
+class PrimitiveRun:
     """One program under way."""
 
     def __init__(self, nic: Responder, qp: QueuePair, work: SendWR, running: Running) -> None:
         self.nic = nic
         self.qp = qp
         self.work = work
-        self.order: Order = work.order
+        self.order: PrimitiveOrder = work.order
         program = self.order.program
-        running.holds = frozenset(map(Request, program.holds))
+        running.holds = frozenset(map(RequestKind, program.holds))
         self._running = running
         self._waits = {step.id: set(program.after[step.id]) for step in program.steps}
         self._number = {step.id: number for number, step in enumerate(program.steps)}
         self._left = len(program.steps)
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, KnownFacts] = {}
         """By step: what is certain when it begins; once it has ended, what is certain then."""
         self._answer: Proofs | None = None
         """What the answer proves."""
@@ -107,7 +107,7 @@ class Run:
         every = tuple(dict.fromkeys(proof for known in self._known.values() for proof in known.proofs))
         if every:
             proof = self._answer if self._answer is not None and self._answer.of == every else Proofs(every)
-            self.qp.inbound.executed(Request.FLUSH, proof, self._running.holds)
+            self.qp.inbound.executed(RequestKind.FLUSH, proof, self._running.holds)
         self.qp.order.end(self._running, self.nic.clock.now_ps)
 
     def _later(self, step: Step, at_ps: int, then: Callable[[Step], None]) -> None:
@@ -163,7 +163,7 @@ class Run:
             return
 
         def copied(target: Range, data: bytes, _: list[Chunk]) -> None:
-            nic.post_write(self.qp, self.work, Request.WRITE, Placement.STRICT, data, target[0])
+            nic.post_write(self.qp, self.work, RequestKind.WRITE, Placement.STRICT, data, target[0])
             left["n"] -= 1
             if not left["n"]:
                 self._end(step)
@@ -177,7 +177,7 @@ class Run:
         flag = self.order.flag
         assert flag is not None
         self._tell(step)
-        self.nic.post_write(self.qp, self.work, Request.WRITE, Placement.STRICT, flag[1], flag[0])
+        self.nic.post_write(self.qp, self.work, RequestKind.WRITE, Placement.STRICT, flag[1], flag[0])
         self._end(step)
 
     def _interrupt(self, step: Step) -> None:
@@ -344,7 +344,7 @@ class Run:
         now_ps = self.nic.clock.now_ps
         known = self._known[step.id]
         event = Event.LINES_QUEUED
-        if step.place is Place.MEDIUM:
+        if step.place is StepPlace.MEDIUM:
             event = Event.LINES_STORED
         elif step["until"] == "persistent":
             event = Event.FLUSH_PERSISTENT
@@ -375,21 +375,21 @@ def _channels(qp: QueuePair) -> list[int]:
     return [channel for lanes, releases in qp.inbound.accepted().values() for channel, _ in (*lanes, *releases)]
 
 
-_DO: dict[tuple[Place, str], Callable[[Run, Step], Any]] = {
-    (Place.RESPONDER_NIC, "drain"): Run._drain,
-    (Place.RESPONDER_NIC, "look up"): Run._takes,
-    (Place.RESPONDER_NIC, "compute"): Run._takes,
-    (Place.RESPONDER_NIC, "copy"): Run._copy,
-    (Place.RESPONDER_NIC, "write flag"): Run._write_flag,
-    (Place.RESPONDER_NIC, "interrupt"): Run._interrupt,
-    (Place.RESPONDER_CPU, "watch"): Run._watch,
-    (Place.WIRE, "acknowledge"): Run._acknowledge,
-    (Place.WIRE, "notify"): Run._notify,
-    (Place.PCIE, "read"): Run._read,
-    (Place.PCIE, "request"): Run._request,
-    (Place.PCIE, "complete"): Run._complete,
-    (Place.LLC, "write back"): Run._write_back,
-    (Place.LLC, "invalidate"): Run._write_back,
-    (Place.IMC, "wait"): Run._wait,
-    (Place.MEDIUM, "wait"): Run._wait,
+_DO: dict[tuple[StepPlace, str], Callable[[PrimitiveRun, Step], Any]] = {
+    (StepPlace.RESPONDER_NIC, "drain"): PrimitiveRun._drain,
+    (StepPlace.RESPONDER_NIC, "look up"): PrimitiveRun._takes,
+    (StepPlace.RESPONDER_NIC, "compute"): PrimitiveRun._takes,
+    (StepPlace.RESPONDER_NIC, "copy"): PrimitiveRun._copy,
+    (StepPlace.RESPONDER_NIC, "write flag"): PrimitiveRun._write_flag,
+    (StepPlace.RESPONDER_NIC, "interrupt"): PrimitiveRun._interrupt,
+    (StepPlace.RESPONDER_CPU, "watch"): PrimitiveRun._watch,
+    (StepPlace.WIRE, "acknowledge"): PrimitiveRun._acknowledge,
+    (StepPlace.WIRE, "notify"): PrimitiveRun._notify,
+    (StepPlace.PCIE, "read"): PrimitiveRun._read,
+    (StepPlace.PCIE, "request"): PrimitiveRun._request,
+    (StepPlace.PCIE, "complete"): PrimitiveRun._complete,
+    (StepPlace.LLC, "write back"): PrimitiveRun._write_back,
+    (StepPlace.LLC, "invalidate"): PrimitiveRun._write_back,
+    (StepPlace.IMC, "wait"): PrimitiveRun._wait,
+    (StepPlace.MEDIUM, "wait"): PrimitiveRun._wait,
 }

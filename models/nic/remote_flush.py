@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..durability.ordering import Covered
-from ..durability.rules import Event, Request
+from ..durability.rules import Event, RequestKind
 from ..verbs.objects import QueuePair
 from ..verbs.opcodes import FlushType
 from ..verbs.work import SendWR
@@ -82,7 +82,7 @@ def _tell(
 
     def done(_: SendWR) -> None:
         observe = Proof(partial(_observe_all, observers))
-        qp.inbound.executed(Request.FLUSH, observe)
+        qp.inbound.executed(RequestKind.FLUSH, observe)
         nic.answer(qp, work, told_ps, b"", observe)
         qp.order.end(running, told_ps)
 

@@ -17,7 +17,7 @@ import numpy as np
 from ...sim.clock import Clock
 from ...sim.stations import Credits
 from ..durability.ordering import Ordering
-from ..durability.rules import Placement, Request
+from ..durability.rules import Placement, RequestKind
 from ..fabric.fabric import Fabric
 from ..host.hostmemory import HostMemory
 from ..memory.devices import HOST_MEMORY
@@ -264,7 +264,7 @@ class Responder(Answers):
                 self._open(qp, work, address)
 
     def _stay(
-        self, qp: QueuePair, work: SendWR, kind: Request, placement: Placement, data: bytes, address: int, key: int
+        self, qp: QueuePair, work: SendWR, kind: RequestKind, placement: Placement, data: bytes, address: int, key: int
     ) -> None:
         """A packet of ``work`` has to wait in staging."""
         lanes, now_ps = qp.inbound.lanes(address), self.clock._now
@@ -289,7 +289,7 @@ class Responder(Answers):
         self,
         qp: QueuePair,
         work: SendWR,
-        kind: Request,
+        kind: RequestKind,
         placement: Placement,
         data: bytes,
         address: int | None = None,
@@ -383,8 +383,8 @@ class Responder(Answers):
     def _write_atomically(self, qp: QueuePair, work: SendWR) -> None:
         """An ATOMIC WRITE: posted behind all that came before it; its answer promises neither place nor persistence."""
         now_ps = self.clock._now
-        qp.inbound.behind_executed(Request.ATOMIC_WRITE, now_ps)
-        self.post_write(qp, work, Request.ATOMIC_WRITE, Placement.STRICT, work.payload)
+        qp.inbound.behind_executed(RequestKind.ATOMIC_WRITE, now_ps)
+        self.post_write(qp, work, RequestKind.ATOMIC_WRITE, Placement.STRICT, work.payload)
         self.answer(qp, work, now_ps + self._ack_ps)
 
 

@@ -17,7 +17,7 @@ DRAWS = 512
 """Random numbers that are drawn at once."""
 
 
-class Entry(StrEnum):
+class SramEntry(StrEnum):
     """What an entry is."""
 
     QP = "queue pair context"
@@ -50,20 +50,20 @@ class Sram:
         self.used_bytes = 0
         self.crowded = False
         """Whether not everything fits, so that something may be missing. Only then are entries kept and counted."""
-        self.hits: dict[Entry, int] = {}
-        self.misses: dict[Entry, int] = {}
+        self.hits: dict[SramEntry, int] = {}
+        self.misses: dict[SramEntry, int] = {}
         self._random = random
         self._draws: list[int] = []
-        self._keys: list[tuple[Entry, Hashable]] = []
-        self._places: dict[tuple[Entry, Hashable], int] = {}
-        self._bytes: dict[Entry, int] = {}
+        self._keys: list[tuple[SramEntry, Hashable]] = []
+        self._places: dict[tuple[SramEntry, Hashable], int] = {}
+        self._bytes: dict[SramEntry, int] = {}
 
     def exists(self, n_bytes: int) -> None:
         """Something has been created that takes so much room (negative: destroyed)."""
         self.demand_bytes += n_bytes
         self.crowded = self.demand_bytes > self.capacity_bytes
 
-    def look(self, entry: Entry, name: Hashable, n_bytes: int) -> int:
+    def look(self, entry: SramEntry, name: Hashable, n_bytes: int) -> int:
         """How much has to be read from host memory for this entry: 0 if it is here. It is from now on."""
         if (entry, name) in self._places:
             self.hits[entry] = self.hits.get(entry, 0) + 1
@@ -72,7 +72,7 @@ class Sram:
         self.put(entry, name, n_bytes)
         return n_bytes
 
-    def put(self, entry: Entry, name: Hashable, n_bytes: int) -> None:
+    def put(self, entry: SramEntry, name: Hashable, n_bytes: int) -> None:
         """An entry comes without having been asked for; all entries of a kind are equally large."""
         key = (entry, name)
         if key in self._places:
@@ -84,7 +84,7 @@ class Sram:
         self._keys.append(key)
         self.used_bytes += n_bytes
 
-    def drop(self, entry: Entry, name: Hashable) -> None:
+    def drop(self, entry: SramEntry, name: Hashable) -> None:
         """An entry is not needed any more."""
         place = self._places.get((entry, name))
         if place is not None:

@@ -23,7 +23,7 @@ Leave = Callable[[int, int], None]
 """Takes when a TLP leaves the adapter, and when it is at the root port."""
 
 
-class Waiting:
+class StagedPacket:
     """A packet's TLPs, in order, and what the queue pair has to do when the last of them has left."""
 
     __slots__ = ("after", "key", "qp", "ready_ps", "tlps")
@@ -51,11 +51,11 @@ class Staging:
         )
         self.always_open = self.credits is None and self._order == "arrival"
         """Nothing ever waits: the plain case, in which nobody has to ask."""
-        self._queues: dict[QueuePair | None, deque[Waiting]] = {}
+        self._queues: dict[QueuePair | None, deque[StagedPacket]] = {}
         """By queue pair, in the order in which they began to wait; all in one queue where order of arrival rules."""
-        self._last: dict[QueuePair, Waiting] = {}
+        self._last: dict[QueuePair, StagedPacket] = {}
         """By queue pair: the last of what waits."""
-        self._sending: Waiting | None = None
+        self._sending: StagedPacket | None = None
         self._running = False
         self._holds: Callable[[QueuePair], int] | None = None
 
@@ -76,7 +76,7 @@ class Staging:
 
     def wait(self, qp: QueuePair, key: int, tlps: list[tuple[int, Leave]]) -> None:
         """A packet's TLPs (bytes, what is done when one leaves) have to wait; the first of them may go at once."""
-        item = Waiting(qp, key, deque(tlps))
+        item = StagedPacket(qp, key, deque(tlps))
         self._queues.setdefault(None if self._order == "arrival" else qp, deque()).append(item)
         idle, before = not self._last, self._last.get(qp)
         self._last[qp] = item
@@ -145,7 +145,7 @@ class Staging:
         assert known and min(known) > now_ps, "credits are with writes that are under way"
         return min(known)
 
-    def _choose(self, now_ps: int) -> Waiting | None:
+    def _choose(self, now_ps: int) -> StagedPacket | None:
         """The arbiter: whose packet goes next; None if all are held up."""
         queues = list(self._queues)
         if self._holds is not None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ...sim.bytespace import LINE_BYTES
 from ...sim.stations import Pipe
-from ..profiles.parameters.pcie import Pcie
+from ..profiles.parameters.pcie import PcieParameters
 
 Tlp = tuple[int, int, int]
 """A posted write: how many bytes, when it leaves the adapter, when it is at the root port."""
@@ -20,7 +20,7 @@ Tlp = tuple[int, int, int]
 class PcieLink:
     """One adapter's link; every method is called at the instant at which its TLP enters, in time order."""
 
-    def __init__(self, parameters: Pcie) -> None:
+    def __init__(self, parameters: PcieParameters) -> None:
         self.parameters = parameters
         self._up = Pipe(parameters.tlp_bits_per_s)
         self._down = Pipe(parameters.tlp_bits_per_s)

@@ -17,7 +17,7 @@ from ...sim.trace import Trace
 from ..durability.rules import Target
 from ..memory.buffer import Buffer
 from ..memory.devices import AddressSpace, Destination
-from ..profiles.parameters.storage import Peer
+from ..profiles.parameters.storage import PeerParameters
 from ..profiles.platform import Platform
 
 READ_IS_BARRIER = 1
@@ -27,7 +27,7 @@ STATUS_IS_BARRIER = 2
 class PeerDevice:
     """The way into one device and back; its instants are those of one schedule."""
 
-    def __init__(self, parameters: Peer) -> None:
+    def __init__(self, parameters: PeerParameters) -> None:
         self.parameters = parameters
         self._ingress = Pipe(parameters.ingress_bits_per_s)
         sustained = parameters.sustained_bits_per_s

@@ -7,14 +7,14 @@ what is known (an in-order gate: it is late by less than what its neighbours sen
 
 from __future__ import annotations
 
-from ..profiles.parameters.pcie import Pcie
+from ..profiles.parameters.pcie import PcieParameters
 from .link import PcieLink, Tlp
 
 
 class SharedLink(PcieLink):
     """A link that several devices use: whoever asks about an earlier instant than the last one is moved up to it."""
 
-    def __init__(self, parameters: Pcie) -> None:
+    def __init__(self, parameters: PcieParameters) -> None:
         super().__init__(parameters)
         self._last_up_ps = 0
 
@@ -35,7 +35,7 @@ class SwitchedLink(PcieLink):
     A second device shares it: ``SwitchedLink(parameters, nic.pcie.upstream)``.
     """
 
-    def __init__(self, parameters: Pcie, upstream: PcieLink) -> None:
+    def __init__(self, parameters: PcieParameters, upstream: PcieLink) -> None:
         super().__init__(parameters)
         self.upstream = upstream
         self._forward_ps = parameters.switch_ps
@@ -68,7 +68,7 @@ class SwitchedLink(PcieLink):
         return super().read_completion(first_ps, n_bytes, address, at_switch_ps + self._forward_ps)
 
 
-def root_link(parameters: Pcie) -> PcieLink:
+def root_link(parameters: PcieParameters) -> PcieLink:
     """The link of an adapter: to its root port, or with ``pcie.switch`` to a switch that has one like it upstream."""
     if not parameters.switch_ps:
         return PcieLink(parameters)

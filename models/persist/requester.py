@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..primitives.language import Step
 from ..primitives.messages import TRAILER, TRAILER_BYTES, WINDOW_BITS, message_of
-from ..primitives.order import Order, Range, address_of
+from ..primitives.order import PrimitiveOrder, Range, address_of
 from ..primitives.vocabulary import FOLLOWS, LEVELS, PLACEMENTS, UPDATE, VERBS
 from ..verbs.opcodes import Opcode, SendFlags, Status
 from ..verbs.work import RecvWR, SendWR, WorkCompletion
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..cpu.thread import Thread
     from ..system import Node
     from ..verbs.objects import QueuePair
-    from .service import End, Service
+    from .service import Service, ServiceEnd
 
 Code = Generator[Any, Any, Any]
 Update = tuple[int, bytes]
@@ -63,10 +63,10 @@ class Ticket:
     updates: int = 1
 
 
-class Requester:
+class PrimitiveRequester:
     """One queue pair's."""
 
-    def __init__(self, service: Service, end: End, thread: Thread, node: Node, qp: QueuePair, flag: int) -> None:
+    def __init__(self, service: Service, end: ServiceEnd, thread: Thread, node: Node, qp: QueuePair, flag: int) -> None:
         self.service = service
         self.plan = service.plan
         self.thread = thread
@@ -331,10 +331,10 @@ class Requester:
         polled = any(other.do == "poll" and other["of"] == step.id for other in self.plan.requester)
         return polled or (self.plan.awaited == step.id and not self.plan.by_message)
 
-    def _order(self, carrier: str, ranges: Sequence[Range], flag: Flag | None) -> Order:
+    def _order(self, carrier: str, ranges: Sequence[Range], flag: Flag | None) -> PrimitiveOrder:
         service, end = self.service, self._end
         program = self.plan.programs[carrier]
-        return Order(program, tuple(ranges), flag, service.interrupted(end), service.notify(end))
+        return PrimitiveOrder(program, tuple(ranges), flag, service.interrupted(end), service.notify(end))
 
     def _flag(self, flag: Flag | None) -> Flag | None:
         """The flag of some updates: the caller's, or the next of this queue pair; None if no step writes one."""

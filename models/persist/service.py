@@ -12,12 +12,12 @@ from ..durability.rules import Target
 from ..nic.packets import GRH_BYTES
 from ..primitives.language import Primitive, Step
 from ..primitives.messages import TRAILER, TRAILER_BYTES, WINDOW_BITS, ranges_in
-from ..primitives.order import Order, Range
-from ..primitives.plan import Plan, plan
+from ..primitives.order import PrimitiveOrder, Range
+from ..primitives.plan import PrimitivePlan, plan
 from ..primitives.vocabulary import UPDATE
 from ..verbs.opcodes import FLUSHES, REMOTE, Access, Opcode, QpType, SendFlags, Status
 from ..verbs.work import MemoryRegion, RecvWR, SendWR, WorkCompletion
-from .requester import Requester
+from .requester import PrimitiveRequester
 
 if TYPE_CHECKING:
     from ..cpu.thread import Thread
@@ -30,7 +30,7 @@ REPLY_BYTES = 8
 SLOT_BYTES = (1 << 16) + GRH_BYTES + TRAILER_BYTES
 
 
-class End:
+class ServiceEnd:
     """The responder's end of one queue pair."""
 
     def __init__(self, qp: QueuePair, slots: list[int], reply: int, destination: QueuePair | None) -> None:
@@ -43,7 +43,7 @@ class End:
         """Receive buffers, in the order in which messages fill them."""
         self.reply = reply
         """Where replies are built."""
-        self.requester: Requester
+        self.requester: PrimitiveRequester
 
 
 class Service:
@@ -71,7 +71,7 @@ class Service:
             raise ValueError(f"{primitive.name} follows {', '.join(primitive.follows)}, not {follows}")
         if transport is not None and transport not in primitive.transport:
             raise ValueError(f"{primitive.name} is for {', '.join(primitive.transport)}, not {transport}")
-        self.plan: Plan = plan(primitive, follows)
+        self.plan: PrimitivePlan = plan(primitive, follows)
         self.primitive = primitive
         self.node = node
         self.qp_type = QpType(transport or primitive.transport[0])
@@ -82,9 +82,9 @@ class Service:
         self._received, self._sent = node.create_cq(), node.create_cq()
         self.regions: list[MemoryRegion] = []
         """What updates may go to; an immediate names them by their place here."""
-        self._ends: dict[int, End] = {}
+        self._ends: dict[int, ServiceEnd] = {}
         self._interrupts = itertools.count(1)
-        self._chains: dict[int, tuple[tuple[Step, ...], Order, Callable[[], None], End]] = {}
+        self._chains: dict[int, tuple[tuple[Step, ...], PrimitiveOrder, Callable[[], None], ServiceEnd]] = {}
 
     @property
     def needs_thread(self) -> bool:
@@ -110,7 +110,7 @@ class Service:
                 return number, region
         raise ValueError(f"the address {address:#x} is in no region that this service has registered")
 
-    def connect(self, thread: Thread, node: Node) -> Requester:
+    def connect(self, thread: Thread, node: Node) -> PrimitiveRequester:
         """A new queue pair for ``thread`` on ``node``: the client's end."""
         theirs = node.alloc_pd().create_qp(node.create_cq(), node.create_cq(), self.qp_type)
         ours = self._domain.create_qp(self._sent, self._received, self.qp_type)
@@ -128,9 +128,11 @@ class Service:
             ours.post_recv(RecvWR(slot, slot, self.slot_bytes))
         if any(step.do == "copy" for program in self.plan.programs.values() for step in program.steps):
             ours.messages = deque()
-        end = self._ends[ours.number] = End(ours, slots, dram.allocate(64, "reply"), theirs if datagrams else None)
+        end = self._ends[ours.number] = ServiceEnd(
+            ours, slots, dram.allocate(64, "reply"), theirs if datagrams else None
+        )
         flag = self.flag_word() if self.plan.flagged else 0
-        end.requester = Requester(self, end, thread, node, theirs, flag)
+        end.requester = PrimitiveRequester(self, end, thread, node, theirs, flag)
         return end.requester
 
     def flag_word(self) -> int:
@@ -181,7 +183,7 @@ class Service:
         self,
         thread: Thread,
         steps: tuple[Step, ...],
-        end: End,
+        end: ServiceEnd,
         targets: list[Range],
         flag: tuple[int, bytes] | None,
         payload: Range | None = None,
@@ -219,24 +221,24 @@ class Service:
             else:
                 yield from instruction(address, length)
 
-    def reply(self, thread: Thread, end: End) -> Code:
+    def reply(self, thread: Thread, end: ServiceEnd) -> Code:
         """SEND a few bytes, unsignalled: that they come is the answer."""
         flags = SendFlags.IBV_SEND_INLINE
         work = SendWR(0, Opcode.IBV_WR_SEND, end.reply, REPLY_BYTES, send_flags=flags, destination=end.destination)
         yield from thread.post_send(end.qp, work)
 
     # what programs of the adapter ask for ---------------------------------------------------------------------------
-    def interrupted(self, end: End) -> Callable[[tuple[Step, ...], Order, Callable[[], None]], int]:
+    def interrupted(self, end: ServiceEnd) -> Callable[[tuple[Step, ...], PrimitiveOrder, Callable[[], None]], int]:
         """Remembers a chain that an interrupt asks for, and gives it a number."""
 
-        def remember(steps: tuple[Step, ...], order: Order, back: Callable[[], None]) -> int:
+        def remember(steps: tuple[Step, ...], order: PrimitiveOrder, back: Callable[[], None]) -> int:
             number = next(self._interrupts)
             self._chains[number] = steps, order, back, end
             return number
 
         return remember
 
-    def notify(self, end: End) -> Callable[[Any, int], None]:
+    def notify(self, end: ServiceEnd) -> Callable[[Any, int], None]:
         """Sends the adapter's own message."""
 
         def send(span: Any, key: int) -> None:

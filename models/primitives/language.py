@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .vocabulary import ACTIONS, Action, Place
+from .vocabulary import ACTIONS, Action, StepPlace
 
 Value = str | bool | int | tuple[str, ...] | None
 """A parameter's value: durations are picoseconds, sizes bytes."""
@@ -16,7 +16,7 @@ class Step:
     """One step: an action at a place, and the steps that it waits for."""
 
     id: str
-    place: Place
+    place: StepPlace
     do: str
     parameters: Mapping[str, Value]
     after: tuple[str, ...]
@@ -49,7 +49,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Option:
+class PrimitiveOption:
     """A switch: its readings by name, and which holds unless somebody chooses."""
 
     text: str
@@ -74,7 +74,7 @@ class Primitive:
     """The step at whose end the requester takes the updates for durable; ``update``: their own completion."""
     claims: Mapping[str, str] = field(default_factory=dict)
     """What its source claims: condition, and where (``ddio off``), as schemes claim."""
-    options: Mapping[str, Option] = field(default_factory=dict)
+    options: Mapping[str, PrimitiveOption] = field(default_factory=dict)
     chosen: Mapping[str, str] = field(default_factory=dict)
     """By option: what has been chosen."""
     batching: int = 1

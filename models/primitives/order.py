@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from .language import Step
-from .plan import Program
+from .plan import AdapterProgram
 
 Range = tuple[int, int]
 """Address and length."""
-Interrupted = Callable[[tuple[Step, ...], "Order", Callable[[], None]], int]
+Interrupted = Callable[[tuple[Step, ...], "PrimitiveOrder", Callable[[], None]], int]
 """Takes a chain of the CPU, its order, and what to call at its end; returns the number by which its CQE names it."""
 
 
 @dataclass(frozen=True)
-class Order:
+class PrimitiveOrder:
     """One packet's: ``ranges`` are where its updates belong, ``flag`` what a step writes to say that they are there."""
 
-    program: Program
+    program: AdapterProgram
     ranges: tuple[Range, ...]
     flag: tuple[int, bytes] | None = None
     interrupt: Interrupted | None = None

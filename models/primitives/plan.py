@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from ...sim.errors import InputError, Mistake, nearest
 from ..verbs.opcodes import CARRIES, Opcode, QpType
 from .language import Primitive, Step
-from .vocabulary import AT_REQUESTER, FOLLOWS, ROOT_COMPLEX, STARTING, UPDATE, VERBS, Place
+from .vocabulary import AT_REQUESTER, FOLLOWS, ROOT_COMPLEX, STARTING, UPDATE, VERBS, StepPlace
 
 _MESSAGES = ("SEND", "WRITE_WITH_IMM")
 """Updates that the responder's thread is told of."""
 
 
 @dataclass(frozen=True)
-class Program:
+class AdapterProgram:
     """What the responder's adapter does for one carrier: steps, and by step those of them that it waits for.
 
     A step that waits for none starts when the carrier has arrived. An ``interrupt`` or ``watch`` ends when its chain
@@ -41,13 +41,13 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PrimitivePlan:
     """A primitive, ready to be executed."""
 
     primitive: Primitive
     follows: str
     requester: tuple[Step, ...]
-    programs: Mapping[str, Program]
+    programs: Mapping[str, AdapterProgram]
     """By carrier."""
     chains: Mapping[str, tuple[Step, ...]]
     """By carrier that is a message: the CPU's steps, ``receive`` first."""
@@ -83,7 +83,7 @@ def is_requester(step: Step) -> bool:
     return step.place in AT_REQUESTER or step.do == "send"
 
 
-def plan(primitive: Primitive, follows: str | None = None) -> Plan:
+def plan(primitive: Primitive, follows: str | None = None) -> PrimitivePlan:
     """The plan for updates that travel as ``follows`` (None: the first that the primitive names).
 
     Raises InputError, with file and line, for steps that cannot be executed in this order.
@@ -137,7 +137,7 @@ class _Planner:
         line = step.line if step is not None else None
         self.mistakes.append(Mistake(found, expected, self.primitive.file or None, line, name, close))
 
-    def plan(self) -> Plan:
+    def plan(self) -> PrimitivePlan:
         for step in self.primitive.steps:
             if is_requester(step):
                 self._at_requester(step)
@@ -164,7 +164,7 @@ class _Planner:
         if self.mistakes:
             raise InputError(self.mistakes)
         requester = tuple(step for step in self.primitive.steps if is_requester(step))
-        return Plan(self.primitive, self.follows, requester, programs, chains, awaited, by_message)
+        return PrimitivePlan(self.primitive, self.follows, requester, programs, chains, awaited, by_message)
 
     # the requester's ------------------------------------------------------------------------------------------
     def _at_requester(self, step: Step) -> None:
@@ -195,7 +195,7 @@ class _Planner:
             self._receives(step, carrier)
         elif step.do == "watch":
             self._watches(step, carrier)
-        elif step.place is Place.RESPONDER_CPU:
+        elif step.place is StepPlace.RESPONDER_CPU:
             self._in_chain(step)
         elif step.do == "copy" and self.follows != "SEND":
             self.wrong(step, f"a copy of a {self.follows}", "to follow SEND: others land where they belong")
@@ -217,7 +217,7 @@ class _Planner:
                 f"a step of the {step.place} behind a {verb}, which the adapter executes as ever",
                 "a packet of a new kind, or a SEND that the responder's thread receives",
             )
-        elif verb == "SEND" and step.place is not Place.RESPONDER_CPU:
+        elif verb == "SEND" and step.place is not StepPlace.RESPONDER_CPU:
             self.wrong(step, f"a step of the {step.place} behind a SEND", "`receive` at the responder cpu first")
 
     def _receives(self, step: Step, carrier: str) -> None:
@@ -263,18 +263,20 @@ class _Planner:
         if step.place in ROOT_COMPLEX:
             if len(inside) < len(step.after):
                 self.wrong(step, f"a step at the {step.place} that no `request` has asked for", "one behind `request`")
-            if step.do == "wait" and not any(self._before(step, lambda other: other.place is Place.LLC)):
+            if step.do == "wait" and not any(self._before(step, lambda other: other.place is StepPlace.LLC)):
                 self.wrong(step, "a wait for lines that nobody has written back", "`write back` or `invalidate` first")
         elif step.do == "complete":
             if len(inside) < len(step.after):
                 self.wrong(step, "a completion of no request", "`request` first")
-        elif inside and step.place is not Place.RESPONDER_CPU:
+        elif inside and step.place is not StepPlace.RESPONDER_CPU:
             expected = "pcie: complete between them, which tells the adapter"
             self.wrong(step, f"a step at the {step.place} behind one of the root complex, '{inside[0]}'", expected)
 
     def _inside(self, name: str) -> bool:
         step = self.steps.get(name)
-        return step is not None and (step.place in ROOT_COMPLEX or (step.place is Place.PCIE and step.do == "request"))
+        return step is not None and (
+            step.place in ROOT_COMPLEX or (step.place is StepPlace.PCIE and step.do == "request")
+        )
 
     def _before(self, step: Step, wanted: Callable[[Step], bool]) -> list[Step]:
         """What it waits for, directly or not, of the wanted kind."""
@@ -300,7 +302,7 @@ class _Planner:
     def _is_adapter(self, step: Step) -> bool:
         return step.id not in self.entry
 
-    def _program(self, carrier: str) -> Program:
+    def _program(self, carrier: str) -> AdapterProgram:
         steps = self._of(carrier, self._is_adapter)
         after = {}
         for step in steps:
@@ -320,11 +322,11 @@ class _Planner:
         }
         sender = self.steps.get(carrier)
         if sender is None:
-            return Program(steps, after, self.primitive.header_bytes, frozenset(), chains)
+            return AdapterProgram(steps, after, self.primitive.header_bytes, frozenset(), chains)
         holds = sender.parameters.get("holds") or ()
         header = sender.parameters.get("header")
         assert isinstance(holds, tuple) and isinstance(header, int)
-        return Program(steps, after, header, frozenset(holds), chains)
+        return AdapterProgram(steps, after, header, frozenset(holds), chains)
 
     def _answered(self, carrier: str) -> None:
         answers = self._of(carrier, lambda step: step.do == "acknowledge")

@@ -9,11 +9,11 @@ from typing import Any
 
 from ...sim.errors import InputError, Mistake, nearest
 from ...sim.units import parse_bytes, parse_duration_ps
-from ...sim.yaml_source import Path as Where
+from ...sim.yaml_source import FieldPath as Where
 from ...sim.yaml_source import Source, describe, dotted, parse_yaml, read_yaml
-from .language import Choice, Option, Primitive, Step, Value
+from .language import Choice, Primitive, PrimitiveOption, Step, Value
 from .plan import is_requester, problems
-from .vocabulary import ACTIONS, FOLLOWS, STATUSES, TRANSPORTS, UPDATE, Kind, Parameter, Place
+from .vocabulary import ACTIONS, FOLLOWS, STATUSES, TRANSPORTS, UPDATE, ActionParameter, Kind, StepPlace
 
 FIELDS: Mapping[str, str] = {
     "name": "what it is called, as in `rpsim list primitives`",
@@ -169,10 +169,12 @@ class _Reader:
             self.wrong(where, describe(item), "a step, as in {at: pcie, do: read}")
             return None
         place = item.get("at")
-        if place not in list(Place):
-            self.wrong((*where, "at"), describe(place), f"a place: {', '.join(Place)}", nearest(str(place), Place))
+        if place not in list(StepPlace):
+            self.wrong(
+                (*where, "at"), describe(place), f"a place: {', '.join(StepPlace)}", nearest(str(place), StepPlace)
+            )
             return None
-        actions, do = ACTIONS[Place(place)], item.get("do")
+        actions, do = ACTIONS[StepPlace(place)], item.get("do")
         if do not in actions:
             self.wrong(
                 (*where, "do"), describe(do), f"what is done at the {place}: {', '.join(actions)}",
@@ -220,7 +222,7 @@ class _Reader:
             return tuple(str(name) for name in names if name in known) or (UPDATE,)
         return default_after(step, before)
 
-    def parameter(self, where: Where, parameter: Parameter, item: dict[str, Any]) -> Value:
+    def parameter(self, where: Where, parameter: ActionParameter, item: dict[str, Any]) -> Value:
         """The value of a parameter, or its default."""
         value = item.get(parameter.name)
         if value is None:
@@ -231,7 +233,7 @@ class _Reader:
             value = parameter.default
         return self.value(where, parameter, value)
 
-    def value(self, where: Where, parameter: Parameter, value: Any) -> Value:
+    def value(self, where: Where, parameter: ActionParameter, value: Any) -> Value:
         match parameter.kind:
             case Kind.DURATION:
                 return self.quantity(where, value, parse_duration_ps, wanted(parameter))
@@ -249,27 +251,27 @@ class _Reader:
         return str(value)
 
     # options --------------------------------------------------------------------------------------------------------
-    def options(self, steps: Mapping[str, Step]) -> Mapping[str, Option]:
+    def options(self, steps: Mapping[str, Step]) -> Mapping[str, PrimitiveOption]:
         value = self.data.get("options", {})
         if not isinstance(value, dict):
             self.wrong(("options",), describe(value), FIELDS["options"])
             return {}
         return {name: self.option(("options", name), item, steps) for name, item in value.items()}
 
-    def option(self, where: Where, item: Any, steps: Mapping[str, Step]) -> Option:
+    def option(self, where: Where, item: Any, steps: Mapping[str, Step]) -> PrimitiveOption:
         expected = "a map with text, default and choices"
         if not isinstance(item, dict) or set(item) != {"text", "default", "choices"}:
             self.wrong(where, describe(item), expected)
-            return Option("", "", {})
+            return PrimitiveOption("", "", {})
         choices = item["choices"]
         if not isinstance(choices, dict) or len(choices) < 2:
             self.wrong((*where, "choices"), describe(choices), "two choices or more")
-            return Option(str(item["text"]), "", {})
+            return PrimitiveOption(str(item["text"]), "", {})
         if item["default"] not in choices:
             close = nearest(str(item["default"]), choices)
             self.wrong((*where, "default"), describe(item["default"]), f"one of {', '.join(choices)}", close)
         read = {name: self.choice((*where, "choices", name), one, steps) for name, one in choices.items()}
-        return Option(str(item["text"]), str(item["default"]), read)
+        return PrimitiveOption(str(item["text"]), str(item["default"]), read)
 
     def choice(self, where: Where, item: Any, steps: Mapping[str, Step]) -> Choice:
         known = ("source", "set", "drop")
@@ -353,7 +355,7 @@ def _without(after: tuple[str, ...], dropped: Step) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def wanted(parameter: Parameter) -> str:
+def wanted(parameter: ActionParameter) -> str:
     """What a parameter has to be, in words."""
     match parameter.kind:
         case Kind.WORD:

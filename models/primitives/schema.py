@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .reader import FIELDS, STEP_FIELDS, wanted
-from .vocabulary import ACTIONS, FOLLOWS, STATUSES, TRANSPORTS, Action, Kind, Parameter, Place
+from .vocabulary import ACTIONS, FOLLOWS, STATUSES, TRANSPORTS, Action, ActionParameter, Kind, StepPlace
 
 _TEXT = {"type": "string", "minLength": 1}
 _DURATION = {"type": "string", "pattern": r"^\s*\d[\d_]*(\.\d*)?\s*(ps|ns|us|µs|ms|s)\s*$"}
@@ -44,7 +44,7 @@ def _field(name: str) -> dict[str, Any]:
         case "options":
             return {"type": "object", "additionalProperties": _option()}
         case "steps":
-            steps = [_step(action) for place in Place for action in ACTIONS[place].values()]
+            steps = [_step(action) for place in StepPlace for action in ACTIONS[place].values()]
             return {"type": "array", "items": {"oneOf": steps}}
     return _TEXT
 
@@ -93,7 +93,7 @@ def _step(action: Action) -> dict[str, Any]:
     return found
 
 
-def _value(parameter: Parameter) -> dict[str, Any]:
+def _value(parameter: ActionParameter) -> dict[str, Any]:
     match parameter.kind:
         case Kind.WORD:
             return {"enum": list(parameter.words)}
@@ -113,7 +113,7 @@ def reference() -> str:
     lines = ["| field | is |", "|---|---|"]
     lines += [f"| `{name}` | {text} |" for name, text in FIELDS.items()]
     lines += ["", f"A step has `at` and `do`, and may have {_words(STEP_FIELDS[:1] + STEP_FIELDS[3:])}.", ""]
-    for place in Place:
+    for place in StepPlace:
         lines += [f"### {place}", "", "| do | what | its end proves |", "|---|---|---|"]
         lines += [f"| `{action.name}` | {_told(action)} | {action.proves} |" for action in ACTIONS[place].values()]
         lines.append("")
@@ -130,7 +130,7 @@ def _told(action: Action) -> str:
     return "<br>".join([action.text, *parameters])
 
 
-def _kind(parameter: Parameter) -> str:
+def _kind(parameter: ActionParameter) -> str:
     what = wanted(parameter)
     if parameter.default is None:
         return f"{what} (needed)" if parameter.required else what

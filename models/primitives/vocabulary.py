@@ -13,7 +13,7 @@ from enum import StrEnum
 from ..verbs.opcodes import FlushLevel, FlushType, Opcode
 
 
-class Place(StrEnum):
+class StepPlace(StrEnum):
     """Where a step happens."""
 
     REQUESTER_CPU = "requester cpu"
@@ -40,7 +40,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class ActionParameter:
     """A parameter of an action; ``default`` is as a file would say it, None: it has to be given unless ``optional``."""
 
     name: str
@@ -60,13 +60,13 @@ class Parameter:
 class Action:
     """What may be done at a place; ``proves`` is what its end says of the updates before it."""
 
-    place: Place
+    place: StepPlace
     name: str
     text: str
     proves: str = "nothing"
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[ActionParameter, ...] = ()
 
-    def parameter(self, name: str) -> Parameter:
+    def parameter(self, name: str) -> ActionParameter:
         """The parameter of that name. Raises KeyError."""
         return {each.name: each for each in self.parameters}[name]
 
@@ -98,141 +98,141 @@ UPDATE = "update"
 """What the first step waits for if it does not say: the updates that the primitive follows."""
 
 _ADDRESSES = ("data", "first byte", "last byte", "flag")
-_EXTENT = Parameter(
+_EXTENT = ActionParameter(
     "lines",
     Kind.WORD,
     "the lines of the updates' range, of the whole region, or all that the drained updates touched",
     "range",
     ("range", "region", "drained"),
 )
-_RELAXED = Parameter(
+_RELAXED = ActionParameter(
     "relaxed",
     Kind.TRUTH,
     "true: it carries the region's relaxed-ordering bit, and may then pass writes",
     False,
 )
-_TAKES = Parameter("takes", Kind.DURATION, "how long; no model knows it, so give a source or say 'assumption'")
+_TAKES = ActionParameter("takes", Kind.DURATION, "how long; no model knows it, so give a source or say 'assumption'")
 
 _ACTIONS = (
     Action(
-        Place.REQUESTER_CPU,
+        StepPlace.REQUESTER_CPU,
         "wait",
         "spin for a while",
         parameters=(_TAKES,),
     ),
     Action(
-        Place.REQUESTER_CPU,
+        StepPlace.REQUESTER_CPU,
         "poll",
         "poll the completion of a `send` (or what answers it) before going on",
         "what the answer proves",
-        (Parameter("of", Kind.STEP, "which"),),
+        (ActionParameter("of", Kind.STEP, "which"),),
     ),
     Action(
-        Place.REQUESTER_NIC,
+        StepPlace.REQUESTER_NIC,
         "fence",
         "hold the next `send` until earlier READ, atomics and ATOMIC_WRITE are answered (IBV_SEND_FENCE)",
         "what their answers prove",
     ),
     Action(
-        Place.WIRE,
+        StepPlace.WIRE,
         "send",
         "the requester posts a request: a standard verb, or a packet of a new kind that the next steps execute",
         "of a verb: what the ordering rules say of its completion; of a new packet: what its steps prove",
         (
-            Parameter("verb", Kind.WORD, "a standard verb", words=tuple(VERBS), optional=True),
-            Parameter("packet", Kind.NAME, "the name of a new packet", optional=True),
-            Parameter("header", Kind.SIZE, "of a new packet: bytes beside those of every packet", "16 B"),
-            Parameter(
+            ActionParameter("verb", Kind.WORD, "a standard verb", words=tuple(VERBS), optional=True),
+            ActionParameter("packet", Kind.NAME, "the name of a new packet", optional=True),
+            ActionParameter("header", Kind.SIZE, "of a new packet: bytes beside those of every packet", "16 B"),
+            ActionParameter(
                 "holds",
                 Kind.WORDS,
                 "of a new packet: later requests of its queue pair that execute only once its steps are done",
                 words=("WRITE", "SEND", "READ", "ATOMIC"),
                 optional=True,
             ),
-            Parameter(
+            ActionParameter(
                 "address", Kind.WORD, "what it names: the updates' range, a byte of it, or the flag", "data", _ADDRESSES
             ),
-            Parameter("length", Kind.SIZE, "of a READ; 0 B reads nothing", "1 B"),
-            Parameter("placement", Kind.WORD, "of a FLUSH", "persistent", tuple(PLACEMENTS)),
-            Parameter("level", Kind.WORD, "of a FLUSH: selectivity", "range", tuple(LEVELS)),
+            ActionParameter("length", Kind.SIZE, "of a READ; 0 B reads nothing", "1 B"),
+            ActionParameter("placement", Kind.WORD, "of a FLUSH", "persistent", tuple(PLACEMENTS)),
+            ActionParameter("level", Kind.WORD, "of a FLUSH: selectivity", "range", tuple(LEVELS)),
         ),
     ),
     Action(
-        Place.WIRE,
+        StepPlace.WIRE,
         "acknowledge",
         "the responder's adapter answers the packet that brought the steps here",
         "at the requester's completion: what the steps that it waits for prove",
     ),
     Action(
-        Place.WIRE,
+        StepPlace.WIRE,
         "notify",
         "the responder's adapter sends a message of its own to the requester (no CPU): any transport",
         "once it leaves: what the steps that it waits for prove",
     ),
     Action(
-        Place.RESPONDER_NIC,
+        StepPlace.RESPONDER_NIC,
         "drain",
         "wait until staging has passed on to PCIe what was accepted before, of this queue pair or of all",
         "that it has left the adapter; what comes behind it on PCIe is behind it",
-        (Parameter("of", Kind.WORD, "whose", "queue pair", ("queue pair", "all")),),
+        (ActionParameter("of", Kind.WORD, "whose", "queue pair", ("queue pair", "all")),),
     ),
-    Action(Place.RESPONDER_NIC, "look up", "find the message's target in a table", parameters=(_TAKES,)),
-    Action(Place.RESPONDER_NIC, "compute", "an engine of the adapter is busy", parameters=(_TAKES,)),
+    Action(StepPlace.RESPONDER_NIC, "look up", "find the message's target in a table", parameters=(_TAKES,)),
+    Action(StepPlace.RESPONDER_NIC, "compute", "an engine of the adapter is busy", parameters=(_TAKES,)),
     Action(
-        Place.RESPONDER_NIC,
+        StepPlace.RESPONDER_NIC,
         "copy",
         "DMA of a SEND's payload from its receive buffer to its target",
         "nothing; the copy is an update of this queue pair like any other",
     ),
     Action(
-        Place.RESPONDER_NIC,
+        StepPlace.RESPONDER_NIC,
         "write flag",
         "DMA of the flag, posted",
         "once posted: what the steps that it waits for prove",
     ),
     Action(
-        Place.RESPONDER_NIC,
+        StepPlace.RESPONDER_NIC,
         "interrupt",
         "wake the responder's thread: its steps come next",
     ),
     Action(
-        Place.PCIE,
+        StepPlace.PCIE,
         "read",
         "a DMA read, served behind what was drained before it",
         "drained updates are visible, with DDIO off in a write pending queue; of 0 B: visible; of a PMR: its barrier",
         (
-            Parameter("address", Kind.WORD, "of what", "last byte", _ADDRESSES),
-            Parameter("length", Kind.SIZE, "how much; 0 B is PCIe's own flush request", "1 B"),
+            ActionParameter("address", Kind.WORD, "of what", "last byte", _ADDRESSES),
+            ActionParameter("length", Kind.SIZE, "how much; 0 B is PCIe's own flush request", "1 B"),
             _RELAXED,
         ),
     ),
     Action(
-        Place.PCIE,
+        StepPlace.PCIE,
         "request",
         "ask the root complex to do the next steps, behind posted writes; `complete` brings the answer back",
         "what it is behind is visible, by its completion",
         (
-            Parameter(
+            ActionParameter(
                 "behind",
                 Kind.WORD,
                 "what it is behind: what was drained before it, or preceding updates of this queue pair",
                 "drained",
                 ("drained", "range", "region"),
             ),
-            Parameter("promise", Kind.TRUTH, "false: its source promises no visibility", True),
+            ActionParameter("promise", Kind.TRUTH, "false: its source promises no visibility", True),
             _RELAXED,
         ),
     ),
-    Action(Place.PCIE, "complete", "the root complex tells the adapter that it has done it"),
-    Action(Place.LLC, "write back", "the root complex writes lines back, and keeps them", parameters=(_EXTENT,)),
-    Action(Place.LLC, "invalidate", "the root complex writes lines back and drops them", parameters=(_EXTENT,)),
+    Action(StepPlace.PCIE, "complete", "the root complex tells the adapter that it has done it"),
+    Action(StepPlace.LLC, "write back", "the root complex writes lines back, and keeps them", parameters=(_EXTENT,)),
+    Action(StepPlace.LLC, "invalidate", "the root complex writes lines back and drops them", parameters=(_EXTENT,)),
     Action(
-        Place.IMC,
+        StepPlace.IMC,
         "wait",
         "wait until the write pending queues have the lines that were written back",
         "what of them was visible is in a write pending queue",
         (
-            Parameter(
+            ActionParameter(
                 "until",
                 Kind.WORD,
                 "`persistent`: until they are in the persistence domain, wherever it begins, as IBTA's FLUSH promises",
@@ -242,52 +242,52 @@ _ACTIONS = (
         ),
     ),
     Action(
-        Place.MEDIUM,
+        StepPlace.MEDIUM,
         "wait",
         "wait until the medium has the lines that were written back",
         "what of them was visible is on the medium",
     ),
     Action(
-        Place.RESPONDER_CPU,
+        StepPlace.RESPONDER_CPU,
         "receive",
         "the responder's thread polls the receive completion of a SEND or an immediate",
         "earlier writes of the queue pair are visible",
     ),
     Action(
-        Place.RESPONDER_CPU,
+        StepPlace.RESPONDER_CPU,
         "watch",
         "the responder's thread spins on the updates' last byte, and finds it",
         "what it has found is visible, and what came before it on that queue pair",
     ),
-    Action(Place.RESPONDER_CPU, "compute", "software runs", parameters=(_TAKES,)),
-    Action(Place.RESPONDER_CPU, "copy", "memcpy of a SEND's payload from its receive buffer to its target"),
+    Action(StepPlace.RESPONDER_CPU, "compute", "software runs", parameters=(_TAKES,)),
+    Action(StepPlace.RESPONDER_CPU, "copy", "memcpy of a SEND's payload from its receive buffer to its target"),
     Action(
-        Place.RESPONDER_CPU,
+        StepPlace.RESPONDER_CPU,
         "flush",
         "flush the updates' lines with an instruction",
         "clflush: what was visible is in a write pending queue; clwb and clflushopt: once fenced",
         (
-            Parameter(
+            ActionParameter(
                 "instruction",
                 Kind.WORD,
                 "`best` is this processor's",
                 "best",
                 ("best", "clwb", "clflushopt", "clflush"),
             ),
-            Parameter("lines", Kind.WORD, "all, or only the last", "range", ("range", "last line")),
+            ActionParameter("lines", Kind.WORD, "all, or only the last", "range", ("range", "last line")),
         ),
     ),
-    Action(Place.RESPONDER_CPU, "fence", "sfence", "stores are visible, flushes of before are done"),
-    Action(Place.RESPONDER_CPU, "store flag", "store the flag", "nothing by itself"),
-    Action(Place.RESPONDER_CPU, "reply", "the responder's thread posts a SEND to the requester"),
+    Action(StepPlace.RESPONDER_CPU, "fence", "sfence", "stores are visible, flushes of before are done"),
+    Action(StepPlace.RESPONDER_CPU, "store flag", "store the flag", "nothing by itself"),
+    Action(StepPlace.RESPONDER_CPU, "reply", "the responder's thread posts a SEND to the requester"),
 )
-ACTIONS: Mapping[Place, Mapping[str, Action]] = {
-    place: {action.name: action for action in _ACTIONS if action.place is place} for place in Place
+ACTIONS: Mapping[StepPlace, Mapping[str, Action]] = {
+    place: {action.name: action for action in _ACTIONS if action.place is place} for place in StepPlace
 }
 """By place and name."""
 
-AT_REQUESTER = frozenset({Place.REQUESTER_CPU, Place.REQUESTER_NIC})
+AT_REQUESTER = frozenset({StepPlace.REQUESTER_CPU, StepPlace.REQUESTER_NIC})
 STARTING = ("interrupt", "watch")
 """Actions by which a program starts a chain of the responder's CPU."""
-ROOT_COMPLEX = frozenset({Place.LLC, Place.IMC, Place.MEDIUM})
+ROOT_COMPLEX = frozenset({StepPlace.LLC, StepPlace.IMC, StepPlace.MEDIUM})
 """Places that the adapter reaches through a request to the root complex only."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from .language import Primitive, Step, Value
 from .reader import default_after
-from .vocabulary import Kind, Parameter
+from .vocabulary import ActionParameter, Kind
 
 
 def dump_primitive(primitive: Primitive) -> str:
@@ -47,7 +47,7 @@ def _step(step: Step, before: tuple[Step, ...]) -> dict[str, Any]:
     return found
 
 
-def _text(parameter: Parameter, value: Value) -> Any:
+def _text(parameter: ActionParameter, value: Value) -> Any:
     if parameter.kind is Kind.DURATION:
         return f"{value} ps"
     if parameter.kind is Kind.SIZE:

@@ -15,16 +15,16 @@ from typing import Any, Literal
 from ...sim.errors import InputError, Mistake, nearest
 from ..durability.rules import Switches
 from .parameters import pcie_rate
-from .parameters.adapter import Nic
-from .parameters.caches import Llc, Private, Tlb
-from .parameters.cpu import Cpu
-from .parameters.fabric import Fabric
-from .parameters.memory import Imc, Media, MemoryDevice
-from .parameters.pcie import Pcie
-from .parameters.storage import Drive, Kernel, Peer
-from .parameters.transport import Transport
-from .profiles import Profile, Setting, profile_names, read_profile
-from .reader import Group, Leaf, Parameter, Reader
+from .parameters.adapter import NicParameters
+from .parameters.caches import LlcParameters, PrivateCacheParameters, TlbParameters
+from .parameters.cpu import CpuParameters
+from .parameters.fabric import FabricParameters
+from .parameters.memory import ImcParameters, MediaParameters, MemoryParameters
+from .parameters.pcie import PcieParameters
+from .parameters.storage import DriveParameters, KernelParameters, PeerParameters
+from .parameters.transport import TransportParameters
+from .profiles import ProfileFile, ProfileSetting, profile_names, read_profile
+from .reader import Group, Leaf, Parameter, ProfileReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +38,22 @@ class Platform:
     """The settings in force: ``{"ddio": "on"}``."""
     line_atomicity: Literal["word", "whole"]
     """What of a line a power failure may leave before it is accepted whole: any of its 8 B words, or all or nothing."""
-    nic: Nic
-    fabric: Fabric
-    pcie: Pcie
-    llc: Llc
-    imc: Imc
-    media: Mapping[str, Media]
-    memory: Mapping[str, MemoryDevice]
-    cpu: Cpu
+    nic: NicParameters
+    fabric: FabricParameters
+    pcie: PcieParameters
+    llc: LlcParameters
+    imc: ImcParameters
+    media: Mapping[str, MediaParameters]
+    memory: Mapping[str, MemoryParameters]
+    cpu: CpuParameters
     origins: tuple[Parameter, ...] = field(repr=False, compare=False)
-    peers: Mapping[str, Peer] = field(default_factory=dict)
-    private: Private = field(default_factory=Private)
+    peers: Mapping[str, PeerParameters] = field(default_factory=dict)
+    private: PrivateCacheParameters = field(default_factory=PrivateCacheParameters)
     """The caches that each core has to itself."""
-    tlb: Tlb = field(default_factory=Tlb)
-    drives: Mapping[str, Drive] = field(default_factory=dict)
-    kernel: Kernel = field(default_factory=Kernel)
-    transport: Transport = field(default_factory=Transport)
+    tlb: TlbParameters = field(default_factory=TlbParameters)
+    drives: Mapping[str, DriveParameters] = field(default_factory=dict)
+    kernel: KernelParameters = field(default_factory=KernelParameters)
+    transport: TransportParameters = field(default_factory=TransportParameters)
     switches: Switches = field(default_factory=Switches)
     """How the ordering rules read what their sources leave open."""
 
@@ -82,7 +82,7 @@ def platform_title(name: str) -> str:
     return read_profile(name).title
 
 
-def platform_settings(name: str) -> dict[str, Setting]:
+def platform_settings(name: str) -> dict[str, ProfileSetting]:
     """The settings that a profile has. Raises InputError like :func:`load_platform`."""
     mistakes: list[Mistake] = []
     settings = read_profile(name).declared(mistakes)
@@ -103,7 +103,7 @@ def load_platform(name: str, **settings: str | bool | int) -> Platform:
 
 def _load(name: str, settings: tuple[tuple[str, str | bool | int], ...]) -> Platform:
     profile = read_profile(name)
-    reader = Reader()
+    reader = ProfileReader()
     declared = profile.declared(reader.mistakes)
     chosen = {key: setting.default for key, setting in declared.items()}
     for key, value in settings:
@@ -138,7 +138,7 @@ def _load(name: str, settings: tuple[tuple[str, str | bool | int], ...]) -> Plat
 _load_shipped = functools.lru_cache(maxsize=64)(_load)
 
 
-def _check(values: Mapping[str, Any], profile: Profile, mistakes: list[Mistake]) -> None:
+def _check(values: Mapping[str, Any], profile: ProfileFile, mistakes: list[Mistake]) -> None:
     """What no single value can tell."""
     file, tree = profile.source.file, profile.tree
     media, llc, nic = values["media"], values["llc"], values["nic"]
@@ -153,7 +153,7 @@ def _check(values: Mapping[str, Any], profile: Profile, mistakes: list[Mistake])
         _check_memory(name, memory, media, values.get("peers", {}), values.get("drives", {}), wrong)
     if llc.io_ways > llc.ways:
         wrong(str(llc.io_ways), f"at most the {llc.ways} ways of the cache", "llc.io_ways")
-    private, tlb = values.get("private", Private()), values.get("tlb", Tlb())
+    private, tlb = values.get("private", PrivateCacheParameters()), values.get("tlb", TlbParameters())
     if private.l2_bytes and not llc.line_bytes * private.l1_ways <= private.l1_bytes <= private.l2_bytes:
         expected = "a first level of a set of lines at least, and no larger than the second"
         wrong(f"a first level of {private.l1_bytes} B", expected, "private.l2")
@@ -186,10 +186,10 @@ def _check(values: Mapping[str, Any], profile: Profile, mistakes: list[Mistake])
 
 def _check_memory(
     name: str,
-    memory: MemoryDevice,
-    media: Mapping[str, Media],
-    peers: Mapping[str, Peer],
-    drives: Mapping[str, Drive],
+    memory: MemoryParameters,
+    media: Mapping[str, MediaParameters],
+    peers: Mapping[str, PeerParameters],
+    drives: Mapping[str, DriveParameters],
     wrong: Callable[..., None],
 ) -> None:
     kinds = [*media, *peers, *drives]
@@ -210,7 +210,7 @@ def _check_memory(
         wrong(str(memory.dimms), f"1: {memory.device} is one device", f"memory.{name}.dimms")
 
 
-def _check_drive(name: str, memory: MemoryDevice, drive: Drive, wrong: Callable[..., None]) -> None:
+def _check_drive(name: str, memory: MemoryParameters, drive: DriveParameters, wrong: Callable[..., None]) -> None:
     domains = ("flash", "none") if drive.volatile_cache else ("plp", "none")
     if memory.domain not in domains:
         cache = "a volatile" if drive.volatile_cache else "a protected"
@@ -226,7 +226,7 @@ def _check_storage(values: Mapping[str, Any], wrong: Callable[..., None]) -> Non
         at = f"drives.{name}"
         if drive.block_bytes % drive.atomic_bytes:
             wrong(f"{drive.atomic_bytes} B", f"a part of the block of {drive.block_bytes} B", f"{at}.atomic")
-        page_bytes = values["kernel"].page_bytes if "kernel" in values else Kernel().page_bytes
+        page_bytes = values["kernel"].page_bytes if "kernel" in values else KernelParameters().page_bytes
         if page_bytes % drive.block_bytes:
             expected = f"what pages of {page_bytes} B are made of"
             wrong(f"{drive.block_bytes} B", expected, f"{at}.block" if drive.block_bytes != 4096 else at)

@@ -22,7 +22,7 @@ _HEAD = ("platform", "title", "description", "extends", "settings")
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ProfileSetting:
     """A switch of a profile: the parameter it sets and the values it has."""
 
     name: str
@@ -33,7 +33,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Profile:
+class ProfileFile:
     """A file and those it extends, put over each other, not yet checked."""
 
     source: Source
@@ -45,13 +45,13 @@ class Profile:
     extends: tuple[str, ...] = ()
     """The profiles and parts that it is put over, the first one lowest."""
 
-    def over(self, other: Profile) -> Profile:
+    def over(self, other: ProfileFile) -> ProfileFile:
         """This one's values and settings over another's."""
         return replace(self, tree=merge(other.tree, self.tree), settings=dict(other.settings) | dict(self.settings))
 
-    def declared(self, mistakes: list[Mistake]) -> dict[str, Setting]:
+    def declared(self, mistakes: list[Mistake]) -> dict[str, ProfileSetting]:
         """The settings by name; what is wrong with them goes to ``mistakes``."""
-        settings: dict[str, Setting] = {}
+        settings: dict[str, ProfileSetting] = {}
         for name, leaf in self.settings.items():
             data = leaf.data if isinstance(leaf.data, dict) else {}
             sets, values, default, source = (data.get(key) for key in ("sets", "values", "default", "source"))
@@ -60,10 +60,10 @@ class Profile:
                 expected = "{sets: group.key, values: [two, or more], default: one of them, source: text}"
                 mistakes.append(leaf.mistake(describe(leaf.data), expected))
             else:
-                settings[name] = Setting(name, sets, words, _word(default), source)
+                settings[name] = ProfileSetting(name, sets, words, _word(default), source)
         return settings
 
-    def put(self, setting: Setting, value: str, mistakes: list[Mistake]) -> None:
+    def put(self, setting: ProfileSetting, value: str, mistakes: list[Mistake]) -> None:
         """Put the setting's value where it belongs in the tree, with the setting's own source."""
         leaf = self.settings[setting.name]
         *groups, key = setting.sets.split(".")
@@ -90,12 +90,12 @@ def part_names() -> list[str]:
     return sorted(f"parts/{path.stem}" for path in (FOLDER / "parts").glob("*.yaml"))
 
 
-def read_profile(name: str) -> Profile:
+def read_profile(name: str) -> ProfileFile:
     """A shipped profile by name, or the file at a path, and what it extends. Raises InputError."""
     return _read(name, None, ())
 
 
-def _read(name: str, extended_by: _Asked | None, chain: tuple[str, ...]) -> Profile:
+def _read(name: str, extended_by: _Asked | None, chain: tuple[str, ...]) -> ProfileFile:
     path = _find(name, extended_by)
     place = os.path.abspath(path)  # unlike resolve() it does not mind what is no path; read_yaml tells
     if place in chain and extended_by is not None:
@@ -116,7 +116,7 @@ def _read(name: str, extended_by: _Asked | None, chain: tuple[str, ...]) -> Prof
     own_settings = {key: Leaf(value, source, ("settings", key)) for key, value in settings.items()}
     tree = group({key: value for key, value in data.items() if key not in _HEAD}, source)
     bases = _bases(data)
-    below: Profile | None = None
+    below: ProfileFile | None = None
     for name_of_base in bases:
         base = _read(name_of_base, _Asked(source, path), (*chain, place))
         below = base if below is None else base.over(below)
@@ -124,7 +124,7 @@ def _read(name: str, extended_by: _Asked | None, chain: tuple[str, ...]) -> Prof
         tree = merge(below.tree, tree)
         own_settings = dict(below.settings) | own_settings
     text = " ".join(str(description).split())
-    return Profile(source, data["platform"], data["title"], text, own_settings, tree, bases)
+    return ProfileFile(source, data["platform"], data["title"], text, own_settings, tree, bases)
 
 
 def _bases(data: Mapping[str, Any]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from ...sim.errors import Mistake, nearest
 from ...sim.units import parse_bytes, parse_duration_ps, parse_rate
-from ...sim.yaml_source import Path, Source, describe, dotted
+from ...sim.yaml_source import FieldPath, Source, describe, dotted
 from .parameters.counts import CountOrZero
 
 LEAF_KEYS = ("value", "source", "note", "range")
@@ -61,8 +61,8 @@ class Leaf:
 
     data: Any
     origin: Source
-    path: Path
-    written: Path | None = None
+    path: FieldPath
+    written: FieldPath | None = None
     """Where the file has it, if not at ``path``."""
 
     def line(self, key: str = "") -> int | None:
@@ -82,7 +82,7 @@ class Group:
 
     parts: dict[str, Group | Leaf]
     origin: Source
-    path: Path
+    path: FieldPath
 
     def mistake(self, found: str, expected: str, key: str = "", close: str | None = None) -> Mistake:
         """What is wrong here, or at ``key`` inside; ``close`` is the nearest known name."""
@@ -90,7 +90,7 @@ class Group:
         return Mistake(found, expected, self.origin.file, self.origin.line(path), dotted(path), close)
 
 
-def group(data: Mapping[str, Any], origin: Source, path: Path = ()) -> Group:
+def group(data: Mapping[str, Any], origin: Source, path: FieldPath = ()) -> Group:
     """The tree of a YAML map; what holds ``value`` (or ``source``), or is no map, is a leaf."""
     parts: dict[str, Group | Leaf] = {}
     for key, part in data.items():
@@ -117,7 +117,7 @@ def yaml_key(field: str) -> str:
     return field
 
 
-class Reader:
+class ProfileReader:
     """Turns trees into dataclasses; collects every parameter and every mistake on the way."""
 
     def __init__(self) -> None:

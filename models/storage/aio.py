@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import simpy
 
 from ..cpu.thread import Code, Thread
-from ..profiles.parameters.storage import Kernel
+from ..profiles.parameters.storage import KernelParameters
 from .files import File, Open
-from .nvme import Command, Opcode
+from .nvme import NvmeCommand, NvmeOpcode
 from .waiting import enter, interrupt, sleep
 
 
@@ -20,7 +20,7 @@ class Iocb:
     """One request: a write of ``length`` bytes from an address, or a read; whole blocks."""
 
     file: File
-    opcode: Opcode
+    opcode: NvmeOpcode
     offset: int
     length: int
     source: int | None = None
@@ -31,7 +31,7 @@ class Iocb:
 class AioContext:
     """io_setup(2): at most ``depth`` requests that have not been returned by :meth:`io_getevents`."""
 
-    def __init__(self, kernel: Kernel, depth: int) -> None:
+    def __init__(self, kernel: KernelParameters, depth: int) -> None:
         if depth < 1:
             raise ValueError(f"a context has at least one place, not {depth}")
         self.depth = depth
@@ -50,7 +50,7 @@ class AioContext:
         for request in taken:
             file = request.file
             yield from thread.kernel(self._kernel.file_ps)
-            command = Command(
+            command = NvmeCommand(
                 request.opcode,
                 file.inode.base + request.offset,
                 request.length,
@@ -60,10 +60,10 @@ class AioContext:
             yield from file.system.queue.submit(thread, command, self._teller(thread, request))
         return len(taken)
 
-    def _teller(self, thread: Thread, request: Iocb) -> Callable[[Command], None]:
+    def _teller(self, thread: Thread, request: Iocb) -> Callable[[NvmeCommand], None]:
         core = thread.core
 
-        def handled(command: Command) -> None:
+        def handled(command: NvmeCommand) -> None:
             request.data = command.data
             self._done.append(request)
             if self._wanted is not None and len(self._done) >= self._wanted[0]:
@@ -86,7 +86,7 @@ class AioContext:
     @staticmethod
     def _check(request: Iocb) -> None:
         file, block = request.file, request.file.system.drive.parameters.block_bytes
-        if not file.flags & Open.O_DIRECT or request.opcode is Opcode.FLUSH:
+        if not file.flags & Open.O_DIRECT or request.opcode is NvmeOpcode.FLUSH:
             raise ValueError(f"{file.inode.name}: asynchronous reads and writes are of files opened with O_DIRECT")
         if request.offset % block or request.length % block or not request.length:
             raise ValueError(
@@ -94,5 +94,5 @@ class AioContext:
             )
         if request.offset < 0 or request.offset + request.length > file.size_bytes:
             raise ValueError(f"{file.inode.name}: {request.length} bytes at {request.offset}: outside of the file")
-        if (request.source is None) is (request.opcode is Opcode.WRITE):
+        if (request.source is None) is (request.opcode is NvmeOpcode.WRITE):
             raise ValueError(f"{file.inode.name}: a write, and no read, has a source in memory")

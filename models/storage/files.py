@@ -18,10 +18,10 @@ from ...sim.clock import Clock
 from ...sim.trace import NEVER
 from ..cpu.thread import Code, Thread
 from ..durability.places import Path
-from ..profiles.parameters.storage import Kernel
+from ..profiles.parameters.storage import KernelParameters
 from .blocks import Versions
 from .journal import Journal
-from .nvme import Command, Opcode
+from .nvme import NvmeCommand, NvmeOpcode
 from .queues import Queue
 from .waiting import Lock, enter, interrupt, sleep
 
@@ -36,7 +36,7 @@ class Open(Flag):
     O_DSYNC = auto()
 
 
-class Page:
+class CachePage:
     """One page of the page cache."""
 
     __slots__ = ("data", "writing")
@@ -62,7 +62,7 @@ class Inode:
         self.lock = lock
         self.cached = True
         """Reading a page for the first time costs nothing: it was there since the file was made."""
-        self.pages: dict[int, Page] = {}
+        self.pages: dict[int, CachePage] = {}
         self.dirty: dict[int, None] = {}
         """Numbers of dirty pages, the longest dirty first."""
         self.size_changed = False
@@ -73,7 +73,7 @@ class Inode:
 class FileSystem:
     """The file system on one drive; ``queue`` is the kernel's."""
 
-    def __init__(self, clock: Clock, kernel: Kernel, queue: Queue) -> None:
+    def __init__(self, clock: Clock, kernel: KernelParameters, queue: Queue) -> None:
         self.clock = clock
         self.kernel = kernel
         self.queue = queue
@@ -222,8 +222,8 @@ class File:
         yield from thread.kernel(kernel.file_ps)
         fua = bool(self.flags & Open.O_DSYNC) and self.system.drive.parameters.volatile_cache
         commands = [
-            Command(
-                Opcode.WRITE,
+            NvmeCommand(
+                NvmeOpcode.WRITE,
                 inode.base + at,
                 min(kernel.transfer_bytes, offset + length - at),
                 source=source + at - offset,
@@ -263,7 +263,7 @@ class File:
             inode.size_changed = inode.time_changed = False
             yield from system.journal.commit(thread, versions, content)
         elif system.drive.parameters.volatile_cache:
-            yield from self._all(thread, [Command(Opcode.FLUSH)])
+            yield from self._all(thread, [NvmeCommand(NvmeOpcode.FLUSH)])
 
     def _write_back(self, thread: Thread, numbers: Iterable[int]) -> Code:
         """Write pages back, as far as they are dirty, neighbours together; returns when they are on the drive."""
@@ -284,7 +284,7 @@ class File:
                 if page.writing is over:
                     page.writing = None
 
-    def _command(self, first: int, count: int, over: simpy.Event) -> Command:
+    def _command(self, first: int, count: int, over: simpy.Event) -> NvmeCommand:
         inode, size = self.inode, self._page_bytes
         pages = [inode.pages[number] for number in range(first, first + count)]
         for number, page in enumerate(pages, first):
@@ -293,16 +293,16 @@ class File:
         offset = inode.base + first * size
         versions = self.system.blocks.covers(offset, count * size)
         data = b"".join(page.data for page in pages)
-        return Command(Opcode.WRITE, offset, count * size, data=data, versions=versions)
+        return NvmeCommand(NvmeOpcode.WRITE, offset, count * size, data=data, versions=versions)
 
     def _most(self) -> int:
         return max(1, self._kernel.transfer_bytes // self._page_bytes)
 
-    def _all(self, thread: Thread, commands: list[Command]) -> Code:
+    def _all(self, thread: Thread, commands: list[NvmeCommand]) -> Code:
         """Submit commands, and sleep until all are done."""
         event, left, core = simpy.Event(self.system.clock), itertools.count(len(commands) - 1, -1), thread.core
 
-        def handled(_: Command) -> None:
+        def handled(_: NvmeCommand) -> None:
             if next(left) == 0:
                 event.succeed()
 
@@ -339,11 +339,11 @@ class File:
         elif inode.cached and cache:
             data = system.blocks.read(system.clock.now_ps, offset, size)
         else:
-            command = Command(Opcode.READ, offset, size)
+            command = NvmeCommand(NvmeOpcode.READ, offset, size)
             yield from thread.kernel(self._kernel.file_ps)
             yield from self._all(thread, [command])
             data = command.data
-        page = Page(bytearray(data))
+        page = CachePage(bytearray(data))
         if not cache:
             return page
         return inode.pages.setdefault(number, page)

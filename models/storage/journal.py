@@ -15,9 +15,9 @@ import simpy
 
 from ...sim.clock import Clock
 from ..cpu.thread import Code, Thread
-from ..profiles.parameters.storage import Kernel
+from ..profiles.parameters.storage import KernelParameters
 from .blocks import Versions
-from .nvme import Command, Drive, Opcode
+from .nvme import Drive, NvmeCommand, NvmeOpcode
 from .waiting import sleep
 
 
@@ -35,7 +35,7 @@ class Transaction:
 class Journal:
     """Of one file system; ``offset`` is where it begins on the drive."""
 
-    def __init__(self, clock: Clock, kernel: Kernel, drive: Drive, offset: int) -> None:
+    def __init__(self, clock: Clock, kernel: KernelParameters, drive: Drive, offset: int) -> None:
         self.commits = 0
         self._clock = clock
         self._kernel = kernel
@@ -73,18 +73,18 @@ class Journal:
             transaction.done.succeed()
         self._busy = False
 
-    def _commands(self, transaction: Transaction) -> Iterator[Command]:
+    def _commands(self, transaction: Transaction) -> Iterator[NvmeCommand]:
         block, versions = self._drive.parameters.block_bytes, tuple(transaction.versions.items())
         volatile = self._drive.parameters.volatile_cache
         if self._kernel.journal:
-            yield Command(Opcode.WRITE, self._offset, self._kernel.journal_blocks * block)
+            yield NvmeCommand(NvmeOpcode.WRITE, self._offset, self._kernel.journal_blocks * block)
             if volatile:
-                yield Command(Opcode.FLUSH)
-            yield Command(Opcode.WRITE, self._offset, block, fua=volatile, versions=versions)
+                yield NvmeCommand(NvmeOpcode.FLUSH)
+            yield NvmeCommand(NvmeOpcode.WRITE, self._offset, block, fua=volatile, versions=versions)
         else:
-            yield Command(Opcode.WRITE, self._offset, block, versions=versions)
+            yield NvmeCommand(NvmeOpcode.WRITE, self._offset, block, versions=versions)
             if volatile:
-                yield Command(Opcode.FLUSH)
+                yield NvmeCommand(NvmeOpcode.FLUSH)
 
 
 def _tell(event: simpy.Event) -> Any:

@@ -17,7 +17,7 @@ from ...sim.stations import Fifo, MultiServer, Pipe
 from ..durability.places import Path
 from ..host.hostmemory import HostMemory
 from ..memory.buffer import Buffer
-from ..profiles.parameters.storage import Drive as Parameters
+from ..profiles.parameters.storage import DriveParameters
 from .blocks import Blocks, Versions
 
 ENTRY_BYTES = 64
@@ -25,7 +25,7 @@ ENTRY_BYTES = 64
 COMPLETION_BYTES = 16
 
 
-class Opcode(StrEnum):
+class NvmeOpcode(StrEnum):
     """The commands, as far as they differ here."""
 
     WRITE = "write"
@@ -34,10 +34,10 @@ class Opcode(StrEnum):
 
 
 @dataclass(slots=True, eq=False)
-class Command:
+class NvmeCommand:
     """One command; ``offset`` and ``length`` are within the drive, in bytes, whole blocks."""
 
-    opcode: Opcode
+    opcode: NvmeOpcode
     offset: int = 0
     length: int = 0
     source: int | None = None
@@ -54,19 +54,19 @@ class Command:
     """When the controller began to read what is written; then when it was done."""
     completed_ps: int = 0
     """When its completion entry was visible."""
-    done: Callable[[Command], None] | None = field(default=None, repr=False)
+    done: Callable[[NvmeCommand], None] | None = field(default=None, repr=False)
     """Called then."""
 
 
 class Drive:
     """One drive of a node."""
 
-    def __init__(self, clock: Clock, host: HostMemory, parameters: Parameters, blocks: Blocks) -> None:
+    def __init__(self, clock: Clock, host: HostMemory, parameters: DriveParameters, blocks: Blocks) -> None:
         self.parameters = parameters
         self.blocks = blocks
         self.outstanding = 0
         """Commands between doorbell and completion."""
-        self.commands = dict.fromkeys(Opcode, 0)
+        self.commands = dict.fromkeys(NvmeOpcode, 0)
         self.flash_bytes = 0
         """What has gone to flash: less than was written where blocks were written again in time."""
         self._clock = clock
@@ -81,7 +81,7 @@ class Drive:
         self._accepted_ps = 0
         self._kept_ps = 0
 
-    def ring(self, command: Command) -> None:
+    def ring(self, command: NvmeCommand) -> None:
         """A doorbell is rung now for one command, whose entry is in its queue."""
         p, now_ps = self.parameters, self._clock.now_ps
         if command.offset % p.block_bytes or command.length % p.block_bytes:
@@ -91,24 +91,24 @@ class Drive:
         self.commands[command.opcode] += 1
         self._clock.call_at(now_ps + p.doorbell_ps, self._fetch, command)
 
-    def _fetch(self, command: Command) -> None:
+    def _fetch(self, command: NvmeCommand) -> None:
         p = self.parameters
         _, there_ps = self._down.send(self._clock.now_ps, ENTRY_BYTES)
         ready_ps = self._controller.serve(there_ps + p.dma_read_ps, p.command_ps)
         self._clock.call_at(ready_ps, self._execute, command)
 
-    def _execute(self, command: Command) -> None:
+    def _execute(self, command: NvmeCommand) -> None:
         p, now_ps = self.parameters, self._clock.now_ps
-        if command.opcode is Opcode.WRITE:
+        if command.opcode is NvmeOpcode.WRITE:
             self._load(command, now_ps)
             return
-        if command.opcode is Opcode.READ:
+        if command.opcode is NvmeOpcode.READ:
             done_ps = self._read(command, now_ps)
         else:
             done_ps = max(now_ps, self._kept_ps if p.volatile_cache else 0) + p.flush_ps
         self._clock.call_at(done_ps, self._answer, command)
 
-    def _load(self, command: Command, now_ps: int) -> None:
+    def _load(self, command: NvmeCommand, now_ps: int) -> None:
         """What is written comes from host memory, or from the drive's own."""
         here_ps = now_ps
         if command.source is not None:
@@ -118,7 +118,7 @@ class Drive:
         command.served_ps = now_ps
         self._clock.call_at(here_ps, self._take, command)
 
-    def _take(self, command: Command) -> None:
+    def _take(self, command: NvmeCommand) -> None:
         """The cache has it once there is room."""
         p = self.parameters
         here_ps = taken_ps = kept_ps = self._clock.now_ps
@@ -144,7 +144,7 @@ class Drive:
         done_ps = kept_ps if command.fua and p.volatile_cache else accepted_ps
         self._clock.call_at(done_ps, self._answer, command)
 
-    def _sampled(self, command: Command, now_ps: int) -> bytes:
+    def _sampled(self, command: NvmeCommand, now_ps: int) -> bytes:
         """What the controller's reads of memory return."""
         assert command.source is not None
         return self._host.load(now_ps, command.source, command.length)[0]
@@ -157,7 +157,7 @@ class Drive:
         if len(self._cached) > 4 * max(64, self.parameters.cache_bytes // self.parameters.block_bytes):
             self._cached = {block: way for block, way in self._cached.items() if way[1] > now_ps}
 
-    def _read(self, command: Command, now_ps: int) -> int:
+    def _read(self, command: NvmeCommand, now_ps: int) -> int:
         p, ready_ps = self.parameters, now_ps
         for block in range(command.offset // p.block_bytes, (command.offset + command.length) // p.block_bytes):
             cached = self._cached.get(block, (0, 0))[1] > now_ps
@@ -165,21 +165,21 @@ class Drive:
             ready_ps = max(ready_ps, found_ps)
         return ready_ps
 
-    def _answer(self, command: Command) -> None:
+    def _answer(self, command: NvmeCommand) -> None:
         """What was read, and the completion entry, go to host memory."""
         now_ps = command.served_ps = self._clock.now_ps
-        if command.opcode is Opcode.READ:
+        if command.opcode is NvmeOpcode.READ:
             command.data = self.blocks.read(now_ps, command.offset, command.length)
-        n_bytes = COMPLETION_BYTES + (command.length if command.opcode is Opcode.READ else 0)
+        n_bytes = COMPLETION_BYTES + (command.length if command.opcode is NvmeOpcode.READ else 0)
         _, sent_ps = self._up.send(now_ps, n_bytes)
         self._clock.call_at(sent_ps + self.parameters.posted_write_ps, self._complete, command)
 
-    def _complete(self, command: Command) -> None:
+    def _complete(self, command: NvmeCommand) -> None:
         now_ps = command.completed_ps = self._clock.now_ps
         self.outstanding -= 1
-        if command.opcode is Opcode.WRITE:
+        if command.opcode is NvmeOpcode.WRITE:
             self.blocks.written(now_ps, command.versions, command.fua)
-        elif command.opcode is Opcode.READ:
+        elif command.opcode is NvmeOpcode.READ:
             self.blocks.returned(now_ps, command.served_ps, command.offset, command.length)
         else:
             self.blocks.flushed(now_ps, command.submitted_ps)

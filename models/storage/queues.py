@@ -11,7 +11,7 @@ from collections.abc import Callable
 import simpy
 
 from ..cpu.thread import Code, Thread
-from .nvme import Command, Drive
+from .nvme import Drive, NvmeCommand
 
 
 class Queue:
@@ -23,13 +23,13 @@ class Queue:
         self.drive = drive
         self.depth = depth
         self.outstanding = 0
-        self.completed: deque[Command] = deque()
+        self.completed: deque[NvmeCommand] = deque()
         """Done, and not polled yet."""
         self._submit_ps = submit_ps
         self._rooms: deque[simpy.Event] = deque()
         self._polls: deque[simpy.Event] = deque()
 
-    def submit(self, thread: Thread, command: Command, told: Callable[[Command], None] | None = None) -> Code:
+    def submit(self, thread: Thread, command: NvmeCommand, told: Callable[[NvmeCommand], None] | None = None) -> Code:
         """Put a command into the queue and ring the doorbell; waits for a place.
 
         Who is ``told`` (the kernel) is called when it is done; else a program polls.
@@ -43,7 +43,7 @@ class Queue:
         yield from (thread.work if told is None else thread.kernel)(self._submit_ps)
         self.drive.ring(command)
 
-    def _done(self, command: Command, told: Callable[[Command], None] | None) -> None:
+    def _done(self, command: NvmeCommand, told: Callable[[NvmeCommand], None] | None) -> None:
         self.outstanding -= 1
         if self._rooms:
             self._rooms.popleft().succeed()

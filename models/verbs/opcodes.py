@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum, IntFlag, StrEnum
 
-from ..durability.rules import Request
+from ..durability.rules import RequestKind
 
 
 class Opcode(StrEnum):
@@ -51,19 +51,19 @@ NON_POSTED = NO_PAYLOAD | {Opcode.IBV_WR_ATOMIC_WRITE}
 """Answered once executed, by a response of their own; they share a queue pair's ``max_rd_atomic``."""
 RECEIVE_COMPLETIONS = frozenset({Opcode.IBV_WC_RECV, Opcode.IBV_WC_RECV_RDMA_WITH_IMM})
 
-KIND: Mapping[Opcode, Request] = {
-    Opcode.IBV_WR_RDMA_WRITE: Request.WRITE,
-    Opcode.IBV_WR_RDMA_WRITE_WITH_IMM: Request.WRITE,
-    Opcode.IBV_WR_SEND: Request.SEND,
-    Opcode.IBV_WR_SEND_WITH_IMM: Request.SEND,
-    Opcode.IBV_WR_RDMA_READ: Request.READ,
-    Opcode.IBV_WR_ATOMIC_CMP_AND_SWP: Request.ATOMIC,
-    Opcode.IBV_WR_ATOMIC_FETCH_AND_ADD: Request.ATOMIC,
-    Opcode.IBV_WR_FLUSH: Request.FLUSH,
-    Opcode.IBV_WR_ATOMIC_WRITE: Request.ATOMIC_WRITE,
-    Opcode.PRIMITIVE: Request.FLUSH,
-    Opcode.PRIMITIVE_WRITE: Request.WRITE,
-    Opcode.PRIMITIVE_SEND: Request.SEND,
+KIND: Mapping[Opcode, RequestKind] = {
+    Opcode.IBV_WR_RDMA_WRITE: RequestKind.WRITE,
+    Opcode.IBV_WR_RDMA_WRITE_WITH_IMM: RequestKind.WRITE,
+    Opcode.IBV_WR_SEND: RequestKind.SEND,
+    Opcode.IBV_WR_SEND_WITH_IMM: RequestKind.SEND,
+    Opcode.IBV_WR_RDMA_READ: RequestKind.READ,
+    Opcode.IBV_WR_ATOMIC_CMP_AND_SWP: RequestKind.ATOMIC,
+    Opcode.IBV_WR_ATOMIC_FETCH_AND_ADD: RequestKind.ATOMIC,
+    Opcode.IBV_WR_FLUSH: RequestKind.FLUSH,
+    Opcode.IBV_WR_ATOMIC_WRITE: RequestKind.ATOMIC_WRITE,
+    Opcode.PRIMITIVE: RequestKind.FLUSH,
+    Opcode.PRIMITIVE_WRITE: RequestKind.WRITE,
+    Opcode.PRIMITIVE_SEND: RequestKind.SEND,
 }
 """What a work request is to the ordering rules."""
 

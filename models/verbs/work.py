@@ -10,7 +10,7 @@ from .opcodes import STEPPED, Access, FlushLevel, FlushType, Opcode, SendFlags, 
 
 if TYPE_CHECKING:
     from ..nic.lossy.psn import Sent
-    from ..primitives.order import Order
+    from ..primitives.order import PrimitiveOrder
     from .objects import QueuePair
 
 # A key, from its highest bits: adapter, queue pair, request; then phase and packet (models.nic.port).
@@ -122,7 +122,7 @@ class SendWR:
     """What its response proves, or what its completion lets the poller know."""
     slots: int = field(init=False, repr=False, compare=False)
     """Of its completion, as there."""
-    order: Order = field(init=False, repr=False, compare=False)
+    order: PrimitiveOrder = field(init=False, repr=False, compare=False)
     """Of a primitive's packet: what it asks of the responder (``models.primitives``)."""
     # On a fabric that disturbs packets (``models.nic.lossy.transport``):
     psn: int = field(init=False, repr=False, compare=False)

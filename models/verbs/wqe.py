@@ -7,7 +7,7 @@ data takes the pointer's place and goes on into further units; a datagram has an
 
 from __future__ import annotations
 
-from ..profiles.parameters.adapter import Nic
+from ..profiles.parameters.adapter import NicParameters
 from .opcodes import QpType
 from .work import INLINE, SendWR
 
@@ -17,7 +17,7 @@ POINTER_BYTES = 16
 _UD = QpType.IBV_QPT_UD
 
 
-def further_units(nic: Nic, qp_type: QpType, inline_bytes: int) -> int:
+def further_units(nic: NicParameters, qp_type: QpType, inline_bytes: int) -> int:
     """Units behind the first one, of a work request with so much inline data (0: with a pointer)."""
     if qp_type is _UD:
         inline_bytes = max(inline_bytes, POINTER_BYTES) + ADDRESS_VECTOR_BYTES
@@ -25,7 +25,7 @@ def further_units(nic: Nic, qp_type: QpType, inline_bytes: int) -> int:
     return (beyond + nic.wqe_bytes - 1) // nic.wqe_bytes if beyond > 0 else 0
 
 
-def size_bytes(nic: Nic, qp_type: QpType, work: SendWR) -> int:
+def size_bytes(nic: NicParameters, qp_type: QpType, work: SendWR) -> int:
     """The bytes of a work request's WQE."""
     inline_bytes = work.length if work.send_flags in INLINE else 0
     return nic.wqe_bytes * (1 + further_units(nic, qp_type, inline_bytes))

@@ -21,7 +21,7 @@ STORED_KEYS = 1 << 17
 _SALTS = 64
 
 
-class Placement(Protocol):
+class KeyPlacement(Protocol):
     """Where keys lie in a table of ``slots`` slots and the rest of the last neighbourhood."""
 
     slots: int
@@ -33,7 +33,7 @@ class Placement(Protocol):
         """The key that the table is formatted with in this slot; None where it is free."""
 
 
-def place(keys: Sequence[bytes]) -> Placement:
+def place(keys: Sequence[bytes]) -> KeyPlacement:
     """A placement for ``keys``. Raises MemoryError when no salt gives every key a free slot."""
     return Stored(tuple(keys)) if len(keys) <= STORED_KEYS else Computed(keys)
 

@@ -35,7 +35,7 @@ MARKS_EVERY = 8
 """Hops are kept of every eighth operation: enough to find a typical one, without the memory of all."""
 
 
-class Experiment:
+class AssembledVariant:
     """One variant of a scenario, assembled and about to run: loaded, connected, every client at its first operation.
 
     Schedule 0 is the undisturbed one; in others what the scenario perturbs is drawn from the seed: servers' cores pause
@@ -130,7 +130,7 @@ def run_variant(
 
     ``platform`` stands for the one that the variant names, with some parameter set otherwise.
     """
-    experiment = Experiment(scenario, variant, schedule, watched=watched, platform=platform)
+    experiment = AssembledVariant(scenario, variant, schedule, watched=watched, platform=platform)
     experiment.system.clock.run_until(experiment.finished)
     return experiment.result()
 
@@ -195,7 +195,7 @@ def client_thread(system: System, processes_per_machine: int, process: int, kind
 
 
 def _client(
-    experiment: Experiment, session: Any, thread: Thread, operations: list[Planned]
+    experiment: AssembledVariant, session: Any, thread: Thread, operations: list[Planned]
 ) -> Generator[Any, Any, None]:
     """A client process: its operations one after the other."""
     at_work, history, value_bytes = experiment.at_work, experiment.history, experiment.at_work.sizes.value_bytes
@@ -230,7 +230,7 @@ def describe(operation: Operation) -> str:
     return f"{operation.f} {operation.object}{written(operation.argument)} by client {operation.process}"
 
 
-def _result(experiment: Experiment) -> RunResult:
+def _result(experiment: AssembledVariant) -> RunResult:
     scenario, history, at_work = experiment.scenario, experiment.history, experiment.at_work
     warmup = scenario.workload.warmup
     finished = sorted((o.return_ps, o.number, o) for o in history.operations if o.return_ps is not None)

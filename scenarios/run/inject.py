@@ -14,7 +14,7 @@ from ...models.system import Node, Process
 from ..history import Crash, History
 from ..schema.fields import NOTHING, POWER
 from ..schema.schema import Scenario, Variant
-from .experiment import Experiment
+from .experiment import AssembledVariant
 from .results import RunResult
 from .workload import Planned
 
@@ -46,7 +46,7 @@ def instants(scenario: Scenario, variant: Variant, schedule: int = 0) -> tuple[R
     and no client sees anything: whichever instant between them it is, it leaves the same bytes and packets behind.
     Where nothing fails there is one: when all have returned.
     """
-    experiment = Experiment(scenario, variant, schedule, watched=True)
+    experiment = AssembledVariant(scenario, variant, schedule, watched=True)
     experiment.system.clock.run_until(experiment.finished)
     result, fault = experiment.result(), scenario.crash.fault
     if fault.kind == NOTHING:
@@ -63,7 +63,7 @@ def instants(scenario: Scenario, variant: Variant, schedule: int = 0) -> tuple[R
 
 def run_with_fault(scenario: Scenario, variant: Variant, at_ps: int, schedule: int = 0) -> Aftermath:
     """Execute the scenario's fault at ``at_ps``, behind all that happens at that instant."""
-    experiment = Experiment(scenario, variant, schedule, observer=True)
+    experiment = AssembledVariant(scenario, variant, schedule, observer=True)
     clock, fault = experiment.system.clock, scenario.crash.fault
     clock.run_until(at_ps + 1)  # exclusive: what happens at the instant has happened
     recovery = None
@@ -93,7 +93,7 @@ def _machine(scenario: Scenario, process: int) -> int:
     return process // scenario.role("client").processes
 
 
-def _dying(experiment: Experiment) -> list[tuple[int, Process]]:
+def _dying(experiment: AssembledVariant) -> list[tuple[int, Process]]:
     """The client processes that a fault kills: one, or all of a machine."""
     fault, scenario = experiment.scenario.crash.fault, experiment.scenario
     every = range(experiment.processes)
@@ -101,7 +101,7 @@ def _dying(experiment: Experiment) -> list[tuple[int, Process]]:
     return [(number, experiment.process_of(_machine(scenario, number), number)) for number in numbers]
 
 
-def _restart(experiment: Experiment, node: Node) -> Any:
+def _restart(experiment: AssembledVariant, node: Node) -> Any:
     """The server's process dies and another takes over; the event of its listening, whose value is the instant.
 
     It begins as soon as the operating system has destroyed the queue pairs of the first: then all that the adapter had

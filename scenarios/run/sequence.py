@@ -25,7 +25,7 @@ OBJECTS = ("k0", "k1")
 
 
 @dataclass(frozen=True)
-class Step:
+class SequenceStep:
     """Something that a thread did: at ``at_ps`` from the operation's invocation, on ``who``; ``to`` where it went."""
 
     at_ps: int
@@ -37,11 +37,11 @@ class Step:
 class _Noting(Thread):
     """A thread that notes its steps in ``steps``, which all threads of a system share."""
 
-    steps: list[Step]
+    steps: list[SequenceStep]
 
     def _note(self, text: str, to: str | None = None) -> None:
         if text and (not self.steps or (self.steps[-1].who, self.steps[-1].text) != (self._who, text)):
-            self.steps.append(Step(self.now_ps, self._who, text, to))
+            self.steps.append(SequenceStep(self.now_ps, self._who, text, to))
 
     @property
     def _who(self) -> str:
@@ -107,7 +107,7 @@ class Sequence:
     """
 
     f: str
-    steps: list[Step]
+    steps: list[SequenceStep]
     costs: dict[str, dict[str, float]]
 
 
@@ -124,7 +124,7 @@ def messages(kind: type[KvScheme], platform: str) -> list[type[Layout]]:
 
 def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Sequence:
     system = build_system(kind, load_platform(platform), _scenario(kind, platform, value_bytes), None)
-    steps: list[Step] = []
+    steps: list[SequenceStep] = []
     system.thread_type = type("Noting", (_Noting,), {"steps": steps})
     scheme = kind(system, Sizes(value_bytes, OBJECTS, 4, 1))
     objects: dict[Hashable, bytes] = {name: encode_value(0, value_bytes) for name in OBJECTS}
@@ -139,7 +139,7 @@ def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Se
     def code() -> Code:
         began.append(system.clock.now_ps)
         yield from scheme.perform(session, Request(f, OBJECTS[0], value))
-        steps.append(Step(system.clock.now_ps, "client", f"{f} returns"))
+        steps.append(SequenceStep(system.clock.now_ps, "client", f"{f} returns"))
 
     done: Any = system.clock.start(code())
     system.clock.run_until(done)
@@ -148,7 +148,7 @@ def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Se
         names = {node.name for node in nodes}
         costs[role]["packets"] = sum(source in names for _, source in packets)
     system.clock.run_until(system.clock.until(system.clock.now_ps + 20_000_000))  # what goes on in the background
-    return Sequence(f, [Step(s.at_ps - began[0], s.who, s.text, s.to) for s in steps], costs)
+    return Sequence(f, [SequenceStep(s.at_ps - began[0], s.who, s.text, s.to) for s in steps], costs)
 
 
 def _scenario(kind: type[Scheme], platform: str, value_bytes: int) -> Scenario:

@@ -14,11 +14,11 @@ from typing import Any
 from ...sim.streams import Streams
 from ..keyspace import KeySpace, Same
 from ..schema.fields import exact_duration
-from ..schema.schema import Schedule, Ycsb
+from ..schema.schema import ListedWorkload, Ycsb
 from ..values import encode_value
 from ..ycsb import DELETE, READ, UPDATE, ZipfianKeys, draw_updates
 
-Workload = Ycsb | Schedule
+Workload = Ycsb | ListedWorkload
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def plan(workload: Workload, processes: int, streams: Streams, updates: frozense
     Drawn from the streams ``workload.keys`` (which key is how popular), ``workload.process[i]`` and, where some updates
     delete, ``workload.deletes[i]``.
     """
-    if isinstance(workload, Schedule):
+    if isinstance(workload, ListedWorkload):
         return _scheduled(workload, processes, updates)
     keys = ZipfianKeys(workload.keys, workload.zipf, streams.stream("workload.keys"))
     share, rest = divmod(workload.operations, processes)
@@ -81,7 +81,7 @@ def _deletes(workload: Ycsb, process: int, count: int, streams: Streams) -> list
     return [bool(gone) for gone in drawn]
 
 
-def _scheduled(workload: Schedule, processes: int, updates: frozenset[str]) -> Plan:
+def _scheduled(workload: ListedWorkload, processes: int, updates: frozenset[str]) -> Plan:
     planned: Plan = [[] for _ in range(processes)]
     for o in workload.operations:
         planned[o.process].append(Planned(o.process, o.f, o.object, o.f in updates, o.at_ps, o.stamp))
@@ -95,7 +95,7 @@ def planned_updates(planned: Plan) -> int:
 
 def room_for_updates(workload: Workload, planned: Plan) -> int:
     """For how many updates stores are formatted: a log that is cleaned when it is full is as large as that says."""
-    room = workload.room if isinstance(workload, Schedule) else None
+    room = workload.room if isinstance(workload, ListedWorkload) else None
     return room or planned_updates(planned)
 
 

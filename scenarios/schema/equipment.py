@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...sim.errors import nearest
-from ...sim.yaml_source import Path
+from ...sim.yaml_source import FieldPath
 from .known import Complaint
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def machine_complaints(roles: Mapping[str, RoleCount], platforms: Sequence[str])
     ]
 
 
-def _fields(role: str, load: Background, path: Path) -> Iterator[Complaint]:
+def _fields(role: str, load: Background, path: FieldPath) -> Iterator[Complaint]:
     needed = NEEDED[load.kind]
     for fields in NEEDED.values():
         for name in fields:

@@ -15,7 +15,7 @@ from ...sim.errors import nearest
 from ...sim.units import PS_PER_NS, PS_PER_US, format_bytes, parse_bytes, parse_duration_ps, parse_rate
 from ...sim.yaml_source import describe
 from ..values import MIN_LENGTH
-from .known import Complaint, Context, Known, collect, complaint, context_of, name_of
+from .known import Complaint, Context, KnownNames, collect, complaint, context_of, name_of
 
 POWER, PROCESS, AGAIN = "power", "process", "power in recovery"
 FAULT_KINDS = (POWER, PROCESS, AGAIN)
@@ -42,7 +42,7 @@ def _no_twins(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
-def switch_position(switch: str, value: Any, known: Known) -> str:
+def switch_position(switch: str, value: Any, known: KnownNames) -> str:
     """The position of a switch; ``true`` and ``false`` (which some tools write for on and off) count as well."""
     positions = known.switches().get(switch, ())
     value = {True: "on", False: "off"}[value] if isinstance(value, bool) else value
@@ -110,7 +110,7 @@ def check_vary(value: Any, info: ValidationInfo) -> dict[str, tuple[str, ...]]:
     return axes
 
 
-def _check_position(axis: str, name: Any, known: Known, index: int, wrong: list[Complaint]) -> str:
+def _check_position(axis: str, name: Any, known: KnownNames, index: int, wrong: list[Complaint]) -> str:
     """A value of an axis; what is wrong with it goes to ``wrong``."""
     try:
         return (

@@ -11,7 +11,7 @@ from pydantic import ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from ...sim.errors import nearest
-from ...sim.yaml_source import Path, describe
+from ...sim.yaml_source import FieldPath, describe
 
 if TYPE_CHECKING:
     from ...protocols.scheme import Scheme
@@ -37,7 +37,7 @@ class SchemeFacts:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownNames:
     """The names that a scenario may use; :meth:`shipped` finds them, tests bring their own."""
 
     schemes: Mapping[str, SchemeFacts]
@@ -53,14 +53,14 @@ class Known:
         return found
 
     @staticmethod
-    def shipped() -> Known:
+    def shipped() -> KnownNames:
         """All schemes of ``protocols/`` and all platforms of ``models/platforms/``."""
         # Reading a schema needs no hardware, hence the imports here.
         from ...protocols.scheme import schemes  # noqa: PLC0415
 
-        return Known({name: SchemeFacts.of(scheme) for name, scheme in schemes().items()}, _shipped_platforms())
+        return KnownNames({name: SchemeFacts.of(scheme) for name, scheme in schemes().items()}, _shipped_platforms())
 
-    def with_profiles(self, paths: Sequence[str]) -> Known:
+    def with_profiles(self, paths: Sequence[str]) -> KnownNames:
         """These names and the platforms of a user's own files. Raises InputError with a file's mistakes."""
         if not paths:
             return self
@@ -70,15 +70,15 @@ class Known:
         for path in paths:
             load_platform(path)  # all of its mistakes, not just those that its settings would show
             own[path] = {name: setting.values for name, setting in platform_settings(path).items()}
-        return Known(self.schemes, {**self.platforms, **own})
+        return KnownNames(self.schemes, {**self.platforms, **own})
 
-    def with_shapes(self, names: Sequence[str]) -> Known:
+    def with_shapes(self, names: Sequence[str]) -> KnownNames:
         """These names and shapes over primitives (``line over read-after-write``). Raises InputError for wrong ones."""
         if not names:
             return self
         from ...protocols.scheme import scheme  # noqa: PLC0415
 
-        return Known({**self.schemes, **{name: SchemeFacts.of(scheme(name)) for name in names}}, self.platforms)
+        return KnownNames({**self.schemes, **{name: SchemeFacts.of(scheme(name)) for name in names}}, self.platforms)
 
 
 @functools.cache
@@ -95,7 +95,7 @@ def _shipped_platforms() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
 class Context:
     """What fields are checked against: known names, and what other fields of the same file say (as far as valid)."""
 
-    known: Known
+    known: KnownNames
     chosen: Mapping[str, SchemeFacts]
     """The known ones among the scenario's schemes."""
     counts: Mapping[str, tuple[int, int]]
@@ -121,7 +121,7 @@ class Complaint:
     found: str
     expected: str
     nearest: str | None = None
-    path: Path = ()
+    path: FieldPath = ()
     from_root: bool = False
 
 

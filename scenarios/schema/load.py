@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...sim.errors import InputError, Mistake, nearest
-from ...sim.yaml_source import Path, Source, describe, dotted, nearest_file, parse_yaml, printable, read_yaml
-from .known import Context, Known, role_complaints
+from ...sim.yaml_source import FieldPath, Source, describe, dotted, nearest_file, parse_yaml, printable, read_yaml
+from .known import Context, KnownNames, role_complaints
 from .mistakes import Origin, mistakes
 from .schema import Scenario
 
@@ -54,7 +54,7 @@ def load_scenario(
     overrides: Sequence[str] = (),
     seed: int | None = None,
     *,
-    known: Known | None = None,
+    known: KnownNames | None = None,
 ) -> Scenario:
     """Read, override (``workload.keys=50``) and validate a scenario.
 
@@ -63,7 +63,7 @@ def load_scenario(
     return validate(read_yaml(find_scenario(name_or_path)), overrides, seed, known=known)
 
 
-def scenario_from_data(data: Mapping[str, Any], file: str, *, known: Known | None = None) -> Scenario:
+def scenario_from_data(data: Mapping[str, Any], file: str, *, known: KnownNames | None = None) -> Scenario:
     """A scenario from plain data such as :meth:`Scenario.resolved` gave; ``file`` is what messages call it."""
     return validate(Source(dict(data), file, {}), known=known)
 
@@ -73,11 +73,11 @@ def validate(
     overrides: Sequence[str] = (),
     seed: int | None = None,
     *,
-    known: Known | None = None,
+    known: KnownNames | None = None,
 ) -> Scenario:
     """The scenario that a source and the overrides describe; raises InputError with all mistakes at once."""
     data = copy.deepcopy(source.mapping(EXPECTED_ROOT))
-    places: dict[Path, str] = {}
+    places: dict[FieldPath, str] = {}
     wrong: list[Mistake] = []
     for override in overrides:
         try:
@@ -87,7 +87,7 @@ def validate(
     if seed is not None:
         data["seed"] = seed
         places["seed",] = "--seed"
-    names = (known or Known.shipped()).with_profiles(_profiles(data)).with_shapes(_shapes(data))
+    names = (known or KnownNames.shipped()).with_profiles(_profiles(data)).with_shapes(_shapes(data))
     context, origin = _context(data, names), Origin(source, places)
     wrong += [origin.mistake(c.path, c.found, c.expected) for c in role_complaints(context)]
     try:
@@ -99,14 +99,14 @@ def validate(
     return scenario
 
 
-def _apply(override: str, data: dict[str, Any], places: dict[Path, str]) -> None:
+def _apply(override: str, data: dict[str, Any], places: dict[FieldPath, str]) -> None:
     """Set one field; where the way to it does not exist, the maps on it are made."""
     target, equals, text = override.partition("=")
     target = target.strip()
     if not equals or not _TARGET.fullmatch(target):
         raise InputError(Mistake(f"'{override}'", "field=value, e.g. workload.keys=50", "--set"))
     place = f"--set {target}"
-    path: Path = tuple(name or int(index) for name, index in _PART.findall(target))
+    path: FieldPath = tuple(name or int(index) for name, index in _PART.findall(target))
     value = _value(text, place)
     node: Any = data
     for i, part in enumerate(path[:-1]):
@@ -134,7 +134,7 @@ def _value(text: str, place: str) -> Any:
         raise InputError([Mistake(m.found, m.expected, place, nearest=m.nearest) for m in error.mistakes]) from None
 
 
-def _check_step(node: Any, part: str | int, above: Path, place: str) -> None:
+def _check_step(node: Any, part: str | int, above: FieldPath, place: str) -> None:
     """That ``part`` may be taken from ``node``."""
     where = f"{describe(node)} in {dotted(above)}" if above else describe(node)
     if isinstance(part, int):
@@ -161,7 +161,7 @@ def _shapes(data: Mapping[str, Any]) -> list[str]:
     return [name for name in named if isinstance(name, str) and " over " in name]
 
 
-def _context(data: Mapping[str, Any], known: Known) -> Context:
+def _context(data: Mapping[str, Any], known: KnownNames) -> Context:
     """What other fields say, as far as they are valid: nobody wants a mistake to be reported twice."""
     names = data.get("schemes")
     names = [names] if isinstance(names, str) else names if isinstance(names, list) else []

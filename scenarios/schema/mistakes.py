@@ -10,12 +10,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ...sim.errors import Mistake, nearest
-from ...sim.yaml_source import Path, Source, describe, dotted
+from ...sim.yaml_source import FieldPath, Source, describe, dotted
 from .known import Complaint
-from .network import ChosenPacket, Network
-from .schema import Crash, RoleCount, Scenario, Schedule, ScheduledOperation, Ycsb
+from .network import ChosenPacket, NetworkSection
+from .schema import CrashSection, ListedWorkload, RoleCount, Scenario, ScheduledOperation, Ycsb
 
-WORKLOADS: dict[str, type[BaseModel]] = {"ycsb": Ycsb, "schedule": Schedule}
+WORKLOADS: dict[str, type[BaseModel]] = {"ycsb": Ycsb, "schedule": ListedWorkload}
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -39,10 +39,10 @@ class Origin:
     """Where each part of the data comes from: the file's lines, and what the command line has set over it."""
 
     source: Source
-    overrides: Mapping[Path, str] = field(default_factory=dict)
+    overrides: Mapping[FieldPath, str] = field(default_factory=dict)
     """From a path to what the user wrote for it (``--set workload.keys``)."""
 
-    def mistake(self, path: Path, found: str, expected: str, hint: str | None = None) -> Mistake:
+    def mistake(self, path: FieldPath, found: str, expected: str, hint: str | None = None) -> Mistake:
         """A mistake at ``path``."""
         for length in range(len(path), 0, -1):
             place = self.overrides.get(path[:length])
@@ -102,13 +102,13 @@ def _mistakes(details: ErrorDetails, data: Any, origin: Origin) -> Iterator[Mist
         yield origin.mistake(path, describe(given), expected)
 
 
-def _meant(path: Path, data: Any) -> Path:
+def _meant(path: FieldPath, data: Any) -> FieldPath:
     """The path that an unknown key is most likely a misspelling of; empty if none."""
     name = nearest(str(path[-1]), _keys(path[:-1], data))
     return (*path[:-1], name) if name else ()
 
 
-def _path(details: ErrorDetails, data: Any) -> Path:
+def _path(details: ErrorDetails, data: Any) -> FieldPath:
     """Pydantic's location without what is no part of the data: the names of union members and ``[key]``."""
     location = details["loc"]
     path: list[str | int] = []
@@ -124,17 +124,17 @@ def _path(details: ErrorDetails, data: Any) -> Path:
     return tuple(path)
 
 
-def _model(path: Path, data: Any) -> type[BaseModel] | None:
+def _model(path: FieldPath, data: Any) -> type[BaseModel] | None:
     """The model of the map at ``path``."""
     match path:
         case ():
             return Scenario
         case ("crash",):
-            return Crash
+            return CrashSection
         case ("roles", _):
             return RoleCount
         case ("network",):
-            return Network
+            return NetworkSection
         case ("network", "packets", _):
             return ChosenPacket
         case ("workload", "operations", _):
@@ -146,12 +146,12 @@ def _model(path: Path, data: Any) -> type[BaseModel] | None:
             return None
 
 
-def _keys(path: Path, data: Any) -> list[str]:
+def _keys(path: FieldPath, data: Any) -> list[str]:
     model = _model(path, data)
     return [field.alias or name for name, field in model.model_fields.items()] if model else []
 
 
-def _description(path: Path, data: Any) -> str:
+def _description(path: FieldPath, data: Any) -> str:
     model = _model(path[:-1], data)
     fields = {field.alias or name: field for name, field in model.model_fields.items()} if model else {}
     return (fields[str(path[-1])].description if str(path[-1]) in fields else None) or "a value"

@@ -58,7 +58,7 @@ class ChosenPacket(BaseModel):
         return PacketFault(self.source, self.destination, self.packet, self.lost, self.delay_ps, self.repeated_after_ps)
 
 
-class Network(BaseModel):
+class NetworkSection(BaseModel):
     """What happens to packets on their way, at random or chosen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

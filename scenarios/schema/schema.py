@@ -53,7 +53,7 @@ from .fields import (
     conditions_after,
 )
 from .known import Complaint, collect, complaint, context_of, name_of
-from .network import Network
+from .network import NetworkSection
 from .perturbed import PAUSES, PAUSING, PERTURBED
 
 Perturbed = Annotated[str, BeforeValidator(lambda value: name_of("something to perturb", value, list(PERTURBED)))]
@@ -198,7 +198,7 @@ class ScheduledOperation(_Map):
         return value
 
 
-class Schedule(_Map):
+class ListedWorkload(_Map):
     """An explicit list of operations: what a counterexample replays."""
 
     kind: Literal["schedule"] = Field(description="the kind of workload: ycsb or schedule")
@@ -252,7 +252,7 @@ class Held(_Map):
     for_ps: InstantPs = Field(alias="for", description="how long each packet stays in the adapter, e.g. '20 us'")
 
 
-class Crash(_Map):
+class CrashSection(_Map):
     """Which fault is explored, at which instants, over which crash states."""
 
     nested: Annotated[int, Field(strict=True, ge=1, le=MOST_NESTED)] | None = Field(
@@ -353,12 +353,12 @@ class Scenario(_Map):
     )
     roles: dict[RoleName, RoleCount] = Field(default={}, description="how often there is each role")
     schemes: SchemeNames = Field(description="a list of schemes, e.g. [saw]")
-    workload: Annotated[Ycsb | Schedule, Field(discriminator="kind", description="a map with the workload")]
+    workload: Annotated[Ycsb | ListedWorkload, Field(discriminator="kind", description="a map with the workload")]
     scale: Count = Field(default=1, description="how many times as many keys this stands for")
-    crash: Crash = Field(default=Crash(), description="which crash is explored")
+    crash: CrashSection = Field(default=CrashSection(), description="which crash is explored")
     outages: tuple[Outage, ...] = Field(default=(), description="a list of outages of cores")
     held: tuple[Held, ...] | None = Field(default=None, description="a list of queue pairs that adapters hold up")
-    network: Network | None = Field(default=None, description="what happens to packets, e.g. {loss: 0.001}")
+    network: NetworkSection | None = Field(default=None, description="what happens to packets, e.g. {loss: 0.001}")
     expect: dict[SchemeName, dict[ConditionName, Expected]] = Field(
         default={}, description="scheme -> condition -> verdict"
     )
@@ -381,7 +381,7 @@ class Scenario(_Map):
     @classmethod
     def _conditions_fit_the_fault(cls, value: dict[str, dict[str, Any]], info: ValidationInfo) -> Any:
         crash = info.data.get("crash")
-        if isinstance(crash, Crash):
+        if isinstance(crash, CrashSection):
             fitting = [str(condition) for condition in conditions_after(crash.fault)]
             wrong = [
                 Complaint(f"'{condition}'", f"a condition that {crash.fault} is judged by: {', '.join(fitting)}",

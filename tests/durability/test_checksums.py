@@ -13,11 +13,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.durability.views import Content, Torn
+from rpsim.models.durability.views import Content, TornLine
 from rpsim.protocols.efactory.efactory import HEADER_BYTES, SET, EFactory
 from rpsim.protocols.scheme import Scheme
 from rpsim.scenarios.history import Torn as TornValue
-from rpsim.validation import checksums
+from rpsim.validation.crash import checksums
 from rpsim.validation.crash.brute_force import BruteForce
 from rpsim.validation.crash.checksums import Check, Guarded, solutions
 from rpsim.validation.crash.explorer import Explorer
@@ -51,7 +51,7 @@ def a_line(draw):
     base = draw(st.sampled_from([bytes(LINE), b"\xa5" * LINE]))
     words = draw(st.dictionaries(st.integers(0, 7), differences, min_size=2, max_size=3))
     there = changed(base, words)
-    torn = Torn(Content(base, {}, ()), tuple((w * WORD, w * WORD + WORD) for w in sorted(words)), there)
+    torn = TornLine(Content(base, {}, ()), tuple((w * WORD, w * WORD + WORD) for w in sorted(words)), there)
     other = Content(changed(base, draw(st.dictionaries(st.integers(0, 7), differences, max_size=1))), {}, ())
     parts = {"none": Content(base, {}, ()), "all": Content(there, {}, ()), "other": other, "torn": torn}
     return [parts[name] for name in draw(st.lists(st.sampled_from(sorted(parts)), min_size=1, max_size=4, unique=True))]
@@ -93,7 +93,7 @@ def several():
     """A line with four images, each of which has the checksum of the first."""
     base = bytes(LINE)
     there = changed(base, dict.fromkeys((0, 3), UNSEEN))
-    torn = Torn(Content(base, {}, ()), ((0, WORD), (3 * WORD, 4 * WORD)), there)
+    torn = TornLine(Content(base, {}, ()), ((0, WORD), (3 * WORD, 4 * WORD)), there)
     return [[Content(base, {}, ()), Content(there, {}, ()), torn]], 0, LINE, zlib.crc32(base)
 
 

@@ -11,7 +11,7 @@ from rpsim.models.durability.block_rules import BLOCK_RULES
 from rpsim.models.durability.places import Place
 from rpsim.models.durability.rules import Event, Scope
 from rpsim.models.storage.files import File, Open
-from rpsim.models.storage.nvme import Command, Opcode
+from rpsim.models.storage.nvme import NvmeCommand, NvmeOpcode
 from rpsim.validation.crash.story import why_not_forced
 
 from ..disk import BLOCK, DIRECT, LINE, US, Disk, first_line
@@ -35,7 +35,7 @@ def places(disk, chunk=0):
 def raw_write(disk, data, offset=0, fua=False):
     """A write of a program with a queue of its own: no kernel, no FLUSH of anybody's."""
     queue = disk.kernel.queue("ssd")
-    command = Command(Opcode.WRITE, offset, len(data), source=disk.buffer(data), fua=fua)
+    command = NvmeCommand(NvmeOpcode.WRITE, offset, len(data), source=disk.buffer(data), fua=fua)
 
     def code():
         yield from queue.submit(disk.thread, command)
@@ -61,7 +61,7 @@ def raw(disk, *commands):
 
 def test_rule_write_accepted():
     disk = Disk(volatile=True)
-    command = Command(Opcode.WRITE, 0, BLOCK, source=disk.buffer(ONE * 64))
+    command = NvmeCommand(NvmeOpcode.WRITE, 0, BLOCK, source=disk.buffer(ONE * 64))
     seen = []
     command.done = lambda _: seen.append(places(disk))
     disk.drive.ring(command)
@@ -82,13 +82,13 @@ def test_rule_block_flush_commits():
     disk = Disk(volatile=True)
     raw_write(disk, ONE * 64)
     assert disk.images(0) == {(OLD,), (ONE,)}
-    raw(disk, Command(Opcode.FLUSH))
+    raw(disk, NvmeCommand(NvmeOpcode.FLUSH))
     assert disk.images(0) == {(ONE,)}
 
 
 def test_rule_block_flush_commits__not_what_had_not_completed_when_it_was_submitted():
     disk = Disk(volatile=True)
-    raw(disk, Command(Opcode.WRITE, 0, BLOCK, source=disk.buffer(ONE * 64)), Command(Opcode.FLUSH))
+    raw(disk, NvmeCommand(NvmeOpcode.WRITE, 0, BLOCK, source=disk.buffer(ONE * 64)), NvmeCommand(NvmeOpcode.FLUSH))
     assert disk.images(0) == {(OLD,), (ONE,)}
 
 
@@ -96,8 +96,8 @@ def test_rule_block_read_returns_accepted():
     """A read finds in the cache what a write with FUA, which waits for flash, has not completed yet."""
     disk = Disk(volatile=True)
     write, read = (
-        Command(Opcode.WRITE, 0, BLOCK, source=disk.buffer(ONE * 64), fua=True),
-        Command(Opcode.READ, 0, BLOCK),
+        NvmeCommand(NvmeOpcode.WRITE, 0, BLOCK, source=disk.buffer(ONE * 64), fua=True),
+        NvmeCommand(NvmeOpcode.READ, 0, BLOCK),
     )
     disk.drive.ring(write)
     disk.clock.run_until(10 * US)
@@ -152,7 +152,7 @@ def test_flash_holds_any_version_since_the_last_flush_and_blocks_are_independent
     raw_write(disk, ONE * 64, offset=BLOCK)
     assert {image[0] for image in disk.images(0)} == {OLD, ONE, TWO}
     assert len(disk.images(0, 64)) == 6
-    raw(disk, Command(Opcode.FLUSH))
+    raw(disk, NvmeCommand(NvmeOpcode.FLUSH))
     assert disk.images(0, 64) == {(TWO, ONE)}
 
 
@@ -201,7 +201,7 @@ def test_fdatasync_without_flush_loses_data_of_a_volatile_cache(monkeypatch):
         file = disk.files.create("wal", BLOCK)
         disk.run(file.pwrite(disk.thread, ONE, 0))
         disk.run(without_flush(file, disk.thread))
-        assert disk.drive.commands[Opcode.FLUSH] == 0
+        assert disk.drive.commands[NvmeOpcode.FLUSH] == 0
         lost[volatile] = disk.images(first_line(file)) != {(ONE,)}
     assert lost == {False: False, True: True}
 

@@ -12,7 +12,7 @@ import pytest
 
 from rpsim.models.profiles.platform import load_platform
 from rpsim.models.profiles.vary import timings, varied
-from rpsim.scenarios import experiment
+from rpsim.scenarios.run import experiment
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.schema.load import load_scenario, scenario_names
 from rpsim.validation.crash.explore import explore

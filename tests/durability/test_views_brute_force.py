@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rpsim.models.durability.places import Domain, Path
-from rpsim.models.durability.views import Torn, Views
+from rpsim.models.durability.views import TornLine, Views
 
 from ..rig import images
 from .small_worlds import DEVICE, STEP_PS, Definition, World, initial
@@ -219,7 +219,7 @@ def written_out_alike(world, views, lines, earlier, later):
 
 
 def written_out(item):
-    return item.written_out() if isinstance(item, Torn) else (item,)
+    return item.written_out() if isinstance(item, TornLine) else (item,)
 
 
 def identity(content):

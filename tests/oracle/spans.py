@@ -9,7 +9,7 @@ from itertools import product
 
 from rpsim.validation.oracle.known import NEVER_PS
 from rpsim.validation.oracle.models.simple import ILLEGAL, UNKNOWN, Call, Model, State, Takes
-from rpsim.validation.oracle.search.general import Span
+from rpsim.validation.oracle.search.general import Interval
 
 Choose = Callable[[int], int]
 
@@ -53,7 +53,7 @@ def returned(model: Model, state: State, f: str, argument: Hashable) -> tuple[St
     return model.step(state, Call(f, argument, result)), result
 
 
-def random_spans(model: Model, choose: Choose, most: int, deadlines: bool = False, lies: int = 3) -> list[Span]:
+def random_spans(model: Model, choose: Choose, most: int, deadlines: bool = False, lies: int = 3) -> list[Interval]:
     """Operations that took effect in some order, some of unknown outcome, and then up to ``lies`` wrong results.
 
     Few instants, so that ties and overlaps are common.
@@ -77,9 +77,9 @@ def random_spans(model: Model, choose: Choose, most: int, deadlines: bool = Fals
         state = after
         if unknown:
             by = crash if crash >= begin else NEVER_PS
-            spans.append(Span(number, Call(f, argument, UNKNOWN), begin, None, by))
+            spans.append(Interval(number, Call(f, argument, UNKNOWN), begin, None, by))
         else:
-            spans.append(Span(number, Call(f, argument, result), begin, act + choose(2)))
+            spans.append(Interval(number, Call(f, argument, result), begin, act + choose(2)))
     for _ in range(choose(lies + 1)):
         known = [i for i, span in enumerate(spans) if span.return_ps is not None]
         if known:
@@ -98,7 +98,7 @@ def lie(model: Model, call: Call, choose: Choose) -> Hashable:
     return None if choose(5) == 0 or call.result is None else choose(3)
 
 
-def has_an_order(model: Model, spans: list[Span]) -> bool:
+def has_an_order(model: Model, spans: list[Interval]) -> bool:
     """Wing and Gong without anything: all choices of unknown operations, all orders that the intervals allow."""
     known = [(s.invoke_ps, s.return_ps or 0, s.call) for s in spans if s.return_ps is not None]
     unknown = [(s.invoke_ps, s.by_ps, s.call) for s in spans if s.return_ps is None]
@@ -121,7 +121,7 @@ def _orders(model: Model, rows: list[tuple[int, int, Call]], state: State) -> bo
     return False
 
 
-def is_legal(model: Model, spans: list[Span], order: tuple[int, ...]) -> bool:
+def is_legal(model: Model, spans: list[Interval], order: tuple[int, ...]) -> bool:
     """Whether ``order`` is what it says: all known operations, once each, not against time, and legal."""
     by_number = {span.number: span for span in spans}
     if len(set(order)) != len(order) or not {s.number for s in spans if s.return_ps is not None} <= set(order):

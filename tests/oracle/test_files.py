@@ -10,15 +10,16 @@ from collections import Counter
 import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
-from rpsim.validation import checking
+from rpsim.validation.histories import check as checking
 from rpsim.validation.histories.check import Report, check_history
 from rpsim.validation.histories.fitting import Act, fit
 from rpsim.validation.histories.judges import SearchJudge, judge_for
 from rpsim.validation.histories.read import HistoryFile, parse_history
-from rpsim.validation.oracle import FINDERS, durable, monotonic, no_lost_ack, persistent, strict
+from rpsim.validation.oracle import FINDERS
+from rpsim.validation.oracle.conditions import durable, monotonic, no_lost_ack, persistent, strict
 from rpsim.validation.oracle.known import NEVER_PS
 from rpsim.validation.oracle.models.simple import MODELS
-from rpsim.validation.oracle.search.general import Span
+from rpsim.validation.oracle.search.general import Interval
 
 from .spans import has_an_order, mutant
 
@@ -132,7 +133,7 @@ def violated(history: HistoryFile) -> set[Condition]:
     return answer
 
 
-def deadline(act: Act, history: HistoryFile, condition: Condition) -> Span:
+def deadline(act: Act, history: HistoryFile, condition: Condition) -> Interval:
     """An open operation takes effect by the first crash after it that killed its process, by the file's own lines.
 
     Or by the next invocation of that process after the crash.

@@ -13,32 +13,32 @@ import pytest
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.validation.histories.check import Judgement, check_history
 from rpsim.validation.histories.read import parse_history
-from rpsim.validation.oracle import fifo, lifo
-from rpsim.validation.oracle import items as items_module
 from rpsim.validation.oracle.known import NEVER_PS
 from rpsim.validation.oracle.models.simple import MODELS, UNKNOWN, Call
-from rpsim.validation.oracle.search.general import Span, search
-from rpsim.validation.oracle.search.items import Beyond, Clash, Misfit
+from rpsim.validation.oracle.search import fifo, lifo
+from rpsim.validation.oracle.search import items as items_module
+from rpsim.validation.oracle.search.general import Interval, search
+from rpsim.validation.oracle.search.items import ItemClash, Misfit, NotForItems
 from rpsim.validation.oracle.search.plain import TooHard, plain
 from rpsim.validation.speed.oracle import container_history
 
 from .spans import Choose, mutant
 
 CALLS = {"queue": ("enqueue", "dequeue"), "stack": ("push", "pop")}
-Find = Callable[[list[Span]], Misfit | None]
+Find = Callable[[list[Interval]], Misfit | None]
 FIND: dict[str, Find] = {"queue": fifo.find, "stack": lifo.find}
 
 
-def unrelated(name: str, choose: Choose) -> list[Span]:
+def unrelated(name: str, choose: Choose) -> list[Interval]:
     """Puts and takes anywhere in a short time: most have no order, and for every reason that there is."""
     put, take = CALLS[name]
-    spans: list[Span] = []
+    spans: list[Interval] = []
     end = choose(12) + 4
 
     def add(f: str, item: int | None, begin: int, length: int, by_ps: int = NEVER_PS, *, known: bool = True) -> None:
         argument, result = (item, None) if f == put else (None, item)
         call = Call(f, argument, result if known else UNKNOWN)
-        spans.append(Span(len(spans) + 1, call, begin, begin + length if known else None, by_ps))
+        spans.append(Interval(len(spans) + 1, call, begin, begin + length if known else None, by_ps))
 
     for item in range(1, 2 + choose(6)):
         begin, known = choose(end), choose(8) > 0
@@ -52,27 +52,27 @@ def unrelated(name: str, choose: Choose) -> list[Span]:
     return spans
 
 
-def left_behind(name: str, choose: Choose) -> list[Span]:
+def left_behind(name: str, choose: Choose) -> list[Interval]:
     """One operation after the other, and takes of unknown outcome that have much to answer for."""
     put, take = CALLS[name]
-    spans: list[Span] = []
+    spans: list[Interval] = []
     inside: list[int] = []
     for number in range(1, 3 + choose(10)):
         kind, at = choose(6), 3 * number + choose(2)
         if kind < 3:
             inside.append(number)
-            spans.append(Span(number, Call(put, number), at, at + choose(4)))
+            spans.append(Interval(number, Call(put, number), at, at + choose(4)))
         elif kind == 3 and inside:
             item = inside.pop(choose(len(inside)))
-            spans.append(Span(number, Call(take, None, item), at, at + choose(4)))
+            spans.append(Interval(number, Call(take, None, item), at, at + choose(4)))
         elif kind == 4:
-            spans.append(Span(number, Call(take, None, None), at, at + choose(4)))
+            spans.append(Interval(number, Call(take, None, None), at, at + choose(4)))
         else:
-            spans.append(Span(number, Call(take, None, UNKNOWN), at, None))
+            spans.append(Interval(number, Call(take, None, UNKNOWN), at, None))
     return spans
 
 
-def related(name: str, choose: Choose) -> list[Span]:
+def related(name: str, choose: Choose) -> list[Interval]:
     """What clients of a container may see, and then up to two results exchanged or wrong."""
     put, take = CALLS[name]
     planned, now = [], 0
@@ -94,7 +94,7 @@ def related(name: str, choose: Choose) -> list[Span]:
             if happens:
                 state.popleft() if name == "queue" else state.pop()
         call = Call(f, argument, result if known else UNKNOWN)
-        spans.append(Span(number, call, begin, act + choose(4) if known else None))
+        spans.append(Interval(number, call, begin, act + choose(4) if known else None))
     for _ in range(choose(3)):
         takes = [i for i, span in enumerate(spans) if span.call.f == take and span.return_ps is not None]
         if takes:
@@ -105,7 +105,7 @@ def related(name: str, choose: Choose) -> list[Span]:
     return sorted(spans, key=lambda span: span.number)
 
 
-def has_an_order(name: str, spans: list[Span]) -> bool | None:
+def has_an_order(name: str, spans: list[Interval]) -> bool | None:
     """What a search says; None if that takes too long. The plain one knows no deadlines."""
     if any(span.by_ps < NEVER_PS for span in spans):
         verdict = search(MODELS[name], spans, 20_000).verdict
@@ -116,7 +116,7 @@ def has_an_order(name: str, spans: list[Span]) -> bool | None:
         return None
 
 
-def of_unknown_take(span: Span) -> bool:
+def of_unknown_take(span: Interval) -> bool:
     return span.call.result is UNKNOWN and span.call.f in ("dequeue", "pop")
 
 
@@ -125,7 +125,7 @@ def of_unknown_take(span: Span) -> bool:
 )
 def test_verdicts_are_those_of_the_plain_search(histories: int) -> None:
     rng = random.Random(8)
-    seen: Counter[tuple[str, Clash | None]] = Counter()
+    seen: Counter[tuple[str, ItemClash | None]] = Counter()
     unknown = 0
     for turn in range(histories):
         name = "stack" if turn % 2 else "queue"
@@ -136,7 +136,7 @@ def test_verdicts_are_those_of_the_plain_search(histories: int) -> None:
             continue
         try:
             misfit = FIND[name](spans)
-        except Beyond:
+        except NotForItems:
             assert name == "stack" and any(map(of_unknown_take, spans))
             continue
         assert (misfit is None) == holds, spans
@@ -147,7 +147,10 @@ def test_verdicts_are_those_of_the_plain_search(histories: int) -> None:
             others = [span for span in spans if span not in piece and of_unknown_take(span)]
             assert has_an_order(name, piece) is False, (misfit, spans)
             assert has_an_order(name, piece + others) is False, (misfit, spans)
-    clashes = {"queue": set(Clash) - {Clash.CROSSED}, "stack": set(Clash) - {Clash.OVERTAKEN, Clash.LEFT}}
+    clashes = {
+        "queue": set(ItemClash) - {ItemClash.CROSSED},
+        "stack": set(ItemClash) - {ItemClash.OVERTAKEN, ItemClash.LEFT},
+    }
     for name, kinds in clashes.items():
         assert {clash for which, clash in seen if which == name} == {None, *kinds}
         assert min(seen[name, clash] for clash in kinds) >= histories // 1000, seen
@@ -177,7 +180,7 @@ def test_with_one_thing_wrong_it_says_something_else(module, old: str, new: str)
         try:
             right = FIND[name](spans) is None
             wrong = broken.find(spans) is None
-        except Beyond:
+        except NotForItems:
             continue
         except (AssertionError, IndexError, KeyError):
             return
@@ -188,7 +191,7 @@ def test_with_one_thing_wrong_it_says_something_else(module, old: str, new: str)
 
 def test_the_instants_at_which_something_is_inside() -> None:
     def item(put: tuple[int, int], take: tuple[int, int]) -> items_module.Item:
-        return items_module.Item(Span(0, Call("push", 0), *put), Span(0, Call("pop", None, 0), *take))
+        return items_module.Item(Interval(0, Call("push", 0), *put), Interval(0, Call("pop", None, 0), *take))
 
     filled = items_module.Filled([item((0, 2), (5, 6)), item((1, 4), (8, 9)), item((7, 8), (12, 12))])
     assert [filled.over_ps(at_ps) for at_ps in (0, 2, 3, 7, 8, 9, 12, 40)] == [0, 2, 8, 8, 8, 12, 12, 40]
@@ -225,14 +228,14 @@ def test_fifty_thousand_operations(name: str) -> None:
     assert time.process_time() - began < 10  # many times what it takes: this catches a square, not a slow day
 
 
-def spans_of(name: str, operations: int) -> list[Span]:
+def spans_of(name: str, operations: int) -> list[Interval]:
     """Half of them puts, one after the other; then all is taken."""
     put, take = CALLS[name]
     half = operations // 2
     order = range(half) if name == "queue" else range(half - 1, -1, -1)
-    puts = [Span(n, Call(put, n), 2 * n, 2 * n + 3) for n in range(half)]
+    puts = [Interval(n, Call(put, n), 2 * n, 2 * n + 3) for n in range(half)]
     return puts + [
-        Span(half + turn, Call(take, None, n), 2 * (half + turn) + 9, 2 * (half + turn) + 10)
+        Interval(half + turn, Call(take, None, n), 2 * (half + turn) + 9, 2 * (half + turn) + 10)
         for turn, n in enumerate(order)
     ]
 

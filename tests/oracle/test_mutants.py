@@ -9,7 +9,8 @@ import types
 import pytest
 
 from rpsim.protocols.guarantees import Condition
-from rpsim.validation.oracle import CONDITIONS, committed, durable, incremental, known, monotonic, no_lost_ack, strict
+from rpsim.validation.oracle import CONDITIONS, incremental, known
+from rpsim.validation.oracle.conditions import committed, durable, monotonic, no_lost_ack, strict
 
 from .histories import UPDATES, Case, feed, random_case, violated
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from rpsim.protocols.guarantees import Verdict
-from rpsim.validation.oracle import session
+from rpsim.validation.oracle.conditions import session
 from rpsim.validation.oracle.conditions.session import View, find
 from rpsim.validation.oracle.eras import Eras, Op
 from rpsim.validation.oracle.models.model import Call

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpsim.protocols.guarantees import Verdict
-from rpsim.validation.oracle import models as models_module
-from rpsim.validation.oracle import search as search_module
 from rpsim.validation.oracle.known import NEVER_PS
+from rpsim.validation.oracle.models import simple as models_module
 from rpsim.validation.oracle.models.simple import MODELS, UNKNOWN, Call
-from rpsim.validation.oracle.search.general import Span, search
+from rpsim.validation.oracle.search import general as search_module
+from rpsim.validation.oracle.search.general import Interval, search
 from rpsim.validation.speed.oracle import hard_cas_history
 
 from .spans import ARGUMENTS, has_an_order, is_legal, mutant, random_spans
@@ -66,7 +66,7 @@ def test_thousands_more_and_the_first_operation_at_fault() -> None:
     assert min(seen[name, False] for name in ARGUMENTS) > 20, seen
 
 
-def prefix(spans: list[Span], until_ps: int) -> list[Span]:
+def prefix(spans: list[Interval], until_ps: int) -> list[Interval]:
     """What was known at an instant."""
     return [
         s
@@ -111,8 +111,8 @@ def test_hard_cas_histories() -> None:
 
 
 def test_unknown_operations_that_are_alike_and_killed_together_may_both_have_taken_effect() -> None:
-    spans = [Span(n, Call("enqueue", 7, UNKNOWN), n, None, by_ps=5) for n in (1, 2)]
-    spans += [Span(n, Call("dequeue", None, 7), 10 * n, 10 * n + 5) for n in (3, 4)]
+    spans = [Interval(n, Call("enqueue", 7, UNKNOWN), n, None, by_ps=5) for n in (1, 2)]
+    spans += [Interval(n, Call("dequeue", None, 7), 10 * n, 10 * n + 5) for n in (3, 4)]
     assert search(MODELS["queue"], spans).verdict is Verdict.HOLDS
     late = [spans[0]._replace(invoke_ps=21, by_ps=NEVER_PS), *spans[1:]]
     assert search(MODELS["queue"], late).verdict is Verdict.HOLDS
@@ -121,14 +121,14 @@ def test_unknown_operations_that_are_alike_and_killed_together_may_both_have_tak
 
 @pytest.mark.parametrize(("later", "holds"), [([1], True), ([6], True), ([6, 1], False), ([1, 2], True)])
 def test_two_ways_to_a_state_that_used_different_unknown_operations(later: list[int], holds: bool) -> None:
-    spans = [Span(1, Call("write", 0), 0, 1)]
-    spans += [Span(2, Call("write", 1, UNKNOWN), 2, None), Span(3, Call("fetch_add", 1, UNKNOWN), 3, None)]
-    spans += [Span(4, Call("read", None, 1), 10, 11)]  # by the one, or by the other
+    spans = [Interval(1, Call("write", 0), 0, 1)]
+    spans += [Interval(2, Call("write", 1, UNKNOWN), 2, None), Interval(3, Call("fetch_add", 1, UNKNOWN), 3, None)]
+    spans += [Interval(4, Call("read", None, 1), 10, 11)]  # by the one, or by the other
     if later != [1, 2]:
-        spans += [Span(5, Call("write", 5), 20, 21)]  # now 1 takes the write, 6 the addition
-        spans += [Span(6 + i, Call("read", None, value), 30 + 2 * i, 31 + 2 * i) for i, value in enumerate(later)]
+        spans += [Interval(5, Call("write", 5), 20, 21)]  # now 1 takes the write, 6 the addition
+        spans += [Interval(6 + i, Call("read", None, value), 30 + 2 * i, 31 + 2 * i) for i, value in enumerate(later)]
     else:
-        spans += [Span(6, Call("read", None, 2), 30, 31)]
+        spans += [Interval(6, Call("read", None, 2), 30, 31)]
     assert (search(CAS, spans).verdict is Verdict.HOLDS) == holds == has_an_order(CAS, spans)
 
 
@@ -143,8 +143,8 @@ def test_an_honest_undecided() -> None:
 
 
 def test_a_long_history_on_a_register_written_the_same_again_and_again() -> None:
-    spans = [Span(n, Call("write", n % 3), 10 * n, 10 * n + 15) for n in range(1, 20_001)]
-    spans += [Span(20_000 + n, Call("read", None, n % 3), 10 * n + 8, 10 * n + 9) for n in range(1, 20_001)]
+    spans = [Interval(n, Call("write", n % 3), 10 * n, 10 * n + 15) for n in range(1, 20_001)]
+    spans += [Interval(20_000 + n, Call("read", None, n % 3), 10 * n + 8, 10 * n + 9) for n in range(1, 20_001)]
     answer = search(MODELS["register"], spans)
     assert answer.verdict is Verdict.HOLDS and answer.steps < 400_000
 
@@ -200,7 +200,7 @@ def test_a_broken_search_is_found_out(module: types.ModuleType, old: str, new: s
     pytest.fail("nobody noticed")
 
 
-def as_known_by(module: types.ModuleType, span: Span) -> Span:
+def as_known_by(module: types.ModuleType, span: Interval) -> Interval:
     """``span`` with the UNKNOWN of another copy of the models."""
     result = module.UNKNOWN if span.call.result is UNKNOWN else span.call.result
     return span._replace(call=module.Call(span.call.f, span.call.argument, result))

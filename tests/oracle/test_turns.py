@@ -9,7 +9,7 @@ from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.validation.histories.check import Report, check_history
 from rpsim.validation.histories.read import parse_history
 from rpsim.validation.oracle.models.simple import MODELS, Call
-from rpsim.validation.oracle.search.general import Budget, Search, Span, search
+from rpsim.validation.oracle.search.general import Budget, Interval, Search, search
 from rpsim.validation.speed.oracle import hard_cas_history
 
 
@@ -68,7 +68,7 @@ def test_a_search_in_small_steps_says_what_it_says_at_once() -> None:
 
 
 def test_one_budget_for_several_searches() -> None:
-    spans = [Span(n, Call("enqueue", n), 0, 10 + n) for n in range(6)]
+    spans = [Interval(n, Call("enqueue", n), 0, 10 + n) for n in range(6)]
     budget = Budget(steps=10**6)
     first = Search(MODELS["queue"], spans, budget).run()
     assert budget.spent == first.steps > 100

@@ -15,7 +15,7 @@ from rpsim.validation.histories.fitting import fit, syncs
 from rpsim.validation.histories.judges import Terms
 from rpsim.validation.histories.read import HistoryFile, parse_history
 from rpsim.validation.histories.whole import WholeJudge
-from rpsim.validation.oracle import buffered_zones
+from rpsim.validation.oracle.conditions import buffered_zones
 from rpsim.validation.oracle.models.simple import MODELS
 
 from . import definitions

@@ -8,9 +8,9 @@ import types
 import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
-from rpsim.validation import together
+from rpsim.validation.histories import whole as together
 from rpsim.validation.histories.read import parse_history
-from rpsim.validation.oracle import buffered, buffered_cut, buffered_zones, session
+from rpsim.validation.oracle.conditions import buffered, buffered_cut, buffered_zones, session
 from rpsim.validation.oracle.conditions.durable import Zone, conflict
 from rpsim.validation.oracle.models.simple import MODELS
 

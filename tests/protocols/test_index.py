@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.protocols import placement as placement_module
+from rpsim.protocols.parts import placement as placement_module
 from rpsim.protocols.parts.index import ENTRY_BYTES, NEIGHBOURHOOD, HashIndex, Location
 from rpsim.protocols.parts.kv import key_bytes
 

@@ -30,14 +30,14 @@ from rpsim.validation.mutation import fates as fates_module
 from rpsim.validation.mutation import score as score_module
 from rpsim.validation.mutation import step_score as step_score_module
 from rpsim.validation.mutation import trials as trials_module
-from rpsim.validation.mutation.fates import Outcome, Try, Verdict
+from rpsim.validation.mutation.fates import FateVerdict, FaultOutcome, Try
 from rpsim.validation.mutation.kinds import KINDS, kind_of
 from rpsim.validation.mutation.mutants import modules_of, planted, seeded, watched
 from rpsim.validation.mutation.operators import changes
 from rpsim.validation.mutation.score import score
 from rpsim.validation.mutation.shown import Shown
 from rpsim.validation.mutation.step_score import score_primitives
-from rpsim.validation.mutation.steps import Setting, ask, settings, step_faults
+from rpsim.validation.mutation.steps import TrialSetting, ask, settings, step_faults
 from rpsim.validation.mutation.trials import Trial, kept
 from rpsim.validation.mutation.trying import Load, of_nobody, of_power
 from rpsim.validation.mutation.work import Work
@@ -171,7 +171,7 @@ def test_every_fault_of_saw_is_found(use):
     use(*trials_module.trials()[:4])
     fates = score([Saw], Work())
     assert len(fates) == 8
-    assert all(fate.outcome is Outcome.FOUND for fate in fates)
+    assert all(fate.outcome is FaultOutcome.FOUND for fate in fates)
     assert {fate.kind for fate in fates} >= {"drop a flush", "drop a fence", "wrong DDIO assumption"}
 
 
@@ -192,7 +192,7 @@ def test_what_a_scheme_breaks_by_itself_finds_no_fault(use):
         "one": frozenset(),  # at the same place: another timing would show it here
         "another": frozenset(),
     }
-    assert {fate.outcome for fate in score([Saw], Work())} == {Outcome.SURVIVES}
+    assert {fate.outcome for fate in score([Saw], Work())} == {FaultOutcome.SURVIVES}
     assert kept({"one": Shown(frozenset(), exhaustive=False)}) == {"one": frozenset()}
 
 
@@ -248,9 +248,9 @@ def test_code_that_fails_is_broken_and_a_judge_that_fails_finds_nothing(use):
     def fails(scheme, kept):
         BytesIO().read("no number")
 
-    for does, outcome in ((contradicts, Outcome.UNDECIDED), (fails, Outcome.BROKEN)):
+    for does, outcome in ((contradicts, FaultOutcome.UNDECIDED), (fails, FaultOutcome.BROKEN)):
         use(trial(does, "odd"))
-        found = Verdict()
+        found = FateVerdict()
         assert not fates_module.judged(Saw, [Try("saw", "odd", frozenset({"durable: torn"}))], found)
         found = found.ended()
         assert found.outcome is outcome and found.how.startswith("odd: ") and found.scheme == "saw"
@@ -264,10 +264,10 @@ def test_code_that_fails_somewhere_may_be_found_elsewhere(use):
         BytesIO().read("no number")
 
     use(trial(fails, "odd"), trial(finds, "even"))
-    found = Verdict()
+    found = FateVerdict()
     tries = [Try("saw", name, frozenset({"durable: torn"})) for name in ("odd", "even")]
     assert fates_module.judged(Saw, tries, found)
-    assert found.how == "even: durable: torn" and found.outcome is Outcome.FOUND
+    assert found.how == "even: durable: torn" and found.outcome is FaultOutcome.FOUND
 
 
 @pytest.mark.parametrize(
@@ -376,7 +376,7 @@ def test_every_survivor_has_a_reason(tmp_path):
     assert main(["mutate", "--out", str(tmp_path)]) == 0
 
 
-@pytest.mark.parametrize(("name", "outcome"), [("lives", Outcome.BROKEN), ("forever", Outcome.SURVIVES)])
+@pytest.mark.parametrize(("name", "outcome"), [("lives", FaultOutcome.BROKEN), ("forever", FaultOutcome.SURVIVES)])
 def test_a_trial_that_does_not_come_to_an_end_is_ended(name, outcome, use, monkeypatch):
     def forever(scheme, kept):
         while True:
@@ -384,7 +384,7 @@ def test_a_trial_that_does_not_come_to_an_end_is_ended(name, outcome, use, monke
 
     use(trial(forever, name))
     monkeypatch.setattr(fates_module, "SECONDS", 0.05)
-    found = Verdict()
+    found = FateVerdict()
     assert not fates_module.judged(Saw, [Try("saw", name, frozenset({"durable: torn"}))], found)
     assert found.ended().outcome is outcome
 
@@ -421,7 +421,7 @@ def test_one_update_at_a_time_is_a_place_of_its_own():
 
 def test_messages_that_stay_in_their_buffers_are_received_in_persistent_memory():
     (dropped, _) = step_faults("read-after-send")
-    here = Setting("word", configurations(["adr, ddio off"])[0])
+    here = TrialSetting("word", configurations(["adr, ddio off"])[0])
     assert ask(primitive("read-after-send"), here).broken == frozenset()
     assert "no_lost_ack: another version" in ask(dropped.mutant, here).broken
 
@@ -453,7 +453,7 @@ def test_steps_of_a_primitive_are_dropped_swapped_and_not_waited_for():
     ]  # fmt: skip
     (dropped, _) = step_faults("read-after-write")
     assert dropped.kind == "drop the read after write" and dropped.mutant.steps == ()
-    here = Setting("word", configurations(["adr, ddio off"])[0])
+    here = TrialSetting("word", configurations(["adr, ddio off"])[0])
     assert ask(primitive("read-after-write"), here).broken == frozenset()
     assert "no_lost_ack: another version" in ask(dropped.mutant, here).broken
 
@@ -461,7 +461,9 @@ def test_steps_of_a_primitive_are_dropped_swapped_and_not_waited_for():
 def test_faults_of_primitives_are_scored(monkeypatch):
     monkeypatch.setattr(step_score_module, "settings", lambda quick=False: settings()[1:2])
     fates = score_primitives(["read-after-write", "no-flush"], Work())
-    assert [(fate.module, fate.outcome) for fate in fates] == [("primitives/read-after-write.yaml", Outcome.FOUND)] * 2
+    assert [(fate.module, fate.outcome) for fate in fates] == [
+        ("primitives/read-after-write.yaml", FaultOutcome.FOUND)
+    ] * 2
 
 
 def test_an_unknown_scheme_is_told(capsys):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rpsim.models.profiles.platform import load_platform
 from rpsim.sim.errors import InputError
-from rpsim.validation.measuring import calibration as fits
-from rpsim.validation.measuring import identify, solver
+from rpsim.validation.measuring.calibrate import calibration as fits
+from rpsim.validation.measuring.calibrate import identify, solver
 from rpsim.validation.measuring.calibrate.knobs import CANDIDATES, FURTHER, candidates, knob
 from rpsim.validation.measuring.calibrate.runner import Base, Runner
 from rpsim.validation.measuring.conditions import Conditions, Measurement

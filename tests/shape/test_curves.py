@@ -12,10 +12,10 @@ import pytest
 
 from rpsim.models.profiles.platform import load_platform
 from rpsim.sim.errors import InputError
-from rpsim.validation.published.curves.board import Task, chosen, run, simulate
+from rpsim.validation.published.curves.board import PointTask, chosen, run, simulate
 from rpsim.validation.published.curves.curves import FOLDER, components, load_curves, read_curves
 from rpsim.validation.published.experiments.experiments import experiments
-from rpsim.validation.published.scoreboard import Bound, Status
+from rpsim.validation.published.scoreboard import Bound, ClaimStatus
 
 CURVES = load_curves()
 QUICK = [(curve, x) for curve in CURVES for x in curve.quick]
@@ -29,19 +29,19 @@ def test_ids_are_unique_and_every_experiment_has_a_curve():
 @pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.id)
 def test_a_curve_says_where_it_comes_from(curve):
     assert len(curve.source.split()) >= 3 and len(curve.condition.split()) >= 3
-    assert curve.role is Status.SHAPE or all(value > 0 for value in curve.points.values())
-    assert (curve.role is Status.SHAPE) == all(isinstance(value, Bound) for value in curve.points.values())
+    assert curve.role is ClaimStatus.SHAPE or all(value > 0 for value in curve.points.values())
+    assert (curve.role is ClaimStatus.SHAPE) == all(isinstance(value, Bound) for value in curve.points.values())
     assert load_platform(curve.platform, **curve.settings)
 
 
 @pytest.mark.parametrize(("curve", "x"), QUICK, ids=lambda value: str(getattr(value, "id", value)))
 def test_the_quick_points_come_out_at_all(curve, x):
-    assert 0 < simulate(Task(curve, x)) < 1e9
+    assert 0 < simulate(PointTask(curve, x)) < 1e9
 
 
 def test_a_point_comes_out_the_same_twice():
     curve, x = QUICK[0]
-    assert simulate(Task(curve, x)) == simulate(Task(curve, x))
+    assert simulate(PointTask(curve, x)) == simulate(PointTask(curve, x))
 
 
 @pytest.mark.slow
@@ -52,7 +52,9 @@ def test_the_predictions_reach_the_bar():
 
 @pytest.mark.slow
 def test_every_missed_point_has_been_looked_at():
-    missed = [claim for claim in run(chosen(), jobs=2).claims() if not claim.met and claim.status is not Status.INPUT]
+    missed = [
+        claim for claim in run(chosen(), jobs=2).claims() if not claim.met and claim.status is not ClaimStatus.INPUT
+    ]
     assert [claim.id for claim in missed if not claim.reason] == []
 
 

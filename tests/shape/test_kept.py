@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from rpsim.validation.published import board
-from rpsim.validation.published.curves.board import Task, chosen, perform, run, tasks
+from rpsim.validation.published.curves import board
+from rpsim.validation.published.curves.board import PointTask, chosen, perform, run, tasks
 from rpsim.validation.published.curves.kept import Kept, name
 from rpsim.validation.published.curves.sweep import again, sweep, touches, variations
 
@@ -17,7 +17,7 @@ CURVES = [curve for curve in chosen("nic") if curve.id in ("cx3-send", "cx3-read
 @pytest.fixture
 def simulated(monkeypatch):
     """The points that were really run, each a made-up number."""
-    ran: list[Task] = []
+    ran: list[PointTask] = []
 
     def once(task):
         ran.append(task)
@@ -47,12 +47,12 @@ def test_a_board_that_was_stopped_goes_on_from_there(tmp_path, simulated):
 
 def test_a_point_is_kept_for_what_it_hangs_on(monkeypatch):
     curve = CURVES[0]
-    one = Task(curve, 2)
+    one = PointTask(curve, 2)
     others = [
-        Task(curve, 128),
-        Task(curve, 2, (("nic.staging", "1 MiB"),)),
+        PointTask(curve, 128),
+        PointTask(curve, 2, (("nic.staging", "1 MiB"),)),
         *(
-            Task(replace(curve, **changed), 2)
+            PointTask(replace(curve, **changed), 2)
             for changed in (
                 {"platform": "optane-adr"},
                 {"settings": {"ddio": "off"}},
@@ -63,7 +63,7 @@ def test_a_point_is_kept_for_what_it_hangs_on(monkeypatch):
         ),
     ]
     assert len({name(task) for task in [one, *others]}) == 1 + len(others)
-    assert name(one) == name(Task(replace(curve, points={}, title="another", missed="so"), 2))
+    assert name(one) == name(PointTask(replace(curve, points={}, title="another", missed="so"), 2))
     before = name(one)
     monkeypatch.setattr("rpsim.validation.published.curves.kept.fingerprint", lambda: "other code")
     assert name(one) != before

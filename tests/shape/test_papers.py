@@ -12,8 +12,8 @@ from rpsim.sim.errors import InputError
 from rpsim.validation.published.papers.judge import judge, quick
 from rpsim.validation.published.papers.language import Expression, Term
 from rpsim.validation.published.papers.paper import load_paper, papers, read_paper
-from rpsim.validation.published.papers.runs import Run, needed, perform, scenario
-from rpsim.validation.published.scoreboard import Bound, Claim, Range, Status
+from rpsim.validation.published.papers.runs import SchemeRun, needed, perform, scenario
+from rpsim.validation.published.scoreboard import Bound, Claim, ClaimStatus, Range
 
 # the language --------------------------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ def test_what_is_no_formula_is_refused(text, complaint):
 
 
 def claim(published, simulated, tolerance=0.15, **more):
-    return Claim("X", "paper", Status.PREDICT, published, simulated, "", tolerance, **more)
+    return Claim("X", "paper", ClaimStatus.PREDICT, published, simulated, "", tolerance, **more)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_every_claim_of_a_shipped_paper_names_schemes_axes_and_figures_that_ther
     for run in needed(paper, paper.claims, figures=True):
         made = scenario(paper, run)
         assert made["schemes"] == [run.scheme]
-    assert all(claim.counts for claim in paper.claims if claim.status is Status.PREDICT)
+    assert all(claim.counts for claim in paper.claims if claim.status is ClaimStatus.PREDICT)
     assert (
         0
         < len(needed(paper, quick(paper, paper.claims), figures=False))
@@ -130,7 +130,7 @@ def test_every_mistake_of_a_file_is_told_with_its_line(tmp_path):
 
 def test_what_was_measured_is_kept_and_not_run_again(tmp_path, monkeypatch):
     paper = load_paper("efactory")
-    run = Run("saw", (("clients", "1"), ("mix", "update-only"), ("size", "64")))
+    run = SchemeRun("saw", (("clients", "1"), ("mix", "update-only"), ("size", "64")))
     kept = tmp_path / "runs.jsonl"
     first = perform(paper, [run], operations=30, kept=kept)
     kept.write_text(kept.read_text() + '{"run": "half', encoding="utf-8")  # whoever was stopped here

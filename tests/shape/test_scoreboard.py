@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.validation.published.scoreboard import NOT_ANALYSED, Bar, Bound, Claim, Status, summarise
+from rpsim.validation.published.scoreboard import NOT_ANALYSED, Bar, Bound, Claim, ClaimStatus, summarise
 
 
-def claim(published, simulated, status=Status.PREDICT, tolerance=0.25, reason=""):
+def claim(published, simulated, status=ClaimStatus.PREDICT, tolerance=0.25, reason=""):
     return Claim("c", "a paper", status, published, simulated, "us", tolerance, reason)
 
 
@@ -29,7 +29,7 @@ def test_a_number_is_met_within_its_tolerance(published, simulated, met):
     ],
 )
 def test_a_direction_is_met_or_not(bound, value, met):
-    found = claim(bound, value, Status.SHAPE)
+    found = claim(bound, value, ClaimStatus.SHAPE)
     assert (found.met, found.error) == (met, None)
 
 
@@ -41,8 +41,8 @@ def test_a_missed_claim_has_a_reason_or_says_that_nobody_looked():
 
 def test_only_predictions_count():
     claims = [claim(1.0, 1.0)] * 9 + [claim(1.0, 2.0)]
-    others = [claim(1.0, 9.0, status) for status in (Status.FIT, Status.INPUT)] + [
-        claim(Bound(at_least=5), 1.0, Status.SHAPE)
+    others = [claim(1.0, 9.0, status) for status in (ClaimStatus.FIT, ClaimStatus.INPUT)] + [
+        claim(Bound(at_least=5), 1.0, ClaimStatus.SHAPE)
     ]
     summary = summarise(claims + others)
     assert (summary.predicted, summary.predicted_met, summary.met) == (10, 9, True)

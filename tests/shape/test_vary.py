@@ -9,8 +9,8 @@ import pytest
 from rpsim.models.profiles.platform import load_platform
 from rpsim.models.profiles.vary import ends, timings, uncertain, varied
 from rpsim.sim.errors import InputError
-from rpsim.validation.published import fit as fitting
-from rpsim.validation.published.curves.board import Task, chosen, simulate
+from rpsim.validation.measuring.calibrate import hops as fitting
+from rpsim.validation.published.curves.board import PointTask, chosen, simulate
 from rpsim.validation.published.curves.sweep import touches, variations
 
 
@@ -86,7 +86,10 @@ def test_an_experiment_does_not_hang_on_what_it_says_it_is_without():
         values = {path: text for path, text in ends(uncertain(platform)) if not touches(path, curve)}
         if curve.experiment not in checked:
             x = next(iter(curve.points))
-            assert simulate(Task(curve, x, tuple(values.items()))) == simulate(Task(curve, x)), (curve.id, values)
+            assert simulate(PointTask(curve, x, tuple(values.items()))) == simulate(PointTask(curve, x)), (
+                curve.id,
+                values,
+            )
             checked.add(curve.experiment)
             assert "nic.staging" in values
     assert checked == some

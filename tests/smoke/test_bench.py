@@ -8,8 +8,8 @@ import pytest
 
 from rpsim.app.commands.bench import AIMS, LESS_IS_BETTER, document, text
 from rpsim.app.main import main
-from rpsim.validation import bench, components
 from rpsim.validation.naive.model import naive
+from rpsim.validation.speed import bench, components
 from rpsim.validation.speed.naive import write_workload
 
 

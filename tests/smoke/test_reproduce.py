@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rpsim.app import reproduce
+from rpsim.app.commands import reproduce
 from rpsim.app.main import main
-from rpsim.validation.published import board
+from rpsim.validation.published.curves import board
 from rpsim.validation.published.curves.sweep import variations
 from rpsim.validation.published.scoreboard import Bar, summarise
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rpsim.app import reproduce_paper
+from rpsim.app.commands import reproduce_paper
 from rpsim.app.main import main
 from rpsim.validation.published.papers import paper, runs
 from rpsim.validation.published.papers.paper import read_paper

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rpsim.models.profiles.platform import load_platform
 from rpsim.scenarios.history import Torn
 from rpsim.scenarios.run.workload import initial_values
-from rpsim.scenarios.schema.known import Known, SchemeFacts
+from rpsim.scenarios.schema.known import KnownNames, SchemeFacts
 from rpsim.scenarios.schema.load import load_scenario, scenario_from_data, scenario_names, scenario_title, validate
 from rpsim.scenarios.values import MAX_STAMP, decode_value, encode_value
 from rpsim.sim.errors import InputError
@@ -19,7 +19,7 @@ from rpsim.sim.yaml_source import parse_yaml
 
 STORE = SchemeFacts({"server": False, "client": True}, ("put", "get"), frozenset({"put"}))
 SWITCHES = {"ddio": ("on", "off")}
-KNOWN = Known(
+KNOWN = KnownNames(
     dict.fromkeys(("client-active", "efactory", "saw"), STORE),
     {"optane-adr": SWITCHES, "optane-eadr": SWITCHES | {"iio_wc": ("off", "on")}},
 )

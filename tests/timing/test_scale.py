@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from rpsim.models.host.privatecaches import Caches
 from rpsim.models.profiles.platform import load_platform
 from rpsim.models.profiles.scaling import scaled
-from rpsim.protocols import kv, placement
-from rpsim.scenarios import experiment as experiment_module
+from rpsim.protocols.parts import kv, placement
 from rpsim.scenarios.keyspace import KeySpace, Same
-from rpsim.scenarios.run.experiment import Experiment, run_variant
+from rpsim.scenarios.run import experiment as experiment_module
+from rpsim.scenarios.run.experiment import AssembledVariant, run_variant
 from rpsim.scenarios.schema.load import scenario_from_data
 from rpsim.sim.bytespace import LINE_BYTES, ByteSpace
 from rpsim.sim.permutation import Permutation
@@ -96,7 +96,7 @@ def test_a_store_with_computed_contents_answers_like_one_with_stored_ones(number
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_hundred_million_keys_are_run_on(number):
     scenario = ycsb(100_000_000)
-    experiment = Experiment(scenario, scenario.variants()[number])
+    experiment = AssembledVariant(scenario, scenario.variants()[number])
     experiment.system.clock.run_until(experiment.finished)
     operations = experiment.history.operations
     assert {o.outcome for o in operations} == {"ok"}

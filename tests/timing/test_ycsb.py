@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from rpsim.scenarios.run.workload import Planned, objects, plan, planned_updates, schedule_data
-from rpsim.scenarios.schema.known import Known, SchemeFacts
+from rpsim.scenarios.schema.known import KnownNames, SchemeFacts
 from rpsim.scenarios.schema.load import scenario_from_data
 from rpsim.scenarios.ycsb import MIXES, ZipfianKeys, ZipfianRanks, draw_updates, zipf_probabilities
 from rpsim.sim.streams import Streams
 
 STORE = SchemeFacts({"server": False, "client": True}, ("put", "get"), frozenset({"put"}))
-KNOWN = Known({"saw": STORE}, {"optane-adr": {"ddio": ("on", "off")}})
+KNOWN = KnownNames({"saw": STORE}, {"optane-adr": {"ddio": ("on", "off")}})
 
 
 def workload(**changes):

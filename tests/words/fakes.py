@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from rpsim.app.terminal.work import Outcome
+from rpsim.app.terminal.work import JobOutcome
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.scenarios.history import Torn
 from rpsim.validation.crash.findings import Counterexample, CrashReport, LineFate, TimelineRow
@@ -87,7 +87,7 @@ def report(scheme: str, platform: str, verdicts: tuple[str, str, str], examples:
 
 def outcome(
     scheme: str, platform: str, crash: CrashReport | None = None, slider: dict[str, Any] | None = None
-) -> Outcome:
+) -> JobOutcome:
     """One variant: latencies on a ramp, a bit slower for the second scheme and with DDIO off."""
     base = 1_900_000 + (900_000 if scheme == "saw" else 0) + (150_000 if "off" in platform else 0)
     puts = [base + 4_000 * (i % 97) + (1_500_000 if i % 60 == 0 else 0) for i in range(900)]
@@ -110,7 +110,7 @@ def outcome(
     for name, length in zip(names, stretches, strict=True):
         way.append((name, now, now + length))
         now += length
-    return Outcome(
+    return JobOutcome(
         scheme=scheme,
         platform=platform,
         summary={
@@ -158,7 +158,7 @@ def scenario(**more: Any) -> SimpleNamespace:
     return SimpleNamespace(**{**fields, **more})
 
 
-def outcomes(crash: bool = True) -> list[Outcome]:
+def outcomes(crash: bool = True) -> list[JobOutcome]:
     """Both schemes on all four platforms, as the quickstart would come out."""
     answer = []
     for scheme in ("client-active", "saw"):

@@ -24,7 +24,8 @@ from rpsim.app.main import main, parse, parser
 from rpsim.app.options import COMMANDS
 from rpsim.protocols.primitives import known_primitives
 from rpsim.protocols.scheme import schemes
-from rpsim.scenarios import experiment, schema
+from rpsim.scenarios.run import experiment
+from rpsim.scenarios.schema import schema
 from rpsim.scenarios.schema.load import load_scenario
 from rpsim.validation.litmus.shipped import chosen
 

@@ -14,7 +14,7 @@ import pytest
 from rpsim.app.pages.platforms import VALIDATION
 from rpsim.app.pages.platforms import page as page_of
 from rpsim.models.durability.places import PLACES, Domain, Place, survives
-from rpsim.models.durability.rules import EXECUTION, RULES, Request
+from rpsim.models.durability.rules import EXECUTION, RULES, RequestKind
 from rpsim.models.profiles.platform import load_platform, platform_names
 from rpsim.protocols.guarantees import Condition
 from rpsim.sim.clock import Clock
@@ -31,14 +31,14 @@ ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
 def test_the_table_of_rules_is_the_table_of_rules():
     shown = [tuple(map(code, row)) for row in rows(section(ARCHITECTURE, "Ordering rules"))]
-    assert [row for row in shown if row[0] not in set(Request)] == [
+    assert [row for row in shown if row[0] not in set(RequestKind)] == [
         (r.name, str(r.event), r.where, str(r.scope), r.stage.name, r.source) for r in RULES
     ]
 
 
 def test_the_table_of_execution_is_the_table_of_execution():
     shown = [tuple(map(code, row)) for row in rows(section(ARCHITECTURE, "Ordering rules"))]
-    kinds = [kind for kind in Request if kind is not Request.SEND]
+    kinds = [kind for kind in RequestKind if kind is not RequestKind.SEND]
     assert [row for row in shown if row[0] in kinds] == [
         (str(first), *(str(EXECUTION[first, second].order) for second in kinds)) for first in kinds
     ]

@@ -17,7 +17,7 @@ from rpsim.sim.errors import InputError
 from rpsim.validation.litmus.language.format import LIBRARY, read_file, read_tests
 from rpsim.validation.litmus.language.operations import FORMS_OF_A, FORMS_OF_B
 from rpsim.validation.litmus.language.profiles import KEYS, SWITCHES
-from rpsim.validation.litmus.language.program import Found
+from rpsim.validation.litmus.language.program import OutcomeFinding
 from rpsim.validation.litmus.machine.explorer import explore
 from rpsim.validation.litmus.shipped import FAMILIES, names
 
@@ -111,7 +111,9 @@ def test_the_library_agrees_and_fits_a_terminal(capsys):
 
 def test_every_answer_fits_a_terminal(tmp_path):
     for test in read_tests([LIBRARY]):
-        answers = [replace(answer, case=replace(answer.case, expected=Found.UNDECIDED)) for answer in explore(test)]
+        answers = [
+            replace(answer, case=replace(answer.case, expected=OutcomeFinding.UNDECIDED)) for answer in explore(test)
+        ]
         assert max(map(len, text([test], answers, 1))) <= 80
     long = {
         **GOOD["tests"][0],

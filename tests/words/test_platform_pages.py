@@ -11,7 +11,7 @@ import pytest
 
 from rpsim.app.pages.platforms import VALIDATION, pages
 from rpsim.models.profiles.platform import load_platform, platform_names
-from rpsim.validation.published import reading
+from rpsim.validation.published.curves import reading
 from rpsim.validation.published.curves.board import Board, Result, chosen, run
 from rpsim.validation.published.scoreboard import Bound
 

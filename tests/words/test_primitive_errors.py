@@ -10,7 +10,7 @@ import pytest
 from rpsim.app.main import main
 from rpsim.models.primitives.reader import FIELDS, parse_primitive
 from rpsim.models.primitives.schema import reference, schema
-from rpsim.models.primitives.vocabulary import ACTIONS, Place
+from rpsim.models.primitives.vocabulary import ACTIONS, StepPlace
 from rpsim.protocols.primitives import known_primitives, primitive
 from rpsim.sim.errors import InputError
 from rpsim.sim.yaml_source import read_yaml
@@ -211,9 +211,9 @@ def test_the_schema_knows_every_word(capsys):
     assert found == json.loads(json.dumps(schema()))
     assert set(found["properties"]) == set(FIELDS)
     steps = found["properties"]["steps"]["items"]["oneOf"]
-    assert len(steps) == sum(len(ACTIONS[place]) for place in Place)
+    assert len(steps) == sum(len(ACTIONS[place]) for place in StepPlace)
     for step in steps:
-        action = ACTIONS[Place(step["properties"]["at"]["const"])][step["properties"]["do"]["const"]]
+        action = ACTIONS[StepPlace(step["properties"]["at"]["const"])][step["properties"]["do"]["const"]]
         assert {one.name for one in action.parameters} <= set(step["properties"])
 
 

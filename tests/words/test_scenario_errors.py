@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rpsim.scenarios.schema.known import Known, SchemeFacts
+from rpsim.scenarios.schema.known import KnownNames, SchemeFacts
 from rpsim.scenarios.schema.load import load_scenario, scenario_from_data, validate
 from rpsim.sim.errors import InputError
 from rpsim.sim.yaml_source import parse_yaml, read_yaml
@@ -20,7 +20,7 @@ STORE = SchemeFacts({"server": False, "client": True}, ("put", "get"), frozenset
 MORTAL = SchemeFacts({"server": False, "client": True}, ("put", "get"), frozenset({"put"}), restarts=False)
 STACK = SchemeFacts({"server": False, "client": True}, ("push", "pop"), frozenset({"push", "pop"}))
 SWITCHES = {"ddio": ("on", "off")}
-KNOWN = Known(
+KNOWN = KnownNames(
     {"client-active": STORE, "saw": STORE, "treiber": STACK},
     {"optane-adr": SWITCHES, "optane-eadr": SWITCHES | {"iio_wc": ("off", "on")}},
 )
@@ -386,7 +386,7 @@ def test_a_file_that_is_read_keeps_its_name(tmp_path):
 
 
 def test_the_process_of_a_scheme_that_cannot_start_again_may_not_die():
-    known = Known({"saw": STORE, "mine": MORTAL}, KNOWN.platforms)
+    known = KnownNames({"saw": STORE, "mine": MORTAL}, KNOWN.platforms)
     text = GOOD.replace("client-active", "mine").replace("server[0] power", "server[0] process")
     with pytest.raises(InputError) as caught:
         validate(parse_yaml(text, "mine.yaml"), known=known)

@@ -15,10 +15,10 @@ from itertools import islice, product
 from math import prod
 from typing import NamedTuple
 
-from ...models.durability.views import Content, Cut, LineKey, Torn
+from ...models.durability.views import Content, Cut, LineKey, TornLine
 from ...sim.bytespace import LINE_BYTES, lines
 
-Families = Callable[[LineKey, int, Cut], Iterator[Content | Torn]]
+Families = Callable[[LineKey, int, Cut], Iterator[Content | TornLine]]
 """All that a line may hold at an instant under a cut, torn pieces not written out."""
 
 SYSTEMS_AT_MOST = 1024
@@ -109,14 +109,14 @@ class Check:
 
     def _by_cut(
         self, families: Families, keys: Sequence[LineKey], at_ps: int, cut: Cut
-    ) -> Iterator[tuple[list[list[Content | Torn]], Cut]]:
+    ) -> Iterator[tuple[list[list[Content | TornLine]], Cut]]:
         """What each line may hold, so that any of one goes with any of another: apart by the cuts that they decide."""
         if not keys:
             yield [], cut
             return
-        groups: dict[tuple[tuple[int, tuple[int, int]], ...], tuple[Cut, list[Content | Torn]]] = {}
+        groups: dict[tuple[tuple[int, tuple[int, int]], ...], tuple[Cut, list[Content | TornLine]]] = {}
         for item in families(keys[0], at_ps, cut):
-            own = item.without.cut if isinstance(item, Torn) else item.cut
+            own = item.without.cut if isinstance(item, TornLine) else item.cut
             name = tuple(sorted(own.items())) if own else ()
             group = groups.get(name)
             if group is None:
@@ -160,7 +160,7 @@ class Check:
 class _Cube:
     """What a line may hold that is any sum of ``base`` and some ``deltas``, but for corners that it may not."""
 
-    def __init__(self, item: Content | Torn, whole: Mapping[bytes, Content]) -> None:
+    def __init__(self, item: Content | TornLine, whole: Mapping[bytes, Content]) -> None:
         self._item = item
         self._whole = whole
         self._words: list[int] = []
@@ -183,7 +183,7 @@ class _Cube:
     @property
     def corners(self) -> tuple[bytes, bytes]:
         """What the line holds with none and with all of the words."""
-        return (self.base, self._item.there) if isinstance(self._item, Torn) else (self.base, self.base)
+        return (self.base, self._item.there) if isinstance(self._item, TornLine) else (self.base, self.base)
 
     def content(self, bits: int) -> Content | None:
         """The content with these deltas; None where the piece would not be torn, and nothing else gives these bytes."""
@@ -204,7 +204,7 @@ class _Cube:
 class _Line:
     """All that one line may hold under one cut."""
 
-    def __init__(self, items: Sequence[Content | Torn]) -> None:
+    def __init__(self, items: Sequence[Content | TornLine]) -> None:
         head = items[0]
         self._items = items
         self.first = head if isinstance(head, Content) else next(head.written_out())
@@ -216,10 +216,10 @@ class _Line:
         for item in self._items:
             if isinstance(item, Content):
                 whole.setdefault(item.data, item)
-        torn = [_Cube(item, whole) for item in self._items if isinstance(item, Torn)]
+        torn = [_Cube(item, whole) for item in self._items if isinstance(item, TornLine)]
         if not torn and len(whole) == 2:  # there or not: a single delta
             before, after = whole.values()
-            return [_Cube(Torn(before, ((0, LINE_BYTES),), after.data), whole)]
+            return [_Cube(TornLine(before, ((0, LINE_BYTES),), after.data), whole)]
         corners = {corner for cube in torn for corner in cube.corners}
         return [*torn, *(_Cube(content, {}) for data, content in whole.items() if data not in corners)]
 

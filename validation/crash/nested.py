@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ...models.durability.views import Content, Cut, LineKey, Torn, Views
+from ...models.durability.views import Content, Cut, LineKey, TornLine, Views
 from ...models.system import System
 from ...protocols.parts.rpc import VerbsError
 from ...protocols.scheme import OperationFailed
@@ -22,7 +22,7 @@ from ...scenarios.history import Value
 from ...scenarios.run.results import RunResult
 from ...sim.trace import Trace
 from .checksums import Families, Guarded
-from .outcomes import Contents, Outcome, Outcomes, Reader, Remains
+from .outcomes import Contents, Outcome, Outcomes, RecoveryReader, Remains
 from .restart import Decide, Restart, Source
 
 AGAIN = 32
@@ -221,7 +221,7 @@ class _After(_State):
             assert isinstance(item, Content)
             yield item
 
-    def _families(self, key: LineKey, again_ps: int, cut: Cut) -> Iterator[Content | Torn]:
+    def _families(self, key: LineKey, again_ps: int, cut: Cut) -> Iterator[Content | TornLine]:
         """The same with torn pieces not written out."""
         return self._items(key, again_ps, cut, written_out=False)
 
@@ -231,7 +231,7 @@ class _After(_State):
 
     def _items(
         self, key: LineKey, again_ps: int, cut: Cut, written_out: bool, guarded: Guarded | None = None
-    ) -> Iterator[Content | Torn]:
+    ) -> Iterator[Content | TornLine]:
         cut = {**self._decided, **cut}
         base = self._number << AGAIN
         if key in self._recovery.written:
@@ -256,11 +256,11 @@ class _After(_State):
                 yield _under(item, lambda found: {**cut, **found})
 
 
-def _under(item: Content | Torn, cut: Callable[[Cut], Cut]) -> Content | Torn:
+def _under(item: Content | TornLine, cut: Callable[[Cut], Cut]) -> Content | TornLine:
     """The same under a cut that its own is turned into."""
-    if isinstance(item, Torn):
+    if isinstance(item, TornLine):
         without = item.without
-        return Torn(Content(without.data, cut(without.cut), without.absent, without.torn), item.words, item.there)
+        return TornLine(Content(without.data, cut(without.cut), without.absent, without.torn), item.words, item.there)
     return Content(item.data, cut(item.cut), item.absent, item.torn)
 
 
@@ -270,7 +270,7 @@ class OutcomesAgain(Outcomes):
     def __init__(
         self,
         object: Hashable,
-        restart: Reader,
+        restart: RecoveryReader,
         recoveries: Recoveries,
         contents: Contents,
         may_change: Callable[[LineKey], bool],

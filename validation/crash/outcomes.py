@@ -42,7 +42,7 @@ class Remains:
         return check.images(families, self.at_ps, cut)
 
 
-class Reader(Protocol):
+class RecoveryReader(Protocol):
     """Runs recovery and the read: :class:`.restart.Restart`, or what stands for it."""
 
     def initial(self, key: LineKey) -> bytes:
@@ -103,7 +103,7 @@ class Outcomes:
     def __init__(
         self,
         object: Hashable,
-        restart: Reader,
+        restart: RecoveryReader,
         contents: Contents,
         may_change: Callable[[LineKey], bool],
         families: Families | None = None,

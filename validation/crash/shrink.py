@@ -14,7 +14,7 @@ from functools import partial
 from itertools import combinations, islice, product
 from typing import TypeVar
 
-from ...models.durability.views import Content, Cut, LineKey, Torn
+from ...models.durability.views import Content, Cut, LineKey, TornLine
 from ...scenarios.history import Operation
 from ...scenarios.run.experiment import PAUSE_LONGEST_PS, run_variant
 from ...scenarios.run.results import RunResult
@@ -29,7 +29,7 @@ from .outcomes import Outcome
 MOVED_AT_MOST = 4
 """Up to how many operations pauses and reads are moved about: the search tries every place."""
 
-_Item = TypeVar("_Item", Content, Content | Torn)
+_Item = TypeVar("_Item", Content, Content | TornLine)
 
 _Outage = tuple[str, int, int]
 """(core, from, for how long)"""

@@ -46,7 +46,7 @@ def show(value: Hashable) -> str:
 
 
 @dataclass(eq=False, slots=True)
-class Entry:
+class HistoryEntry:
     """One operation: ``argument`` and ``result`` are JSON values as they stand in the file (or MISSING).
 
     ``outcome`` is ``ok``, ``fail``, or None: pending or unknown. ``return_ps`` is by when it certainly was in effect:
@@ -120,7 +120,7 @@ class HistoryFile:
     """
 
     file: str
-    entries: list[Entry]
+    entries: list[HistoryEntry]
     crashes: list[CrashLine]
     time_zero_ns: int | float
     timed: bool = True
@@ -131,12 +131,12 @@ class HistoryFile:
         return sorted({crash.at_ps for crash in self.crashes if crash.ends_era})
 
 
-def in_order(entries: Iterable[Entry]) -> Iterator[Entry]:
+def in_order(entries: Iterable[HistoryEntry]) -> Iterator[HistoryEntry]:
     """The operations in the order of their invocations."""
     return iter(sorted(entries, key=lambda entry: (entry.invoke_ps, entry.line)))
 
 
-def settle(entries: Iterable[Entry], crashes: Iterable[CrashLine]) -> None:
+def settle(entries: Iterable[HistoryEntry], crashes: Iterable[CrashLine]) -> None:
     """Work out, once all is read, by when operations were in effect and when what was on its way was lost."""
     crashes = list(crashes)
     system_ps = sorted(crash.at_ps for crash in crashes if crash.node == "system")

@@ -19,7 +19,7 @@ from ...sim.errors import InputError, Mistake, nearest
 from ...sim.yaml_source import describe
 from ..oracle.known import NEVER_PS
 from ..oracle.models.simple import FENCES, SYNCS
-from .entries import MISSING, NODES, TYPES, CrashLine, Entry, HistoryFile, freeze, settle, show
+from .entries import MISSING, NODES, TYPES, CrashLine, HistoryEntry, HistoryFile, freeze, settle, show
 
 FIELDS = (
     "process", "type", "f", "key", "value", "time", "node", "id", "retry_of", "session", "batch", "scope",
@@ -45,15 +45,15 @@ class Events:
     def __init__(self, file: str, format: str) -> None:
         self.file, self.format = file, format
         self.mistakes: list[Mistake] = []
-        self.entries: list[Entry] = []
+        self.entries: list[HistoryEntry] = []
         self.crashes: list[CrashLine] = []
-        self.pending: dict[int | str, list[Entry]] = {}
-        self.open: dict[Entry, None] = {}
-        self.by_id: dict[Hashable, Entry] = {}
+        self.pending: dict[int | str, list[HistoryEntry]] = {}
+        self.open: dict[HistoryEntry, None] = {}
+        self.by_id: dict[Hashable, HistoryEntry] = {}
         self.ended: dict[int | str, str] = {}
-        self.promised: dict[int | str, list[Entry]] = {}
+        self.promised: dict[int | str, list[HistoryEntry]] = {}
         """By process: what returned and may still be told to be applied."""
-        self.waiting: dict[int | str, list[Entry]] = {}
+        self.waiting: dict[int | str, list[HistoryEntry]] = {}
         self.muddled: set[int | str] = set()
         self.lost = False
         self.zero_ns: int | float | None = None
@@ -160,7 +160,7 @@ class Events:
             if self.pending.pop(process, None):
                 self.ended[process] = f"the crash of its process on line {line} had killed"
 
-    def _kill(self, entry: Entry, processes: list[int | str], at_ps: int) -> None:
+    def _kill(self, entry: HistoryEntry, processes: list[int | str], at_ps: int) -> None:
         for process in processes:
             entry.awaited.add(process)
             self.waiting.setdefault(process, []).append(entry)
@@ -191,7 +191,7 @@ class Events:
         elif self.keyed[1] != (key is not None):
             what = "a key" if self.keyed[1] else "no key"
             self.wrong(line, describe(data.get("key")), f"{what}, as on line {self.keyed[0]}", "key")
-        entry = Entry(line, process, f, key, data.get("value", MISSING), at_ps, batch=batch)
+        entry = HistoryEntry(line, process, f, key, data.get("value", MISSING), at_ps, batch=batch)
         entry.scope = data.get("scope", MISSING)
         connection = freeze(data["session"]) if "session" in data else process
         entry.session = (connection, self.systems, self.kills[process])
@@ -209,7 +209,7 @@ class Events:
             entry.alive.append(process)
             self.open[entry] = None
 
-    def _retried(self, line: int, data: Mapping[str, Any], entry: Entry) -> Entry:
+    def _retried(self, line: int, data: Mapping[str, Any], entry: HistoryEntry) -> HistoryEntry:
         first = self.by_id.get(freeze(data["retry_of"]))
         same = first is not None and (first.f, first.key, first.argument) == (entry.f, entry.key, entry.argument)
         if first is not None and same:
@@ -255,7 +255,7 @@ class Events:
         for entry, result in zip(chosen, results, strict=False):
             self._ended(line, entry, process, kind, result, at_ps)
 
-    def _ended(self, line: int, entry: Entry, process: int | str, kind: str, result: Any, at_ps: int) -> None:
+    def _ended(self, line: int, entry: HistoryEntry, process: int | str, kind: str, result: Any, at_ps: int) -> None:
         if entry.outcome == "ok":
             return  # a retry of what had returned
         if kind == "ok":
@@ -270,7 +270,7 @@ class Events:
                 if entry.kill_ps is None:  # else an attempt that was killed may have taken effect
                     entry.outcome, entry.return_ps, entry.return_line = "fail", at_ps, line
 
-    def _meant(self, line: int, data: Mapping[str, Any], open_ones: list[Entry]) -> list[Entry]:
+    def _meant(self, line: int, data: Mapping[str, Any], open_ones: list[HistoryEntry]) -> list[HistoryEntry]:
         """Of the operations that a process has under way, those that a response is of."""
         if "batch" in data:
             batch = freeze(data["batch"])

@@ -11,8 +11,8 @@ from ...sim.errors import InputError, Mistake, nearest
 from ...sim.yaml_source import describe
 from ..oracle.known import NEVER_PS
 from ..oracle.models.simple import FENCES, MODELS, READS, REMOVES, SYNCS, UNKNOWN, WRITES, Call, Model, Takes
-from ..oracle.search.general import Span
-from .read import MOST_MISTAKES, Entry, HistoryFile, freeze, in_order, show
+from ..oracle.search.general import Interval
+from .read import MOST_MISTAKES, HistoryEntry, HistoryFile, freeze, in_order, show
 from .user_models import user_model
 from .values import suits
 
@@ -21,18 +21,18 @@ from .values import suits
 class Act:
     """An operation of the file as a call of the model; the result is UNKNOWN unless it returned ``ok``."""
 
-    entry: Entry
+    entry: HistoryEntry
     call: Call
     answers: Takes = Takes.SAME
 
-    def span(self, until_ps: int, condition: Condition = Condition.LINEARIZABLE) -> Span:
+    def span(self, until_ps: int, condition: Condition = Condition.LINEARIZABLE) -> Interval:
         """What the search sees of it at ``until_ps``, with the deadline that ``condition`` sets it."""
         entry = self.entry
         if entry.returned_by(until_ps):
-            return Span(entry.line, self.call, entry.invoke_ps, entry.return_ps)
+            return Interval(entry.line, self.call, entry.invoke_ps, entry.return_ps)
         by_ps = deadline_ps(entry, condition)
         by_ps = NEVER_PS if by_ps is None or by_ps > until_ps else by_ps
-        return Span(entry.line, Call(self.call.f, self.call.argument, UNKNOWN), entry.invoke_ps, None, by_ps)
+        return Interval(entry.line, Call(self.call.f, self.call.argument, UNKNOWN), entry.invoke_ps, None, by_ps)
 
     @property
     def text(self) -> str:
@@ -49,7 +49,7 @@ class Act:
         return " ".join(words)
 
 
-def deadline_ps(entry: Entry, condition: Condition) -> int | None:
+def deadline_ps(entry: HistoryEntry, condition: Condition) -> int | None:
     """By when an operation that has not returned took effect, if at all, as ``condition`` has it; None: at any time."""
     if condition is Condition.STRICT:
         return entry.killed_ps
@@ -76,7 +76,7 @@ class Subject:
         return self._distinct(REMOVES)
 
     def _distinct(self, besides: Sequence[str]) -> str | None:
-        writers: dict[Hashable, Entry] = {}
+        writers: dict[Hashable, HistoryEntry] = {}
         for act in self.acts:
             if self.register and (act.call.f in READS or act.call.f in besides):
                 continue
@@ -123,7 +123,7 @@ def model_named(name: str | None, history: HistoryFile) -> Model:
     raise InputError(Mistake(f"{together} together", "the operations of one model (name it: --model)", history.file))
 
 
-def _unknown_f(history: HistoryFile, entry: Entry, known: list[str], what: str) -> Mistake:
+def _unknown_f(history: HistoryFile, entry: HistoryEntry, known: list[str], what: str) -> Mistake:
     expected = f"{what}: {', '.join(known)}"
     return Mistake(describe(entry.f), expected, history.file, entry.line, "f", nearest(entry.f, known))
 
@@ -194,7 +194,7 @@ def _apart(key: Hashable, acts: list[Act], model: Model) -> Iterable[tuple[Hasha
     return rows
 
 
-def _result(entry: Entry, model: Model) -> Hashable:
+def _result(entry: HistoryEntry, model: Model) -> Hashable:
     if entry.outcome != "ok":
         return UNKNOWN
     takes = model.operations[entry.f][1]
@@ -205,7 +205,7 @@ def _result(entry: Entry, model: Model) -> Hashable:
     return freeze(entry.result) if entry.has_result and takes is not Takes.SAME else None
 
 
-def _misfits(history: HistoryFile, entry: Entry, asks: Takes, answers: Takes) -> list[Mistake]:
+def _misfits(history: HistoryFile, entry: HistoryEntry, asks: Takes, answers: Takes) -> list[Mistake]:
     """What is wrong with the values of one operation."""
     wrong = []
     if not suits(asks, entry.argument, entry.has_argument):
@@ -225,9 +225,9 @@ def _misfits(history: HistoryFile, entry: Entry, asks: Takes, answers: Takes) ->
 class Sync:
     """An operation that makes what returned before it durable; of the objects and sessions that ``covers`` accepts."""
 
-    entry: Entry
+    entry: HistoryEntry
     whole: bool
-    covers: Callable[[Entry], bool]
+    covers: Callable[[HistoryEntry], bool]
 
 
 def syncs(history: HistoryFile) -> Sequence[Sync]:
@@ -243,11 +243,11 @@ def syncs(history: HistoryFile) -> Sequence[Sync]:
     return found
 
 
-def _scoped(entry: Entry) -> bool:
+def _scoped(entry: HistoryEntry) -> bool:
     return isinstance(entry.scope, list | str | int | float) and entry.scope is not None
 
 
-def _coverage(scope: Any) -> Callable[[Entry], bool]:
+def _coverage(scope: Any) -> Callable[[HistoryEntry], bool]:
     """Which operations a scope takes in: a key, keys, a range of keys, or a connection."""
     if isinstance(scope, dict) and "session" in scope:
         connection = freeze(scope["session"])

@@ -19,8 +19,8 @@ from ..oracle.conditions.bounded_loss import find as find_unbounded
 from ..oracle.known import NEVER_PS, Flaw, ObjectHistory
 from ..oracle.models.simple import MODELS, PUTS, REMOVES, UNKNOWN, WRITES, Model, State
 from ..oracle.search import fifo, lifo
-from ..oracle.search.general import Answer, Budget, Search, Span
-from ..oracle.search.items import Beyond, Clash
+from ..oracle.search.general import Budget, Interval, Search, SearchAnswer
+from ..oracle.search.items import ItemClash, NotForItems
 from ..oracle.wording import Moment, Named, Recorded
 from .fitting import Act, Subject, key_text
 from .read import HistoryFile, show
@@ -169,7 +169,7 @@ class SearchJudge:
         """The search for an order of ``acts`` at ``until_ps``, not begun."""
         return Search(self._model, self._spans(condition, acts, until_ps), self._terms.fresh(budget))
 
-    def _spans(self, condition: Condition, acts: Sequence[Act], until_ps: int) -> list[Span]:
+    def _spans(self, condition: Condition, acts: Sequence[Act], until_ps: int) -> list[Interval]:
         return [act.span(until_ps, condition) for act in acts if act.entry.invoke_ps <= until_ps]
 
     def judge(
@@ -183,7 +183,7 @@ class SearchJudge:
         """The same where no search is needed, else None."""
         return None
 
-    def opinion(self, answer: Answer, acts: Sequence[Act]) -> Opinion:
+    def opinion(self, answer: SearchAnswer, acts: Sequence[Act]) -> Opinion:
         """What the search found, in words."""
         name = "the object" if self._subject.key is None else key_text(self._subject.key)
         return told(answer, acts, name, answer.states)
@@ -199,42 +199,42 @@ class ItemJudge(SearchJudge):
         """By items, if they suffice."""
         try:
             misfit = _BY_ITEMS[self._model.name](self._spans(condition, acts, until_ps))
-        except Beyond:
+        except NotForItems:
             return None
         if misfit is None:
             return Opinion(Verdict.HOLDS, len(acts), by="items")
         by_line = {act.entry.line: act for act in acts}
         named = [by_line[line] for line in misfit.numbers]
-        if misfit.clash is Clash.LEFT:  # what was ahead is told, not the puts of what has overtaken it
+        if misfit.clash is ItemClash.LEFT:  # what was ahead is told, not the puts of what has overtaken it
             taken = {act.call.result for act in named}
             named = [act for act in named if act.call.f not in PUTS or act.call.argument not in taken]
         why = _why_not(misfit.clash, [f"{act.text} (line {act.entry.line})" for act in named])
         return Opinion(Verdict.VIOLATED, len(acts), misfit.numbers, why, by="items", sure=True)
 
 
-def _why_not(clash: Clash, named: Sequence[str]) -> str:
+def _why_not(clash: ItemClash, named: Sequence[str]) -> str:
     """A misfit in words; ``named`` are its operations."""
     first, rest = named[0], ", ".join(named[1:])
-    if clash is Clash.NEVER_PUT:
+    if clash is ItemClash.NEVER_PUT:
         return f"{first}: nobody put that in"
-    if clash is Clash.TWICE:
+    if clash is ItemClash.TWICE:
         return f"{first}, which {named[1]} had taken: it was put in once"
-    if clash is Clash.TOO_EARLY:
+    if clash is ItemClash.TOO_EARLY:
         return f"{first} had returned before {rest} was invoked"
-    if clash is Clash.OVERTAKEN:
+    if clash is ItemClash.OVERTAKEN:
         _, put, later, *take = named
         order = f"{put} had returned before {later} was invoked"
         if take:
             return f"{first} had returned before {take[0]} was invoked, yet {order}"
         return f"{first} had returned, yet {order}, and nobody had taken it out"
-    if clash is Clash.NOT_EMPTY:
+    if clash is ItemClash.NOT_EMPTY:
         return f"{first}, and all the time something was inside: {rest}"
-    if clash is Clash.LEFT:
+    if clash is ItemClash.LEFT:
         return f"{first} had returned, and too few others were asked for by then to have had all that was ahead: {rest}"
     return f"something was inside all the time, and nothing can have lain below the rest: {', '.join(reversed(named))}"
 
 
-def told(answer: Answer, acts: Sequence[Act], name: str, states: Sequence[State]) -> Opinion:
+def told(answer: SearchAnswer, acts: Sequence[Act], name: str, states: Sequence[State]) -> Opinion:
     """A search's answer in words; ``states`` is what ``name`` can have held before what cannot be placed."""
     if answer.verdict is Verdict.HOLDS:
         return Opinion(Verdict.HOLDS, answer.steps, order=answer.order)

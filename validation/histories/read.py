@@ -12,14 +12,14 @@ from pathlib import Path
 
 from ...sim.errors import InputError, Mistake
 from ...sim.yaml_source import nearest_file, printable
-from .entries import CrashLine, Entry, HistoryFile, freeze, in_order, show
+from .entries import CrashLine, HistoryEntry, HistoryFile, freeze, in_order, show
 from .events import MOST_MISTAKES
 from .formats import edn, jsonlines, textlog
 
 __all__ = [
     "MOST_MISTAKES",
     "CrashLine",
-    "Entry",
+    "HistoryEntry",
     "HistoryFile",
     "format_of",
     "freeze",

@@ -17,7 +17,7 @@ from ..oracle.search.general import Search
 from ..oracle.wording import moment_text
 from .fitting import Act, Subject, Sync, key_text
 from .judges import Opinion, Terms, told
-from .read import Entry, HistoryFile, show
+from .read import HistoryEntry, HistoryFile, show
 
 
 class WholeJudge:
@@ -43,7 +43,7 @@ class WholeJudge:
             return self._session(eras)
         if condition is Condition.BUFFERED:
             if self.registers:
-                with suppress(buffered_zones.Beyond):
+                with suppress(buffered_zones.NotForZones):
                     return self._zones(eras)
             return self._search(eras, acts, budget)
         return self._cuts(eras, acts, budget)
@@ -150,13 +150,13 @@ class WholeJudge:
         return Opinion(Verdict.VIOLATED, found.steps, lines, why, by="session")
 
 
-def _tag(object: int, entry: Entry) -> Tag:
+def _tag(object: int, entry: HistoryEntry) -> Tag:
     return object, entry.key, entry.session
 
 
 def _barriers(syncs: Sequence[Sync], tags: Mapping[Act, Tag]) -> list[Barrier]:
     """Syncs with the tags that their scope takes in."""
-    samples: dict[Tag, Entry] = {tag: act.entry for act, tag in tags.items()}
+    samples: dict[Tag, HistoryEntry] = {tag: act.entry for act, tag in tags.items()}
     barriers = []
     for sync in syncs:
         covered: frozenset[Tag] | None = None

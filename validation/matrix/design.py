@@ -20,10 +20,10 @@ from ...protocols.primitives import known_primitives, primitive
 from ...protocols.shapes import shape_name
 from ...sim.errors import InputError
 from .configurations import Configuration
-from .judging import Schedule, judge
+from .judging import Interleaving, judge
 from .timing import Latency, latency, run
 
-FAST = (Schedule(),)
+FAST = (Interleaving(),)
 """A single update, undisturbed: most of what is wrong shows here."""
 SHAPES = ("word", "line", "pair")
 BYTES = 64
@@ -90,7 +90,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FoundPrimitive:
     """A candidate that is durable on the platform."""
 
     candidate: Candidate
@@ -104,13 +104,13 @@ class Found:
     def metrics(self) -> tuple[float, float, float]:
         return self.cost.p50_ns, self.cost.cpu_ns, self.cost.packets
 
-    def dominated_by(self, other: Found) -> bool:
+    def dominated_by(self, other: FoundPrimitive) -> bool:
         """Whether another is at least as good in everything, and better in something."""
         return self.metrics != other.metrics and all(a >= b for a, b in zip(self.metrics, other.metrics, strict=True))
 
 
 @dataclass
-class Search:
+class DesignSearch:
     """What a search came to."""
 
     configuration: Configuration
@@ -119,12 +119,12 @@ class Search:
     left_out: int = 0
     """Longer than a durable one whose steps they have."""
     survivors: int = 0
-    durable: list[Found] | None = None
+    durable: list[FoundPrimitive] | None = None
 
     @property
-    def front(self) -> list[Found]:
+    def front(self) -> list[FoundPrimitive]:
         """Not dominated, quickest first; one for each point, published ones first."""
-        best: dict[tuple[float, float, float], Found] = {}
+        best: dict[tuple[float, float, float], FoundPrimitive] = {}
         ordered = sorted(self.durable or (), key=lambda f: (f.metrics, not f.published, len(f.candidate.steps)))
         for one in ordered:
             if not any(one.dominated_by(other) for other in ordered):
@@ -202,7 +202,7 @@ def published() -> dict[tuple[object, ...], list[str]]:
 
 
 @dataclass(frozen=True)
-class Trial:
+class CandidateTrial:
     """A candidate to be judged in a process of its own; ``file`` is where it has been written."""
 
     candidate: Candidate
@@ -212,13 +212,13 @@ class Trial:
     whole: bool = False
 
 
-def survives(trial: Trial) -> bool:
+def survives(trial: CandidateTrial) -> bool:
     """The fast check: one update of a word."""
     name = shape_name("word", trial.file)
     return judge(name, trial.configuration, seed=trial.seed, schedules=FAST).durable
 
 
-def judged(trial: Trial) -> tuple[Latency, bool] | None:
+def judged(trial: CandidateTrial) -> tuple[Latency, bool] | None:
     """The whole judgement, and the cost; None if it is not durable."""
     for shape in SHAPES:
         if not judge(shape_name(shape, trial.file), trial.configuration, seed=trial.seed).durable:
@@ -241,10 +241,10 @@ def wanted(some: Sequence[Candidate], durable: Sequence[Candidate]) -> list[Cand
     return [one for one in some if not any(one.extends(other) for other in durable)]
 
 
-def reached(found: Sequence[Found]) -> dict[str, Found | None]:
+def reached(found: Sequence[FoundPrimitive]) -> dict[str, FoundPrimitive | None]:
     """The quickest durable one of each kind that people ask for; None where nothing of so many steps is."""
 
-    def quickest(*fitting: bool) -> Found | None:
+    def quickest(*fitting: bool) -> FoundPrimitive | None:
         chosen = [one for one, fits in zip(found, fitting, strict=True) if fits]
         return min(chosen, key=lambda one: one.metrics, default=None)
 
@@ -257,13 +257,13 @@ def reached(found: Sequence[Found]) -> dict[str, Found | None]:
     }
 
 
-def _asks(one: Found) -> bool:
+def _asks(one: FoundPrimitive) -> bool:
     return any("do: send" in step for step in one.candidate.steps)
 
 
-def _of_today(one: Found) -> bool:
+def _of_today(one: FoundPrimitive) -> bool:
     return all("verb: READ" in step or "verb: FETCH_ADD" in step for step in one.candidate.steps)
 
 
-def _plain_send(one: Found) -> bool:
+def _plain_send(one: FoundPrimitive) -> bool:
     return one.candidate.follows == "SEND" and CPU_COPY not in one.candidate.steps

@@ -33,7 +33,7 @@ AWAY = "100 us"
 """How long the server's core is away, or its adapter holds up a queue pair: longer than any primitive takes else."""
 
 
-class Schedule(NamedTuple):
+class Interleaving(NamedTuple):
     """How many updates, and who is slow."""
 
     updates: int = 1
@@ -43,7 +43,7 @@ class Schedule(NamedTuple):
     """The server's adapter holds up the first queue pair."""
 
 
-SCHEDULES = (Schedule(), Schedule(away=True), Schedule(3))
+SCHEDULES = (Interleaving(), Interleaving(away=True), Interleaving(3))
 TOLD = (Condition.NO_LOST_ACK, Condition.DURABLE, Condition.COMMITTED)
 """Which condition's counterexample is shown, the first that is violated."""
 BUDGET = 600
@@ -51,7 +51,7 @@ BUDGET = 600
 
 
 @dataclass
-class Finding:
+class CellFinding:
     """What was found of a cell."""
 
     verdicts: dict[str, str] = field(default_factory=dict)
@@ -94,7 +94,7 @@ def phrase(example: Counterexample) -> str:
 
 
 def scenario_data(
-    scheme: str, configuration: Configuration, value: str, schedule: Schedule = SCHEDULES[0], seed: int = 1
+    scheme: str, configuration: Configuration, value: str, schedule: Interleaving = SCHEDULES[0], seed: int = 1
 ) -> dict[str, Any]:
     """The scenario of a cell: one client, one object, a few updates one after the other."""
     shape = scheme.partition(" over ")[0]
@@ -119,14 +119,14 @@ def judge(
     *,
     value: str | None = None,
     seed: int = 1,
-    schedules: tuple[Schedule, ...] = SCHEDULES,
-) -> Finding:
+    schedules: tuple[Interleaving, ...] = SCHEDULES,
+) -> CellFinding:
     """Explore a cell; ``scheme`` is a shape's name (``line over read-after-write``)."""
-    found = Finding()
+    found = CellFinding()
     shape = scheme.partition(" over ")[0]
     size = value or VALUES[shape]
     if SHAPES[shape].queue_pairs > 1:
-        schedules = (*schedules, Schedule(held=True))
+        schedules = (*schedules, Interleaving(held=True))
     for schedule in schedules:
         open_ = [c for c in ASKED if found.verdicts.get(str(c)) != Verdict.VIOLATED]
         if open_ and not found.refused:
@@ -134,7 +134,7 @@ def judge(
     return found
 
 
-def _explore(data: dict[str, Any], conditions: list[Condition], found: Finding) -> None:
+def _explore(data: dict[str, Any], conditions: list[Condition], found: CellFinding) -> None:
     scenario = scenario_from_data(data, "matrix")
     variant = scenario.variants()[0]
     result = run_variant(scenario, variant)

@@ -51,7 +51,7 @@ class Method:
 
 
 @dataclass
-class Answer:
+class MethodAnswer:
     """What was found."""
 
     question: Question
@@ -74,9 +74,9 @@ def questions(configurations: Sequence[Configuration], primitives: Sequence[str]
     ]
 
 
-def answer(question: Question) -> Answer:
+def answer(question: Question) -> MethodAnswer:
     """Time all candidates, judge from the quickest on; both the cheapest and the cheapest available are looked for."""
-    found = Answer(question)
+    found = MethodAnswer(question)
     candidates = sorted(_timed(question), key=lambda method: (method.p50_ns, method.cpu_ns, method.primitive))
     for method in candidates:
         if found.cheapest is not None and method.status not in AVAILABLE:

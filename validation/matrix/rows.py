@@ -12,7 +12,7 @@ from ...protocols.guarantees import Condition, Verdict, claimed
 from ...protocols.shapes import SHAPES, shaped
 from ...sim.errors import InputError, Mistake, nearest
 from .configurations import Configuration
-from .judging import FAULT, Finding, judge
+from .judging import FAULT, CellFinding, judge
 from .timing import QUEUE_PAIRS, SIZES, Costs, measure
 
 _Job = TypeVar("_Job")
@@ -20,7 +20,7 @@ _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True)
-class Job:
+class RowJob:
     """A primitive on a configuration: the shapes that are judged, the sizes and queue pairs that are timed."""
 
     primitive: str
@@ -32,14 +32,14 @@ class Job:
 
 
 @dataclass
-class Row:
+class PrimitiveRow:
     """What was found of a job."""
 
     primitive: str
     configuration: Configuration
     claimed: dict[str, str]
     """Condition -> ``holds``, where the primitive's source claims it."""
-    findings: dict[str, Finding] = field(default_factory=dict)
+    findings: dict[str, CellFinding] = field(default_factory=dict)
     """By shape."""
     costs: Costs = field(default_factory=Costs)
 
@@ -53,7 +53,7 @@ class Row:
         return worst
 
     @property
-    def whole(self) -> dict[str, Finding]:
+    def whole(self) -> dict[str, CellFinding]:
         """The findings of the shapes that the primitive itself answers for: one run of it makes one update durable."""
         return {shape: finding for shape, finding in self.findings.items() if shape not in ("other-qp", "log")}
 
@@ -66,11 +66,11 @@ class Row:
 _SEVERITY = [str(Verdict.HOLDS), str(Verdict.UNDECIDED), str(Verdict.VIOLATED)]
 
 
-def row(job: Job) -> Row:
+def row(job: RowJob) -> PrimitiveRow:
     """Judge and measure."""
     words, claims = job.configuration.words(), shaped(f"word over {job.primitive}").primitive.claims
     said = {Condition(name): where for name, where in claims.items()}
-    answer = Row(
+    answer = PrimitiveRow(
         job.primitive,
         job.configuration,
         {str(name): str(Verdict.HOLDS) for name in said if claimed(said, name, words, FAULT)},

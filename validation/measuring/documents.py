@@ -14,7 +14,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ...sim.errors import InputError, Mistake, nearest
-from ...sim.yaml_source import Path, describe, dotted, nearest_file, parse_yaml, printable
+from ...sim.yaml_source import FieldPath, describe, dotted, nearest_file, parse_yaml, printable
 from . import conditions as known
 from .conditions import Conditions, Measurement
 
@@ -110,9 +110,9 @@ class _Reader:
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self.file = file
-        self.mistakes: list[tuple[Path, str, str, str | None]] = []
+        self.mistakes: list[tuple[FieldPath, str, str, str | None]] = []
 
-    def wrong(self, found: str, expected: str, path: Path, close: str | None = None) -> None:
+    def wrong(self, found: str, expected: str, path: FieldPath, close: str | None = None) -> None:
         self.mistakes.append((path, found, expected, close))
 
     def located(self) -> list[Mistake]:
@@ -153,7 +153,7 @@ class _Reader:
         measurements = tuple(one for one in found if one is not None)
         return Document(data["origin"], measurements, maps["program"], maps["machine"], words["plan"], words["source"])
 
-    def result(self, data: Any, at: Path) -> Measurement | None:
+    def result(self, data: Any, at: FieldPath) -> Measurement | None:
         before = len(self.mistakes)
         if not isinstance(data, dict):
             self.wrong(describe(data), "a result: an object with id, verb, size_bytes", at)
@@ -196,7 +196,7 @@ class _Reader:
             self.file,
         )
 
-    def _numbers(self, data: Mapping[str, Any], at: Path) -> None:
+    def _numbers(self, data: Mapping[str, Any], at: FieldPath) -> None:
         """Latencies, histogram, rates: at least one of them, unless the result was skipped."""
         latency = data.get("latency_ns", {})
         if not isinstance(latency, dict) or ("latency_ns" in data and not latency):

@@ -15,7 +15,7 @@ from typing import Any
 
 from ...sim.errors import InputError, Mistake, nearest
 from ...sim.units import parse_bytes
-from ...sim.yaml_source import Path, Source, describe, dotted, read_yaml
+from ...sim.yaml_source import FieldPath, Source, describe, dotted, read_yaml
 from . import conditions as known
 from .conditions import Conditions
 
@@ -39,7 +39,7 @@ MOST = 10_000
 
 
 @dataclass(frozen=True)
-class Plan:
+class MeasurementPlan:
     """A plan and the conditions that it asks for, in the order in which they are measured."""
 
     name: str
@@ -47,7 +47,7 @@ class Plan:
     points: tuple[Conditions, ...]
 
 
-def read_plan(path: FilePath) -> Plan:
+def read_plan(path: FilePath) -> MeasurementPlan:
     """The plan in a file. Raises InputError with every mistake at once."""
     source = read_yaml(path)
     data = source.mapping("a map with plan and measurements")
@@ -72,7 +72,7 @@ def read_plan(path: FilePath) -> Plan:
         reader.mistake(f"{len(points):,} combinations", f"at most {MOST:,}", ("measurements",))
     if reader.mistakes:
         raise InputError(reader.mistakes)
-    return Plan(data["plan"], data.get("title", ""), tuple(points))
+    return MeasurementPlan(data["plan"], data.get("title", ""), tuple(points))
 
 
 class _Reader:
@@ -81,10 +81,10 @@ class _Reader:
         self.mistakes: list[Mistake] = []
         self._ids: dict[str, int | None] = {}
 
-    def mistake(self, found: str, expected: str, path: Path, close: str | None = None) -> None:
+    def mistake(self, found: str, expected: str, path: FieldPath, close: str | None = None) -> None:
         self.mistakes.append(Mistake(found, expected, self.source.file, self.source.line(path), dotted(path), close))
 
-    def points(self, data: Any, at: Path) -> list[Conditions]:
+    def points(self, data: Any, at: FieldPath) -> list[Conditions]:
         """The combinations of one entry; none where something is wrong with it."""
         before = len(self.mistakes)
         if not isinstance(data, dict):
@@ -111,7 +111,7 @@ class _Reader:
             for combination in itertools.product(*(values[key] for key in LISTS))
         ]
 
-    def _values(self, data: dict[str, Any], key: str, at: Path) -> list[Any]:
+    def _values(self, data: dict[str, Any], key: str, at: FieldPath) -> list[Any]:
         """What ``key`` says, as a list."""
         path = (*at, key)
         if key not in data:
@@ -131,7 +131,7 @@ class _Reader:
             return [None]
         return [self._value(key, item, (*path, index)) for index, item in enumerate(found)]
 
-    def _value(self, key: str, found: Any, path: Path) -> Any:
+    def _value(self, key: str, found: Any, path: FieldPath) -> Any:
         if key in WORDS:
             word = {True: "yes", False: "no"}.get(found, found) if isinstance(found, bool) else found
             if word not in WORDS[key]:
@@ -145,7 +145,7 @@ class _Reader:
             self.mistake(describe(found), f"a whole number from {least}", path)
         return found
 
-    def _size(self, found: Any, path: Path) -> int:
+    def _size(self, found: Any, path: FieldPath) -> int:
         if isinstance(found, int) and not isinstance(found, bool) and found > 0:
             return found
         try:
@@ -156,7 +156,7 @@ class _Reader:
             self.mistake(describe(found), "a size from 1 B, as in 64 B or 4 KiB", path)
         return max(1, size)
 
-    def _together(self, data: dict[str, Any], values: dict[str, list[Any]], at: Path) -> None:
+    def _together(self, data: dict[str, Any], values: dict[str, list[Any]], at: FieldPath) -> None:
         """What no single value can tell."""
         verbs, transports = values["verb"], values["transport"]
         for verb, transport in itertools.product(verbs, transports):

@@ -36,7 +36,7 @@ class Unmeasurable(Exception):
 
 
 @dataclass(frozen=True)
-class Run:
+class MeasuredRun:
     """What came of some operations: the latency of each, and the time from the first of them to the last."""
 
     latencies_ps: Sequence[int]
@@ -199,7 +199,7 @@ class Bench:
             works[-1].send_flags |= SendFlags.IBV_SEND_SIGNALED
         return works
 
-    def run(self, warmup: int, iterations: int) -> Run:
+    def run(self, warmup: int, iterations: int) -> MeasuredRun:
         """Operations of which the first ``warmup`` do not count."""
         about, pair = self.conditions, self.pair
         most = warmup + iterations + about.depth
@@ -208,7 +208,7 @@ class Bench:
         if self.replied:
             pair.clock.start(self._responder())
         run = pair.run(self._one_way(warmup, iterations) if self.one_way else self._window(warmup, iterations))
-        assert isinstance(run, Run)
+        assert isinstance(run, MeasuredRun)
         return run
 
     def _receive(self, operations: int) -> None:
@@ -250,7 +250,7 @@ class Bench:
                 continue
             latencies.append(thread.now_ps - starts.pop(ended))
             if done - begun >= iterations:
-                return Run(latencies, done - begun, thread.now_ps - start_ps)
+                return MeasuredRun(latencies, done - begun, thread.now_ps - start_ps)
 
     def _responder(self) -> Code:
         """The responder's core: read the message, flush what it names, answer."""
@@ -290,7 +290,7 @@ class Bench:
                 arrived_ps = pair.server.host.last_visible_ps + self.platform.cpu.spin_loop_ps
             if number >= warmup:
                 latencies.append(arrived_ps - start_ps)
-        return Run(latencies, iterations, 2 * sum(latencies))
+        return MeasuredRun(latencies, iterations, 2 * sum(latencies))
 
 
 def statistics(latencies_ps: Sequence[int]) -> dict[str, float]:

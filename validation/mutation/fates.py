@@ -37,7 +37,7 @@ _SHORT = (ALONE, "nothing fails", "lives", "server[0] process", "client[0] power
 """Runs that come to an end unless their code does not."""
 
 
-class Outcome(StrEnum):
+class FaultOutcome(StrEnum):
     """What may become of a fault."""
 
     FOUND = "found"
@@ -55,7 +55,7 @@ class Try(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Task:
+class FaultTask:
     """A fault, by its module and its number there, and what to try it with, in this order."""
 
     module: str
@@ -66,35 +66,35 @@ class Task:
 
 
 @dataclass
-class Verdict:
+class FateVerdict:
     """The outcome, and how it came about: the trial, and what was broken or which error there was."""
 
-    outcome: Outcome = Outcome.SURVIVES
+    outcome: FaultOutcome = FaultOutcome.SURVIVES
     how: str = ""
     scheme: str = ""
-    notes: dict[Outcome, tuple[str, str]] = field(default_factory=dict)
+    notes: dict[FaultOutcome, tuple[str, str]] = field(default_factory=dict)
 
-    def note(self, outcome: Outcome, scheme: str, how: str) -> None:
+    def note(self, outcome: FaultOutcome, scheme: str, how: str) -> None:
         """Something that is no verdict; the first one is told."""
         self.notes.setdefault(outcome, (scheme, how))
 
     @property
     def alone(self) -> bool:
         """Whether the code fails in a run without any crash."""
-        return self.notes.get(Outcome.BROKEN, ("", ""))[1].startswith(ALONE)
+        return self.notes.get(FaultOutcome.BROKEN, ("", ""))[1].startswith(ALONE)
 
-    def ended(self) -> Verdict:
+    def ended(self) -> FateVerdict:
         """No verdict has found it."""
-        for outcome in (Outcome.UNDECIDED, Outcome.BROKEN):
+        for outcome in (FaultOutcome.UNDECIDED, FaultOutcome.BROKEN):
             if outcome in self.notes:
                 scheme, how = self.notes[outcome]
-                return Verdict(outcome, how, scheme)
+                return FateVerdict(outcome, how, scheme)
         return self
 
 
-def fate(task: Task) -> Verdict:
+def fate(task: FaultTask) -> FateVerdict:
     """Try a fault until something finds it."""
-    found = Verdict()
+    found = FateVerdict()
     for name in dict.fromkeys(each.scheme for each in task.tries):
         module, change = faults(task.owner)[task.module, task.number]
         with planted(scheme_named(name), module, change) as mutant:
@@ -105,7 +105,7 @@ def fate(task: Task) -> Verdict:
     return found.ended()
 
 
-def judged(mutant: type[Scheme], tries: Sequence[Try], found: Verdict) -> bool:
+def judged(mutant: type[Scheme], tries: Sequence[Try], found: FateVerdict) -> bool:
     """Whether one of the tries finds the fault in ``mutant``; ``found`` is told how, or what else there was."""
     known = {trial.name: trial for trial in trials()}
     with guarded(found, mutant.name, ALONE, RUN_SECONDS):
@@ -117,7 +117,7 @@ def judged(mutant: type[Scheme], tries: Sequence[Try], found: Verdict) -> bool:
         with guarded(found, mutant.name, each.trial, SECONDS):
             broken = sorted(known[each.trial].ask(mutant, each.kept).broken & each.kept)
             if broken:
-                found.outcome, found.how, found.scheme = Outcome.FOUND, f"{each.trial}: {broken[0]}", mutant.name
+                found.outcome, found.how, found.scheme = FaultOutcome.FOUND, f"{each.trial}: {broken[0]}", mutant.name
                 return True
         if time.process_time() - began >= 0.9 * SECONDS:
             break
@@ -139,17 +139,17 @@ def faults(name: str) -> dict[tuple[str, int], tuple[ModuleType, Change]]:
 
 
 @contextmanager
-def guarded(found: Verdict, scheme: str, trial: str, seconds: float = SECONDS) -> Iterator[None]:
+def guarded(found: FateVerdict, scheme: str, trial: str, seconds: float = SECONDS) -> Iterator[None]:
     """A trial that may fail: who failed, the code or its judge?"""
     try:
         with _alarm(seconds):
             yield
     except _TooLong:
         if trial.startswith(_SHORT):  # explorations are as long as there is something to lose
-            found.note(Outcome.BROKEN, scheme, f"{trial}: does not come to an end")
+            found.note(FaultOutcome.BROKEN, scheme, f"{trial}: does not come to an end")
     except Exception as error:
         what = f"{type(error).__name__}: {error}".splitlines()[0].partition("<")[0]  # objects are told by address
-        outcome = Outcome.UNDECIDED if _is_ours(error) else Outcome.BROKEN
+        outcome = FaultOutcome.UNDECIDED if _is_ours(error) else FaultOutcome.BROKEN
         found.note(outcome, scheme, f"{trial}: {what.rstrip(' :')}")
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from ...protocols.scheme import Scheme
 from ...protocols.scheme import scheme as scheme_named
 from ...sim.yaml_source import read_yaml
-from .fates import Outcome, Task, Try, Verdict, fate, faults
+from .fates import FateVerdict, FaultOutcome, FaultTask, Try, fate, faults
 from .mutants import seeded, watched
 from .shown import Shown
 from .store import digest
@@ -39,7 +39,7 @@ class Fate:
     kind: str
     operator: str
     fault: str
-    outcome: Outcome
+    outcome: FaultOutcome
     how: str
     """The trial and what it found broken, or what the code did; empty if it survives."""
     scheme: str
@@ -54,13 +54,13 @@ class Fate:
     @property
     def told(self) -> bool:
         """Whether there is nothing left to explain."""
-        return self.outcome in (Outcome.FOUND, Outcome.BROKEN) or (
-            self.outcome is Outcome.SURVIVES and self.reason != ""
+        return self.outcome in (FaultOutcome.FOUND, FaultOutcome.BROKEN) or (
+            self.outcome is FaultOutcome.SURVIVES and self.reason != ""
         )
 
 
 @dataclass(frozen=True)
-class Known:
+class Baseline:
     """A scheme as it is: by trial what it keeps, and which lines of which modules are executed."""
 
     keeps: Mapping[str, frozenset[str]]
@@ -99,13 +99,13 @@ def _shown(pair: tuple[str, str]) -> dict[str, Any]:
     return {"broken": sorted(found.broken), "exhaustive": found.exhaustive, "reached": lines}
 
 
-def _known(known: type[Scheme], shown: Mapping[tuple[str, str], Any], chosen: Sequence[Trial]) -> Known:
+def _known(known: type[Scheme], shown: Mapping[tuple[str, str], Any], chosen: Sequence[Trial]) -> Baseline:
     rows = {trial.name: shown[known.name, trial.name] for trial in chosen}
     keeps = kept({name: Shown(frozenset(row["broken"]), row["exhaustive"]) for name, row in rows.items()})
     reached = {
         name: {module: frozenset(lines) for module, lines in row["reached"].items()} for name, row in rows.items()
     }
-    return Known(keeps, reached)
+    return Baseline(keeps, reached)
 
 
 # the faults ----------------------------------------------------------------------------------------------------------
@@ -121,7 +121,9 @@ def _planted(schemes: Sequence[type[Scheme]], shared: bool, quick: bool) -> dict
     return found
 
 
-def _task(module: str, number: int, names: Sequence[str], known: Mapping[str, Known], chosen: Sequence[Trial]) -> Task:
+def _task(
+    module: str, number: int, names: Sequence[str], known: Mapping[str, Baseline], chosen: Sequence[Trial]
+) -> FaultTask:
     """With which schemes and in which trials a fault may be found: cheap ones first."""
     _, change = faults(names[0])[module, number]
     open_ = [
@@ -137,10 +139,10 @@ def _task(module: str, number: int, names: Sequence[str], known: Mapping[str, Kn
     ):
         if not dear or each.trial not in {other.trial for other in tries}:  # dear ones with one scheme
             tries.append(each)
-    return Task(module, number, names[0], tuple(tries))
+    return FaultTask(module, number, names[0], tuple(tries))
 
 
-def _with_which(names: set[str], module: str, known: Mapping[str, Known]) -> list[str]:
+def _with_which(names: set[str], module: str, known: Mapping[str, Baseline]) -> list[str]:
     """Those whose own module it is; of what is shared a few, those that keep most, none derived from another."""
     order = sorted(names, key=lambda name: (-known[name].promises, name))
     own = [name for name in order if scheme_named(name).__module__ == module]
@@ -152,25 +154,25 @@ def _with_which(names: set[str], module: str, known: Mapping[str, Known]) -> lis
     return own or found[:MOST_SCHEMES]
 
 
-def _names(task: Task) -> set[str]:
+def _names(task: FaultTask) -> set[str]:
     return {task.owner, *(each.scheme for each in task.tries)}
 
 
-def _parts(task: Task) -> Iterator[object]:
+def _parts(task: FaultTask) -> Iterator[object]:
     """What the fate of a fault depends on besides code."""
     _, change = faults(task.owner)[task.module, task.number]
     yield from (task.module, change.operator, change.line, change.name)
     yield [(each.scheme, each.trial, sorted(each.kept)) for each in task.tries]
 
 
-def _fate(task: Task) -> dict[str, Any]:
+def _fate(task: FaultTask) -> dict[str, Any]:
     found = fate(task)
     return {"outcome": str(found.outcome), "how": found.how, "scheme": found.scheme}
 
 
-def _told(task: Task, row: Mapping[str, Any], known: Mapping[str, Known]) -> Fate:
+def _told(task: FaultTask, row: Mapping[str, Any], known: Mapping[str, Baseline]) -> Fate:
     _, change = faults(task.owner)[task.module, task.number]
-    found = Verdict(Outcome(row["outcome"]), row["how"], row["scheme"])
+    found = FateVerdict(FaultOutcome(row["outcome"]), row["how"], row["scheme"])
     short = task.module.rpartition(".")[2]
     reason = reasons().get(f"{short} {change.name}", "")
     reached = any(change.line in lines.get(task.module, ()) for one in known.values() for lines in one.reached.values())
@@ -184,8 +186,10 @@ def _told(task: Task, row: Mapping[str, Any], known: Mapping[str, Known]) -> Fat
 def stale(fates: Iterable[Fate]) -> list[Fate]:
     """Those that a reason is known of why they survive, though neither they do nor another fault of that name."""
     known = list(fates)
-    surviving = {(fate.module, fate.fault) for fate in known if fate.outcome is Outcome.SURVIVES}
-    ended = {(fate.module, fate.fault): fate for fate in known if fate.outcome in (Outcome.FOUND, Outcome.BROKEN)}
+    surviving = {(fate.module, fate.fault) for fate in known if fate.outcome is FaultOutcome.SURVIVES}
+    ended = {
+        (fate.module, fate.fault): fate for fate in known if fate.outcome in (FaultOutcome.FOUND, FaultOutcome.BROKEN)
+    }
     return [fate for name, fate in ended.items() if fate.reason and name not in surviving]
 
 

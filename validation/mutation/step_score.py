@@ -9,10 +9,10 @@ from typing import Any
 
 from ...models.primitives.writer import dump_primitive
 from ...protocols.primitives import primitive
-from .fates import SECONDS, Outcome, Verdict, guarded
+from .fates import SECONDS, FateVerdict, FaultOutcome, guarded
 from .score import Fate, reasons
 from .shown import Shown
-from .steps import ALL_WAYS, Refused, Setting, StepFault, ask, settings, step_faults
+from .steps import ALL_WAYS, Refused, StepFault, TrialSetting, ask, settings, step_faults
 from .store import digest
 from .work import Work
 
@@ -54,7 +54,7 @@ def _shown(pair: tuple[str, str]) -> dict[str, Any]:
 
 
 def _kept(
-    name: str, chosen: Sequence[Setting], shown: Mapping[tuple[str, str], Any]
+    name: str, chosen: Sequence[TrialSetting], shown: Mapping[tuple[str, str], Any]
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """By setting: the ways of breaking conditions that it does not show there."""
     found = []
@@ -67,17 +67,17 @@ def _kept(
 
 def _fate(task: _Task) -> dict[str, Any]:
     name, number, keeps = task
-    found, mutant = Verdict(), _fault(name, number).mutant
+    found, mutant = FateVerdict(), _fault(name, number).mutant
     for setting, kept in keeps:
         one, began = Shown(frozenset()), time.process_time()
         with guarded(found, name, setting):
             try:
                 one = ask(mutant, _setting(setting), kept)
             except Refused as error:
-                found.note(Outcome.BROKEN, name, f"{setting}: {error}")
+                found.note(FaultOutcome.BROKEN, name, f"{setting}: {error}")
         broken = sorted(one.broken.intersection(kept))
         if broken:
-            return {"outcome": str(Outcome.FOUND), "how": f"{setting}: {broken[0]}", "scheme": name}
+            return {"outcome": str(FaultOutcome.FOUND), "how": f"{setting}: {broken[0]}", "scheme": name}
         if time.process_time() - began >= 0.9 * SECONDS:
             break
     ended = found.ended()
@@ -86,14 +86,14 @@ def _fate(task: _Task) -> dict[str, Any]:
 
 def _told(task: _Task, row: Mapping[str, Any]) -> Fate:
     name, number, keeps = task
-    fault, outcome = _fault(name, number), Outcome(row["outcome"])
+    fault, outcome = _fault(name, number), FaultOutcome(row["outcome"])
     what = f"{fault.operator} {fault.text}"
     reason = reasons().get(f"{name} {what}", "")
     told = (fault.kind, fault.operator, what, outcome, row["how"], row["scheme"])
     return Fate(f"primitives/{name}.yaml", fault.line, (name,), *told, bool(keeps), reason, row.get("cpu_s", 0.0))
 
 
-def _setting(name: str) -> Setting:
+def _setting(name: str) -> TrialSetting:
     return {setting.name: setting for setting in settings()}[name]
 
 

@@ -21,14 +21,14 @@ from ...scenarios.run.experiment import run_variant
 from ...scenarios.schema.load import scenario_from_data
 from ..crash.explorer import ASKED
 from ..matrix.configurations import Configuration, configurations
-from ..matrix.judging import BUDGET, VALUES, Schedule, scenario_data
+from ..matrix.judging import BUDGET, VALUES, Interleaving, scenario_data
 from . import kinds
 from .shown import Shown, Telling, ways
 
 SHAPES = ("word", "pair")
 """A value in place, and an entry that must be durable before what points at it."""
 PLATFORMS = ("adr, ddio on", "adr, ddio off", "eadr, ddio on", "pmr, barrier by read")
-SCHEDULES = (Schedule(away=True), Schedule(2))
+SCHEDULES = (Interleaving(away=True), Interleaving(2))
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class StepFault:
 
 
 @dataclass(frozen=True)
-class Setting:
+class TrialSetting:
     """A shape on a platform: what a primitive is tried under."""
 
     shape: str
@@ -54,9 +54,9 @@ class Setting:
         return f"{self.shape}, {self.configuration.label}"
 
 
-def settings(quick: bool = False) -> list[Setting]:
+def settings(quick: bool = False) -> list[TrialSetting]:
     """All of them; for a quick look the first shape alone."""
-    return [Setting(shape, one) for shape in SHAPES[: 1 if quick else None] for one in configurations(PLATFORMS)]
+    return [TrialSetting(shape, one) for shape in SHAPES[: 1 if quick else None] for one in configurations(PLATFORMS)]
 
 
 def step_faults(name: str) -> Iterator[StepFault]:
@@ -125,7 +125,7 @@ class Refused(Exception):
     """The primitive cannot be used there."""
 
 
-def ask(one: Primitive, setting: Setting, kept: Collection[str] = ()) -> Shown:
+def ask(one: Primitive, setting: TrialSetting, kept: Collection[str] = ()) -> Shown:
     """What is broken of an elementary update over a shipped primitive, or over one with a fault in it, by its name.
 
     Of what it ought to keep the first ends it. Messages that stay in their receive buffers are received in persistent

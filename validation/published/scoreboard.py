@@ -17,7 +17,7 @@ from typing import Any
 NOT_ANALYSED = "not analysed"
 
 
-class Status(StrEnum):
+class ClaimStatus(StrEnum):
     """What a published number may show."""
 
     FIT = "fit"
@@ -65,7 +65,7 @@ class Claim:
 
     id: str
     paper: str
-    status: Status
+    status: ClaimStatus
     published: float | Bound | Range
     simulated: float | Range
     """A range where what is published is one, or a bound on several numbers."""
@@ -170,10 +170,10 @@ class Summary:
 
 def summarise(claims: Iterable[Claim], bar: Bar | None = None) -> Summary:
     """The scoreboard of these claims in short."""
-    by_status: dict[Status, list[Claim]] = {status: [] for status in Status}
+    by_status: dict[ClaimStatus, list[Claim]] = {status: [] for status in ClaimStatus}
     for claim in claims:
         by_status[claim.status].append(claim)
-    predicted, fitted, shapes = by_status[Status.PREDICT], by_status[Status.FIT], by_status[Status.SHAPE]
+    predicted, fitted, shapes = by_status[ClaimStatus.PREDICT], by_status[ClaimStatus.FIT], by_status[ClaimStatus.SHAPE]
     return Summary(
         predicted=len(predicted),
         predicted_met=_met(predicted),
@@ -183,7 +183,7 @@ def summarise(claims: Iterable[Claim], bar: Bar | None = None) -> Summary:
         fitted_median_error=_median_error(fitted),
         shapes=len(shapes),
         shapes_met=_met(shapes),
-        inputs=len(by_status[Status.INPUT]),
+        inputs=len(by_status[ClaimStatus.INPUT]),
         bar=bar or Bar(),
     )
 

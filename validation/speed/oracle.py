@@ -18,7 +18,7 @@ from ..histories.check import uncollected
 from ..oracle import check
 from ..oracle.models.simple import MODELS, UNKNOWN, Call, State
 from ..oracle.search import fifo, lifo
-from ..oracle.search.general import Answer, Span, search
+from ..oracle.search.general import Interval, SearchAnswer, search
 from ..oracle.search.items import Misfit
 from ..oracle.search.plain import TooHard, plain
 from .bench import long_history
@@ -92,14 +92,14 @@ def _stack(operations: int) -> float:
     return _of_container(lifo.find, container_history("stack", operations))
 
 
-def _of_container(find: Callable[[list[Span]], Misfit | None], spans: list[Span]) -> float:
+def _of_container(find: Callable[[list[Interval]], Misfit | None], spans: list[Interval]) -> float:
     with uncollected():
         began = time.process_time()
         assert find(spans) is None
         return time.process_time() - began
 
 
-def container_history(model: str, operations: int, clients: int = 5) -> list[Span]:
+def container_history(model: str, operations: int, clients: int = 5) -> list[Interval]:
     """Clients in closed loops on one queue or stack; slightly more is put in, all of it unique, than is taken out."""
     rng = random.Random(operations)
     put, take = ("enqueue", "dequeue") if model == "queue" else ("push", "pop")
@@ -114,7 +114,7 @@ def container_history(model: str, operations: int, clients: int = 5) -> list[Spa
         else:
             item = (inside.popleft() if model == "queue" else inside.pop()) if inside else None
             call = Call(take, None, item)
-        spans.append(Span(number, call, begin, end))
+        spans.append(Interval(number, call, begin, end))
     return spans
 
 
@@ -142,7 +142,7 @@ def compare(seed: int, most: int) -> HardCase:
     return HardCase(answer.steps, seconds, steps, given_up=False)
 
 
-def _timed(spans: Sequence[Span]) -> tuple[Answer, float]:
+def _timed(spans: Sequence[Interval]) -> tuple[SearchAnswer, float]:
     """An answer and its processor time; the least of three, for a machine that does other things as well."""
     took = []
     for _ in range(3):
@@ -154,7 +154,7 @@ def _timed(spans: Sequence[Span]) -> tuple[Answer, float]:
 
 def hard_cas_history(
     seed: int, operations: int = 90, clients: int = 5, values: int = 5, late_lie: bool = False
-) -> list[Span]:
+) -> list[Interval]:
     """Clients in closed loops on a cas-register, a tenth of the outcomes unknown; every second one has a lie in it.
 
     ``late_lie``: each has one, near its end, so that a search has to go through all that may have happened.
@@ -177,7 +177,7 @@ def hard_cas_history(
         unknown = rng.random() < 0.1
         state = state if unknown and rng.random() < 0.5 else after
         call = Call(f, argument, UNKNOWN if unknown else result)
-        spans.append(Span(number, call, begin, None if unknown else end))
+        spans.append(Interval(number, call, begin, None if unknown else end))
     if seed % 2 or late_lie:
         reads = [i for i, span in enumerate(spans) if span.call.f == "read" and span.return_ps is not None]
         i = reads[-1] if late_lie else rng.choice(reads[len(reads) // 2 :])

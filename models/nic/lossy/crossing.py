@@ -27,7 +27,7 @@ from ..adapter import mark
 from ..nic import Nic
 from ..packets import request_bytes
 from ..port import PACKET_SHIFT, RESPONSE, WITHDRAWN, Packet, Port
-from .psn import Counters
+from .psn import TransportCounters
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
 
@@ -85,7 +85,7 @@ class Crossing(Nic):
         """It is known when its last bit has left the port."""
 
     @abstractmethod
-    def counted(self, qp: QueuePair) -> Counters:
+    def counted(self, qp: QueuePair) -> TransportCounters:
         """What is counted of a queue pair of this adapter."""
 
     # across -------------------------------------------------------------------------------------------------

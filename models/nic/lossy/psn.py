@@ -31,7 +31,7 @@ def psns(work: SendWR, mtu_bytes: int) -> int:
 
 
 @dataclass(slots=True)
-class Counters:
+class TransportCounters:
     """What happened to one end of a connection; the names are those of mlx5's hardware counters where it has one."""
 
     packets: int = 0
@@ -51,7 +51,7 @@ class Counters:
     rnr_nak_retry_err: int = 0
     """RNR NAKs that came back."""
 
-    def add(self, other: Counters) -> None:
+    def add(self, other: TransportCounters) -> None:
         """Add what another end has counted."""
         for one in fields(self):
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
@@ -81,7 +81,7 @@ class Sent:
         """What an acknowledgement of it proves."""
 
 
-class End:
+class TransportEnd:
     """What the transport keeps at one end of a connection: as requester, and as responder."""
 
     __slots__ = (
@@ -101,7 +101,7 @@ class End:
     )  # fmt: skip
 
     def __init__(self, first_psn: int) -> None:
-        self.counters = Counters()
+        self.counters = TransportCounters()
         # requester
         self.next_psn = first_psn
         self.oldest = first_psn

@@ -34,7 +34,7 @@ from ...verbs.work import REQUEST_SHIFT, SIGNALED, SendWR, repeated
 from ..inbound import Observe
 from ..port import PACKET_SHIFT, WITHDRAWN, Packet
 from .crossing import Crossing
-from .psn import PSN_MASK, Counters, End, Sent, distance, psns
+from .psn import PSN_MASK, Sent, TransportCounters, TransportEnd, distance, psns
 
 FIRST_PSN = 0
 _READ = Opcode.IBV_WR_RDMA_READ
@@ -58,14 +58,14 @@ class TransportNic(Crossing):
         arbiter: Callable[[], np.random.Generator],
     ) -> None:
         super().__init__(clock, ordering, name, platform, host, fabric, arbiter)
-        self._ends: dict[QueuePair, End] = {}
+        self._ends: dict[QueuePair, TransportEnd] = {}
         self._ack_interval = platform.transport.ack_interval
 
-    def end(self, qp: QueuePair) -> End:
+    def end(self, qp: QueuePair) -> TransportEnd:
         """What is kept of a queue pair of this adapter."""
         found = self._ends.get(qp)
         if found is None:
-            found = self._ends[qp] = End(FIRST_PSN)
+            found = self._ends[qp] = TransportEnd(FIRST_PSN)
         return found
 
     def counters(self) -> dict[str, int]:
@@ -73,13 +73,13 @@ class TransportNic(Crossing):
         total = self.total()
         return super().counters() | {one.name: getattr(total, one.name) for one in fields(total)}
 
-    def counted(self, qp: QueuePair) -> Counters:
+    def counted(self, qp: QueuePair) -> TransportCounters:
         """What is counted of a queue pair of this adapter."""
         return self.end(qp).counters
 
-    def total(self) -> Counters:
+    def total(self) -> TransportCounters:
         """The same for all queue pairs of this adapter."""
-        total = Counters()
+        total = TransportCounters()
         for end in self._ends.values():
             total.add(end.counters)
         return total
@@ -125,7 +125,7 @@ class TransportNic(Crossing):
         end.counters.local_ack_timeout_err += 1
         self._retry(qp, end)
 
-    def _retry(self, qp: QueuePair, end: End) -> None:
+    def _retry(self, qp: QueuePair, end: TransportEnd) -> None:
         """Go back to the oldest outstanding request, unless that has been done too often."""
         end.retries += 1
         if end.retries > qp.retry_cnt:
@@ -133,7 +133,7 @@ class TransportNic(Crossing):
         else:
             self._go_back(qp, end)
 
-    def _go_back(self, qp: QueuePair, end: End) -> None:
+    def _go_back(self, qp: QueuePair, end: TransportEnd) -> None:
         """Send again all that is outstanding, from the oldest PSN that is not known to have been taken in."""
         now_ps = self.clock._now
         self.port.withdraw(qp, now_ps)
@@ -196,7 +196,7 @@ class TransportNic(Crossing):
             self._go_back(qp, self.end(qp))
             self.pump(qp)
 
-    def _acknowledges(self, qp: QueuePair, end: End, psn: int, attempt: int) -> bool:
+    def _acknowledges(self, qp: QueuePair, end: TransportEnd, psn: int, attempt: int) -> bool:
         """All up to ``psn`` has been taken in, says an answer to what was sent at ``attempt``.
 
         False if that cannot be all of the truth: a response before it is missing.
@@ -216,7 +216,7 @@ class TransportNic(Crossing):
             self._progress(end)
         return True
 
-    def _progress(self, end: End) -> None:
+    def _progress(self, end: TransportEnd) -> None:
         end.retries, end.since_ps = 0, self.clock._now
 
     def _take_response(self, packet: Packet) -> None:
@@ -301,7 +301,7 @@ class TransportNic(Crossing):
             self._duplicate(qp, end, packet)
         return not early
 
-    def _refuse_early(self, qp: QueuePair, end: End, work: SendWR, at: int) -> None:
+    def _refuse_early(self, qp: QueuePair, end: TransportEnd, work: SendWR, at: int) -> None:
         """Answer a packet that came too early: with the PSN that is expected, behind the answers before it."""
         nak = replace(work, span=None, payload=b"", sent_bytes=0)
         nak.qp, nak.psn, nak.key = work.qp, end.expected, work.key + _NAK + (at >> PACKET_SHIFT)
@@ -314,7 +314,7 @@ class TransportNic(Crossing):
 
         qp.responses.ready(nak, self.clock._now + self._ack_ps, send)
 
-    def _duplicate(self, qp: QueuePair, end: End, packet: Packet) -> None:
+    def _duplicate(self, qp: QueuePair, end: TransportEnd, packet: Packet) -> None:
         """It has been taken in before; what is still being executed will be answered anyway."""
         work, now_ps = packet[0], self.clock._now
         if work.opcode is _READ:

@@ -24,7 +24,7 @@ class Headers:
 
 
 @dataclass(frozen=True, slots=True)
-class Nic:
+class NicParameters:
     """An RDMA adapter and what its user-space driver costs the CPU."""
 
     doorbell_ps: int

@@ -10,7 +10,7 @@ Policy = Literal["lru", "random", "unpredictable"]
 
 
 @dataclass(frozen=True, slots=True)
-class Llc:
+class LlcParameters:
     """The shared cache, and how the adapter's writes meet it."""
 
     size_bytes: int
@@ -38,7 +38,7 @@ class Llc:
 
 
 @dataclass(frozen=True, slots=True)
-class Private:
+class PrivateCacheParameters:
     """What a core has to itself; a size of 0 is no such cache."""
 
     l1_bytes: int = 0
@@ -52,7 +52,7 @@ class Private:
 
 
 @dataclass(frozen=True, slots=True)
-class Tlb:
+class TlbParameters:
     """The second-level translation buffer of a core; without entries, translation costs nothing."""
 
     entries: int = 0

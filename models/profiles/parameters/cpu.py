@@ -64,7 +64,7 @@ class OperatingSystem:
 
 
 @dataclass(frozen=True, slots=True)
-class Cpu:
+class CpuParameters:
     """The cores of a node. Times are what the issuing core is held."""
 
     cores: int
@@ -115,7 +115,7 @@ class Cpu:
         """What a byte of a checksum takes the way this platform does it."""
         return self.crc32_ps_per_byte if self.crc32 == "table" else self.crc32_instruction_ps_per_byte
 
-    def of_type(self, kind: CoreType) -> Cpu:
+    def of_type(self, kind: CoreType) -> CpuParameters:
         """These parameters as they are for a slower (or faster) kind of core: what software takes, not the hardware."""
         scaled = {
             f.name: getattr(self, f.name) * 100 // kind.speed_percent

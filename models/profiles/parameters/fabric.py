@@ -9,7 +9,7 @@ from .counts import ONE, CountOrZero
 
 
 @dataclass(frozen=True, slots=True)
-class Fabric:
+class FabricParameters:
     """Links and switches: each pair of ports is ``switches`` switches, and one link more, apart."""
 
     link_bits_per_s: int

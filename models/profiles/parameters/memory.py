@@ -10,7 +10,7 @@ Domain = Literal["media", "adr", "eadr", "wsp", "none", "pmr", "flash", "plp"]
 
 
 @dataclass(frozen=True, slots=True)
-class Imc:
+class ImcParameters:
     """The memory controllers of one node."""
 
     channels: int
@@ -58,7 +58,7 @@ class Controller:
 
 
 @dataclass(frozen=True, slots=True)
-class Media:
+class MediaParameters:
     """A kind of DIMM."""
 
     line_bytes: int
@@ -84,7 +84,7 @@ class Media:
     """What a bank of DRAM holds open; 0: rows make no difference."""
     banks: int = 16
     interleave_bytes: int = 0
-    """Over the DIMMs of a device; 0: ``Imc.interleave_bytes``."""
+    """Over the DIMMs of a device; 0: ``ImcParameters.interleave_bytes``."""
     write_delay_ps: int = 0
     """What is added to writes where DRAM stands for slower memory."""
     write_delay_per: Literal["line", "write", "flush"] = "line"
@@ -93,7 +93,7 @@ class Media:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryDevice:
+class MemoryParameters:
     """A memory of a node, as protocols name it (``pm``, ``dram``, ``pmr``)."""
 
     device: str

@@ -9,7 +9,7 @@ from . import pcie_rate
 
 
 @dataclass(frozen=True, slots=True)
-class Pcie:
+class PcieParameters:
     """The slot of the adapter."""
 
     generation: int

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
+class PeerParameters:
     """A kind of device beside the adapter on PCIe whose memory can be addressed: a drive's persistent memory region
     (PMR), or its controller memory buffer (CMB)."""
 
@@ -41,7 +41,7 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drive:
+class DriveParameters:
     """A kind of NVMe drive."""
 
     capacity_bytes: int
@@ -86,7 +86,7 @@ class Drive:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class KernelParameters:
     """How the kernel treats files and sockets, and what that costs beside ``cpu.os``. The defaults are those of the
     base profile, which has their sources."""
 

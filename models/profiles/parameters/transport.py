@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Transport:
+class TransportParameters:
     """What a responder and a requester may choose."""
 
     ack_interval: int = 1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rpsim.models.durability.rules import Placement, Switches
 from rpsim.validation.litmus.language.expression import parse_outcome
 from rpsim.validation.litmus.language.operations import parse_operation
-from rpsim.validation.litmus.language.program import Case, Crash, Found, Profile, Test
+from rpsim.validation.litmus.language.program import CrashMoment, LitmusCase, LitmusProfile, OutcomeFinding, Test
 
 VARIABLES, QUEUE_PAIRS = ("x", "y"), ("q1", "q2")
 ALL_OF_A = ("W", "WW", "R", "FAA", "CAS", "AW", "SEND", "SENDB", "WIMM", "FLUSHP", "FLUSHG", "poll", "st", "Ws")
@@ -20,7 +20,7 @@ SWITCHES = (Switches(), Switches(flush_orders_writes=True), Switches(reads_in_or
 
 def profiles(domains: Sequence[str], placements: Sequence[Placement], switches: Sequence[Switches]):
     return st.builds(
-        lambda domain, ddio, nic, whole, switch: Profile(
+        lambda domain, ddio, nic, whole, switch: LitmusProfile(
             "P", domain, ddio, nic, pmrwbm=1 if domain == "pmr" else 0, whole_lines=whole, switches=switch
         ),
         st.sampled_from(domains), st.booleans(), st.sampled_from(placements), st.booleans(), st.sampled_from(switches),
@@ -82,6 +82,6 @@ def a_test(a, b, profile, grain="8"):
     program_b = tuple(parse_operation(text, of_a=False) for text in b)
     named = sorted({name for operation in (*program_a, *program_b) for name in operation.names})
     asked = " and ".join(f"pm.{name}>=0" for name in named) or "1==1"
-    cases = tuple(Case(profile, crash, parse_outcome(asked if crash is not Crash.NONE else "1==1"), Found.ALLOWED, "")
-                  for crash in Crash)  # fmt: skip
+    outcomes = {crash: parse_outcome(asked if crash is not CrashMoment.NONE else "1==1") for crash in CrashMoment}
+    cases = tuple(LitmusCase(profile, crash, outcomes[crash], OutcomeFinding.ALLOWED, "") for crash in CrashMoment)
     return Test("random", program_a, program_b, cases, grain)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from rpsim.models.durability.rules import RULES, Request
-from rpsim.validation.litmus import families, promises
-from rpsim.validation.litmus.language.program import Found
+from rpsim.models.durability.rules import RULES, RequestKind
+from rpsim.validation.litmus.families import families, promises
+from rpsim.validation.litmus.language.program import OutcomeFinding
 from rpsim.validation.litmus.machine.explorer import explore
 from rpsim.validation.litmus.machine.plan import Table
 from rpsim.validation.litmus.shipped import FAMILIES, chosen
@@ -33,7 +33,10 @@ def test_there_are_hundreds_each_once_and_always_the_same():
     programs = {(tuple(o.text for o in test.a), tuple(o.text for o in test.b), test.grain) for test in everyone}
     assert len(programs) > 550
     for tests in TESTS.values():
-        assert {case.expected for test in tests for case in test.cases} == {Found.ALLOWED, Found.FORBIDDEN}
+        assert {case.expected for test in tests for case in test.cases} == {
+            OutcomeFinding.ALLOWED,
+            OutcomeFinding.FORBIDDEN,
+        }
     assert len(chosen([])) > len(everyone)
 
 
@@ -92,7 +95,7 @@ def runs(family: str) -> list:
             try:
                 check(test, profile)
             except CannotRun:
-                assert profile.domain == "pmr" and any(o.request is Request.FLUSH for o in test.a)
+                assert profile.domain == "pmr" and any(o.request is RequestKind.FLUSH for o in test.a)
                 continue
             found.append(replace(test, cases=tuple(case for case in test.cases if case.profile == profile)))
     return found

@@ -12,23 +12,23 @@ from rpsim.models.durability.rules import (
     EXECUTION,
     FENCE_WAITS_FOR,
     RULES,
+    ExecutionRule,
     Order,
-    Pair,
     Placement,
-    Request,
+    RequestKind,
     Rule,
     Scope,
     Switches,
     Target,
 )
 from rpsim.validation.litmus.language.format import LIBRARY, read_tests
-from rpsim.validation.litmus.language.program import Found, Test
+from rpsim.validation.litmus.language.program import OutcomeFinding, Test
 from rpsim.validation.litmus.machine.explorer import explore
 from rpsim.validation.litmus.machine.plan import Table
 
 TESTS = read_tests([LIBRARY])
 RESTED_ON = {name for test in TESTS for name in test.rules}
-UNSEEN = {(Request.FLUSH, Request.FLUSH)}
+UNSEEN = {(RequestKind.FLUSH, RequestKind.FLUSH)}
 """Completions come in order, and whatever the table lets wait for one FLUSH waits for an earlier one as well."""
 
 
@@ -46,7 +46,7 @@ def noticed(table: Table, tests: Iterable[Test] = TESTS) -> bool:
 def test_the_model_agrees(test):
     for answer in explore(test):
         assert answer.agrees and not answer.vacuous, (answer.case.profile.name, answer.case.outcome.text)
-        assert bool(answer.schedule) == (answer.found is Found.ALLOWED)
+        assert bool(answer.schedule) == (answer.found is OutcomeFinding.ALLOWED)
         assert answer.case.source, "each verdict has a source"
 
 
@@ -69,12 +69,12 @@ def test_without_a_rule_a_verdict_changes(rule):
 @pytest.mark.parametrize("pair", EXECUTION, ids=lambda pair: f"{pair[0]}-{pair[1]}")
 def test_with_a_field_of_the_execution_table_turned_around_a_verdict_changes(pair):
     turned = Order.NONE if EXECUTION[pair].order is Order.ALWAYS else Order.ALWAYS
-    table = Table(execution={**EXECUTION, pair: Pair(turned, "turned around")})
+    table = Table(execution={**EXECUTION, pair: ExecutionRule(turned, "turned around")})
     assert noticed(table, resting_on(f"execution {pair[0]}/{pair[1]}")) == (pair not in UNSEEN)
     assert pair not in UNSEEN or not noticed(table)
 
 
-@pytest.mark.parametrize("kind", [Request.READ, Request.ATOMIC, Request.ATOMIC_WRITE, Request.FLUSH])
+@pytest.mark.parametrize("kind", [RequestKind.READ, RequestKind.ATOMIC, RequestKind.ATOMIC_WRITE, RequestKind.FLUSH])
 def test_with_a_fence_that_waits_for_more_or_less_a_verdict_changes(kind):
     assert noticed(Table(fence_waits_for=FENCE_WAITS_FOR ^ {kind}), resting_on("fence"))
 
@@ -107,7 +107,7 @@ def variants(rule: Rule) -> Iterator[Rule]:
     for switch in rule.switches:
         yield replace(rule, switches=tuple(other for other in rule.switches if other != switch))
     if rule.scope in (Scope.QP_EARLIER, Scope.FLUSH_TARGET) and not rule.name.endswith("-sends"):
-        for kind in (Request.WRITE, Request.SEND, Request.ATOMIC, Request.ATOMIC_WRITE):
+        for kind in (RequestKind.WRITE, RequestKind.SEND, RequestKind.ATOMIC, RequestKind.ATOMIC_WRITE):
             yield replace(rule, covers=rule.covers ^ {kind})
 
 

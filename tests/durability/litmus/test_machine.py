@@ -9,19 +9,24 @@ import pytest
 from rpsim.models.durability.rules import Placement
 from rpsim.validation.litmus.language.expression import NoOutcome, parse_outcome
 from rpsim.validation.litmus.language.operations import parse_operation
-from rpsim.validation.litmus.language.program import Case, Crash, Found, Profile, Test
+from rpsim.validation.litmus.language.program import CrashMoment, LitmusCase, LitmusProfile, OutcomeFinding, Test
 from rpsim.validation.litmus.machine.explorer import all_looks, explore
 
-ADR = Profile("ADR")
+ADR = LitmusProfile("ADR")
 
 
 def program(
-    a: str, b: str = "", outcome: str = "1==1", crash: Crash = Crash.NONE, profile: Profile = ADR, **how
+    a: str,
+    b: str = "",
+    outcome: str = "1==1",
+    crash: CrashMoment = CrashMoment.NONE,
+    profile: LitmusProfile = ADR,
+    **how,
 ) -> Test:
     def read(text: str, of_a: bool):
         return tuple(parse_operation(one.strip(), of_a) for one in text.split(";") if one.strip())
 
-    case = Case(profile, crash, parse_outcome(outcome), Found.ALLOWED, "")
+    case = LitmusCase(profile, crash, parse_outcome(outcome), OutcomeFinding.ALLOWED, "")
     return Test("t", read(a, True), read(b, False), (case,), **how)
 
 
@@ -46,7 +51,7 @@ def test_a_store_buffer_shows_all_of_its_outcomes_and_no_more():
 
 
 def test_two_words_of_a_write_arrive_in_any_order_unless_lines_are_whole():
-    words = program("W q1 x0+x1 1", outcome="pm.x0==0 or pm.x1==0", crash=Crash.ANY)
+    words = program("W q1 x0+x1 1", outcome="pm.x0==0 or pm.x1==0", crash=CrashMoment.ANY)
     assert looks(words, "pm.x0", "pm.x1") == {(0, 0), (0, 1), (1, 0), (1, 1)}
     (case,) = words.cases
     whole = replace(words, cases=(replace(case, profile=replace(ADR, whole_lines=True)),))
@@ -54,7 +59,7 @@ def test_two_words_of_a_write_arrive_in_any_order_unless_lines_are_whole():
 
 
 def test_a_line_holds_any_version_since_its_last_completed_flush():
-    test = program("R q1 z r", "st x 1; st x 2; clwb x; st x 3; st y 1", crash=Crash.ANY)
+    test = program("R q1 z r", "st x 1; st x 2; clwb x; st x 3; st y 1", crash=CrashMoment.ANY)
     found = looks(test, "pm.x", "pm.y")
     assert {x for x, _ in found} == {0, 1, 2, 3}
     assert {x for x, y in found if y} == {2, 3}, "y was stored behind the flush"
@@ -67,9 +72,9 @@ def test_atomics_add_up_whatever_the_order():
 
 
 def test_registers_have_no_value_before_their_request_has_completed():
-    assert answer("R q1 x r", "", "r==0 or r!=0", Crash.ANY).found is Found.ALLOWED
-    held = answer("R q1 x r; W q1 y 1 F", "", "not (r==0) and pm.y==1", Crash.ANY)
-    assert held.found is Found.FORBIDDEN
+    assert answer("R q1 x r", "", "r==0 or r!=0", CrashMoment.ANY).found is OutcomeFinding.ALLOWED
+    held = answer("R q1 x r; W q1 y 1 F", "", "not (r==0) and pm.y==1", CrashMoment.ANY)
+    assert held.found is OutcomeFinding.FORBIDDEN
 
 
 def test_a_schedule_reads_as_a_story():
@@ -86,22 +91,24 @@ def test_a_schedule_reads_as_a_story():
 
 def test_what_is_not_decided_is_said_to_be():
     long = ("W q1 x 1; W q2 x 2; W q3 x 3; R q1 x r", "st x 4; ld x r2", "r==9")
-    assert answer(*long).found is Found.FORBIDDEN
+    assert answer(*long).found is OutcomeFinding.FORBIDDEN
     few = answer(*long, budget=5)
-    assert few.found is Found.UNDECIDED and not few.agrees
+    assert few.found is OutcomeFinding.UNDECIDED and not few.agrees
 
 
 def test_a_test_that_never_ends_says_nothing():
     found = answer("W q1 x 1", "spin x 2", "mem.x==1")
-    assert found.found is Found.FORBIDDEN and found.vacuous
+    assert found.found is OutcomeFinding.FORBIDDEN and found.vacuous
     assert not answer("W q1 x 1", "spin x 1", "mem.x==2").vacuous
 
 
 def test_whole_system_persistence_keeps_what_was_accepted_in_the_order_of_the_path():
     wsp = replace(ADR, domain="wsp")
-    test = program("W q1 x 1; W q1 y 1", crash=Crash.ANY, profile=wsp)
+    test = program("W q1 x 1; W q1 y 1", crash=CrashMoment.ANY, profile=wsp)
     assert looks(test, "pm.x", "pm.y") == {(0, 0), (1, 0), (1, 1)}
-    relaxed = program("W q1 x 1; W q1 x 2; poll q1", crash=Crash.END_A, profile=replace(wsp, nic=Placement.RELAXED))
+    relaxed = program(
+        "W q1 x 1; W q1 x 2; poll q1", crash=CrashMoment.END_A, profile=replace(wsp, nic=Placement.RELAXED)
+    )
     assert looks(relaxed, "pm.x") == {(1,), (2,)}
 
 

@@ -16,7 +16,7 @@ from rpsim.validation.litmus.language.expansion import Expanded, NoWords
 from rpsim.validation.litmus.language.expression import parse_outcome
 from rpsim.validation.litmus.language.format import read_file
 from rpsim.validation.litmus.language.operations import parse_operation
-from rpsim.validation.litmus.language.program import Case, Crash, Found, Profile, Test
+from rpsim.validation.litmus.language.program import CrashMoment, LitmusCase, LitmusProfile, OutcomeFinding, Test
 from rpsim.validation.litmus.machine.explorer import Reduce, all_looks, explore
 from rpsim.validation.litmus.simulator.simulate import clashes
 from rpsim.validation.litmus.simulator.witness import SCHEDULES
@@ -33,18 +33,20 @@ def program(texts: list[str], known: dict[str, Primitive], b: tuple[str, ...] = 
     return Test("t", tuple(found.a), (*found.b, *own), (), parts=tuple(found.parts), served=len(found.b))
 
 
-def found(test: Test, profile: Profile, outcome: str = "pm.x==0", crash: Crash = Crash.END_A) -> Found:
-    case = Case(profile, crash, parse_outcome(outcome), Found.ALLOWED, "")
+def found(
+    test: Test, profile: LitmusProfile, outcome: str = "pm.x==0", crash: CrashMoment = CrashMoment.END_A
+) -> OutcomeFinding:
+    case = LitmusCase(profile, crash, parse_outcome(outcome), OutcomeFinding.ALLOWED, "")
     (answer,) = explore(replace(test, cases=(case,)))
     assert not answer.vacuous
     return answer.found
 
 
-def lost(what: Primitive, profile: Profile) -> bool:
-    return found(program(["P q1 it x 1"], {"it": what}), profile) is Found.ALLOWED
+def lost(what: Primitive, profile: LitmusProfile) -> bool:
+    return found(program(["P q1 it x 1"], {"it": what}), profile) is OutcomeFinding.ALLOWED
 
 
-def shown(test: Test, profile: Profile, crash: Crash, names: list[str], reduce: Reduce = Reduce.ALL) -> set:
+def shown(test: Test, profile: LitmusProfile, crash: CrashMoment, names: list[str], reduce: Reduce = Reduce.ALL) -> set:
     looks = all_looks(test, profile, crash, names, reduce=reduce)
     return {frozenset(item for item in look.items() if not item[0].startswith("_")) for look in looks}
 
@@ -64,7 +66,7 @@ def test_the_table_names_shipped_primitives():
 @pytest.mark.parametrize("profile", [ON, OFF, PROFILES["eADR, DDIO on"]], ids=lambda profile: profile.name)
 def test_the_reductions_lose_nothing_where_primitives_are(name, profile):
     test = program(["P q1 it x 1", "W q1 y 1"], {"it": primitive(name)})
-    for crash, names in ((Crash.NONE, []), (Crash.ANY, ["x", "y"]), (Crash.END_A, ["x"])):
+    for crash, names in ((CrashMoment.NONE, []), (CrashMoment.ANY, ["x", "y"]), (CrashMoment.END_A, ["x"])):
         full = shown(test, profile, crash, names, Reduce.NOTHING)
         reduced = shown(test, profile, crash, names)
         assert reduced <= full and all(any(look <= other for other in reduced) for look in full)
@@ -75,8 +77,8 @@ def test_the_reductions_lose_nothing_where_primitives_are(name, profile):
 def test_the_flush_of_annex_a19_by_its_steps_is_the_verb(name, verb, profile):
     steps = program(["W q1 y 1", "P q1 it x 1", "W q1 z 1"], {"it": primitive(name)})
     verbs = program(["W q1 y 1", "W q1 x 1", f"FLUSH q1 x {verb}", "poll q1", "W q1 z 1"], {})
-    for crash in Crash:
-        names = [] if crash is Crash.NONE else ["x", "y", "z"]
+    for crash in CrashMoment:
+        names = [] if crash is CrashMoment.NONE else ["x", "y", "z"]
         assert shown(steps, profile, crash, names) == shown(verbs, profile, crash, names)
 
 
@@ -121,17 +123,17 @@ def test_a_fence_holds_later_requests_up_and_is_answered_at_once():
     rofence = {"it": primitive("rofence")}
     test = program(["P q1 it x 1", "W q1 flag 1", "poll q1"], rofence)
     assert lost(primitive("rofence"), ON)
-    assert found(test, ON, "pm.flag==1 and pm.x==0", Crash.ANY) is Found.FORBIDDEN
+    assert found(test, ON, "pm.flag==1 and pm.x==0", CrashMoment.ANY) is OutcomeFinding.FORBIDDEN
     elsewhere = program(["P q1 it x 1", "W q2 flag 1", "poll q2"], rofence)
-    assert found(elsewhere, ON, "pm.flag==1 and pm.x==0", Crash.ANY) is Found.ALLOWED
+    assert found(elsewhere, ON, "pm.flag==1 and pm.x==0", CrashMoment.ANY) is OutcomeFinding.ALLOWED
 
 
 def test_steps_on_another_queue_pair_cover_nothing():
     for name in ("wflush", "ibta-flush-persistent", "rdfence", "read-after-write"):
         test = program(["W q1 x 1", "poll q1", "P q2 it x"], {"it": primitive(name)})
-        assert found(test, OFF) is Found.ALLOWED
+        assert found(test, OFF) is OutcomeFinding.ALLOWED
         same = program(["W q1 x 1", "poll q1", "P q1 it x"], {"it": primitive(name)})
-        assert found(same, OFF) is Found.FORBIDDEN
+        assert found(same, OFF) is OutcomeFinding.FORBIDDEN
 
 
 def test_what_there_are_no_words_for_is_refused():
@@ -173,7 +175,10 @@ def test_the_simulator_never_shows_what_is_forbidden_of_a_primitive(name):
     test = program(["W q1 y 1", "P q1 it x 1", "W q1 z 1", "poll q1"], {"it": primitive(name)})
     asked = parse_outcome("pm.x>=0 and pm.z>=0")
     for turn, profile in enumerate((OFF, ON, PROFILES["eADR, DDIO on"])):
-        cases = tuple(Case(profile, crash, asked, Found.ALLOWED, "") for crash in (Crash.END_A, Crash.ANY))
+        cases = tuple(
+            LitmusCase(profile, crash, asked, OutcomeFinding.ALLOWED, "")
+            for crash in (CrashMoment.END_A, CrashMoment.ANY)
+        )
         found = clashes(replace(test, cases=cases), [turn], schedules=SCHEDULES)
         assert not found, str(found[0])
 
@@ -181,7 +186,7 @@ def test_the_simulator_never_shows_what_is_forbidden_of_a_primitive(name):
 def test_an_adapter_copies_a_message_once_it_is_in_its_buffer():
     """Also where staging holds the message up: it once copied what the buffer had held before."""
     test = program(["P q1 it x 1"], {"it": primitive("sflush")})
-    case = Case(OFF, Crash.END_A, parse_outcome("pm.x==0"), Found.FORBIDDEN, "")
+    case = LitmusCase(OFF, CrashMoment.END_A, parse_outcome("pm.x==0"), OutcomeFinding.FORBIDDEN, "")
     found = clashes(replace(test, cases=(case,)), [2, 10], schedules=SCHEDULES)
     assert not found, str(found[0])
 
@@ -189,7 +194,7 @@ def test_an_adapter_copies_a_message_once_it_is_in_its_buffer():
 def test_a_service_that_forgets_a_step_shows_what_is_forbidden():
     """The explorer is asked about the whole primitive, the simulator runs one without its CPU's flush."""
     test = program(["P q1 it x 1"], {"it": primitive("write-send-cpu-flush")})
-    case = Case(ON, Crash.END_A, parse_outcome("pm.x==0"), Found.FORBIDDEN, "")
+    case = LitmusCase(ON, CrashMoment.END_A, parse_outcome("pm.x==0"), OutcomeFinding.FORBIDDEN, "")
     (part,) = test.parts
     left = [step for step in part.primitive.steps if step.id != "flush"]
     without = tuple(replace(step, after=("receive",)) if step.id == "fence" else step for step in left)

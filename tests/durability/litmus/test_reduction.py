@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 
-from rpsim.validation.litmus import reduction
 from rpsim.validation.litmus.language.format import LIBRARY, read_tests
-from rpsim.validation.litmus.language.program import Crash, Profile, Test
+from rpsim.validation.litmus.language.program import CrashMoment, LitmusProfile, Test
+from rpsim.validation.litmus.machine import reduction
 from rpsim.validation.litmus.machine.explorer import Reached, Reduce, all_looks, explore
-from rpsim.validation.litmus.machine.plan import Plan, Table
+from rpsim.validation.litmus.machine.plan import Table, TestPlan
 
 from .litmus_programs import a_test, programs
 
@@ -20,11 +20,11 @@ TESTS = read_tests([LIBRARY])
 Looks = set[frozenset[tuple[str, int]]]
 
 
-def shown(test: Test, profile: Profile, crash: Crash, names: Sequence[str], reduce: Reduce) -> Looks:
+def shown(test: Test, profile: LitmusProfile, crash: CrashMoment, names: Sequence[str], reduce: Reduce) -> Looks:
     return {frozenset(look.items()) for look in all_looks(test, profile, crash, names, reduce=reduce)}
 
 
-def lost(test: Test, profile: Profile, crash: Crash, names: Sequence[str]) -> list[tuple[Reduce, object]]:
+def lost(test: Test, profile: LitmusProfile, crash: CrashMoment, names: Sequence[str]) -> list[tuple[Reduce, object]]:
     """What a reduction loses, or adds. An outcome needs its registers: to know more of them is to know as much."""
     full = shown(test, profile, crash, names, Reduce.NOTHING)
     wrong: list[tuple[Reduce, object]] = []
@@ -55,7 +55,7 @@ def test_answers_are_the_same_and_states_are_saved():
 def check_all(test: Test) -> None:
     names = sorted({name for operation in (*test.a, *test.b) for name in operation.names})
     for case in test.cases:
-        for asked in [[], names[:1], names] if case.crash is not Crash.NONE else [[]]:
+        for asked in [[], names[:1], names] if case.crash is not CrashMoment.NONE else [[]]:
             assert not lost(test, case.profile, case.crash, asked)
 
 
@@ -79,15 +79,15 @@ def test_queue_pairs_that_have_nothing_to_do_with_each_other_are_not_mixed():
     """Without a crash one order of them will do, so states grow with their number and not with its powers."""
     for reads in (2, 3, 4):
         a = [f"W q{i} x{i} 1" for i in range(reads)] + [f"R q{i} x{i} r{i}" for i in range(reads)]
-        test = a_test(a, [], Profile("P"), "64")
-        case = next(case for case in test.cases if case.crash is Crash.NONE)
+        test = a_test(a, [], LitmusProfile("P"), "64")
+        case = next(case for case in test.cases if case.crash is CrashMoment.NONE)
         states = [explore_states(test, case.profile, how) for how in (Reduce.ALL, Reduce.BY_ITSELF)]
         assert states[0] <= 2 * reads + 1 < states[1]
         assert states[1] >= 3**reads
 
 
-def explore_states(test: Test, profile: Profile, how: Reduce) -> int:
-    reached = Reached(Plan(test, profile, Crash.NONE, [], Table()), how)
+def explore_states(test: Test, profile: LitmusProfile, how: Reduce) -> int:
+    reached = Reached(TestPlan(test, profile, CrashMoment.NONE, [], Table()), how)
     while reached.todo:
         reached.grow(reached.todo.popleft())
     return len(reached.origin)

@@ -16,7 +16,7 @@ from rpsim.models.durability.rules import Placement, Switches
 from rpsim.models.verbs import Opcode
 from rpsim.sim.bytespace import ByteSpace
 from rpsim.validation.litmus.language.format import LIBRARY, read_tests
-from rpsim.validation.litmus.language.program import Profile
+from rpsim.validation.litmus.language.program import LitmusProfile
 from rpsim.validation.litmus.simulator.setting import OPCODES, CannotRun, check
 from rpsim.validation.litmus.simulator.simulate import clashes, play
 
@@ -96,7 +96,7 @@ RO, OOO = Placement.RELAXED, Placement.OUT_OF_ORDER
     ],
 )
 def test_programs_that_once_showed_too_much(a, b, how):
-    found = clashes(a_test(a, b, Profile("P", **how)), range(20))
+    found = clashes(a_test(a, b, LitmusProfile("P", **how)), range(20))
     assert not found, str(found[0])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from rpsim.models.nic.staging import Staging
 from rpsim.validation.litmus.language.format import LIBRARY, read_tests
-from rpsim.validation.litmus.language.program import Case, Crash, Found, Test
+from rpsim.validation.litmus.language.program import CrashMoment, LitmusCase, OutcomeFinding, Test
 from rpsim.validation.litmus.shipped import chosen
 from rpsim.validation.litmus.simulator.setting import CannotRun, check
 from rpsim.validation.litmus.simulator.simulate import clashes, play
@@ -67,7 +67,7 @@ def test_a_witness_is_a_run_that_shows_it_again():
 
 def test_a_timeline_says_where_what_is_lost_may_have_been():
     test = named("write-read")
-    on = next(case for case in test.cases if case.profile.name == "ADR_ON" and case.crash is Crash.END_A)
+    on = next(case for case in test.cases if case.profile.name == "ADR_ON" and case.crash is CrashMoment.END_A)
     (found,) = search(test, [on])
     assert found.witness is not None
     assert found.witness.lines[-1][2] == "x=1 may still be in the LLC: lost"
@@ -81,12 +81,12 @@ def test_what_is_forbidden_has_no_witness():
     for name in ("write-read", "flush-then-atomic-write", "clwb", "receive-publishes"):
         for test in TESTS:
             if test.id == name:
-                cases = [case for case in test.cases if case.expected is Found.FORBIDDEN]
+                cases = [case for case in test.cases if case.expected is OutcomeFinding.FORBIDDEN]
                 assert all(found.witness is None for found in search(test, cases, tries=8))
 
 
 def runnable(test: Test) -> Test | None:
-    cases: list[Case] = []
+    cases: list[LitmusCase] = []
     for case in test.cases:
         try:
             check(test, case.profile)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from rpsim.models.primitives.vocabulary import Place
+from rpsim.models.primitives.vocabulary import StepPlace
 from rpsim.protocols.shapes import SHAPES, shape_name, shaped, tagged, untagged
 from rpsim.sim.errors import InputError
 from rpsim.validation.matrix.configurations import configurations, every, usual
 from rpsim.validation.matrix.judging import judge
-from rpsim.validation.matrix.rows import Job, row
+from rpsim.validation.matrix.rows import RowJob, row
 
 CONFIGURATIONS = {one.label: one for one in every()}
 
@@ -66,14 +66,14 @@ def test_dropping_the_flush_of_the_cpu_is_caught(tmp_path):
         "- {id: reply, at: responder cpu, do: reply}\ncomplete: reply\nclaims: {durable: adr}\n"
     )
     (tmp_path / "lazy.yaml").write_text(text)
-    found = row(Job(str(tmp_path / "lazy.yaml"), CONFIGURATIONS["adr, ddio on"], ("word",), (64,), (1,)))
+    found = row(RowJob(str(tmp_path / "lazy.yaml"), CONFIGURATIONS["adr, ddio on"], ("word",), (64,), (1,)))
     assert found.claimed == {"durable": "holds"} and found.refuted == ["durable"]
     assert "no flush of the line had completed" in found.findings["word"].why
     assert found.costs.latency[64].cpu_ns > 0
 
 
 def test_the_same_row_twice():
-    job = Job("read-after-write", CONFIGURATIONS["adr, ddio on"], ("word",), (64,), (1,))
+    job = RowJob("read-after-write", CONFIGURATIONS["adr, ddio on"], ("word",), (64,), (1,))
     assert row(job) == row(job)
 
 
@@ -91,7 +91,7 @@ def test_a_name_says_shape_primitive_switches_way_and_memory():
     kind = shaped(name)
     assert (kind.shape, kind.primitive.name, kind.follows, kind.receive_in) == ("line", "read-after-send", "SEND", "pm")
     assert kind.stays_in_buffers() and kind.name == name
-    assert any(step.place is Place.WIRE for step in kind.primitive.steps)
+    assert any(step.place is StepPlace.WIRE for step in kind.primitive.steps)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rpsim.models.primitives.language import Primitive, Step
 from rpsim.models.primitives.reader import parse_primitive
-from rpsim.models.primitives.vocabulary import ACTIONS, UPDATE, Kind, Place
+from rpsim.models.primitives.vocabulary import ACTIONS, UPDATE, Kind, StepPlace
 from rpsim.models.primitives.writer import dump_primitive
 from rpsim.protocols.primitives import known_primitives, primitive
 
@@ -21,7 +21,7 @@ DURATIONS = (0, 1, 250, 30_000, 7_000_000)
 
 
 @st.composite
-def step_of(draw, place: Place, do: str, id: str, after: tuple[str, ...]) -> Step:
+def step_of(draw, place: StepPlace, do: str, id: str, after: tuple[str, ...]) -> Step:
     """A step with random parameters."""
     values = {}
     for one in ACTIONS[place][do].parameters:
@@ -51,27 +51,27 @@ def blocks(draw, carrier: str) -> tuple[list[Step], list[str]]:
         if draw(st.integers(0, 5)) == 0:
             after = (carrier,)
 
-        def add(place: Place, do: str, waits: tuple[str, ...], number: int = number) -> str:
+        def add(place: StepPlace, do: str, waits: tuple[str, ...], number: int = number) -> str:
             id = f"{do} {number}-{len(steps)}"
             steps.append(draw(step_of(place, do, id, waits)))
             return id
 
         match kind:
             case "drain" | "compute" | "write flag":
-                ends.append(add(Place.RESPONDER_NIC, kind, after))
+                ends.append(add(StepPlace.RESPONDER_NIC, kind, after))
             case "read":
-                ends.append(add(Place.PCIE, "read", after))
+                ends.append(add(StepPlace.PCIE, "read", after))
             case "root complex":
-                last = add(Place.PCIE, "request", after)
+                last = add(StepPlace.PCIE, "request", after)
                 for do in draw(st.lists(st.sampled_from(("write back", "invalidate")), max_size=2)):
-                    last = add(Place.LLC, do, (last,))
+                    last = add(StepPlace.LLC, do, (last,))
                     if draw(st.booleans()):
-                        last = add(draw(st.sampled_from((Place.IMC, Place.MEDIUM))), "wait", (last,))
-                ends.append(add(Place.PCIE, "complete", (last,)))
+                        last = add(draw(st.sampled_from((StepPlace.IMC, StepPlace.MEDIUM))), "wait", (last,))
+                ends.append(add(StepPlace.PCIE, "complete", (last,)))
             case "interrupt":
-                last = add(Place.RESPONDER_NIC, "interrupt", after)
+                last = add(StepPlace.RESPONDER_NIC, "interrupt", after)
                 for do in draw(st.lists(st.sampled_from(("flush", "fence", "store flag")), max_size=3)):
-                    last = add(Place.RESPONDER_CPU, do, (last,))
+                    last = add(StepPlace.RESPONDER_CPU, do, (last,))
                 ends.append(last)
     return steps, ends
 
@@ -83,9 +83,9 @@ def primitives(draw) -> Primitive:
     carrier = "packet" if packet else UPDATE
     steps, ends = draw(blocks(carrier))
     waits = tuple(draw(st.lists(st.sampled_from([*ends, carrier]), min_size=1, unique=True)))
-    steps.append(Step("answer", Place.WIRE, "acknowledge", {}, waits))
+    steps.append(Step("answer", StepPlace.WIRE, "acknowledge", {}, waits))
     if packet:
-        send = draw(step_of(Place.WIRE, "send", "packet", (UPDATE,)))
+        send = draw(step_of(StepPlace.WIRE, "send", "packet", (UPDATE,)))
         values = {**send.parameters, "verb": None, "packet": "MINE", "address": "data"}
         values["holds"] = draw(st.sampled_from((None, ("WRITE",), ("WRITE", "READ"))))
         steps.insert(0, replace(send, parameters=values))
@@ -153,7 +153,7 @@ def test_an_answer_that_waits_for_more_proves_no_less(made, platform, data):
     """Also: an answer that waits for nothing but the arrival proves nothing more than an ACK."""
     answer = made.step("answer")
     carrier = made.steps[0].id if made.steps[0].do == "send" else UPDATE
-    inner = (Place.LLC, Place.IMC, Place.MEDIUM, Place.RESPONDER_CPU)
+    inner = (StepPlace.LLC, StepPlace.IMC, StepPlace.MEDIUM, StepPlace.RESPONDER_CPU)
     able = [s.id for s in made.steps if s.do not in ("send", "request") and s.place not in inner and s is not answer]
     more = data.draw(st.lists(st.sampled_from([*able, carrier]), unique=True))
     waits = tuple(dict.fromkeys((*answer.after, *more)))

@@ -9,7 +9,7 @@ import pytest
 
 from rpsim.models.host.cacheset import LINE_BITS
 from rpsim.models.host.privatecaches import Caches, Level
-from rpsim.models.profiles.parameters.caches import Private
+from rpsim.models.profiles.parameters.caches import PrivateCacheParameters
 from rpsim.models.profiles.platform import load_platform
 
 PLATFORM = load_platform("optane-adr")
@@ -18,7 +18,7 @@ PLATFORM = load_platform("optane-adr")
 @pytest.fixture
 def caches():
     """Eleven lines in one set, two of them for I/O too; no private caches."""
-    return Caches(replace(PLATFORM.llc, size_bytes=11 * 64, ways=11, io_ways=2, policy="lru"), Private())
+    return Caches(replace(PLATFORM.llc, size_bytes=11 * 64, ways=11, io_ways=2, policy="lru"), PrivateCacheParameters())
 
 
 def io_write(caches, line, device=0):

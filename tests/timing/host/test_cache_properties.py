@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rpsim.models.host.cacheset import Tags, line_key
 from rpsim.models.host.privatecaches import Caches, Level
 from rpsim.models.host.tlb import Tlb as Translation
-from rpsim.models.profiles.parameters.caches import Private, Tlb
+from rpsim.models.profiles.parameters.caches import PrivateCacheParameters, TlbParameters
 from rpsim.models.profiles.platform import load_platform
 
 ADR, EADR = load_platform("optane-adr"), load_platform("optane-eadr")
@@ -90,7 +90,7 @@ def test_a_ring_leaks_from_the_size_of_the_io_ways_on(policy):
     io_bytes = 2 * 256 * 64
 
     def leaked(ring_bytes):
-        caches = Caches(llc, Private(), lambda: 7)
+        caches = Caches(llc, PrivateCacheParameters(), lambda: 7)
         for turn in range(6):
             caches.io_writes(deque([(turn, 0, 0, ring_bytes)]), turn)
         return caches.counters.leaked / (6 * ring_bytes / 64 - io_bytes / 64)
@@ -103,7 +103,7 @@ def test_a_ring_leaks_from_the_size_of_the_io_ways_on(policy):
 def test_sequential_writes_leave_the_cache_in_another_order(policy, in_order):
     """DDIO turns sequential writes into random ones (Wei et al., ATC'21), unless the least recently used line goes."""
     llc = replace(ADR.llc, size_bytes=11 * 1024 * 64, slices=4, policy=policy)
-    caches = Caches(llc, Private(), lambda: 99)
+    caches = Caches(llc, PrivateCacheParameters(), lambda: 99)
     gone = [key for _, key, reads in caches.io_writes(deque([(0, 0, 0, 1 << 20)]), 0) if not reads]
     together = sum(other == one + 1 for one, other in pairwise(gone)) / len(gone)
     assert len(gone) == (1 << 14) - 2048
@@ -140,7 +140,7 @@ def test_an_inbound_write_takes_a_line_out_of_private_caches():
 
 
 def test_translation_misses_once_there_are_more_pages_than_entries():
-    tlb = Translation(Tlb(entries=4, page_bytes=4096))
+    tlb = Translation(TlbParameters(entries=4, page_bytes=4096))
     assert [len(tlb.misses(0, page * 4096, 64)) for page in range(4)] == [0] * 4  # warm
     assert [len(tlb.misses(0, page * 4096, 64)) for page in range(4)] == [0] * 4
     assert [len(tlb.misses(0, page * 4096, 64)) for page in range(5)] == [0, 0, 0, 0, 1]
@@ -161,7 +161,11 @@ OPERATIONS = st.lists(
 @settings(max_examples=150, deadline=None)
 def test_no_dirty_line_disappears_and_no_set_has_more_lines_than_ways(operations, policy, private, seed):
     llc = replace(ADR.llc, size_bytes=64 * 24, ways=4, io_ways=2, slices=2, policy=policy)
-    own = Private(l1_bytes=128, l1_ways=1, l2_bytes=256, l2_ways=2) if private else Private()
+    own = (
+        PrivateCacheParameters(l1_bytes=128, l1_ways=1, l2_bytes=256, l2_ways=2)
+        if private
+        else PrivateCacheParameters()
+    )
     caches = Caches(llc, own, lambda: seed)
     dirty: set[int] = set()
 
@@ -216,7 +220,7 @@ def test_least_recent_use_is_that_of_a_plain_list(operations):
 def test_a_row_of_writes_is_as_good_as_each_of_them_alone(start, count, together, policy):
     """The short way through a WRITE of many lines against the long way, line by line."""
     llc = replace(ADR.llc, size_bytes=64 * 44, slices=2, policy=policy)
-    one, other = (Caches(llc, Private(), lambda: 5) for _ in range(2))
+    one, other = (Caches(llc, PrivateCacheParameters(), lambda: 5) for _ in range(2))
     order = random.Random(start)
     writes = [(turn, 0, 8 * (start + order.randrange(200)), 0) for turn in range(count)]
     writes = [(at, device, low, low + order.choice([8, 64, 256])) for at, device, low, _ in writes]

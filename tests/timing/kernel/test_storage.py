@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rpsim.models.memory.buffer import Buffer
 from rpsim.models.profiles.platform import load_platform
 from rpsim.models.storage.aio import Iocb
-from rpsim.models.storage.nvme import COMPLETION_BYTES, ENTRY_BYTES, Command, Opcode
+from rpsim.models.storage.nvme import COMPLETION_BYTES, ENTRY_BYTES, NvmeCommand, NvmeOpcode
 from rpsim.sim.errors import InputError
 
 from ...disk import BLOCK, DIRECT, LINE, US, Disk
@@ -36,7 +36,7 @@ def awake_ps(disk):
 
 
 def write(disk, number=0, blocks=1):
-    return Command(Opcode.WRITE, number * BLOCK, blocks * BLOCK, source=disk.buffer(bytes(blocks * BLOCK)))
+    return NvmeCommand(NvmeOpcode.WRITE, number * BLOCK, blocks * BLOCK, source=disk.buffer(bytes(blocks * BLOCK)))
 
 
 def test_a_write_takes_the_sum_of_its_hops():
@@ -52,13 +52,13 @@ def test_a_read_takes_as_long_as_flash_or_the_cache():
     p = disk.drive.parameters
     there = p.doorbell_ps + wire(disk, ENTRY_BYTES) + p.dma_read_ps + p.command_ps
     back = wire(disk, BLOCK + COMPLETION_BYTES) + p.posted_write_ps
-    cold = Command(Opcode.READ, 0, BLOCK)
+    cold = NvmeCommand(NvmeOpcode.READ, 0, BLOCK)
     disk.drive.ring(cold)
     disk.rest()
     assert cold.completed_ps == pytest.approx(there + p.read_ps + back, abs=3)
     flood(disk, 256)
     start = disk.clock.now_ps
-    hot = Command(Opcode.READ, 255 * BLOCK, BLOCK)
+    hot = NvmeCommand(NvmeOpcode.READ, 255 * BLOCK, BLOCK)
     disk.drive.ring(hot)
     disk.rest()
     assert hot.completed_ps - start == pytest.approx(there + p.cache_read_ps + back, abs=wire(disk, BLOCK))
@@ -71,7 +71,7 @@ def flood(disk, commands, depth=1024, blocks=lambda turn: turn):
 
     def code():
         for turn in range(commands):
-            command = Command(Opcode.WRITE, blocks(turn) * BLOCK, BLOCK, source=source)
+            command = NvmeCommand(NvmeOpcode.WRITE, blocks(turn) * BLOCK, BLOCK, source=source)
             yield from queue.submit(disk.thread, command, lambda c: done.append(c.completed_ps))
 
     disk.run(code())
@@ -112,7 +112,7 @@ def test_a_block_that_is_written_again_while_it_waits_is_one_write_to_flash():
 def test_a_flush_waits_for_all_that_the_cache_took():
     disk = Disk(volatile=True)
     flood(disk, 64)
-    flush = Command(Opcode.FLUSH)
+    flush = NvmeCommand(NvmeOpcode.FLUSH)
     disk.drive.ring(flush)
     disk.rest()
     p = disk.drive.parameters
@@ -164,7 +164,7 @@ def test_small_writes_are_whole_blocks_to_the_drive():
     for turn in range(8):
         disk.run(file.pwrite(disk.thread, b"x" * LINE, turn * LINE))
         synced += disk.run(file.fdatasync(disk.thread))
-    assert disk.drive.commands[Opcode.WRITE] == 8
+    assert disk.drive.commands[NvmeOpcode.WRITE] == 8
     assert disk.drive.flash_bytes == 8 * BLOCK
     kernel = disk.kernel.parameters
     cpu = disk.os.syscall_ps + kernel.file_ps + kernel.block_ps + awake_ps(disk)
@@ -176,7 +176,7 @@ def test_neighbouring_pages_are_one_command_and_clean_ones_none():
     file = disk.files.create("data", 64 * BLOCK)
     disk.run(file.pwrite(disk.thread, bytes(40 * BLOCK), 0))
     disk.run(file.fdatasync(disk.thread))
-    assert disk.drive.commands[Opcode.WRITE] == 2  # of 32 and of 8 pages
+    assert disk.drive.commands[NvmeOpcode.WRITE] == 2  # of 32 and of 8 pages
     assert disk.run(file.fdatasync(disk.thread)) == disk.os.syscall_ps
 
 
@@ -291,7 +291,7 @@ def test_asynchronous_writes_overlap_up_to_the_context_s_depth():
     disk = Disk()
     file = disk.files.create("data", 64 * BLOCK, DIRECT)
     context, source, taken = disk.kernel.aio(8), disk.buffer(bytes(BLOCK)), []
-    requests = [Iocb(file, Opcode.WRITE, turn * BLOCK, BLOCK, source) for turn in range(12)]
+    requests = [Iocb(file, NvmeOpcode.WRITE, turn * BLOCK, BLOCK, source) for turn in range(12)]
 
     def code():
         taken.append((yield from context.io_submit(disk.thread, requests)))

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from rpsim.models.durability.rules import Request, Switches, executed_before
+from rpsim.models.durability.rules import RequestKind, Switches, executed_before
 from rpsim.models.nic.execution import ExecutionOrder
 from rpsim.models.nic.responses import Responses
 from rpsim.models.verbs import RECEIVE_COMPLETIONS, Opcode, SendWR, Status
@@ -20,7 +20,7 @@ SWITCHES = [Switches(), Switches(flush_orders_writes=True, reads_in_order=False,
 
 
 @pytest.mark.parametrize("switches", SWITCHES)
-@pytest.mark.parametrize(("first", "second"), list(itertools.product(Request, Request)))
+@pytest.mark.parametrize(("first", "second"), list(itertools.product(RequestKind, RequestKind)))
 def test_a_request_waits_for_what_the_table_puts_before_it_and_for_nothing_else(first, second, switches):
     order, started = ExecutionOrder(switches), []
     order.arrive(first, 0, lambda since, running: started.append((first, since(), running)))
@@ -36,7 +36,7 @@ def test_everything_is_executed_once_whatever_ends_when(switches):
     choose = random.Random(1)
     for _ in range(200):
         order, running, done, now = ExecutionOrder(switches), {}, [], 0
-        kinds = [choose.choice(list(Request)) for _ in range(12)]
+        kinds = [choose.choice(list(RequestKind)) for _ in range(12)]
 
         def start(number, done=done, running=running, kinds=kinds):
             def begin(_, entry):

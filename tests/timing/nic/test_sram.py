@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.nic.sram import Entry, Sram
+from rpsim.models.nic.sram import Sram, SramEntry
 from rpsim.validation.naive.arithmetic import arithmetic
 
 from ...rig import Rig, line
@@ -29,20 +29,20 @@ def test_uniform_accesses_hit_as_often_as_entries_fit(fits):
     """Of n equal entries asked for at random, c are here whatever the victim's choice: the hit rate is c / n."""
     held, random = sram(fits * 375), np.random.default_rng(2)
     for name in random.integers(100, size=20_000).tolist():
-        held.look(Entry.QP, name, 375)
-    assert held.hits[Entry.QP] / 20_000 == pytest.approx(fits / 100, abs=0.02)
+        held.look(SramEntry.QP, name, 375)
+    assert held.hits[SramEntry.QP] / 20_000 == pytest.approx(fits / 100, abs=0.02)
 
 
 def test_a_round_robin_that_does_not_fit_still_hits_sometimes():
     """Random victims: between none (as the least recently used would) and the share that fits."""
     held = sram(80 * 375)
     for turn in range(20_000):
-        held.look(Entry.QP, turn % 100, 375)
-    assert 0.5 < held.hits[Entry.QP] / 20_000 < 0.8
+        held.look(SramEntry.QP, turn % 100, 375)
+    assert 0.5 < held.hits[SramEntry.QP] / 20_000 < 0.8
 
 
-STEPS = st.lists(st.tuples(st.sampled_from(list(Entry)), st.integers(0, 30), st.booleans()), max_size=200)
-SIZES = {Entry.QP: 375, Entry.MPT: 64, Entry.MTT: 8, Entry.WQE: 64}
+STEPS = st.lists(st.tuples(st.sampled_from(list(SramEntry)), st.integers(0, 30), st.booleans()), max_size=200)
+SIZES = {SramEntry.QP: 375, SramEntry.MPT: 64, SramEntry.MTT: 8, SramEntry.WQE: 64}
 
 
 @given(STEPS, st.integers(375, 4000))
@@ -64,7 +64,7 @@ def test_it_never_holds_more_than_it_has_room_for(steps, capacity_bytes):
 def test_the_same_seed_evicts_the_same():
     def misses(seed):
         held = sram(10 * 375, seed)
-        return [held.look(Entry.QP, turn % 20, 375) for turn in range(500)]
+        return [held.look(SramEntry.QP, turn % 20, 375) for turn in range(500)]
 
     assert misses(1) == misses(1) != misses(2)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.models import transport
 from rpsim.models.fabric.disturbance import Disturbance, PacketFault
+from rpsim.models.nic.lossy import transport
 from rpsim.models.verbs import ACK_TIMEOUT_PS, FlushType, QpType, RecvWR, Status
 from rpsim.sim.trace import NEVER
 

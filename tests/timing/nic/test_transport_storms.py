@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rpsim.models.fabric.disturbance import Disturbance, PacketFault
 from rpsim.models.nic.lossy.crossing import Crossing
-from rpsim.models.nic.lossy.psn import End
+from rpsim.models.nic.lossy.psn import TransportEnd
 from rpsim.models.nic.lossy.transport import TransportNic
 from rpsim.models.verbs import Opcode, RecvWR, Status
 from rpsim.sim.trace import NEVER
@@ -229,7 +229,7 @@ def counts_nothing(patch: pytest.MonkeyPatch) -> None:
 
     def always(nic, packet):
         work = packet[0]
-        end: End = nic.end(work.qp.peer)
+        end: TransportEnd = nic.end(work.qp.peer)
         end.expected = work.psn
         return True
 

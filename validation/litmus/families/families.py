@@ -15,7 +15,7 @@ from itertools import product
 from ....models.durability.rules import Placement
 from ..language.expression import parse_outcome
 from ..language.operations import parse_operation
-from ..language.program import Case, Crash, Found, Profile, Test
+from ..language.program import CrashMoment, LitmusCase, LitmusProfile, OutcomeFinding, Test
 from .promises import (
     CPU_FLUSHES,
     FLUSH_COVERS,
@@ -28,8 +28,8 @@ from .promises import (
 
 _parse = functools.cache(parse_operation)
 _outcome = functools.cache(parse_outcome)
-PROFILES: Mapping[str, Profile] = {
-    name: Profile(name, str(settings["domain"]), bool(settings["ddio"])) for name, settings in PLATFORMS.items()
+PROFILES: Mapping[str, LitmusProfile] = {
+    name: LitmusProfile(name, str(settings["domain"]), bool(settings["ddio"])) for name, settings in PLATFORMS.items()
 }
 """The platforms of the tables; :func:`_profile` makes variations of them."""
 PLACEMENTS = {"relaxed ordering": Placement.RELAXED, "out of order": Placement.OUT_OF_ORDER}
@@ -39,7 +39,7 @@ SHOWS_TOO = (
     "the simulator's FLUSH goes behind visible writes to the root complex: what it makes persistent shows as well"
 )
 ONE_BY_ONE = "the simulator's adapter executes atomics on one word in order of arrival"
-Question = tuple[str, Crash, str, bool, str]
+Question = tuple[str, CrashMoment, str, bool, str]
 """Platform, crash, outcome, whether it is allowed, and who says so."""
 
 
@@ -54,11 +54,11 @@ def made(
 ) -> Test:
     """One test; where its grain is stated, variables that differ in their number are neighbours."""
     cases = tuple(
-        Case(
+        LitmusCase(
             _profile(platform),
             crash,
             _outcome(outcome),
-            Found.ALLOWED if allowed else Found.FORBIDDEN,
+            OutcomeFinding.ALLOWED if allowed else OutcomeFinding.FORBIDDEN,
             source,
             unseen=unseen,
         )
@@ -71,10 +71,10 @@ def made(
 
 
 @functools.cache
-def _profile(name: str) -> Profile:
+def _profile(name: str) -> LitmusProfile:
     """The profile of a platform's name, with what stands behind it: whole lines, a placement, another domain."""
     base, _, more = name.partition("; ")
-    found = PROFILES[base] if base in PROFILES else Profile(base, "wsp" if base.startswith("WSP") else "pmr")
+    found = PROFILES[base] if base in PROFILES else LitmusProfile(base, "wsp" if base.startswith("WSP") else "pmr")
     match more.partition(" ")[0]:
         case "":
             return replace(found, name=name, ddio=not name.endswith("off"))
@@ -154,7 +154,7 @@ def covers() -> Iterator[Test]:
             a = [*first, *before, text, *between, *behind, "poll q1"]
             promise = PROMISES[ROW.get(follow, follow)]
             asked: list[Question] = [
-                (platform, Crash.END_A, "pm.x==0", not durable, source)
+                (platform, CrashMoment.END_A, "pm.x==0", not durable, source)
                 for platform, (durable, source) in promise.durable.items()
             ]
             yield made("covers", f"{update}{surroundings}; {follow}", a, [*received, *b], asked)
@@ -178,7 +178,7 @@ def sights() -> Iterator[Test]:
         for update in ("WRITE", "WRITE of two words", "WRITE, inline"):
             a = [*first, UPDATES[update], *behind, "poll q1", "SEND q3", "poll q3"]
             asked: list[Question] = [
-                (platform, Crash.NONE, "seen==0", not visible[0], visible[1]) for platform in PLATFORMS
+                (platform, CrashMoment.NONE, "seen==0", not visible[0], visible[1]) for platform in PLATFORMS
             ]
             unseen = SHOWS_TOO if follow.startswith("FLUSH persist") else ""
             yield made("sights", f"{update}; {follow}", a, [*b, "recv q3", "ld x seen"], asked, unseen=unseen)
@@ -197,8 +197,8 @@ def unordered() -> Iterator[Test]:
                     stated = placed(ROW.get(follow, follow), platform, way)
                     if stated is not None:
                         durable, source = stated
-                        asked.append((f"{platform}; {way}", Crash.END_A, "pm.x==0", not durable, source))
-            asked += [(name, Crash.END_A, "pm.x==0", False, WSP) for name in ("WSP, DDIO on", "WSP, DDIO off")]
+                        asked.append((f"{platform}; {way}", CrashMoment.END_A, "pm.x==0", not durable, source))
+            asked += [(name, CrashMoment.END_A, "pm.x==0", False, WSP) for name in ("WSP, DDIO on", "WSP, DDIO off")]
             yield made("unordered", f"{update}; {follow}", a, [*received, *b], asked)
 
 
@@ -244,7 +244,7 @@ def sequences() -> Iterator[Test]:
                 if (first, last) == ("AW", "W") and allowed == in_order(kinds, plain, 0, len(kinds) - 1):
                     continue  # the fence waits for the answer; whether the word is in memory by then nobody says
                 asked: list[Question] = [
-                    (platform, Crash.NONE, outcome, allowed, ORDER_SOURCE)
+                    (platform, CrashMoment.NONE, outcome, allowed, ORDER_SOURCE)
                     for platform in ("ADR, DDIO on", "eADR, DDIO off")
                 ]
                 b = ["st x 1"] if first == last == "R" else []  # somebody has to write
@@ -276,7 +276,7 @@ def commits() -> Iterator[Test]:
     for (between, (texts, b)), (flag, last) in product(BETWEEN.items(), FLAGS.items()):
         stated = {platform: committed(between, flag, platform) for platform in PLATFORMS}
         asked: list[Question] = [
-            (platform, Crash.ANY, "pm.flag==1 and pm.x==0", not verdict[0], verdict[1])
+            (platform, CrashMoment.ANY, "pm.flag==1 and pm.x==0", not verdict[0], verdict[1])
             for platform, verdict in stated.items()
             if verdict is not None
         ]
@@ -347,14 +347,14 @@ def stores() -> Iterator[Test]:
     source = "stores of a core to one line persist in their order: Raad et al., POPL'20 (Px86)"
     for first, second in (("x0", "x1"), ("x1", "x0")):
         same: list[Question] = [
-            (name, Crash.ANY, f"pm.{second}==1 and pm.{first}==0", False, source) for name, _ in line
+            (name, CrashMoment.ANY, f"pm.{second}==1 and pm.{first}==0", False, source) for name, _ in line
         ]
         yield made("stores", f"{first}, {second} of one line", [], [f"st {first} 1", f"st {second} 1"], same, "8")
 
 
 def _stored(outcome: str, on_adr: bool, on_eadr: bool, source: str) -> list[Question]:
     certain = {"ADR, DDIO on": on_adr, "ADR, DDIO off": on_adr, "eADR, DDIO on": on_eadr}
-    return [(name, Crash.ANY, outcome, not promised, source) for name, promised in certain.items()]
+    return [(name, CrashMoment.ANY, outcome, not promised, source) for name, promised in certain.items()]
 
 
 # words, lines and TLPs of one WRITE -----------------------------------------------------------------------------
@@ -380,19 +380,19 @@ def tears() -> Iterator[Test]:
         for verb, text in (("WRITE", "W q1 x0+x1 1"), ("WRITE with immediate", "WIMM q1 x0+x1 1")):
             asked: list[Question] = []
             for platform, (first, second, source) in platforms.items():
-                asked.append((platform, Crash.ANY, "pm.x0==1 and pm.x1==0", first, source))
-                asked.append((platform, Crash.ANY, "pm.x1==1 and pm.x0==0", second, source))
-                asked.append((platform, Crash.ANY, "pm.x0==1 and pm.x1==1", True, "all of it may have come"))
+                asked.append((platform, CrashMoment.ANY, "pm.x0==1 and pm.x1==0", first, source))
+                asked.append((platform, CrashMoment.ANY, "pm.x1==1 and pm.x0==0", second, source))
+                asked.append((platform, CrashMoment.ANY, "pm.x0==1 and pm.x1==1", True, "all of it may have come"))
                 if grain == "8":
                     whole = f"{platform}; whole lines"
                     at_once = "a platform whose lines are accepted whole"
-                    asked.append((whole, Crash.ANY, "pm.x0==1 and pm.x1==0", False, at_once))
-                    asked.append((whole, Crash.ANY, "pm.x1==1 and pm.x0==0", False, at_once))
+                    asked.append((whole, CrashMoment.ANY, "pm.x0==1 and pm.x1==0", False, at_once))
+                    asked.append((whole, CrashMoment.ANY, "pm.x1==1 and pm.x0==0", False, at_once))
             for follow, behind in (("", []), (", behind another", ["W q1 v 1"])):
                 yield made("tears", f"{verb} at grain {grain}{follow}", [*behind, text, "poll q1"], [], asked, grain)
         if grain == "4":
             asked = [
-                (platform, Crash.ANY, outcome, False, "IBTA A19.4.2: an ATOMIC WRITE is never torn")
+                (platform, CrashMoment.ANY, outcome, False, "IBTA A19.4.2: an ATOMIC WRITE is never torn")
                 for platform, outcome in product(PLATFORMS, ("pm.x0==1 and pm.x1==0", "pm.x1==1 and pm.x0==0"))
             ]
             yield made("tears", "ATOMIC WRITE", ["AW q1 x0+x1 1", "poll q1"], [], asked, grain)
@@ -419,6 +419,6 @@ def devices() -> Iterator[Test]:
             for polled in (False, True):
                 a = [UPDATES[update], *(["poll q1"] if polled else []), *behind, "poll q1"]
                 asked: list[Question] = [
-                    (f"PMR; PMRWBM {bits}", Crash.END_A, "pm.x==0", not bits & bit, PMRWBM) for bits in range(4)
+                    (f"PMR; PMRWBM {bits}", CrashMoment.END_A, "pm.x==0", not bits & bit, PMRWBM) for bits in range(4)
                 ]
                 yield made("devices", f"{update}{', polled' if polled else ''}; {follow}", a, b, asked)

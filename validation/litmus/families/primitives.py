@@ -9,7 +9,7 @@ from dataclasses import replace
 from ....protocols import primitives as shipped
 from ..language.expansion import Expanded
 from ..language.operations import parse_operation
-from ..language.program import Crash, Test
+from ..language.program import CrashMoment, Test
 from .families import WSP, Question, made
 from .promises import PRIMITIVES, PROMISES
 
@@ -37,14 +37,14 @@ def primitives() -> Iterator[Test]:
         promise = PROMISES[row].durable
         for form, texts in FORMS.items():
             lost: list[Question] = [
-                (platform, Crash.END_A, "pm.x==0", not durable, source)
+                (platform, CrashMoment.END_A, "pm.x==0", not durable, source)
                 for platform, (durable, source) in promise.items()
             ]
-            lost += [(wsp, Crash.END_A, "pm.x==0", False, WSP) for wsp in ("WSP, DDIO on", "WSP, DDIO off")]
+            lost += [(wsp, CrashMoment.END_A, "pm.x==0", False, WSP) for wsp in ("WSP, DDIO on", "WSP, DDIO off")]
             yield _test(name, form, texts, lost)
         for form, texts in COMMITS.items():
             early: list[Question] = [
-                (platform, Crash.ANY, "pm.flag==1 and pm.x==0", False, source)
+                (platform, CrashMoment.ANY, "pm.flag==1 and pm.x==0", False, source)
                 for platform, (durable, source) in promise.items()
                 if durable
             ]
@@ -53,7 +53,8 @@ def primitives() -> Iterator[Test]:
         if row != "nothing" and _read(name).follows[0] == "WRITE":
             other = PROMISES["FLUSH on another queue pair"].durable
             asked: list[Question] = [
-                (platform, Crash.END_A, "pm.x==0", not durable, source) for platform, (durable, source) in other.items()
+                (platform, CrashMoment.END_A, "pm.x==0", not durable, source)
+                for platform, (durable, source) in other.items()
             ]
             yield _test(name, "its steps on another queue pair", ELSEWHERE, asked)
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from ....models.primitives.language import Primitive, Step
-from ....models.primitives.plan import Plan, Program, plan
+from ....models.primitives.plan import AdapterProgram, PrimitivePlan, plan
 from ....models.primitives.vocabulary import UPDATE
 from .operations import parse_operation
 from .packets import Packet, ancestors
-from .program import DRAM, Operation, Part
+from .program import DRAM, LitmusOperation, Part
 
 
 class NoWords(Exception):
@@ -26,11 +26,11 @@ class NoWords(Exception):
 class Expanded:
     """What one ``P``, or a whole program, has become."""
 
-    a: list[Operation] = field(default_factory=list)
-    b: list[Operation] = field(default_factory=list)
+    a: list[LitmusOperation] = field(default_factory=list)
+    b: list[LitmusOperation] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
 
-    def add(self, operation: Operation, primitive: Primitive | None) -> None:
+    def add(self, operation: LitmusOperation, primitive: Primitive | None) -> None:
         """One more operation of A, as it is or as what its primitive is. Raises :class:`NoWords`."""
         if primitive is None:
             self.a.append(operation)
@@ -41,13 +41,13 @@ class Expanded:
         self.b += more.b
 
 
-def expand(operation: Operation, primitive: Primitive, number: int) -> Expanded:
+def expand(operation: LitmusOperation, primitive: Primitive, number: int) -> Expanded:
     """The operations of both sides; ``number`` tells this ``P`` from others. Raises :class:`NoWords`."""
     return _Expansion(operation, plan(primitive), number).made()
 
 
 class _Expansion:
-    def __init__(self, operation: Operation, planned: Plan, number: int) -> None:
+    def __init__(self, operation: LitmusOperation, planned: PrimitivePlan, number: int) -> None:
         self.operation = operation
         self.plan = planned
         self.number = number
@@ -136,7 +136,9 @@ class _Expansion:
 
     # the responder's adapter --------------------------------------------------------------------------------
     def _packet(self, text: str, packet: Packet, fenced: bool = False) -> None:
-        self.found.a.append(Operation(text, "PACKET", self.qp, self.operation.names, fenced=fenced, packet=packet))
+        self.found.a.append(
+            LitmusOperation(text, "PACKET", self.qp, self.operation.names, fenced=fenced, packet=packet)
+        )
 
     def _program(self, carrier: str, fenced: bool = False) -> None:
         program = self.plan.programs.get(carrier)
@@ -155,7 +157,7 @@ class _Expansion:
         for packet, more in self._packets(program, carrier):
             self._packet(f"{text}{more}", packet, fenced)
 
-    def _packets(self, program: Program, carrier: str) -> Iterator[tuple[Packet, str]]:
+    def _packets(self, program: AdapterProgram, carrier: str) -> Iterator[tuple[Packet, str]]:
         """The packet that is answered, and what goes on behind its answer."""
         watched = [step for step in program.steps if step.do == "watch"]
         if watched:
@@ -188,7 +190,7 @@ class _Expansion:
     def _chain(self, carrier: str) -> None:
         self._cpu(self.plan.chains.get(carrier, ()))
 
-    def _spin(self, watch: Step, program: Program) -> None:
+    def _spin(self, watch: Step, program: AdapterProgram) -> None:
         self._b(f"spin {self.operation.names[-1]} {self.value}")
         self._cpu([step for step in program.chains[watch.id] if step is not watch])
 

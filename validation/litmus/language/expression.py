@@ -27,7 +27,7 @@ class NoOutcome(Exception):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class OutcomeExpression:
     """An expression; ``names`` are the registers and ``mem.x`` or ``pm.x`` that it speaks of."""
 
     text: str
@@ -48,7 +48,7 @@ class Outcome:
         return sorted(name for name in self.names if not name.startswith(("mem.", "pm.")))
 
 
-def parse_outcome(text: str) -> Outcome:
+def parse_outcome(text: str) -> OutcomeExpression:
     """Read an outcome; raises :class:`NoOutcome`."""
     try:
         if len(text) > MAX_LENGTH:
@@ -59,7 +59,7 @@ def parse_outcome(text: str) -> Outcome:
         raise NoOutcome(f"'{text}', which cannot be read{where}", "an outcome, as in 'r1==1 and pm.x==0'") from None
     names: set[str] = set()
     _check(tree, names)
-    return Outcome(text, tree, frozenset(names))
+    return OutcomeExpression(text, tree, frozenset(names))
 
 
 def _check(node: ast.expr, names: set[str]) -> None:

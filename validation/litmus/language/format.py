@@ -11,12 +11,12 @@ from ....models.durability.rules import EXECUTION, RULES, Placement
 from ....models.primitives.language import Primitive
 from ....protocols.primitives import primitive
 from ....sim.errors import InputError, Mistake, nearest
-from ....sim.yaml_source import Path, Source, describe, dotted, read_yaml
+from ....sim.yaml_source import FieldPath, Source, describe, dotted, read_yaml
 from .expansion import Expanded, NoWords
-from .expression import NoOutcome, Outcome, parse_outcome
+from .expression import NoOutcome, OutcomeExpression, parse_outcome
 from .operations import NoOperation, parse_operation
 from .profiles import DOMAINS, SWITCHES, profile_named, read_primitives, read_profiles
-from .program import Case, Crash, Found, Operation, Profile, Test, groups
+from .program import CrashMoment, LitmusCase, LitmusOperation, LitmusProfile, OutcomeFinding, Test, groups
 
 LIBRARY = FilePath(__file__).parents[1] / "library"
 """The shipped tests."""
@@ -25,7 +25,7 @@ TOP = ("about", "profiles", "primitives", "tests")
 TEST_KEYS = ("id", "about", "rule", "grain", "A", "B", "cases")
 CASE_KEYS = ("p", "crash", "outcome", "verdict", "source", "basis", "conflict", "note", "unseen")
 GRAINS = ("4", "8", "64", "tlp")
-VERDICTS = (str(Found.ALLOWED), str(Found.FORBIDDEN))
+VERDICTS = (str(OutcomeFinding.ALLOWED), str(OutcomeFinding.FORBIDDEN))
 MOST_OPERATIONS = 16
 
 RULE_NAMES = (
@@ -86,15 +86,15 @@ class _Reader:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.mistakes: list[Mistake] = []
-        self.profiles: dict[str, Profile] = {}
+        self.profiles: dict[str, LitmusProfile] = {}
         self.primitives: dict[str, Primitive] = {}
 
-    def wrong(self, path: Path, found: str, expected: str, close: str | None = None) -> None:
+    def wrong(self, path: FieldPath, found: str, expected: str, close: str | None = None) -> None:
         """Note a mistake."""
         line = self.source.line(path)
         self.mistakes.append(Mistake(found, expected, self.source.file, line, dotted(path) or None, close))
 
-    def _keys(self, path: Path, data: Mapping[str, Any], known: Sequence[str], needed: Sequence[str]) -> None:
+    def _keys(self, path: FieldPath, data: Mapping[str, Any], known: Sequence[str], needed: Sequence[str]) -> None:
         misspelt = set()
         for key in data:
             if key not in known:
@@ -122,7 +122,7 @@ class _Reader:
                 self.wrong(("tests", i, "id"), f"'{test.id}' a second time", f"each id once (first in line {first})")
         return [test for test in tests if test is not None]
 
-    def _test(self, path: Path, data: Any) -> Test | None:
+    def _test(self, path: FieldPath, data: Any) -> Test | None:
         if not isinstance(data, dict):
             self.wrong(path, describe(data), f"a map with {', '.join(TEST_KEYS)}")
             return None
@@ -163,13 +163,13 @@ class _Reader:
         cases = [case for i, entry in enumerate(listed) for case in self._case((*path, "cases", i), entry, test)]
         return replace(test, cases=tuple(cases)) if len(self.mistakes) == before else None
 
-    def _text(self, path: Path, value: Any, expected: str) -> str:
+    def _text(self, path: FieldPath, value: Any, expected: str) -> str:
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             return str(value)
         self.wrong(path, describe(value), expected)
         return ""
 
-    def _program(self, path: Path, data: Any, of_a: bool) -> tuple[Operation, ...]:
+    def _program(self, path: FieldPath, data: Any, of_a: bool) -> tuple[LitmusOperation, ...]:
         if not isinstance(data, list) or len(data) > MOST_OPERATIONS:
             self.wrong(path, describe(data), f"a list of at most {MOST_OPERATIONS} operations")
             return ()
@@ -182,7 +182,7 @@ class _Reader:
                 self.wrong((*path, i), found, expected, close)
         return tuple(operations)
 
-    def _expanded(self, path: Path, a: tuple[Operation, ...]) -> Expanded:
+    def _expanded(self, path: FieldPath, a: tuple[LitmusOperation, ...]) -> Expanded:
         """A's operations with what primitives stand for, and what B does in them, before its own operations."""
         found = Expanded()
         for i, operation in enumerate(a):
@@ -198,7 +198,7 @@ class _Reader:
                 self.wrong((*path, "A", i), *error.args)
         return found
 
-    def _rules(self, path: Path, data: Any) -> tuple[str, ...]:
+    def _rules(self, path: FieldPath, data: Any) -> tuple[str, ...]:
         names = [] if data is None else data if isinstance(data, list) else [data]
         for name in names:
             if name not in RULE_NAMES:
@@ -208,7 +208,7 @@ class _Reader:
                 )
         return tuple(str(name) for name in names)
 
-    def _consistent(self, path: Path, test: Test) -> None:
+    def _consistent(self, path: FieldPath, test: Test) -> None:
         """What no single operation can tell."""
         queue_pairs = {operation.qp for operation in test.a if operation.request}
         setters: dict[str, str] = {}
@@ -232,22 +232,22 @@ class _Reader:
             if len({name.startswith("dram.") for name in group}) > 1:
                 self.wrong(path, f"{' and '.join(group)} side by side", "variables of one memory")
 
-    def _case(self, path: Path, data: Any, test: Test) -> list[Case]:
+    def _case(self, path: FieldPath, data: Any, test: Test) -> list[LitmusCase]:
         if not isinstance(data, dict):
             self.wrong(path, describe(data), f"a map with {', '.join(CASE_KEYS)}")
             return []
         self._keys(path, data, CASE_KEYS, ("p", "outcome", "verdict"))
         crash = data.get("crash", "none")
-        if crash not in list(Crash):
-            close = nearest(str(crash), list(Crash))
-            self.wrong((*path, "crash"), describe(crash), f"one of {', '.join(Crash)}", close)
+        if crash not in list(CrashMoment):
+            close = nearest(str(crash), list(CrashMoment))
+            self.wrong((*path, "crash"), describe(crash), f"one of {', '.join(CrashMoment)}", close)
             crash = "none"
         verdict = data.get("verdict", "allowed")
         if verdict not in VERDICTS:
             close = nearest(str(verdict), VERDICTS)
             self.wrong((*path, "verdict"), describe(verdict), " or ".join(VERDICTS), close)
             verdict = "allowed"
-        outcome = self._outcome((*path, "outcome"), data.get("outcome", "1==1"), test, Crash(crash))
+        outcome = self._outcome((*path, "outcome"), data.get("outcome", "1==1"), test, CrashMoment(crash))
         texts = {key: str(data.get(key) or "") for key in ("source", "basis", "note", "unseen")}
         found = []
         names = data.get("p", [])
@@ -262,10 +262,12 @@ class _Reader:
                 self.wrong((*path, "p"), f"pmrsts on the domain {profile.domain}", "a profile with domain: pmr")
             if outcome is not None:
                 line = self.source.line(path)
-                found.append(Case(profile, Crash(crash), outcome, Found(verdict), line=line, **texts))
+                found.append(
+                    LitmusCase(profile, CrashMoment(crash), outcome, OutcomeFinding(verdict), line=line, **texts)
+                )
         return found
 
-    def _outcome(self, path: Path, text: Any, test: Test, crash: Crash) -> Outcome | None:
+    def _outcome(self, path: FieldPath, text: Any, test: Test, crash: CrashMoment) -> OutcomeExpression | None:
         try:
             outcome = parse_outcome(self._text(path, text, "an outcome"))
         except NoOutcome as error:
@@ -279,7 +281,7 @@ class _Reader:
                 self.wrong(path, f"'{name}'", f"a register of the programs ({known})", nearest(name, registers))
         for space in ("mem", "pm"):
             names = outcome.of(space)
-            if names and (space == "mem") != (crash is Crash.NONE):
+            if names and (space == "mem") != (crash is CrashMoment.NONE):
                 expected = "pm.x, the medium after the crash" if space == "mem" else "mem.x: nothing crashes"
                 self.wrong(path, f"{space}.{names[0]}", expected)
             for name in names:

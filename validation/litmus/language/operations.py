@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from ....sim.errors import nearest
-from .program import Operation
+from .program import LitmusOperation
 
 FORMS_OF_A = {
     "W": "W q x v [F] [I]",
@@ -50,7 +50,7 @@ class NoOperation(Exception):
     """The text is no operation; the arguments are what was found, what was expected, and the nearest word."""
 
 
-def parse_operation(text: str, of_a: bool, inside: bool = False) -> Operation:
+def parse_operation(text: str, of_a: bool, inside: bool = False) -> LitmusOperation:
     """Read one line of A's or B's program (``inside``: or what only primitives become); raises :class:`NoOperation`."""
     forms = FORMS_OF_A if of_a else FORMS_OF_B
     words = text.split()
@@ -110,7 +110,7 @@ class _Reader:
             return {"source": word[1:]}
         return {"values": (self.number(),)}
 
-    def read(self, verb: str, of_a: bool) -> Operation:
+    def read(self, verb: str, of_a: bool) -> LitmusOperation:
         """All of it."""
         found: dict[str, object] = {}
         while self.words and self.words[-1] in ("F", "I") and self.words[-1] in self.flags:
@@ -123,7 +123,7 @@ class _Reader:
             self._of_b(verb, found)
         if self.words:
             raise self.wrong(f"'{' '.join(self.words)}' too much")
-        make: Callable[..., Operation] = Operation
+        make: Callable[..., LitmusOperation] = LitmusOperation
         return make(self.text, verb, **found)
 
     def _of_a(self, verb: str, found: dict[str, object]) -> None:

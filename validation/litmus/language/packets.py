@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ....models.durability.rules import Event, Rule, Scope
 from ....models.primitives.language import Step
-from ....models.primitives.vocabulary import Place
+from ....models.primitives.vocabulary import StepPlace
 
 
 @dataclass(frozen=True)
@@ -82,21 +82,21 @@ class Surroundings:
 
     def _step(self, step: Step, mine: _Known) -> None:
         match step.place, step.do:
-            case Place.RESPONDER_NIC, "drain":
+            case StepPlace.RESPONDER_NIC, "drain":
                 mine.drained |= self.earlier
-            case Place.PCIE, "read":
+            case StepPlace.PCIE, "read":
                 self._pushed(mine, Event.READ_COMPLETION if step["length"] else Event.ZERO_LENGTH_READ)
-            case Place.PCIE, "request" if step["behind"] == "drained":
+            case StepPlace.PCIE, "request" if step["behind"] == "drained":
                 self._pushed(mine, Event.ZERO_LENGTH_READ if step["promise"] else None)
-            case Place.PCIE, "request":
+            case StepPlace.PCIE, "request":
                 mine.behind |= self.earlier
                 if step["promise"]:
                     self.need(self.rules(Event.FLUSH_GLOBAL), {Scope.FLUSH_TARGET: self._extent(str(step["behind"]))})
-            case Place.LLC, _:
+            case StepPlace.LLC, _:
                 mine.written |= self._extent(str(step["lines"])) & mine.behind
-            case Place.MEDIUM, "wait":
+            case StepPlace.MEDIUM, "wait":
                 self.need(self.rules(Event.LINES_STORED), {Scope.FLUSH_TARGET: mine.written})
-            case Place.IMC, "wait":
+            case StepPlace.IMC, "wait":
                 event = Event.FLUSH_PERSISTENT if step["until"] == "persistent" else Event.LINES_QUEUED
                 self.need(self.rules(event), {Scope.FLUSH_TARGET: mine.written})
 

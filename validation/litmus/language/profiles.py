@@ -12,8 +12,8 @@ from ....models.primitives.language import Primitive
 from ....models.profiles.platform import load_platform, platform_names, platform_settings
 from ....protocols.primitives import primitive
 from ....sim.errors import InputError, Mistake, nearest
-from ....sim.yaml_source import Path, Source, describe, dotted
-from .program import Profile
+from ....sim.yaml_source import FieldPath, Source, describe, dotted
+from .program import LitmusProfile
 
 DOMAINS = ("media", "adr", "eadr", "wsp", "pmr")
 SWITCHES = tuple(field.name for field in fields(Switches))
@@ -28,7 +28,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def read_profiles(source: Source, data: Any, mistakes: list[Mistake]) -> dict[str, Profile]:
+def read_profiles(source: Source, data: Any, mistakes: list[Mistake]) -> dict[str, LitmusProfile]:
     """The section ``profiles`` of a file."""
     if data is None:
         return {}
@@ -47,7 +47,7 @@ def read_primitives(source: Source, data: Any, mistakes: list[Mistake]) -> dict[
         return {}
     found: dict[str, Primitive] = {}
     for name, value in data.items():
-        here: Path = ("primitives", name)
+        here: FieldPath = ("primitives", name)
         settings = dict(value) if isinstance(value, dict) else {"use": value}
         used = settings.pop("use", None)
         if not isinstance(used, str):
@@ -67,15 +67,15 @@ def read_primitives(source: Source, data: Any, mistakes: list[Mistake]) -> dict[
     return found
 
 
-def _mistake(source: Source, path: Path, found: str, expected: str, close: str | None = None) -> Mistake:
+def _mistake(source: Source, path: FieldPath, found: str, expected: str, close: str | None = None) -> Mistake:
     return Mistake(found, expected, source.file, source.line(path), dotted(path), close)
 
 
-def _profile(source: Source, name: str, data: Any, mistakes: list[Mistake]) -> Profile:
-    here: Path = ("profiles", name)
+def _profile(source: Source, name: str, data: Any, mistakes: list[Mistake]) -> LitmusProfile:
+    here: FieldPath = ("profiles", name)
     if not isinstance(data, dict):
         mistakes.append(_mistake(source, here, describe(data), f"a map with {', '.join(KEYS[:6])}"))
-        return Profile(name)
+        return LitmusProfile(name)
     chosen: dict[str, Any] = {}
     for key, value in data.items():
         path = (*here, key)
@@ -103,7 +103,7 @@ def _profile(source: Source, name: str, data: Any, mistakes: list[Mistake]) -> P
     return _made(name, chosen, lambda text: mistakes.append(_mistake(source, here, *text)))
 
 
-def _made(name: str, chosen: Mapping[str, Any], complain: Any) -> Profile:
+def _made(name: str, chosen: Mapping[str, Any], complain: Any) -> LitmusProfile:
     """The profile of checked settings, over those of the platform if one is named."""
     switches = {key: value for key, value in chosen.items() if key in SWITCHES}
     values: dict[str, Any] = {}
@@ -118,21 +118,21 @@ def _made(name: str, chosen: Mapping[str, Any], complain: Any) -> Profile:
         values["whole_lines"] = chosen["line"] == "whole"
     if values.get("pmrwbm") and values.get("domain") != "pmr":
         complain(("pmrwbm on a domain that is no PMR", "domain: pmr"))
-    return Profile(name, **values, switches=Switches(**switches))
+    return LitmusProfile(name, **values, switches=Switches(**switches))
 
 
-def shipped(platform: str, settings: Mapping[str, bool | str], name: str | None = None) -> Profile:
+def shipped(platform: str, settings: Mapping[str, bool | str], name: str | None = None) -> LitmusProfile:
     """A shipped platform as a profile; raises InputError as ``load_platform`` does."""
     loaded = load_platform(platform, **settings)
     domain = next((memory.domain for memory in loaded.memory.values() if memory.domain in DOMAINS), "media")
     switches = Switches(iio_wc_survives=loaded.iio_wc_survives)
     whole = loaded.line_atomicity == "whole"
-    return Profile(
+    return LitmusProfile(
         name or platform, domain, loaded.llc.ddio, whole_lines=whole, switches=switches, platform=loaded.name
     )
 
 
-def profile_named(name: str, local: Mapping[str, Profile]) -> Profile:
+def profile_named(name: str, local: Mapping[str, LitmusProfile]) -> LitmusProfile:
     """A local profile, or a shipped platform with settings: ``optane-adr``, ``optane-adr, ddio off``.
 
     Raises InputError (without a place) if there is none.

@@ -6,28 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ....models.durability.rules import Circumstances, Placement, Request, Switches, Target
+from ....models.durability.rules import Circumstances, Placement, RequestKind, Switches, Target
 from ....models.primitives.language import Primitive
-from .expression import Outcome
+from .expression import OutcomeExpression
 from .packets import Packet
 
-REQUESTS: dict[str, Request] = {
-    "W": Request.WRITE,
-    "WIMM": Request.WRITE,
-    "SEND": Request.SEND,
-    "R": Request.READ,
-    "FAA": Request.ATOMIC,
-    "CAS": Request.ATOMIC,
-    "AW": Request.ATOMIC_WRITE,
-    "FLUSH": Request.FLUSH,
-    "PACKET": Request.FLUSH,
+REQUESTS: dict[str, RequestKind] = {
+    "W": RequestKind.WRITE,
+    "WIMM": RequestKind.WRITE,
+    "SEND": RequestKind.SEND,
+    "R": RequestKind.READ,
+    "FAA": RequestKind.ATOMIC,
+    "CAS": RequestKind.ATOMIC,
+    "AW": RequestKind.ATOMIC_WRITE,
+    "FLUSH": RequestKind.FLUSH,
+    "PACKET": RequestKind.FLUSH,
 }
 """What each operation of A on a queue pair is for the ordering rules."""
 
 WORD_GRAIN, DRAM = "8", "dram."
 
 
-class Found(StrEnum):
+class OutcomeFinding(StrEnum):
     """What the model makes of an outcome."""
 
     ALLOWED = "allowed"
@@ -35,7 +35,7 @@ class Found(StrEnum):
     UNDECIDED = "undecided"
 
 
-class Crash(StrEnum):
+class CrashMoment(StrEnum):
     """When B loses power: never, at any instant after A finished its list, at any instant."""
 
     NONE = "none"
@@ -44,7 +44,7 @@ class Crash(StrEnum):
 
 
 @dataclass(frozen=True)
-class Operation:
+class LitmusOperation:
     """One line of a program. ``names`` are remote variables of A's requests, variables of B's own operations."""
 
     text: str
@@ -64,7 +64,7 @@ class Operation:
     """What a packet of a primitive's own waits for."""
 
     @property
-    def request(self) -> Request | None:
+    def request(self) -> RequestKind | None:
         """What it is for the ordering rules, if it is a request on a queue pair."""
         return REQUESTS.get(self.verb)
 
@@ -75,12 +75,12 @@ class Part:
 
     first: int
     count: int
-    operation: Operation
+    operation: LitmusOperation
     primitive: Primitive
 
 
 @dataclass(frozen=True)
-class Profile:
+class LitmusProfile:
     """The platform that a case is about."""
 
     name: str
@@ -99,13 +99,13 @@ class Profile:
 
 
 @dataclass(frozen=True)
-class Case:
+class LitmusCase:
     """One question: may the outcome be, on this profile?"""
 
-    profile: Profile
-    crash: Crash
-    outcome: Outcome
-    expected: Found
+    profile: LitmusProfile
+    crash: CrashMoment
+    outcome: OutcomeExpression
+    expected: OutcomeFinding
     source: str
     line: int | None = None
     basis: str = ""
@@ -121,9 +121,9 @@ class Test:
     __test__ = False  # no test of pytest's
 
     id: str
-    a: tuple[Operation, ...]
-    b: tuple[Operation, ...]
-    cases: tuple[Case, ...]
+    a: tuple[LitmusOperation, ...]
+    b: tuple[LitmusOperation, ...]
+    cases: tuple[LitmusCase, ...]
     grain: str = WORD_GRAIN
     rules: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
@@ -137,7 +137,7 @@ class Test:
 
 
 @dataclass(frozen=True)
-class Layout:
+class VariableLayout:
     """How the variables of a test lie in B's memory: each one's word, line and TLP neighbourhood, and its target."""
 
     variables: tuple[str, ...]
@@ -167,7 +167,7 @@ def groups(test: Test) -> list[list[str]]:
     return found
 
 
-def layout(test: Test, domain: str) -> Layout:
+def layout(test: Test, domain: str) -> VariableLayout:
     """Where the variables of ``test`` lie on a platform whose persistence domain is ``domain``."""
     word: dict[str, int] = {}
     line: dict[str, int] = {}
@@ -178,4 +178,4 @@ def layout(test: Test, domain: str) -> Layout:
             line[name] = first_line + (0 if test.grain in ("4", "8") else turn)
     device = Target.PMR if domain == "pmr" else Target.MEMORY
     target = {name: Target.MEMORY if name.startswith(DRAM) else device for name in word}
-    return Layout(tuple(sorted(word)), word, line, test.grain == "tlp", target)
+    return VariableLayout(tuple(sorted(word)), word, line, test.grain == "tlp", target)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeVar
 
-from ....models.durability.rules import Event, Request, Scope, Target
+from ....models.durability.rules import Event, RequestKind, Scope, Target
 from ....sim.trace import Stage
-from .plan import Plan, Step, Update
+from .plan import ProgramStep, TestPlan, Update
 
 CORE_EVENTS = (Event.LOAD, Event.STATUS_READ, Event.SFENCE, Event.CLFLUSH, Event.DOORBELL)
 HOST, DEVICE = str(Target.MEMORY), str(Target.PMR)
@@ -72,9 +72,9 @@ def replace_at(items: tuple[_T, ...], index: int, item: Any) -> tuple[_T, ...]:
 
 
 class Cores:
-    """What A's and B's cores do, over a :class:`Plan`."""
+    """What A's and B's cores do, over a :class:`TestPlan`."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: TestPlan) -> None:
         self.plan = plan
         operations = plan.test.a
         self._posted = [0]
@@ -107,7 +107,7 @@ class Cores:
         """What an update writes."""
         update = self.plan.updates[number]
         operation = update.operation
-        if update.request < 0 or operation.request is not Request.ATOMIC:
+        if update.request < 0 or operation.request is not RequestKind.ATOMIC:
             payload = state.values[update.request] if operation.source else operation.values[-1]
         elif operation.verb == "CAS":
             payload = operation.values[1]
@@ -286,7 +286,7 @@ class Cores:
             log.append(f"B: {step.operation.text}")
         return following._replace(b=state.b + 1)
 
-    def _b(self, state: State, step: Step) -> State | None:
+    def _b(self, state: State, step: ProgramStep) -> State | None:
         match step.verb:
             case "recv":
                 turn = self.plan.qps.index(step.operation.qp)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, partial
 
-from ..language.program import Case, Crash, Found, Profile, Test
+from ..language.program import CrashMoment, LitmusCase, LitmusProfile, OutcomeFinding, Test
 from .cores import State
-from .machine import Machine, Move
-from .plan import Plan, Table
+from .machine import AbstractMachine, Move
+from .plan import Table, TestPlan
 from .reduction import Reduction
 
 BUDGET = 300_000
@@ -21,12 +21,12 @@ SHORTEST = 20_000
 
 
 @dataclass(frozen=True)
-class Answer:
+class CaseAnswer:
     """What was found of one case; ``states`` were explored for it (with the other cases of its profile and crash)."""
 
     test: Test
-    case: Case
-    found: Found
+    case: LitmusCase
+    found: OutcomeFinding
     states: int
     told: Callable[[], Sequence[str]] = tuple
     """Makes the schedule."""
@@ -52,12 +52,14 @@ class Reduce(Enum):
     ALL = "partial orders as well"
 
 
-def explore(test: Test, budget: int = BUDGET, table: Table | None = None, reduce: Reduce = Reduce.ALL) -> list[Answer]:
+def explore(
+    test: Test, budget: int = BUDGET, table: Table | None = None, reduce: Reduce = Reduce.ALL
+) -> list[CaseAnswer]:
     """Answer all cases of a test, in their order.
 
     ``table`` replaces the rules (for tests of them); ``reduce`` changes how many states are visited, and no answer.
     """
-    together: dict[tuple[object, Crash], list[Case]] = {}
+    together: dict[tuple[object, CrashMoment], list[LitmusCase]] = {}
     for case in test.cases:
         together.setdefault((case.profile, case.crash), []).append(case)
     answers = {
@@ -71,8 +73,8 @@ def explore(test: Test, budget: int = BUDGET, table: Table | None = None, reduce
 class Reached:
     """The states reached so far, each with the step that led to it first."""
 
-    def __init__(self, plan: Plan, how: Reduce) -> None:
-        self.machine = machine = Machine(plan, how is not Reduce.NOTHING)
+    def __init__(self, plan: TestPlan, how: Reduce) -> None:
+        self.machine = machine = AbstractMachine(plan, how is not Reduce.NOTHING)
         self.reduction = Reduction(machine) if how is Reduce.ALL else None
         start = machine.start()
         self.origin: dict[State, tuple[State, str] | None] = {start: None}
@@ -110,14 +112,14 @@ class Reached:
         return [*self.schedule(state), ending]
 
 
-def _explore(test: Test, cases: Sequence[Case], budget: int, table: Table, reduce: Reduce) -> list[Answer]:
+def _explore(test: Test, cases: Sequence[LitmusCase], budget: int, table: Table, reduce: Reduce) -> list[CaseAnswer]:
     crash = cases[0].crash
     persistent = sorted({name for case in cases for name in case.outcome.of("pm")})
-    plan = Plan(test, cases[0].profile, crash, persistent, table)
+    plan = TestPlan(test, cases[0].profile, crash, persistent, table)
     reached = Reached(plan, reduce)
     machine = reached.machine
     open_cases = list(cases)
-    answers: dict[int, Answer] = {}
+    answers: dict[int, CaseAnswer] = {}
     ends = False
     while reached.todo and open_cases and len(reached.origin) <= budget:
         state = reached.todo.popleft()
@@ -128,17 +130,17 @@ def _explore(test: Test, cases: Sequence[Case], budget: int, table: Table, reduc
             if values is not None:
                 known = partial(reached.told, state, _ending(crash, case, values))
                 told = partial(_told, plan, case, known)
-                answers[id(case)] = Answer(test, case, Found.ALLOWED, len(reached.origin), told)
+                answers[id(case)] = CaseAnswer(test, case, OutcomeFinding.ALLOWED, len(reached.origin), told)
                 open_cases.remove(case)
         reached.grow(state)
     complete = not reached.todo
-    found = Found.FORBIDDEN if complete else Found.UNDECIDED
+    found = OutcomeFinding.FORBIDDEN if complete else OutcomeFinding.UNDECIDED
     for case in open_cases:
-        answers[id(case)] = Answer(test, case, found, len(reached.origin), vacuous=complete and not ends)
+        answers[id(case)] = CaseAnswer(test, case, found, len(reached.origin), vacuous=complete and not ends)
     return [answers[id(case)] for case in cases]
 
 
-def _told(plan: Plan, case: Case, known: Callable[[], Sequence[str]]) -> Sequence[str]:
+def _told(plan: TestPlan, case: LitmusCase, known: Callable[[], Sequence[str]]) -> Sequence[str]:
     """A shortest schedule, if there are few states; else the one that is known."""
     reached = Reached(plan, Reduce.BY_ITSELF)
     while reached.todo and len(reached.origin) <= SHORTEST:
@@ -152,8 +154,8 @@ def _told(plan: Plan, case: Case, known: Callable[[], Sequence[str]]) -> Sequenc
 
 def all_looks(
     test: Test,
-    profile: Profile,
-    crash: Crash,
+    profile: LitmusProfile,
+    crash: CrashMoment,
     persistent: Sequence[str],
     budget: int = BUDGET,
     reduce: Reduce = Reduce.ALL,
@@ -162,7 +164,7 @@ def all_looks(
 
     Raises MemoryError when there are more than ``budget`` states.
     """
-    reached = Reached(Plan(test, profile, crash, persistent, Table()), reduce)
+    reached = Reached(TestPlan(test, profile, crash, persistent, Table()), reduce)
     machine = reached.machine
     found: dict[frozenset[tuple[str, int]], Mapping[str, int]] = {}
     while reached.todo:
@@ -175,15 +177,15 @@ def all_looks(
     return list(found.values())
 
 
-def _looks(machine: Machine, state: State, crash: Crash) -> list[Mapping[str, int]]:
+def _looks(machine: AbstractMachine, state: State, crash: CrashMoment) -> list[Mapping[str, int]]:
     """The values that an outcome may be about in this state: none, where the state is no end."""
     variables = machine.plan.variables
-    if crash is Crash.NONE:
+    if crash is CrashMoment.NONE:
         if not machine.ended(state):
             return []
         memory = {f"mem.{name}": value for name, value in zip(variables, state.memory, strict=True)}
         return [machine.registers(state) | memory]
-    if crash is Crash.END_A and not machine.a_finished(state):
+    if crash is CrashMoment.END_A and not machine.a_finished(state):
         return []
     registers = machine.registers(state)
     return [
@@ -192,6 +194,6 @@ def _looks(machine: Machine, state: State, crash: Crash) -> list[Mapping[str, in
     ]
 
 
-def _ending(crash: Crash, case: Case, values: Mapping[str, int]) -> str:
+def _ending(crash: CrashMoment, case: LitmusCase, values: Mapping[str, int]) -> str:
     shown = ", ".join(f"{name}={values[name]}" for name in sorted(case.outcome.names))
-    return f"the end: {shown}" if crash is Crash.NONE else f"B loses power: {shown}"
+    return f"the end: {shown}" if crash is CrashMoment.NONE else f"B loses power: {shown}"

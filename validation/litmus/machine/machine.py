@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
-from ....models.durability.rules import Event, Request
+from ....models.durability.rules import Event, RequestKind
 from ....sim.trace import Stage
 from .cores import Action, Cores, State, bits, replace_at
-from .plan import RECEIVED, Plan
+from .plan import RECEIVED, TestPlan
 
 LEAVES = {
     "media": "the line of {} reaches the medium",
@@ -34,13 +34,13 @@ class Move(NamedTuple):
     state: State
 
 
-class Machine(Cores):
+class AbstractMachine(Cores):
     """Steps of one plan. ``start`` is the initial state; ``moves`` yields what may happen next.
 
     Unless ``reduced``, what shuts out nothing is a step like all others: more states, the same answers.
     """
 
-    def __init__(self, plan: Plan, reduced: bool = True) -> None:
+    def __init__(self, plan: TestPlan, reduced: bool = True) -> None:
         super().__init__(plan)
         self._reduced = reduced
         self._eager = [eager and reduced for eager in plan.eager]
@@ -56,7 +56,7 @@ class Machine(Cores):
         self._chunks = {
             i: [[plan.index[name] for name in unit] for unit in plan.units(plan.requests[i].names)]
             for i, kind in enumerate(plan.kinds)
-            if kind is Request.READ
+            if kind is RequestKind.READ
         }
         self._domain = plan.profile.domain
         self.accepted_survives = any(stage is Stage.ACCEPTED for stage in self._safe)
@@ -66,7 +66,8 @@ class Machine(Cores):
         plan = self.plan
         zeros = (0,) * len(plan.variables)
         values = tuple(
-            (None,) * len(operation.names) if operation.request is Request.READ else None for operation in plan.requests
+            (None,) * len(operation.names) if operation.request is RequestKind.READ else None
+            for operation in plan.requests
         )
         state = State(
             a=0, b=0, a_stores=(), local=(0,) * len(plan.locals), b_stores=(), weak=0, strong=0, done=0, values=values,
@@ -101,7 +102,7 @@ class Machine(Cores):
     def _accept_eagerly(self, state: State, log: list[str] | None) -> State | None:
         arrived = self.arrived(state)
         for request in bits(arrived & ~state.done):
-            flush = self.plan.kinds[request] is Request.FLUSH
+            flush = self.plan.kinds[request] is RequestKind.FLUSH
             if not self._eager[request] or not self._may_execute(state, request, arrived):
                 continue
             if not (flush and self._behind(state, request)):
@@ -111,7 +112,7 @@ class Machine(Cores):
         return None
 
     def _accepted(self, request: int) -> str:
-        does = "answers" if self.plan.kinds[request] is Request.FLUSH else "accepts"
+        does = "answers" if self.plan.kinds[request] is RequestKind.FLUSH else "accepts"
         return f"B's adapter {does} {self.plan.requests[request].text}"
 
     def _behind(self, state: State, request: int) -> bool:
@@ -133,7 +134,7 @@ class Machine(Cores):
         plan = self.plan
         for tlp in plan.tlps[request]:
             state = state._replace(pending=state.pending | tlp)
-            if plan.kinds[request] is Request.ATOMIC_WRITE:
+            if plan.kinds[request] is RequestKind.ATOMIC_WRITE:
                 state = state._replace(loose=state.loose | tlp)
                 continue
             turn = self._way_of[tlp.bit_length() - 1]
@@ -177,16 +178,16 @@ class Machine(Cores):
 
     def _execute(self, state: State, request: int) -> Iterator[tuple[Action, str, State]]:
         kind = self.plan.kinds[request]
-        if kind is Request.READ:
+        if kind is RequestKind.READ:
             names = self.plan.requests[request].names
             held = any(self._barred(state, Event.READ_COMPLETION, self.plan.index[name]) for name in names)
             if not held and not self._behind(state, request):
                 yield from self._read(state, request)
-        elif kind is Request.ATOMIC:
+        elif kind is RequestKind.ATOMIC:
             yield from self._atomic(state, request)
         elif self._by_thread(request):
             return
-        elif not self._eager[request] and not (kind is Request.FLUSH and self._behind(state, request)):
+        elif not self._eager[request] and not (kind is RequestKind.FLUSH and self._behind(state, request)):
             yield ("execute", request, 0), self._accepted(request), self._accept(state, request)
 
     def _by_thread(self, request: int) -> bool:
@@ -236,7 +237,7 @@ class Machine(Cores):
         begun = any(
             state.values[i] is not None and not state.done >> i & 1
             for i, kind in enumerate(plan.kinds)
-            if kind is Request.ATOMIC and name in plan.requests[i].names
+            if kind is RequestKind.ATOMIC and name in plan.requests[i].names
         )
         return begun or bool(state.pending & plan.atomics_mask & plan.word_mask[variable])
 
@@ -266,7 +267,7 @@ class Machine(Cores):
         """A FLUSH that is under way may make persistent what is not visible yet."""
         plan = self.plan
         for request in bits(arrived & ~state.done):
-            if plan.kinds[request] is Request.FLUSH and self._may_execute(state, request, arrived):
+            if plan.kinds[request] is RequestKind.FLUSH and self._may_execute(state, request, arrived):
                 for number in bits(plan.needs[request].unseen & state.pending & ~state.unseen):
                     unseen = state._replace(unseen=state.unseen | 1 << number)
                     text = f"{self._shown(state, number)} becomes persistent, unseen"

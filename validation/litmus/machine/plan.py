@@ -16,9 +16,9 @@ from ....models.durability.rules import (
     FENCE_WAITS_FOR,
     RULES,
     Event,
-    Pair,
+    ExecutionRule,
     Placement,
-    Request,
+    RequestKind,
     Rule,
     Scope,
     Target,
@@ -26,10 +26,10 @@ from ....models.durability.rules import (
 )
 from ....sim.trace import Stage
 from ..language.packets import Packet, Surroundings
-from ..language.program import Crash, Operation, Profile, Test, layout
+from ..language.program import CrashMoment, LitmusOperation, LitmusProfile, Test, layout
 
 
-def _holds(first: Operation, later: Operation) -> bool:
+def _holds(first: LitmusOperation, later: LitmusOperation) -> bool:
     """Whether a packet of a primitive's own holds up a later request of its queue pair."""
     if first.packet is None or later.request is None:
         return False
@@ -46,8 +46,8 @@ class Table:
     """The rules to obey: those of ``models.durability.rules``, unless a test changes some to see what that changes."""
 
     rules: Sequence[Rule] = (*RULES, *PRIMITIVE_RULES)
-    execution: Mapping[tuple[Request, Request], Pair] = field(default_factory=lambda: EXECUTION)
-    fence_waits_for: frozenset[Request] = FENCE_WAITS_FOR
+    execution: Mapping[tuple[RequestKind, RequestKind], ExecutionRule] = field(default_factory=lambda: EXECUTION)
+    fence_waits_for: frozenset[RequestKind] = FENCE_WAITS_FOR
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Update:
     number: int
     request: int
     """Of A, by its number; -1 for a store of B's core."""
-    operation: Operation
+    operation: LitmusOperation
     fields: tuple[int, ...]
     line: int
     target: Target
@@ -90,20 +90,22 @@ class Update:
 
 
 @dataclass(frozen=True)
-class Step:
+class ProgramStep:
     """One step of B's program: a litmus operation, or a part of one."""
 
     verb: str
-    operation: Operation
+    operation: LitmusOperation
     variable: int = -1
     update: Update | None = None
     register: int = -1
 
 
-class Plan:
+class TestPlan:
     """Everything about a test on a profile that does not change while it runs."""
 
-    def __init__(self, test: Test, profile: Profile, crash: Crash, persistent: Sequence[str], table: Table) -> None:
+    def __init__(
+        self, test: Test, profile: LitmusProfile, crash: CrashMoment, persistent: Sequence[str], table: Table
+    ) -> None:
         self.test = test
         self.profile = profile
         self.crash = crash
@@ -118,7 +120,7 @@ class Plan:
         self.locals = sorted({operation.source for operation in test.a if operation.source})
         self.b_registers = [register for operation in test.b for register in operation.registers]
         self.line_of = [self.layout.line[name] for name in self.variables]
-        self.tracked = {self.layout.line[name] for name in persistent} if crash is not Crash.NONE else set()
+        self.tracked = {self.layout.line[name] for name in persistent} if crash is not CrashMoment.NONE else set()
         self.updates: list[Update] = []
         self.tlps: list[list[int]] = [self._tlps(i) for i in range(len(self.requests))]
         self.program = [step for operation in test.b for step in self._steps(operation)]
@@ -126,7 +128,7 @@ class Plan:
         self.word_mask = {i: self._mask(lambda u, i=i: i in u.fields) for i in range(len(self.variables))}
         self.tracked_mask = self._mask(lambda u: u.line in self.tracked)
         self.device_mask = self._mask(lambda u: u.target is Target.PMR)
-        self.atomics_mask = self._mask(lambda u: u.operation.request is Request.ATOMIC)
+        self.atomics_mask = self._mask(lambda u: u.operation.request is RequestKind.ATOMIC)
         self.safe = max(Stage.QUEUED, *(self.safe_stage(update) for update in self.updates), Stage.VISIBLE)
         """Where lines that have left the caches survive. What lies before it may always be reached at once."""
         self.past_llc = profile.domain == "eadr" and not profile.ddio and not profile.switches.iio_wc_survives
@@ -139,7 +141,7 @@ class Plan:
         assert callable(chosen)
         return sum(update.bit for update in self.updates if chosen(update))
 
-    def _update(self, request: int, operation: Operation, names: Sequence[str]) -> Update:
+    def _update(self, request: int, operation: LitmusOperation, names: Sequence[str]) -> Update:
         name = names[0]
         fields = tuple(self.index[one] for one in names)
         line, target = self.layout.line[name], self.layout.target[name]
@@ -155,26 +157,26 @@ class Plan:
     def _tlps(self, request: int) -> list[int]:
         """The updates of a request as masks, one for each TLP, in their order."""
         operation = self.requests[request]
-        if operation.request in (Request.READ, Request.FLUSH) or not operation.names:
+        if operation.request in (RequestKind.READ, RequestKind.FLUSH) or not operation.names:
             return []
         masks = [self._update(request, operation, names).bit for names in self.units(operation.names)]
         return masks if self.layout.apart else [sum(masks)]
 
-    def _steps(self, operation: Operation) -> list[Step]:
+    def _steps(self, operation: LitmusOperation) -> list[ProgramStep]:
         variable = self.index[operation.names[0]] if operation.names else -1
         register = self.b_registers.index(operation.registers[0]) if operation.registers else -1
         stores = operation.verb in ("st", "ntst", "cpucas")
         update = self._update(-1, operation, operation.names) if stores else None
-        fence = Step("fence", operation)
+        fence = ProgramStep("fence", operation)
         match operation.verb:
             case "clwb":
-                return [Step("write back", operation, variable), fence]
+                return [ProgramStep("write back", operation, variable), fence]
             case "clflushopt":
-                return [Step("write back", operation, variable)]
+                return [ProgramStep("write back", operation, variable)]
             case "clflush":
-                return [Step("clflush", operation, variable), Step("clflushed", operation)]
+                return [ProgramStep("clflush", operation, variable), ProgramStep("clflushed", operation)]
             case _:
-                return [Step(operation.verb, operation, variable, update, register)]
+                return [ProgramStep(operation.verb, operation, variable, update, register)]
 
     # what waits for what ---------------------------------------------------------------------------------
     def earlier(self, request: int) -> list[int]:
@@ -211,7 +213,7 @@ class Plan:
         packet = self.requests[request].packet
         if packet is not None and packet.by_thread:
             return False
-        if self.kinds[request] is Request.FLUSH:
+        if self.kinds[request] is RequestKind.FLUSH:
             return True
         later = [j for j in range(request + 1, len(self.requests)) if self.requests[j].qp == self.requests[request].qp]
         first = all(self.before[request] >> j & 1 for j in self.earlier(request) if self.tlps[j])
@@ -219,7 +221,7 @@ class Plan:
         survives = any(
             self.safe_stage(update) is Stage.ACCEPTED for update in self.updates if update.request == request
         )
-        acceptance = self.kinds[request] in (Request.WRITE, Request.SEND) and not survives
+        acceptance = self.kinds[request] in (RequestKind.WRITE, RequestKind.SEND) and not survives
         return acceptance and waited_for and first
 
     def holding(self, event: Event, target: Target) -> list[Rule]:
@@ -249,9 +251,9 @@ class Plan:
         self.received: list[Needs] = []
         """By SEND or WRITE with immediate: what the receive completion waits for."""
         events = {
-            Request.READ: Event.READ_COMPLETION,
-            Request.ATOMIC: Event.ATOMIC_RESULT,
-            Request.ATOMIC_WRITE: Event.ATOMIC_WRITE_PLACED,
+            RequestKind.READ: Event.READ_COMPLETION,
+            RequestKind.ATOMIC: Event.ATOMIC_RESULT,
+            RequestKind.ATOMIC_WRITE: Event.ATOMIC_WRITE_PLACED,
         }
         for i, operation in enumerate(self.requests):
             kind = self.kinds[i]
@@ -263,13 +265,13 @@ class Plan:
                 u for u in earlier if not operation.names or set(u.fields) & {self.index[n] for n in operation.names}
             ]
             flush = Event.FLUSH_PERSISTENT if operation.persistent else Event.FLUSH_GLOBAL
-            event = flush if kind is Request.FLUSH else events.get(kind)
+            event = flush if kind is RequestKind.FLUSH else events.get(kind)
             rules = self.holding(event, here) if event and operation.packet is None else []
             found = self._of(rules, {Scope.QP_EARLIER: same, Scope.FLUSH_TARGET: hit})
             if operation.packet is not None:
                 found = self._of_packet(operation.packet, here, earlier, same, hit)
             self.needs.append(found)
-            mine = [*same, *own] if kind in (Request.WRITE, Request.SEND) else []
+            mine = [*same, *own] if kind in (RequestKind.WRITE, RequestKind.SEND) else []
             self.ack.append(self._of(self.holding(Event.ACK, here), {Scope.QP_EARLIER: mine}))
             needs = Needs()
             for target in Target if operation.verb in RECEIVED else ():

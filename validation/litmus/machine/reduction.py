@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ....models.durability.rules import Event, Request, Scope
+from ....models.durability.rules import Event, RequestKind, Scope
 from ....sim.trace import Stage
 from .cores import DEVICE, Action, State, bits
-from .machine import Machine
-from .plan import RECEIVED, Needs, Plan, Update
+from .machine import AbstractMachine
+from .plan import RECEIVED, Needs, TestPlan, Update
 
 Cell = tuple[str, int]
 Cells = set[Cell]
@@ -32,9 +32,9 @@ RAW_OF_B = ("ld", "cpucas")
 class Reduction:
     """The actions of a machine's plan; :meth:`enough` chooses among those that a state has."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: AbstractMachine) -> None:
         self.machine = machine
-        self.plan: Plan = machine.plan
+        self.plan: TestPlan = machine.plan
         self.actions: list[Action] = []
         self._guard: list[Cells] = []
         self._reads: list[Cells] = []
@@ -155,7 +155,7 @@ whether the machine takes it by itself; whether it takes away something that a l
 class _Describe:
     """What each action of a machine hangs on and changes."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: AbstractMachine) -> None:
         self.machine = machine
         self.plan = machine.plan
         self.accepted_survives = machine.accepted_survives and bool(self.plan.tracked)
@@ -272,7 +272,7 @@ class _Describe:
             yield ("fetch", request, 0), {("A", self._position(request))}, {local}, {("value", request)}, False, False
         ready = self._arrived(request) | {("done", j) for j in bits(plan.before[request])}
         needs = self._needs(plan.needs[request])
-        if kind is Request.READ:
+        if kind is RequestKind.READ:
             for chunk, fields in enumerate(self.machine.chunks(request)):
                 barred = set().union(
                     *(self._barred(Event.READ_COMPLETION, str(plan.layout.target[n])) for n in operation.names)
@@ -284,14 +284,14 @@ class _Describe:
         issued: Cells = {("done", request)}
         for mask in plan.tlps[request]:
             issued |= {("pending", n) for n in bits(mask)}
-            if plan.strict and kind is not Request.ATOMIC_WRITE:
+            if plan.strict and kind is not RequestKind.ATOMIC_WRITE:
                 issued.add((f"order of {plan.updates[mask.bit_length() - 1].target}", plan.qps.index(operation.qp)))
         if operation.verb in RECEIVED:
             issued.add(("received", plan.qps.index(operation.qp)))
-        if kind is Request.ATOMIC:
+        if kind is RequestKind.ATOMIC:
             yield from self._of_atomic(request, ready, needs, issued)
             return
-        flush = kind is Request.FLUSH
+        flush = kind is RequestKind.FLUSH
         if operation.packet is not None and operation.packet.notifies:
             issued.add(("replies", 0))
         guard = ready | (needs if flush else set())
@@ -306,7 +306,7 @@ class _Describe:
         """Its operand is read; later it has executed, and its result is on its way."""
         plan, operation = self.plan, self.plan.requests[request]
         variable = plan.index[operation.names[0]]
-        others = [j for j, kind in enumerate(plan.kinds) if kind is Request.ATOMIC and j != request]
+        others = [j for j, kind in enumerate(plan.kinds) if kind is RequestKind.ATOMIC and j != request]
         at_it: Cells = set()
         if self.machine.returns_visible(Event.ATOMIC_RESULT, variable):
             at_it = {(cell, j) for j in others for cell in ("value", "done")}
@@ -323,7 +323,7 @@ class _Describe:
         if update.request < 0:
             guard |= self._own()
             writes = writes | {("stored", number)}
-        elif plan.kinds[update.request] is Request.ATOMIC_WRITE:
+        elif plan.kinds[update.request] is RequestKind.ATOMIC_WRITE:
             needs = self._needs(plan.needs[update.request])
             guard, reads = guard | needs, reads | needs
         else:

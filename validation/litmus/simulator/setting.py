@@ -15,14 +15,14 @@ from ....models.durability.places import Domain
 from ....models.durability.rules import Placement, Switches
 from ....models.fabric.disturbance import Disturbance
 from ....models.memory.devices import MemoryDevice
-from ....models.persist.requester import Requester
+from ....models.persist.requester import PrimitiveRequester
 from ....models.persist.service import Service
 from ....models.primitives.language import Primitive
 from ....models.profiles.platform import Platform, load_platform, platform_names
 from ....models.system import NodeSpec, System
 from ....models.verbs import FLUSHES, REMOTE, Access, MemoryRegion, Opcode, QueuePair, RecvWR, SendFlags
 from ....sim.trace import NEVER
-from ..language.program import DRAM, Operation, Profile, Test, groups
+from ..language.program import DRAM, LitmusOperation, LitmusProfile, Test, groups
 from ..machine.plan import RECEIVED
 
 OPCODES = {
@@ -43,7 +43,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Perturbation:
     """How one run is perturbed, beside what its seed draws; the default perturbs delays and dawdling."""
 
     slowest: float = SLOWEST
@@ -67,7 +67,7 @@ class CannotRun(Exception):
     """The simulator has no way to run this test on this profile; the text says what it lacks."""
 
 
-def check(test: Test, profile: Profile) -> None:
+def check(test: Test, profile: LitmusProfile) -> None:
     """Raise :class:`CannotRun` for what the simulator lacks: nothing is left out in silence."""
     for operation in test.a:
         name = OPCODES.get(operation.verb)
@@ -111,7 +111,7 @@ def _check_parts(test: Test) -> None:
             raise CannotRun(f"other requests than WRITEs before a primitive (in '{part.operation.text}')")
 
 
-def _within(test: Test, operation: Operation) -> bool:
+def _within(test: Test, operation: LitmusOperation) -> bool:
     return any(operation is one for part in test.parts for one in test.a[part.first : part.first + part.count])
 
 
@@ -119,7 +119,7 @@ def _has_switches() -> bool:
     return any(f.name == "switches" for f in fields(Platform))
 
 
-def platform_of(profile: Profile, random: np.random.Generator, slowest: float = SLOWEST) -> Platform:
+def platform_of(profile: LitmusProfile, random: np.random.Generator, slowest: float = SLOWEST) -> Platform:
     """The platform of ``profile`` with every delay scaled at random, each by a factor of its own."""
     base: Any = load_platform("pmr" if profile.domain == "pmr" else "optane-adr")
     parts: dict[str, Any] = {
@@ -156,16 +156,16 @@ def _perturbed(part: _T, random: np.random.Generator, slowest: float) -> _T:
     return replace(part, **changed)  # type: ignore[type-var]
 
 
-class Setting:
+class LitmusSystem:
     """One run's system, made for a test on a profile."""
 
     def __init__(
         self,
         test: Test,
-        profile: Profile,
+        profile: LitmusProfile,
         seed: int,
         disturbance: Disturbance | None = None,
-        schedule: Schedule = Schedule(),
+        schedule: Perturbation = Perturbation(),
     ) -> None:
         self.test = test
         self.profile = profile
@@ -190,7 +190,7 @@ class Setting:
             start = device.allocate(max(64, stride * len(group)), group[0], align=4096)
             for turn, name in enumerate(group):
                 self.address[name] = start + turn * stride
-        self.requesters: dict[str, Requester] = {}
+        self.requesters: dict[str, PrimitiveRequester] = {}
         """By queue pair that a primitive has: its client's end."""
         self._services: list[Service] = []
         for qp, made in served.items():
@@ -268,7 +268,7 @@ class Setting:
                 end.timeout, end.retry_cnt = IMPATIENT, 1000
         return near, far
 
-    def _post_receive(self, operation: Operation) -> None:
+    def _post_receive(self, operation: LitmusOperation) -> None:
         into_buffer = operation.verb == "SEND" and operation.names
         address = self.address[operation.names[0]] if into_buffer else self.scratch(self.server, 64)
         self.pairs[operation.qp][1].post_recv(RecvWR(0, address, 4096))

@@ -19,23 +19,23 @@ from ....models.fabric.disturbance import Disturbance
 from ....models.verbs import Opcode, SendFlags, SendWR, Status
 from ....sim.bytespace import LINE_BYTES
 from ....sim.trace import NEVER, Stage
-from ..language.program import Crash, Operation, Profile, Test
+from ..language.program import CrashMoment, LitmusOperation, LitmusProfile, Test
 from ..machine.explorer import BUDGET, all_looks
-from .setting import OPCODES, Schedule, Setting, check
+from .setting import OPCODES, LitmusSystem, Perturbation, check
 
 Look = Mapping[str, int]
 MOST_SPINS = 2000
-TEXTS = {Crash.NONE: "at the end", Crash.END_A: "once A is through", Crash.ANY: "at some instant"}
+TEXTS = {CrashMoment.NONE: "at the end", CrashMoment.END_A: "once A is through", CrashMoment.ANY: "at some instant"}
 
 
 @dataclass(frozen=True)
-class Clash:
+class Disagreement:
     """The simulator showed what the explorer forbids."""
 
     test: Test
-    profile: Profile
+    profile: LitmusProfile
     seed: int
-    crash: Crash
+    crash: CrashMoment
     shown: Look
 
     def __str__(self) -> str:
@@ -44,10 +44,10 @@ class Clash:
 
 
 @dataclass
-class Run:
+class LitmusRun:
     """One run: when each register was known, when A was through, what is left of it."""
 
-    setting: Setting
+    setting: LitmusSystem
     known: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By register: the instant, and the value."""
     a_ended_ps: int | None = None
@@ -69,8 +69,8 @@ def clashes(
     seeds: Sequence[int],
     budget: int = BUDGET,
     disturbance: Disturbance | None = None,
-    schedules: Sequence[Schedule] = (Schedule(),),
-) -> list[Clash]:
+    schedules: Sequence[Perturbation] = (Perturbation(),),
+) -> list[Disagreement]:
     """Run a test on all its profiles, once for each seed, and report what the explorer forbids.
 
     With a ``disturbance`` the network loses packets, holds them up, or whatever it says; the ``schedules`` take turns.
@@ -88,21 +88,21 @@ def clashes(
             for crash, looks in allowed.items():
                 for shown in (sight.values for sight in sights(run, crash, persistent)):
                     if not any(shown.items() <= look.items() for look in looks):
-                        found.append(Clash(test, profile, seed, crash, shown))
+                        found.append(Disagreement(test, profile, seed, crash, shown))
                         break
     return found
 
 
 def play(
     test: Test,
-    profile: Profile,
+    profile: LitmusProfile,
     seed: int,
     disturbance: Disturbance | None = None,
-    schedule: Schedule = Schedule(),  # noqa: B008, it is frozen
-) -> Run:
+    schedule: Perturbation = Perturbation(),  # noqa: B008, it is frozen
+) -> LitmusRun:
     """One run of a test in the simulator, to its end."""
-    setting = Setting(test, profile, seed, disturbance, schedule)
-    run = Run(setting)
+    setting = LitmusSystem(test, profile, seed, disturbance, schedule)
+    run = LitmusRun(setting)
     clock = setting.system.clock
     clock.start(_Requester(run).program())
     clock.start(_responder(run))
@@ -119,17 +119,17 @@ class Sight:
     lost: tuple[Piece, ...] = ()
 
 
-def sights(run: Run, crash: Crash, persistent: Sequence[str]) -> Iterator[Sight]:
+def sights(run: LitmusRun, crash: CrashMoment, persistent: Sequence[str]) -> Iterator[Sight]:
     """Everything that an outcome may be about: at the end, or after a crash at each instant and each cut."""
     setting, now_ps = run.setting, run.setting.system.clock.now_ps
-    if crash is Crash.NONE:
+    if crash is CrashMoment.NONE:
         if run.a_ended_ps is not None and run.b_ended:
             memory = {f"mem.{name}": setting.memory(name) for name in setting.address}
             visible = [chunk.reached_ps[Stage.VISIBLE] for chunk in setting.system.trace.chunks]
             end_ps = max([now_ps, *(at_ps for at_ps in visible if at_ps < NEVER)])
             yield Sight(end_ps, run.registers(now_ps) | memory)
         return
-    if crash is Crash.END_A and run.a_ended_ps is None:
+    if crash is CrashMoment.END_A and run.a_ended_ps is None:
         return
     device = setting.device
     lines = {name: (setting.address[name] - device.base) // LINE_BYTES for name in persistent}
@@ -141,7 +141,7 @@ def sights(run: Run, crash: Crash, persistent: Sequence[str]) -> Iterator[Sight]
         whole_lines=platform.line_atomicity == "whole",
         iio_wc_survives=platform.iio_wc_survives,
     )
-    first_ps = 0 if crash is Crash.ANY else run.a_ended_ps or 0
+    first_ps = 0 if crash is CrashMoment.ANY else run.a_ended_ps or 0
     instants = {at_ps for at_ps, _ in views.changes()} | {at_ps for at_ps, _ in run.known.values()} | {now_ps, first_ps}
     for at_ps in sorted(at_ps for at_ps in instants if at_ps >= first_ps):
         keys = [(device.number, line) for line in dict.fromkeys(lines.values())]
@@ -168,10 +168,10 @@ def _images(views: Views, keys: Sequence[tuple[int, int]], at_ps: int, cut: Any)
 class _Requester:
     """A's program as a thread of the client."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: LitmusRun) -> None:
         self.run = run
         self.setting = run.setting
-        self.open: dict[str, list[tuple[Operation, int]]] = {qp: [] for qp in run.setting.pairs}
+        self.open: dict[str, list[tuple[LitmusOperation, int]]] = {qp: [] for qp in run.setting.pairs}
         """By queue pair: what has been posted and not polled, and where its answer goes."""
 
     def program(self) -> Code:
@@ -201,7 +201,7 @@ class _Requester:
         for qp in self.open:  # what A did not wait for completes all the same
             yield from self._poll(qp)
 
-    def _persist(self, operation: Operation) -> Code:
+    def _persist(self, operation: LitmusOperation) -> Code:
         """A primitive on its own queue pair; WRITEs before it are not signalled, they complete before it does."""
         setting, requester = self.setting, self.setting.requesters[operation.qp]
         self.open[operation.qp].clear()
@@ -226,7 +226,7 @@ class _Requester:
                 value = int.from_bytes(device.space.read(now_ps, at, setting.width), "little")
                 self.run.known[register] = now_ps, value
 
-    def _post(self, operation: Operation) -> Code:
+    def _post(self, operation: LitmusOperation) -> Code:
         setting, device = self.setting, self.setting.client.memory["dram"]
         names, flags = operation.names, SendFlags.IBV_SEND_SIGNALED
         more: dict[str, Any] = {}
@@ -260,7 +260,7 @@ class _Requester:
         yield from setting.a.post_send(setting.pairs[operation.qp][0], work)
 
 
-def _responder(run: Run) -> Code:
+def _responder(run: LitmusRun) -> Code:
     """B's program as a thread of the server."""
     setting, clock, b = run.setting, run.setting.system.clock, run.setting.b
     yield clock.timeout(setting.pause_ps() + setting.pause_ps())
@@ -308,7 +308,7 @@ def _responder(run: Run) -> Code:
     run.b_ended = True
 
 
-def _locked(run: Run, operation: Operation, address: int) -> Code:
+def _locked(run: LitmusRun, operation: LitmusOperation, address: int) -> Code:
     """A locked compare and exchange: the store buffer drained, then load and store at one instant, and visible."""
     setting, b = run.setting, run.setting.b
     yield from b.sfence()

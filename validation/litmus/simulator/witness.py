@@ -16,33 +16,33 @@ import numpy as np
 from ....models.durability.contents import Piece
 from ....models.durability.places import IN_WORDS, PLACES, Place
 from ....sim.trace import NEVER, Chunk, Stage
-from ..language.program import Case, Crash, Found, Profile, Test
-from .setting import CannotRun, Schedule, Setting, check
-from .simulate import Run, Sight, play, sights
+from ..language.program import CrashMoment, LitmusCase, LitmusProfile, OutcomeFinding, Test
+from .setting import CannotRun, LitmusSystem, Perturbation, check
+from .simulate import LitmusRun, Sight, play, sights
 
 TRIES = 64
 """So many runs of a test on a profile are tried before none is said to be found."""
 SCHEDULES = (
-    Schedule(),
-    Schedule(fine=True),
-    Schedule(held_ps=20_000_000, hurried=True),
-    Schedule(slowest=64.0, hurried=True),
-    Schedule(held_ps=3_000_000, hurried=True),
-    Schedule(slowest=64.0, held_ps=500_000, hurried=True),
-    Schedule(slowest=16.0, held_ps=100_000_000, fine=True),
-    Schedule(bad_network=True, fine=True),
+    Perturbation(),
+    Perturbation(fine=True),
+    Perturbation(held_ps=20_000_000, hurried=True),
+    Perturbation(slowest=64.0, hurried=True),
+    Perturbation(held_ps=3_000_000, hurried=True),
+    Perturbation(slowest=64.0, held_ps=500_000, hurried=True),
+    Perturbation(slowest=16.0, held_ps=100_000_000, fine=True),
+    Perturbation(bad_network=True, fine=True),
 )
 """Tried in turn, each with a seed of its own; two of three are tried again with B's operations moved."""
 
 
 @dataclass(frozen=True)
-class Witness:
+class OutcomeWitness:
     """A run that shows what a case asks for; ``lines`` is its timeline: when, who, what."""
 
     test: Test
-    case: Case
+    case: LitmusCase
     seed: int
-    schedule: Schedule
+    schedule: Perturbation
     at_ps: int
     lines: tuple[tuple[int, str, str], ...]
 
@@ -52,16 +52,16 @@ class Searched:
     """What a search has come to: a witness for a case, or why there is none."""
 
     test: Test
-    case: Case
-    witness: Witness | None
+    case: LitmusCase
+    witness: OutcomeWitness | None
     runs: int
     reason: str = ""
 
 
-def search(test: Test, cases: Sequence[Case] | None = None, tries: int = TRIES) -> list[Searched]:
+def search(test: Test, cases: Sequence[LitmusCase] | None = None, tries: int = TRIES) -> list[Searched]:
     """A witness for each of these cases of a test, in their order; None: for those that are expected to be allowed."""
     found: dict[int, Searched] = {}
-    cases = [case for case in test.cases if case.expected is Found.ALLOWED] if cases is None else cases
+    cases = [case for case in test.cases if case.expected is OutcomeFinding.ALLOWED] if cases is None else cases
     for profile in dict.fromkeys(case.profile for case in cases):
         mine = [case for case in cases if case.profile == profile]
         try:
@@ -75,8 +75,8 @@ def search(test: Test, cases: Sequence[Case] | None = None, tries: int = TRIES) 
 
 
 def _search(
-    test: Test, profile: Profile, cases: Sequence[Case], tries: int
-) -> Iterator[tuple[Case, tuple[Witness | None, int]]]:
+    test: Test, profile: LitmusProfile, cases: Sequence[LitmusCase], tries: int
+) -> Iterator[tuple[LitmusCase, tuple[OutcomeWitness | None, int]]]:
     left = list(cases)
     runs = 0
     for seed, schedule in _schedules(test, profile, tries):
@@ -87,7 +87,7 @@ def _search(
             if sight is not None:
                 left.remove(case)
                 lines = tuple(timeline(run, case, sight))
-                yield case, (Witness(test, case, seed, schedule, sight.at_ps, lines), runs)
+                yield case, (OutcomeWitness(test, case, seed, schedule, sight.at_ps, lines), runs)
         if not left:
             return
         if all(case.unseen for case in left) and runs >= len(SCHEDULES):
@@ -96,7 +96,7 @@ def _search(
         yield case, (None, runs)
 
 
-def _schedules(test: Test, profile: Profile, tries: int) -> Iterator[tuple[int, Schedule]]:
+def _schedules(test: Test, profile: LitmusProfile, tries: int) -> Iterator[tuple[int, Perturbation]]:
     """What is tried: seeds and schedules in turn; between them one that has B look when something changes."""
     for seed in range(tries):
         schedule = SCHEDULES[seed % len(SCHEDULES)]
@@ -106,7 +106,7 @@ def _schedules(test: Test, profile: Profile, tries: int) -> Iterator[tuple[int, 
             yield seed, replace(schedule, b_at_ps=_aims(run, np.random.default_rng(seed)))
 
 
-def _aims(run: Run, random: np.random.Generator) -> tuple[int, ...]:
+def _aims(run: LitmusRun, random: np.random.Generator) -> tuple[int, ...]:
     """Instants for B's operations, upwards: of those at which something became visible, and just before and after."""
     changes = sorted({chunk.reached_ps[Stage.VISIBLE] for chunk in run.setting.system.trace.chunks} - {NEVER})
     if not changes:
@@ -118,7 +118,7 @@ def _aims(run: Run, random: np.random.Generator) -> tuple[int, ...]:
     return tuple(sorted(max(0, int(at_ps)) for at_ps in drawn))
 
 
-def _seen(run: Run, case: Case) -> Sight | None:
+def _seen(run: LitmusRun, case: LitmusCase) -> Sight | None:
     persistent = case.outcome.of("pm")
     return next((sight for sight in sights(run, case.crash, persistent) if case.outcome.holds(sight.values)), None)
 
@@ -126,7 +126,7 @@ def _seen(run: Run, case: Case) -> Sight | None:
 # the timeline ------------------------------------------------------------------------------------------------
 
 
-def timeline(run: Run, case: Case, sight: Sight) -> list[tuple[int, str, str]]:
+def timeline(run: LitmusRun, case: LitmusCase, sight: Sight) -> list[tuple[int, str, str]]:
     """What happened until then, in order of time: both programs, and how far each update got in this run."""
     setting = run.setting
     found = [entry for entry in run.log if entry[0] <= sight.at_ps]
@@ -140,7 +140,7 @@ def timeline(run: Run, case: Case, sight: Sight) -> list[tuple[int, str, str]]:
                 found.append((at_ps, "B's memory", f"{name} {what}"))
     found.sort(key=lambda entry: entry[0])
     shown = ", ".join(f"{name}={sight.values[name]}" for name in sorted(case.outcome.names))
-    if case.crash is Crash.NONE:
+    if case.crash is CrashMoment.NONE:
         return [*found, (sight.at_ps, "the end", shown)]
     lost = [
         f"{written(setting, piece.chunk)} may still be in {IN_WORDS[_place(piece, sight)]}: lost"
@@ -164,7 +164,7 @@ def _place(piece: Piece, sight: Sight) -> Place:
     return PLACES[piece.chunk.path][stage]
 
 
-def written(setting: Setting, chunk: Chunk) -> str:
+def written(setting: LitmusSystem, chunk: Chunk) -> str:
     """What a chunk writes, by variables: ``x=1``."""
     texts = []
     for name, address in setting.address.items():

@@ -14,9 +14,9 @@ import numpy as np
 
 from ....models.profiles.platform import load_platform
 from ....sim.units import PS_PER_NS, format_duration, parse_duration_ps
-from ...published.curves.board import Task, simulate
+from ...published.curves.board import PointTask, simulate
 from ...published.curves.curves import Curve, load_curves
-from ...published.scoreboard import Bound, Status
+from ...published.scoreboard import Bound, ClaimStatus
 from .solver import Vector, root_mean_square, shortest_step, slopes
 
 PARAMETERS = (
@@ -72,7 +72,7 @@ class Fit:
 def fit(progress: Progress | None = None) -> Fit:
     """Fit the residual hops; raises ValueError where a curve of the fit set is missing or is none."""
     curves = [curve for curve in load_curves("nic") if curve.id in CURVES]
-    if {curve.id for curve in curves} != set(CURVES) or any(curve.role is not Status.FIT for curve in curves):
+    if {curve.id for curve in curves} != set(CURVES) or any(curve.role is not ClaimStatus.FIT for curve in curves):
         raise ValueError(f"the fit needs the curves {', '.join(CURVES)} with the role fit")
     start = _start(curves[0].platform)
     values = np.array([start[path] for path in PARAMETERS], dtype=float)
@@ -117,5 +117,5 @@ def _errors(curves: list[Curve], values: np.ndarray) -> tuple[list[str], np.ndar
             if isinstance(published, Bound) or isinstance(x, str) or x > LARGEST_BYTES:
                 continue
             names.append(f"{curve.id}[{x}]")
-            errors.append(simulate(Task(curve, x, texts)) / published - 1)
+            errors.append(simulate(PointTask(curve, x, texts)) / published - 1)
     return names, np.array(errors)

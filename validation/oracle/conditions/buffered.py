@@ -16,7 +16,7 @@ from collections.abc import Hashable
 from ..eras import Eras, Tag
 from ..known import NEVER_PS
 from ..models.model import ILLEGAL, Call, Model, State
-from ..search.general import Span
+from ..search.general import Interval
 
 _OPERATION, _SYNC, _CUT, _CRASH = "operation", "sync", "cut", "crash"
 _FINE = 4
@@ -26,7 +26,7 @@ _Whole = tuple[tuple[State, ...], tuple[State, ...] | None, frozenset[Tag]]
 """The objects' states now, those kept by the cut (None before it), and what was updated behind it."""
 
 
-def spans_of(eras: Eras) -> tuple[Model, list[Span]]:
+def spans_of(eras: Eras) -> tuple[Model, list[Interval]]:
     """The model of all objects together, and the operations, cuts and crashes for the search.
 
     Cuts and crashes have negative numbers.
@@ -36,20 +36,20 @@ def spans_of(eras: Eras) -> tuple[Model, list[Span]]:
     for op in eras.ops:
         call = Call(_OPERATION, (op.object, op.tag if scoped else None, op.call))
         if op.return_ps is not None:
-            spans.append(Span(op.number, call, _FINE * op.invoke_ps, _FINE * op.return_ps))
+            spans.append(Interval(op.number, call, _FINE * op.invoke_ps, _FINE * op.return_ps))
         else:
             by_ps = NEVER_PS if op.dead_ps is None else _FINE * op.dead_ps + 1
-            spans.append(Span(op.number, call, _FINE * op.invoke_ps, None, by_ps))
+            spans.append(Interval(op.number, call, _FINE * op.invoke_ps, None, by_ps))
     for turn, barrier in enumerate(scoped):
         era = eras.completed(barrier)
         if era is not None and era < len(eras.crashes_ps):
             number = -2 * len(eras.crashes_ps) - 1 - turn
             call = Call(_SYNC, barrier.tags)
-            spans.append(Span(number, call, _FINE * barrier.invoke_ps, _FINE * barrier.return_ps))
+            spans.append(Interval(number, call, _FINE * barrier.invoke_ps, _FINE * barrier.return_ps))
     for era, crash_ps in enumerate(eras.crashes_ps):
         begin = max(_FINE * eras.began_ps(era) + 3, _FINE * eras.last_sync_ps(era))
-        spans.append(Span(-2 * era - 1, Call(_CUT), begin, _FINE * crash_ps + 1))
-        spans.append(Span(-2 * era - 2, Call(_CRASH), _FINE * crash_ps + 2, _FINE * crash_ps + 2))
+        spans.append(Interval(-2 * era - 1, Call(_CUT), begin, _FINE * crash_ps + 1))
+        spans.append(Interval(-2 * era - 2, Call(_CRASH), _FINE * crash_ps + 2, _FINE * crash_ps + 2))
     return _together(eras.model, eras.objects, bool(scoped)), spans
 
 

@@ -21,7 +21,7 @@ from ....protocols.guarantees import Verdict
 from ..eras import Barrier, Eras, Op
 from ..known import BEFORE_PS, NEVER_PS
 from ..models.model import READS, UNKNOWN, WRITES, Call, State
-from ..search.general import Answer, Budget, Search, Span
+from ..search.general import Budget, Interval, Search, SearchAnswer
 from .durable import Zone, conflict
 
 _BEGIN = BEFORE_PS
@@ -38,7 +38,7 @@ class Cuts:
     era: int = 0
     object: int = 0
     numbers: tuple[int, ...] = ()
-    answer: Answer | None = None
+    answer: SearchAnswer | None = None
 
 
 class _Seen:
@@ -65,15 +65,15 @@ class _Seen:
             return era <= self._era
         return op.return_ps < self._cuts_ps[era]
 
-    def span(self, op: Op) -> Span | None:
+    def span(self, op: Op) -> Interval | None:
         """``op`` as the search sees it."""
         since_ps = self.since_ps(op)
         if since_ps is None:
             return None
         if self.answered(op) and not self._eras.spans(op):
-            return Span(op.number, op.call, since_ps, op.return_ps)
+            return Interval(op.number, op.call, since_ps, op.return_ps)
         by_ps = op.return_ps if self.answered(op) and op.return_ps is not None else NEVER_PS
-        return Span(op.number, Call(op.call.f, op.call.argument, UNKNOWN), since_ps, None, by_ps)
+        return Interval(op.number, Call(op.call.f, op.call.argument, UNKNOWN), since_ps, None, by_ps)
 
 
 def _forced(eras: Eras) -> frozenset[int]:
@@ -171,7 +171,7 @@ class CutSearch:
         self._by_object: dict[int, list[Op]] = {}
         for op in eras.ops:
             self._by_object.setdefault(op.object, []).append(op)
-        self._known: dict[tuple[Hashable, ...], Answer] = {}
+        self._known: dict[tuple[Hashable, ...], SearchAnswer] = {}
         self._worst = Cuts(Verdict.VIOLATED, 0, era=-1)
 
     def run(self) -> Cuts:

@@ -32,12 +32,12 @@ MOST_CHOICES = 2_000
 Interval = tuple[int, int]
 
 
-class Beyond(Exception):
+class NotForZones(Exception):
     """This history is not for zones: a scoped sync, or too many choices."""
 
 
 @dataclass(frozen=True)
-class Clash:
+class ZoneClash:
     """Why there is no way: in which era, between which values of which objects, and by which operations.
 
     ``reason`` is a text in which ``{held}`` stands for the values, ``{crash}`` for the crash that ended the era, and
@@ -76,13 +76,13 @@ class _Sets:
     """What one object allows: by era the survivor and the instants at which the era may be cut; or a clash."""
 
     instants: dict[int, tuple[State, list[Interval], tuple[int, ...]]] = field(default_factory=dict)
-    clash: Clash | None = None
+    clash: ZoneClash | None = None
 
 
-def find(eras: Eras) -> Clash | None:
+def find(eras: Eras) -> ZoneClash | None:
     """Why a history of registers with unique values is not buffered, or None; Beyond if it takes a search."""
     if any(barrier.tags is not None for barrier in eras.barriers):
-        raise Beyond
+        raise NotForZones
     by_object: dict[int, list[Op]] = {}
     for op in eras.ops:
         by_object.setdefault(op.object, []).append(op)
@@ -104,7 +104,7 @@ def find(eras: Eras) -> Clash | None:
                     continue
                 met.add(tuple(other.values()))
                 if len(met) > MOST_CHOICES:
-                    raise Beyond
+                    raise NotForZones
                 now = _clash(eras, objects, options, other)
                 if now is None:
                     return None
@@ -114,7 +114,7 @@ def find(eras: Eras) -> Clash | None:
 
 def _clash(
     eras: Eras, objects: Sequence[_Object], options: dict[int, Sequence[int]], chosen: dict[int, int]
-) -> Clash | None:
+) -> ZoneClash | None:
     """The first clash, by era, of these choices."""
     found = [one.sets(tuple(options[number][chosen[number]] for number in one.options)) for one in objects]
     clashes = [sets.clash for sets in found if sets.clash is not None]
@@ -131,7 +131,7 @@ def _clash(
             depends = frozenset(number for one, _ in involved for number in one.behind(era))
             whole = "all of this" if values[1:] else "this"
             reason = f"{{held}} survived {{crash}}, but no instant before it, at or after the last sync, left {whole}"
-            clashes.append(Clash(era, values, numbers, reason, depends))
+            clashes.append(ZoneClash(era, values, numbers, reason, depends))
             break
     return min(clashes, key=lambda clash: clash.era, default=None)
 
@@ -200,7 +200,7 @@ class _Object:
 
     def _wrong(self, era: int, values: Sequence[State], numbers: Sequence[int], reason: str) -> _Sets:
         named = tuple((self.object, value) for value in values)
-        return _Sets({}, Clash(era, named, tuple(numbers), reason, frozenset(self.behind(era))))
+        return _Sets({}, ZoneClash(era, named, tuple(numbers), reason, frozenset(self.behind(era))))
 
     def _find(self, reads: Sequence[tuple[Op, int]]) -> _Sets:
         read_in: dict[State, list[tuple[int, Op]]] = {}

@@ -11,7 +11,7 @@ from ....protocols.guarantees import Verdict
 from ....scenarios.history import Operation, Removed, Value
 from ..known import BEFORE_PS, NEVER_PS, NOT_READ, Flaw, ObjectHistory, Recovered
 from ..models.simple import MODELS, UNKNOWN, Call
-from ..search.general import Search, Span
+from ..search.general import Interval, Search
 from ..wording import read_text, recovered_text, subject_text, update_text
 
 _LOADED, _RECOVERED = 0, -1
@@ -38,17 +38,17 @@ def find(known: ObjectHistory, recovered: Recovered, deadlines_ps: Mapping[Value
     return Flaw(named, f"{got}, but whatever the order of the others, {what} can only have been {only} then")
 
 
-def _spans(known: ObjectHistory, recovered: Recovered, deadlines_ps: Mapping[Value, int]) -> Iterator[Span]:
+def _spans(known: ObjectHistory, recovered: Recovered, deadlines_ps: Mapping[Value, int]) -> Iterator[Interval]:
     if known.loaded:
-        yield Span(_LOADED, Call("put", 0, UNKNOWN), BEFORE_PS, BEFORE_PS)
+        yield Interval(_LOADED, Call("put", 0, UNKNOWN), BEFORE_PS, BEFORE_PS)
     for stamp, update in known.writes.items():
         call = Call("delete", None, UNKNOWN) if isinstance(stamp, Removed) else Call("put", stamp, UNKNOWN)
         by_ps = deadlines_ps.get(stamp, NEVER_PS)
-        yield Span(update.number, call, update.invoke_ps, known.acknowledged_ps.get(stamp), by_ps)
+        yield Interval(update.number, call, update.invoke_ps, known.acknowledged_ps.get(stamp), by_ps)
     for read in known.reads:
-        yield Span(read.number, Call("get", None, _seen(read.result)), read.invoke_ps, read.return_ps)
+        yield Interval(read.number, Call("get", None, _seen(read.result)), read.invoke_ps, read.return_ps)
     if recovered is not NOT_READ:
-        yield Span(_RECOVERED, Call("get", None, _seen(recovered)), NEVER_PS, NEVER_PS)
+        yield Interval(_RECOVERED, Call("get", None, _seen(recovered)), NEVER_PS, NEVER_PS)
 
 
 def _seen(value: Value) -> Value:

@@ -37,7 +37,7 @@ Vector = dict[int, int]
 """By lane: the last position that comes before (or is) the operation in question."""
 
 
-class Node(NamedTuple):
+class LanePosition(NamedTuple):
     """An operation's lane and its position there."""
 
     lane: int
@@ -45,7 +45,7 @@ class Node(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Finding:
+class SessionBreak:
     """The read that breaks its session's order, what it should have seen, and the write whose value it returned."""
 
     verdict: Verdict
@@ -72,7 +72,7 @@ class _Lane:
     """For each mark: what of other lanes comes before."""
 
 
-def find(eras: Eras) -> Finding:
+def find(eras: Eras) -> SessionBreak:
     """Whether every session of a history of registers with unique values sees some one order."""
     steps = 0
     undecided = False
@@ -93,9 +93,9 @@ def find(eras: Eras) -> Finding:
                     undecided = True
             except _Cycle as wrong:
                 numbers = [-1 if op is None else op.number for op in (wrong.read, wrong.seen, wrong.writer)]
-                return Finding(Verdict.VIOLATED, steps, *numbers)
+                return SessionBreak(Verdict.VIOLATED, steps, *numbers)
         older += writes.new
-    return Finding(Verdict.UNDECIDED if undecided else Verdict.HOLDS, steps)
+    return SessionBreak(Verdict.UNDECIDED if undecided else Verdict.HOLDS, steps)
 
 
 class _Lanes:
@@ -105,27 +105,27 @@ class _Lanes:
         self.ops: list[list[Op]] = []
         self.writes: list[dict[int, list[int]]] = []
         """By lane and object: the positions of its writes."""
-        self.nodes: dict[int, Node] = {}
-        self.across: list[tuple[Node, Node]] = []
+        self.nodes: dict[int, LanePosition] = {}
+        self.across: list[tuple[LanePosition, LanePosition]] = []
         """What comes before what in different lanes."""
         for op in sorted(ops, key=lambda op: (op.invoke_ps, op.number)):
             self._take(op)
 
     def _take(self, op: Op) -> None:
         """Put ``op`` behind all that returned before it was invoked."""
-        before: list[Node] = []
+        before: list[LanePosition] = []
         free = None
         for lane, others in enumerate(self.ops):
             last = _returned_before(others, op.invoke_ps)
             if last == len(others) - 1 and free is None:
                 free = lane
             elif last >= 0:
-                before.append(Node(lane, last))
+                before.append(LanePosition(lane, last))
         if free is None:
             free = len(self.ops)
             self.ops.append([])
             self.writes.append({})
-        node = self.nodes[op.number] = Node(free, len(self.ops[free]))
+        node = self.nodes[op.number] = LanePosition(free, len(self.ops[free]))
         self.ops[free].append(op)
         if op.call.f in WRITES:
             self.writes[free].setdefault(op.object, []).append(node.position)
@@ -229,9 +229,9 @@ class View:
         self._session = session
         self._first: dict[Hashable, int] = {}
         """By session: the first of its lanes."""
-        self._own: dict[int, Node] = {}
+        self._own: dict[int, LanePosition] = {}
         """By number, of operations that are not in the lanes that all views share."""
-        self._across: list[tuple[Node, Node]] = []
+        self._across: list[tuple[LanePosition, LanePosition]] = []
         """What comes before what in a session that has several lanes."""
         wanted = dict.fromkeys((op.object, op.call.result) for op in self.reads)
         alone = [op for op in (writes.of.get(value) for value in wanted) if op is not None]
@@ -242,23 +242,25 @@ class View:
             self._first[name] = first = len(self.lanes)
             self.lanes += [_Lane(ops, some) for ops, some in zip(lanes.ops, lanes.writes, strict=True)]
             for one, other in lanes.across:
-                self._across.append((Node(first + one.lane, one.position), Node(first + other.lane, other.position)))
+                self._across.append(
+                    (LanePosition(first + one.lane, one.position), LanePosition(first + other.lane, other.position))
+                )
         first = self._first[session]
-        self._own |= {number: Node(first + n.lane, n.position) for number, n in own.nodes.items()}
+        self._own |= {number: LanePosition(first + n.lane, n.position) for number, n in own.nodes.items()}
         for op in alone:  # open ones, and those of earlier eras: each in a lane of its own
             if op.number in writes.old or (op.number in writes.open and op.tag[2] != session):
-                node = self._own[op.number] = Node(len(self.lanes), 0)
+                node = self._own[op.number] = LanePosition(len(self.lanes), 0)
                 self.lanes.append(_Lane([op], {op.object: [0]}))
                 if op.number in writes.open and op.tag[2] in self._first:
                     self._behind(op, node)
 
-    def _behind(self, op: Op, node: Node) -> None:
+    def _behind(self, op: Op, node: LanePosition) -> None:
         """An open write comes after what its session had returned before."""
         first = self._first[op.tag[2]]
         for lane in range(first, first + len(self._writes.lanes[op.tag[2]].ops)):
             last = _returned_before(self.lanes[lane].ops, op.invoke_ps)
             if last >= 0:
-                self._across.append((Node(lane, last), node))
+                self._across.append((LanePosition(lane, last), node))
 
     def fits(self) -> bool | None:
         """Whether there is an order, near-linear; None where the session's operations overlap or a read is nobody's."""
@@ -277,20 +279,20 @@ class View:
         lanes = [self._writes.objects_of(lane.ops) for lane in self.lanes]
         return Passing(lanes, own, needs).fits(places)
 
-    def _node(self, op: Op) -> Node:
+    def _node(self, op: Op) -> LanePosition:
         node = self._own.get(op.number)
         if node is None:
             shared = self._writes.lanes[op.tag[2]].nodes[op.number]
-            node = Node(self._first[op.tag[2]] + shared.lane, shared.position)
+            node = LanePosition(self._first[op.tag[2]] + shared.lane, shared.position)
         return node
 
-    def _vector(self, node: Node) -> Vector:
+    def _vector(self, node: LanePosition) -> Vector:
         """What of other lanes comes before ``node``, as far as is known."""
         place = self.lanes[node.lane]
         mark = bisect_right(place.marks, node.position) - 1
         return place.vectors[mark] if mark >= 0 else _NOTHING
 
-    def _order(self, one: Node, other: Node) -> bool | None:
+    def _order(self, one: LanePosition, other: LanePosition) -> bool | None:
         """``one`` comes before ``other``, with all that comes before it; whether that is new, None if it is a cycle."""
         more = self._vector(one)
         lane, position = other
@@ -349,7 +351,7 @@ class View:
             nearest = -1 if positions is None else bisect_right(positions, reach) - 1
             if positions is None or nearest < 0:
                 continue
-            last = Node(lane, positions[nearest])
+            last = LanePosition(lane, positions[nearest])
             if last == target:
                 continue
             if target is None:

@@ -23,17 +23,17 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from ..known import NEVER_PS
-from .general import Span
-from .items import Beyond, Clash, Filled, Item, Items, Misfit, by_item, inside_all_along
+from .general import Interval
+from .items import Filled, Item, ItemClash, Items, Misfit, NotForItems, by_item, inside_all_along
 
 
-def find(spans: Iterable[Span]) -> Misfit | None:
+def find(spans: Iterable[Interval]) -> Misfit | None:
     """Why the operations of one queue have no order, or None. Beyond: where an unknown take has a deadline, too."""
     queue = by_item(spans)
     if isinstance(queue, Misfit):
         return queue
     if any(take.by_ps < NEVER_PS for take in queue.unknown):
-        raise Beyond
+        raise NotForItems
     return _overtaken(queue) or _not_empty(queue)
 
 
@@ -80,14 +80,16 @@ def _overtaken(queue: Items) -> Misfit | None:
             rows = leave[:count]
             takes = dict.fromkeys(other.take.number for _, _, other in reversed(rows) if other.take is not None)
             behind = dict.fromkeys(other.put.number for _, _, other in rows)
-            return Misfit(Clash.LEFT, (*takes, *(one.put.number for _, one, _ in rows), *behind, *_asked(queue, by_ps)))
+            return Misfit(
+                ItemClash.LEFT, (*takes, *(one.put.number for _, one, _ in rows), *behind, *_asked(queue, by_ps))
+            )
     return None
 
 
 def _pair(item: Item, other: Item) -> Misfit:
     assert other.take is not None
     last = () if item.take is None else (item.take.number,)
-    return Misfit(Clash.OVERTAKEN, (other.take.number, item.put.number, other.put.number, *last))
+    return Misfit(ItemClash.OVERTAKEN, (other.take.number, item.put.number, other.put.number, *last))
 
 
 def _not_empty(queue: Items) -> Misfit | None:
@@ -100,11 +102,11 @@ def _not_empty(queue: Items) -> Misfit | None:
         moments = (filled.over_ps(at_ps) for at_ps in (take.invoke_ps, *asked_ps[low:high]))
         possible = (at_ps for at_ps in moments if at_ps <= take.return_ps)
         if all(bisect_left(there_ps, at_ps) > bisect_right(asked_ps, at_ps) for at_ps in possible):
-            return Misfit(Clash.NOT_EMPTY, (take.number, *_inside(queue, take)))
+            return Misfit(ItemClash.NOT_EMPTY, (take.number, *_inside(queue, take)))
     return None
 
 
-def _inside(queue: Items, take: Span) -> Sequence[int]:
+def _inside(queue: Items, take: Interval) -> Sequence[int]:
     """What fills the queue while ``take`` finds nothing in it."""
     assert take.return_ps is not None
     asked = _asked(queue, take.return_ps)

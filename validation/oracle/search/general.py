@@ -52,7 +52,7 @@ class Budget:
     spent: int = 0
 
 
-class Span(NamedTuple):
+class Interval(NamedTuple):
     """An operation: a number of the caller's, what it did, and when. ``return_ps`` is None if nobody saw a response.
 
     Then the call's result is UNKNOWN, and it takes effect after ``invoke_ps`` or never; not after ``by_ps``.
@@ -66,7 +66,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answer:
+class SearchAnswer:
     """What the search found.
 
     ``order`` is one legal order (numbers of operations) if the verdict is ``holds``, else the longest that was known
@@ -147,7 +147,7 @@ class _Unknown(NamedTuple):
 class Search:
     """A search over one object; ``run`` gives the answer, ``advance`` goes some steps towards it."""
 
-    def __init__(self, model: Model, spans: Iterable[Span], budget: int | Budget = BUDGET) -> None:
+    def __init__(self, model: Model, spans: Iterable[Interval], budget: int | Budget = BUDGET) -> None:
         self._step = model.step
         self._inert = model.inert
         self._initial = model.initial
@@ -167,24 +167,24 @@ class Search:
         self._slots = 0
         self._states: tuple[State, ...] = ()
 
-    def run(self) -> Answer:
+    def run(self) -> SearchAnswer:
         """Walk the history to its end, or to that of the budget."""
         answer = None
         while answer is None:
             answer = self.advance(float("inf"))
         return answer
 
-    def advance(self, steps: float) -> Answer | None:
+    def advance(self, steps: float) -> SearchAnswer | None:
         """Walk on for about so many steps; None if there is more to do."""
         self._pause = self._steps + steps
         try:
             next(self._walk)
         except StopIteration as end:
-            answer: Answer = end.value
+            answer: SearchAnswer = end.value
             return answer
         return None
 
-    def give_up(self, lacking: str) -> Answer:
+    def give_up(self, lacking: str) -> SearchAnswer:
         """End a search that was paused, for want of what ``lacking`` says."""
         self._lacking = lacking
         answer = self.advance(0)
@@ -192,7 +192,7 @@ class Search:
             raise AssertionError("a search that was told to give up went on")
         return answer
 
-    def _walked(self) -> Generator[None, None, Answer]:
+    def _walked(self) -> Generator[None, None, SearchAnswer]:
         events = self._events()
         returns = sum(kind == _RETURN for _, kind, _, _ in events)
         frontier: list[_Configuration] = [(self._initial, 0, 0, None)]
@@ -207,20 +207,20 @@ class Search:
                 after = yield from self._carry_on(frontier, bits[span.number], optional=kind == _EXPIRE)
             except _Spent as spent:
                 order = _order(frontier[0][3])
-                return Answer(Verdict.UNDECIDED, self._steps, order, span.number, passed, returns, (), str(spent))
+                return SearchAnswer(Verdict.UNDECIDED, self._steps, order, span.number, passed, returns, (), str(spent))
             finally:
                 self._budget.spent += self._steps - began
             if not after:
                 order = _order(frontier[0][3])
-                return Answer(Verdict.VIOLATED, self._steps, order, span.number, passed, returns, self._states)
+                return SearchAnswer(Verdict.VIOLATED, self._steps, order, span.number, passed, returns, self._states)
             frontier = after
             if kind == _RETURN:
                 passed += 1
                 self._release(bits[span.number])
-        return Answer(Verdict.HOLDS, self._steps, _order(frontier[0][3]), None, passed, returns)
+        return SearchAnswer(Verdict.HOLDS, self._steps, _order(frontier[0][3]), None, passed, returns)
 
-    def _events(self) -> list[tuple[int, int, int, Span]]:
-        rows: list[tuple[int, int, int, Span]] = []
+    def _events(self) -> list[tuple[int, int, int, Interval]]:
+        rows: list[tuple[int, int, int, Interval]] = []
         for turn, span in enumerate(self._spans):
             rows.append((span.invoke_ps, _INVOKE, turn, span))
             if span.return_ps is not None:
@@ -229,7 +229,7 @@ class Search:
                 rows.append((span.by_ps, _EXPIRE, turn, span))
         return sorted(rows, key=lambda row: row[:3])
 
-    def _invoke(self, span: Span, bits: dict[int, int]) -> None:
+    def _invoke(self, span: Interval, bits: dict[int, int]) -> None:
         bit = bits[span.number] = 1 << (self._free.pop() if self._free else self._slots)
         if bit == 1 << self._slots:
             self._slots += 1
@@ -326,7 +326,7 @@ class Search:
         return state, done, used, last
 
 
-def search(model: Model, spans: Iterable[Span], budget: int | Budget = BUDGET) -> Answer:
+def search(model: Model, spans: Iterable[Interval], budget: int | Budget = BUDGET) -> SearchAnswer:
     """Whether ``spans``, the operations of one object, have an order that ``model`` allows."""
     return Search(model, spans, budget).run()
 
@@ -345,4 +345,4 @@ def _order(last: _Link) -> tuple[int, ...]:
     return tuple(reversed(numbers))
 
 
-__all__ = ["BUDGET", "BUDGET_BYTES", "UNKNOWN", "Answer", "Budget", "Search", "Span", "search"]
+__all__ = ["BUDGET", "BUDGET_BYTES", "UNKNOWN", "Budget", "Interval", "Search", "SearchAnswer", "search"]

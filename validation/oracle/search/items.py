@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from ..known import NEVER_PS
 from ..models.model import PUTS, UNKNOWN
-from .general import Span
+from .general import Interval
 
 
-class Beyond(Exception):
+class NotForItems(Exception):
     """The history is none that is judged by its items alone."""
 
 
-class Clash(Enum):
+class ItemClash(Enum):
     """Why no order fits; of each, what the numbers of a :class:`Misfit` are."""
 
     NEVER_PUT = "the take"
@@ -36,7 +36,7 @@ class Clash(Enum):
 class Misfit(NamedTuple):
     """What does not fit: the numbers of the operations that show it."""
 
-    clash: Clash
+    clash: ItemClash
     numbers: tuple[int, ...]
 
 
@@ -44,8 +44,8 @@ class Misfit(NamedTuple):
 class Item:
     """One item's two operations; what was never taken is inside for ever."""
 
-    put: Span
-    take: Span | None
+    put: Interval
+    take: Interval | None
 
     @property
     def there_ps(self) -> int:
@@ -73,23 +73,23 @@ class Items:
     """A container's operations by item."""
 
     items: list[Item] = field(default_factory=list)
-    empty: list[Span] = field(default_factory=list)
+    empty: list[Interval] = field(default_factory=list)
     """Takes that found nothing."""
-    unknown: list[Span] = field(default_factory=list)
+    unknown: list[Interval] = field(default_factory=list)
     """Takes of which nobody saw a response."""
 
 
-def by_item(spans: Iterable[Span]) -> Items | Misfit:
+def by_item(spans: Iterable[Interval]) -> Items | Misfit:
     """The operations by item, or what no container can have done. Beyond if an item is put in twice."""
-    puts: dict[Hashable, Span] = {}
-    takes: dict[Hashable, Span] = {}
+    puts: dict[Hashable, Interval] = {}
+    takes: dict[Hashable, Interval] = {}
     found = Items()
     twice: tuple[int, int, Hashable] | None = None
     for span in spans:
         call = span.call
         if call.f in PUTS:
             if call.argument in puts:
-                raise Beyond
+                raise NotForItems
             puts[call.argument] = span
         elif call.result is UNKNOWN:
             found.unknown.append(span)
@@ -102,11 +102,11 @@ def by_item(spans: Iterable[Span]) -> Items | Misfit:
             takes[call.result] = span
     for item, take in takes.items():
         if item not in puts:
-            return Misfit(Clash.NEVER_PUT, (take.number,))
+            return Misfit(ItemClash.NEVER_PUT, (take.number,))
         if _return_ps(take) < puts[item].invoke_ps:
-            return Misfit(Clash.TOO_EARLY, (take.number, puts[item].number))
+            return Misfit(ItemClash.TOO_EARLY, (take.number, puts[item].number))
     if twice is not None:
-        return Misfit(Clash.TWICE, (*twice[:2], puts[twice[2]].number))
+        return Misfit(ItemClash.TWICE, (*twice[:2], puts[twice[2]].number))
     for item, put in puts.items():
         if put.return_ps is not None or item in takes:
             found.items.append(Item(put, takes.get(item)))
@@ -155,5 +155,5 @@ class Filled:
         return self._ends_ps[turn] if turn >= 0 and at_ps < self._ends_ps[turn] else at_ps
 
 
-def _return_ps(span: Span) -> int:
+def _return_ps(span: Interval) -> int:
     return NEVER_PS if span.return_ps is None else span.return_ps

@@ -17,11 +17,11 @@ from heapq import heappop, heappush
 from itertools import pairwise
 
 from ..known import NEVER_PS
-from .general import Span
-from .items import Beyond, Clash, Filled, Item, Misfit, by_item, inside_all_along
+from .general import Interval
+from .items import Filled, Item, ItemClash, Misfit, NotForItems, by_item, inside_all_along
 
 
-def find(spans: Iterable[Span]) -> Misfit | None:
+def find(spans: Iterable[Interval]) -> Misfit | None:
     """Why the operations of one stack have no order, or None. Beyond: where a take is of unknown outcome, too.
 
     n log n, and for each put a look at those that are under way when it returns.
@@ -30,7 +30,7 @@ def find(spans: Iterable[Span]) -> Misfit | None:
     if isinstance(stack, Misfit):
         return stack
     if stack.unknown:
-        raise Beyond
+        raise NotForItems
     items = [one for one in stack.items if one.there_ps < one.asked_ps]
     filled = Filled(items)
     for take in stack.empty:
@@ -38,7 +38,7 @@ def find(spans: Iterable[Span]) -> Misfit | None:
         if filled.over_ps(take.invoke_ps) > take.return_ps:
             inside = inside_all_along(items, take.invoke_ps, take.return_ps)
             assert inside is not None
-            return Misfit(Clash.NOT_EMPTY, (take.number, *inside))
+            return Misfit(ItemClash.NOT_EMPTY, (take.number, *inside))
     return _Pieces(items).misfit() if items else None
 
 
@@ -89,7 +89,7 @@ class _Pieces:
         piece = [one for one in rest if begins_ps <= one.there_ps < ends_ps]
         chain = inside_all_along(piece, begins_ps + 1, ends_ps - 1)
         assert chain is not None
-        return Misfit(Clash.CROSSED, chain[::-1])
+        return Misfit(ItemClash.CROSSED, chain[::-1])
 
 
 def _under_way(items: Sequence[Item]) -> dict[int, tuple[int, ...]]:

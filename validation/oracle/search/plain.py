@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..models.simple import ILLEGAL, Model
-from .general import Span
+from .general import Interval
 
 FOREVER = 1 << 62
 
@@ -12,7 +12,7 @@ class TooHard(Exception):
     """It took more steps than allowed."""
 
 
-def plain(model: Model, spans: list[Span], most: int = 10**9) -> tuple[bool, int]:
+def plain(model: Model, spans: list[Interval], most: int = 10**9) -> tuple[bool, int]:
     """Whether there is an order, and how many transitions of the model it took to know."""
     rows = sorted(spans, key=lambda span: span.invoke_ps)
     ends = [FOREVER if span.return_ps is None else span.return_ps for span in rows]

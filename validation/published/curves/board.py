@@ -23,7 +23,7 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Task:
+class PointTask:
     """One point to run; plain data that travels to a worker."""
 
     curve: Curve
@@ -82,7 +82,7 @@ def _platform(name: str, settings: tuple[tuple[str, str], ...], values: tuple[tu
     return varied(load_platform(name, **dict(settings)), dict(values))
 
 
-def simulate(task: Task) -> float:
+def simulate(task: PointTask) -> float:
     """The simulator's number at one point, in the curve's unit."""
     curve = task.curve
     platform = _platform(curve.platform, tuple(curve.settings.items()), task.values)
@@ -97,9 +97,9 @@ def chosen(component: str | None = None, quick: bool = False) -> list[Curve]:
     return [replace(curve, points={x: curve.points[x] for x in curve.quick}) for curve in curves if curve.quick]
 
 
-def tasks(curves: Iterable[Curve], values: Mapping[str, str] = NOTHING) -> list[Task]:
+def tasks(curves: Iterable[Curve], values: Mapping[str, str] = NOTHING) -> list[PointTask]:
     """All points of the curves."""
-    return [Task(curve, x, tuple(values.items())) for curve in curves for x in curve.points]
+    return [PointTask(curve, x, tuple(values.items())) for curve in curves for x in curve.points]
 
 
 def run(
@@ -118,8 +118,8 @@ def run(
 
 
 def perform(
-    todo: Sequence[Task], jobs: int = 1, tell: Tell | None = None, kept: Kept | None = None
-) -> list[tuple[Task, float]]:
+    todo: Sequence[PointTask], jobs: int = 1, tell: Tell | None = None, kept: Kept | None = None
+) -> list[tuple[PointTask, float]]:
     """Run these points, in their order; with several jobs in processes. Those that ``kept`` has are not run again."""
     kept = kept or Kept(None)
     values: dict[int, float] = {}

@@ -15,9 +15,9 @@ from typing import Any
 
 from ....models.profiles.platform import load_platform, platform_names
 from ....sim.errors import InputError, Mistake, nearest
-from ....sim.yaml_source import Path, Source, describe, dotted, read_yaml
+from ....sim.yaml_source import FieldPath, Source, describe, dotted, read_yaml
 from ..experiments.experiments import UNITS, Experiment, experiments
-from ..scoreboard import Bound, Status
+from ..scoreboard import Bound, ClaimStatus
 
 FOLDER = FilePath(__file__).parent / "library"
 
@@ -39,7 +39,7 @@ class Curve:
     source: str
     condition: str
     confidence: str
-    role: Status
+    role: ClaimStatus
     platform: str
     settings: Mapping[str, str]
     experiment: str
@@ -97,11 +97,11 @@ class _Reader:
         self._experiments = experiments()
         self._ids: set[str] = set()
 
-    def mistake(self, found: Any, expected: str, path: Path, close: str | None = None) -> None:
+    def mistake(self, found: Any, expected: str, path: FieldPath, close: str | None = None) -> None:
         place = self.source.line(path)
         self.mistakes.append(Mistake(describe(found), expected, self.source.file, place, dotted(path), close))
 
-    def curve(self, component: str, data: Any, at: Path) -> Curve | None:
+    def curve(self, component: str, data: Any, at: FieldPath) -> Curve | None:
         before = len(self.mistakes)
         if not isinstance(data, dict):
             self.mistake(data, "a curve: a map with id, title, points", at)
@@ -114,7 +114,7 @@ class _Reader:
         if len(self.mistakes) > before:
             return None
         self._one_of(data["confidence"], CONFIDENCE, (*at, "confidence"))
-        self._one_of(data["role"], [str(status) for status in Status], (*at, "role"))
+        self._one_of(data["role"], [str(status) for status in ClaimStatus], (*at, "role"))
         self._one_of(data["platform"], platform_names(), (*at, "platform"))
         self._one_of(data["experiment"], self._experiments, (*at, "experiment"))
         self._one_of(data["unit"], UNITS, (*at, "unit"))
@@ -123,7 +123,7 @@ class _Reader:
         self._ids.add(data["id"])
         if len(self.mistakes) > before:
             return None
-        role = Status(data["role"])
+        role = ClaimStatus(data["role"])
         given, settings = self._map(data, "with", at), self._map(data, "settings", at)
         experiment = self._experiments[data["experiment"]]
         self._fits(experiment, given, data["unit"], at)
@@ -157,11 +157,11 @@ class _Reader:
             missed=missed,
         )
 
-    def _one_of(self, found: str, known: Any, path: Path) -> None:
+    def _one_of(self, found: str, known: Any, path: FieldPath) -> None:
         if found not in known:
             self.mistake(found, f"one of {', '.join(known)}", path, nearest(found, known))
 
-    def _fits(self, experiment: Experiment, given: Mapping[str, Any], unit: str, at: Path) -> None:
+    def _fits(self, experiment: Experiment, given: Mapping[str, Any], unit: str, at: FieldPath) -> None:
         known = experiment.arguments()
         for key in given.keys() - set(known):
             expected = f"an argument of {experiment.name}: {', '.join(known) or 'it has none'}"
@@ -170,30 +170,30 @@ class _Reader:
             units = [name for name, (kind, _) in UNITS.items() if kind == experiment.kind]
             self.mistake(unit, f"one of {', '.join(units)}, since {experiment.name} measures that", (*at, "unit"))
 
-    def _map(self, data: Mapping[str, Any], key: str, at: Path) -> dict[str, Any]:
+    def _map(self, data: Mapping[str, Any], key: str, at: FieldPath) -> dict[str, Any]:
         found = data.get(key, {})
         if not isinstance(found, dict):
             self.mistake(found, "a map", (*at, key))
             return {}
         return found
 
-    def _points(self, data: Mapping[str, Any], at: Path) -> list[tuple[Any, Any]]:
+    def _points(self, data: Mapping[str, Any], at: FieldPath) -> list[tuple[Any, Any]]:
         found = data.get("points")
         if not isinstance(found, dict) or not found:
             self.mistake(found, "a map from x to what was measured", (*at, "points"))
             return []
         return list(found.items())
 
-    def _point(self, value: Any, role: Status, path: Path) -> float | Bound:
-        if role is Status.SHAPE and isinstance(value, dict) and value and value.keys() <= {"at_least", "at_most"}:
+    def _point(self, value: Any, role: ClaimStatus, path: FieldPath) -> float | Bound:
+        if role is ClaimStatus.SHAPE and isinstance(value, dict) and value and value.keys() <= {"at_least", "at_most"}:
             return Bound(**{key: float(bound) for key, bound in value.items()})
-        if role is Status.SHAPE or isinstance(value, bool) or not isinstance(value, int | float):
-            expected = "{at_least: number} or {at_most: number}" if role is Status.SHAPE else "a number"
+        if role is ClaimStatus.SHAPE or isinstance(value, bool) or not isinstance(value, int | float):
+            expected = "{at_least: number} or {at_most: number}" if role is ClaimStatus.SHAPE else "a number"
             self.mistake(value, expected, path)
             return 1.0
         return float(value)
 
-    def _some(self, found: Any, points: Mapping[X, Any], path: Path) -> tuple[X, ...]:
+    def _some(self, found: Any, points: Mapping[X, Any], path: FieldPath) -> tuple[X, ...]:
         chosen = [self._x(x) for x in found] if isinstance(found, list) else []
         if not isinstance(found, list) or any(x not in points for x in chosen):
             self.mistake(found, f"x of some of the points: {', '.join(map(str, points))}", path)

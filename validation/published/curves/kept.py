@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .board import Task
+    from .board import PointTask
 
 HOME = Path(__file__).parents[3]
 FOLDERS = ("sim", "models", "validation/published/experiments", "validation/rigs")
 """Where everything lies that a point hangs on."""
 
 
-def name(task: Task) -> str:
+def name(task: PointTask) -> str:
     """The name of a point under the code as it is."""
     curve = task.curve
     what = [curve.platform, dict(curve.settings), curve.experiment, dict(curve.given), curve.unit, task.x, task.values]
@@ -57,12 +57,12 @@ class Kept:
                 except (ValueError, KeyError, TypeError):  # the last one, of whoever was stopped while writing it
                     continue
 
-    def of(self, todo: Sequence[Task]) -> dict[int, float]:
+    def of(self, todo: Sequence[PointTask]) -> dict[int, float]:
         """Those of these points that are known, by their place."""
         names = map(name, todo)
         return {index: self._known[one] for index, one in enumerate(names) if one in self._known}
 
-    def add(self, task: Task, value: float) -> None:
+    def add(self, task: PointTask, value: float) -> None:
         """A point came out."""
         key = name(task)
         self._known[key] = value

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ....models.profiles.platform import load_platform
 from ....models.profiles.vary import ends, uncertain
 from ..experiments.experiments import experiments
-from ..scoreboard import Status, Summary
-from .board import Board, Result, Task, Tell, perform, tasks
+from ..scoreboard import ClaimStatus, Summary
+from .board import Board, PointTask, Result, Tell, perform, tasks
 from .curves import Curve
 from .kept import Kept
 
@@ -48,9 +48,9 @@ def touches(path: str, curve: Curve) -> bool:
     return load_platform(curve.platform, **curve.settings).memory[memory].device == rest[0]
 
 
-def again(curves: Sequence[Curve]) -> dict[tuple[str, str], list[Task]]:
+def again(curves: Sequence[Curve]) -> dict[tuple[str, str], list[PointTask]]:
     """The predicted points to run for each (parameter, value): those on its platforms that it may touch."""
-    predicted = [curve for curve in curves if curve.role is Status.PREDICT]
+    predicted = [curve for curve in curves if curve.role is ClaimStatus.PREDICT]
     return {
         (path, text): tasks(
             [curve for curve in predicted if curve.platform in platforms and touches(path, curve)], {path: text}
@@ -63,7 +63,7 @@ def sweep(
     curves: Sequence[Curve], board: Board, jobs: int = 1, tell: Tell | None = None, kept: Kept | None = None
 ) -> list[Variation]:
     """A scoreboard of the predicted points for each; curves that cannot be touched are not run again."""
-    curves = [curve for curve in curves if curve.role is Status.PREDICT]
+    curves = [curve for curve in curves if curve.role is ClaimStatus.PREDICT]
     known = {result.curve.id: result for result in board.results}
     platforms, before = variations(curves), _met(board)
     answer = []
@@ -80,4 +80,4 @@ def sweep(
 
 
 def _met(board: Board) -> list[str]:
-    return [claim.id for claim in board.claims() if claim.met and claim.status is Status.PREDICT]
+    return [claim.id for claim in board.claims() if claim.met and claim.status is ClaimStatus.PREDICT]

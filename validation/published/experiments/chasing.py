@@ -13,7 +13,7 @@ from typing import Any
 
 from ....models.cpu import Thread
 from ....models.profiles.platform import Platform
-from .cores import LINE, Code, Machine
+from .cores import LINE, Code, LoadedMachine
 from .experiments import NO_ADAPTER, experiment
 
 VISITED = 4096
@@ -49,7 +49,7 @@ def _reads(thread: Thread, addresses: list[int]) -> Generator[Any, Any, None]:
 
 
 def _chase(platform: Platform, region: int, memory: str, timed: Part) -> float:
-    machine = Machine(platform, memory)
+    machine = LoadedMachine(platform, memory)
     thread, base = machine.threads[0], machine.allocate(region)
     lines = region // LINE
     order = random.Random(region)

@@ -24,7 +24,7 @@ APART_BYTES = 1 << 20
 """Where each thread of a bandwidth test begins: its own region, as OptaneStudy's tests have them."""
 
 
-class Machine:
+class LoadedMachine:
     """One machine with so many threads, each on a core of its own."""
 
     def __init__(self, platform: Platform, memory: str = "pm", threads: int = 1) -> None:
@@ -49,7 +49,7 @@ class Machine:
 @experiment("load-latency", "time", NO_ADAPTER)
 def load_latency(platform: Platform, pattern: str, *, memory: str = "pm", loads: int = 200) -> float:
     """An idle load of 8 bytes that misses all caches, dependent on the one before."""
-    machine = Machine(platform, memory)
+    machine = LoadedMachine(platform, memory)
     thread, base = machine.threads[0], machine.allocate(1 << 28)
     stride = LINE if pattern == "sequential" else 7 * 4096 + 64
 
@@ -78,7 +78,7 @@ PERSISTS: dict[str, Callable[[Thread, int, bytes], Code]] = {"clwb": _store_flus
 @experiment("persist-idle", "time", NO_ADAPTER)
 def persist_idle(platform: Platform, instruction: str, *, memory: str = "pm") -> float:
     """One 64 B store, flush and fence of a line that the cache has, on an idle machine."""
-    machine = Machine(platform, memory)
+    machine = LoadedMachine(platform, memory)
     thread, base = machine.threads[0], machine.allocate(1 << 20)
 
     def code() -> Code:
@@ -104,7 +104,7 @@ def persist_latency(
 
     That study loads a piece before it flushes it (``cached``); who appends to a log does not.
     """
-    machine = Machine(platform, memory)
+    machine = LoadedMachine(platform, memory)
     thread, base = machine.threads[0], machine.allocate(1 << 24)
     data = bytes(size)
 
@@ -153,7 +153,7 @@ ACCESSES: dict[str, Callable[[Thread, int, int], Code]] = {
 }
 
 
-def _total_bytes(machine: Machine, access: str) -> int:
+def _total_bytes(machine: LoadedMachine, access: str) -> int:
     """How long a bandwidth test has to be for what it says of seconds."""
     if access == "read" or not machine.media.controller.buffer_bytes:
         return TOTAL_BYTES
@@ -177,14 +177,14 @@ def bandwidth_over_threads(
     Threads do not start together: each begins somewhere else in its region. ``fence``: after so many bytes of each
     thread, 0 for none.
     """
-    machine = Machine(platform, memory, threads)
+    machine = LoadedMachine(platform, memory, threads)
     return _bandwidth(machine, access, size, _places(machine, size, access, pattern, total), fence)
 
 
 @experiment("write-efficiency-over-threads", "ratio", NO_ADAPTER)
 def write_efficiency_over_threads(platform: Platform, threads: int, *, size: int = 256, memory: str = "pm") -> float:
     """Bytes given over bytes that the medium writes, of sequential ntstores (OptaneStudy, effective write ratio)."""
-    machine = Machine(platform, memory, threads)
+    machine = LoadedMachine(platform, memory, threads)
     _bandwidth(machine, "ntstore", size, _places(machine, size, "ntstore", "sequential", None))
     return 1 / machine.node.host.home.traffic(machine.device.number).write_amplification
 
@@ -197,7 +197,7 @@ def bandwidth_over_shared_dimms(
 
     Random places of pages that are a DIMM's each: thread ``i`` has every ``dimms / each``-th page from the ``i``-th on.
     """
-    machine = Machine(platform, memory, threads)
+    machine = LoadedMachine(platform, memory, threads)
     groups, pages = machine.dimms // each, APART_BYTES // PAGE_BYTES
     count = max(16, _total_bytes(machine, access) // size // threads)
 
@@ -211,7 +211,7 @@ def bandwidth_over_shared_dimms(
     return _bandwidth(machine, access, size, [places(number) for number in range(threads)])
 
 
-def _places(machine: Machine, size: int, access: str, pattern: str, total: int | None) -> list[Iterator[int]]:
+def _places(machine: LoadedMachine, size: int, access: str, pattern: str, total: int | None) -> list[Iterator[int]]:
     """Where each thread goes, one access after the other: through its own region, or about it."""
     threads = len(machine.threads)
     each = max(16, (_total_bytes(machine, access) if total is None else total) // size // threads)
@@ -227,7 +227,7 @@ def _places(machine: Machine, size: int, access: str, pattern: str, total: int |
     return [of_thread(number, base, start.randrange(APART_BYTES // size)) for number, base in enumerate(bases)]
 
 
-def _bandwidth(machine: Machine, access: str, size: int, places: list[Iterator[int]], fence: int = 0) -> float:
+def _bandwidth(machine: LoadedMachine, access: str, size: int, places: list[Iterator[int]], fence: int = 0) -> float:
     """Bytes a second of threads that go where they are told."""
     progress: list[int] = []
 
@@ -264,7 +264,7 @@ def bandwidth_over_size(
     pattern: str = "random",
 ) -> float:
     """Bytes a second over the size of an access, random places (OptaneStudy, bandwidth over access size)."""
-    machine = Machine(platform, memory, threads)
+    machine = LoadedMachine(platform, memory, threads)
     total = max(_total_bytes(machine, access), size * threads * 24)
     return _bandwidth(machine, access, size, _places(machine, size, access, pattern, total))
 

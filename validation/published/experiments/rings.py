@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ....models.host.cacheset import line_key
 from ....models.host.privatecaches import Caches
-from ....models.profiles.parameters.caches import Llc
+from ....models.profiles.parameters.caches import LlcParameters
 from ....models.profiles.platform import Platform
 from ....sim.bytespace import LINE_BYTES
 from .experiments import NO_ADAPTER, experiment
@@ -60,7 +60,7 @@ def ring_hit_rate_over_ways(platform: Platform, ways: int, *, descriptors: int =
     return ring_hit_rate(platform, descriptors, ways=ways, slices=slices)
 
 
-def _with_slices(platform: Platform, slices: int, ways: int) -> Llc:
+def _with_slices(platform: Platform, slices: int, ways: int) -> LlcParameters:
     llc = platform.llc
     slices = slices or llc.slices
     return replace(llc, size_bytes=llc.size_bytes // llc.slices * slices, slices=slices, io_ways=ways)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from ..scoreboard import Claim, Range, Status
+from ..scoreboard import Claim, ClaimStatus, Range
 from .language import Term, where
 from .paper import Paper, PaperClaim
-from .runs import NOTHING, Measured, Run, hardware_of, platform_with, run_of
+from .runs import NOTHING, Measured, SchemeRun, hardware_of, platform_with, run_of
 
 SLACK = 0.02
 """How much a value may fall from one point to the next and still count as not falling: what a run of so many operations
@@ -19,7 +19,7 @@ can tell."""
 Values = Callable[[Term, Mapping[str, str]], float]
 
 
-def values_of(paper: Paper, measured: Mapping[Run, Measured], values: Mapping[str, Any] = NOTHING) -> Values:
+def values_of(paper: Paper, measured: Mapping[SchemeRun, Measured], values: Mapping[str, Any] = NOTHING) -> Values:
     """Looks up what a term says at a point; ``values`` are what was set otherwise (``runs.perform``)."""
     crc_ps = platform_with(str(paper.scenario["platform"]), hardware_of(values)).cpu.crc_ps_per_byte
 
@@ -47,7 +47,7 @@ def judge(paper: Paper, claim: PaperClaim, values: Values) -> Claim:
     return Claim(
         id=claim.id,
         paper=paper.source,
-        status=Status.PREDICT if claim.counts else claim.status,
+        status=ClaimStatus.PREDICT if claim.counts else claim.status,
         published=claim.published,
         simulated=_simulated(claim, [float(value) for value in at_points]),
         unit=claim.unit,

@@ -18,8 +18,8 @@ from typing import Any
 
 from ....protocols.scheme import schemes
 from ....sim.errors import InputError, Mistake, nearest
-from ....sim.yaml_source import Path, Source, describe, dotted, read_yaml
-from ..scoreboard import Bound, Range, Status
+from ....sim.yaml_source import FieldPath, Source, describe, dotted, read_yaml
+from ..scoreboard import Bound, ClaimStatus, Range
 from .language import MEASURES, Expression
 
 FOLDER = FilePath(__file__).parent.parent / "claims"
@@ -65,7 +65,7 @@ class PaperClaim:
 
     id: str
     figure: str
-    status: Status
+    status: ClaimStatus
     words: str
     why: str
     at: At
@@ -164,7 +164,7 @@ class _Reader:
         return Axis(name, values, quick)
 
     def _figure(self, name: str, data: Any, standard: At) -> Figure:
-        here: Path = ("figures", name)
+        here: FieldPath = ("figures", name)
         self._keys(here, data, _FIGURE, ("title", "y", "x", "schemes"))
         self._known((*here, "x"), data.get("x"), self.axes)
         self._known((*here, "y"), data.get("y"), MEASURES)
@@ -177,14 +177,14 @@ class _Reader:
         )  # fmt: skip
 
     def _claim(self, turn: int, data: Any, figures: Mapping[str, Figure], standard: At) -> PaperClaim | None:
-        here: Path = ("claims", turn)
+        here: FieldPath = ("claims", turn)
         if not isinstance(data, dict):
             self._wrong(here, describe(data), "a claim")
             return None
         before = len(self.mistakes)
         self._keys(here, data, _CLAIM, ("id", "figure", "status", "words"))
         self._known((*here, "figure"), str(data.get("figure")), {**figures, "none": None})
-        self._known((*here, "status"), data.get("status"), {str(status): None for status in Status})
+        self._known((*here, "status"), data.get("status"), {str(status): None for status in ClaimStatus})
         at = self._at((*here, "at"), data.get("at", {}), standard)
         over = self._over((*here, "over"), data.get("over", {}))
         kind = next((kind for kind in ("check", "trend", "value") if kind in data), None)
@@ -201,7 +201,7 @@ class _Reader:
         return PaperClaim(
             id=data["id"],
             figure=str(data["figure"]),
-            status=Status(data["status"]),
+            status=ClaimStatus(data["status"]),
             words=data["words"],
             why=data.get("why", ""),
             at=at,
@@ -212,7 +212,7 @@ class _Reader:
             published=published,
             tolerance=float(data.get("tolerance", usual)),
             unit=data.get("unit", ""),
-            counts=bool(data.get("counts", data["status"] == Status.PREDICT)),
+            counts=bool(data.get("counts", data["status"] == ClaimStatus.PREDICT)),
             missed=self.missed.get(data["id"], ""),
         )
 
@@ -221,14 +221,14 @@ class _Reader:
         known = {claim["id"]: None for claim in claims if isinstance(claim, dict) and "id" in claim}
         found = {}
         for turn, cause in enumerate(data):
-            here: Path = ("missed", turn)
+            here: FieldPath = ("missed", turn)
             self._keys(here, cause, _MISSED, _MISSED)
             for number, name in enumerate(cause.get("claims", ())):
                 self._known((*here, "claims", number), name, known)
                 found[name] = " ".join(str(cause.get("because", "")).split())
         return found
 
-    def _expression(self, here: Path, text: str) -> Expression | None:
+    def _expression(self, here: FieldPath, text: str) -> Expression | None:
         try:
             expression = Expression(text)
         except ValueError as error:
@@ -243,7 +243,7 @@ class _Reader:
                     self._known(here, value, self.axes[axis].values)
         return expression
 
-    def _published(self, here: Path, data: Any) -> float | Range | Bound:
+    def _published(self, here: FieldPath, data: Any) -> float | Range | Bound:
         match data:
             case bool():
                 pass
@@ -258,14 +258,14 @@ class _Reader:
         self._wrong(here, describe(data), "a number, [low, high], {at_least: x} or {at_most: x}")
         return 0.0
 
-    def _at(self, here: Path, data: Any, standard: At) -> dict[str, str]:
+    def _at(self, here: FieldPath, data: Any, standard: At) -> dict[str, str]:
         for axis, value in data.items():
             self._known((*here, axis), axis, self.axes)
             if axis in self.axes:
                 self._known((*here, axis), str(value), self.axes[axis].values)
         return {**standard, **{axis: str(value) for axis, value in data.items()}}
 
-    def _over(self, here: Path, data: Any) -> dict[str, tuple[str, ...]]:
+    def _over(self, here: FieldPath, data: Any) -> dict[str, tuple[str, ...]]:
         if isinstance(data, str):
             self._known(here, data, self.axes)
             return {data: tuple(self.axes[data].values)} if data in self.axes else {}
@@ -276,17 +276,17 @@ class _Reader:
                 self._known((*here, axis), value, self.axes[axis].values)
         return found
 
-    def _keys(self, here: Path, data: Mapping[str, Any], known: tuple[str, ...], needed: tuple[str, ...]) -> None:
+    def _keys(self, here: FieldPath, data: Mapping[str, Any], known: tuple[str, ...], needed: tuple[str, ...]) -> None:
         for key in data:
             self._known((*here, key), key, dict.fromkeys(known))
         missing = [key for key in needed if key not in data]
         if missing:
             self._wrong(here, f"no '{missing[0]}'", f"the keys {', '.join(needed)}")
 
-    def _known(self, here: Path, name: Any, known: Mapping[str, Any]) -> None:
+    def _known(self, here: FieldPath, name: Any, known: Mapping[str, Any]) -> None:
         if name not in known:
             self._wrong(here, f"'{name}'", f"one of {', '.join(known)}", nearest(str(name), known))
 
-    def _wrong(self, here: Path, found: str, expected: str, near: str | None = None) -> None:
+    def _wrong(self, here: FieldPath, found: str, expected: str, near: str | None = None) -> None:
         place = self.source.line(here)
         self.mistakes.append(Mistake(found, expected, self.source.file, place, dotted(here) or None, near))

@@ -37,7 +37,7 @@ _FLOORS = ("sim", "models", "protocols", "scenarios")
 
 
 @dataclass(frozen=True)
-class Run:
+class SchemeRun:
     """A scheme at a point: a value of every axis."""
 
     scheme: str
@@ -47,12 +47,12 @@ class Run:
         return " ".join([self.scheme, *(value for _, value in self.at)])
 
 
-def run_of(term: Term, at: Mapping[str, str]) -> Run:
+def run_of(term: Term, at: Mapping[str, str]) -> SchemeRun:
     """The run that a term is measured in."""
-    return Run(term.scheme, tuple(sorted(where(term, at).items())))
+    return SchemeRun(term.scheme, tuple(sorted(where(term, at).items())))
 
 
-def needed(paper: Paper, claims: Iterable[PaperClaim], *, figures: bool) -> list[Run]:
+def needed(paper: Paper, claims: Iterable[PaperClaim], *, figures: bool) -> list[SchemeRun]:
     """The runs that claims take; with those of the paper's figures."""
     found = {
         run_of(term, at): None
@@ -66,12 +66,12 @@ def needed(paper: Paper, claims: Iterable[PaperClaim], *, figures: bool) -> list
         if figure.name in names:
             for value in paper.axes[figure.x].values:
                 at = tuple(sorted({**figure.at, figure.x: value}.items()))
-                found.update(dict.fromkeys(Run(scheme, at) for scheme in figure.schemes))
+                found.update(dict.fromkeys(SchemeRun(scheme, at) for scheme in figure.schemes))
     return list(found)
 
 
 def scenario(
-    paper: Paper, run: Run, operations: int | None = None, values: Mapping[str, Any] = NOTHING
+    paper: Paper, run: SchemeRun, operations: int | None = None, values: Mapping[str, Any] = NOTHING
 ) -> dict[str, Any]:
     """The scenario of a run, as plain data; ``operations`` and ``values`` in place of those that the paper's file has.
 
@@ -113,14 +113,14 @@ def _put(data: dict[str, Any], field: str, setting: Any) -> None:
 
 def perform(
     paper: Paper,
-    runs: Iterable[Run],
+    runs: Iterable[SchemeRun],
     *,
     jobs: int = 1,
     operations: int | None = None,
     kept: Path | None = None,
     tell: Tell | None = None,
     values: Mapping[str, Any] = NOTHING,
-) -> dict[Run, Measured]:
+) -> dict[SchemeRun, Measured]:
     """What each run measures; those that ``kept`` has already are not run again, and the others are added to it.
 
     ``values`` are set otherwise: parameters of the platform (``cpu.request``: ``300 ns``), fields of the scenario.
@@ -134,7 +134,7 @@ def perform(
         if tell is not None:
             tell(str(run))
 
-    def done(run: Run, measured: Measured) -> None:
+    def done(run: SchemeRun, measured: Measured) -> None:
         found[run] = measured
         if kept is not None:
             with kept.open("a", encoding="utf-8", newline="\n") as file:
