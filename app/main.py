@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
+from typing_extensions import override
+
 from ..sim.errors import InputError, Mistake, nearest
 from .options import COMMANDS, Option
 
@@ -28,6 +30,7 @@ WRONG_INPUT, BUG, INTERRUPTED, READER_GONE, TERMINATED = 2, 70, 130, 141, 143
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line in the words of every other input error."""
 
+    @override
     def error(self, message: str) -> NoReturn:
         option = re.match(r"argument (\S+): expected one argument", message)
         if option:

@@ -16,6 +16,8 @@ from functools import partial
 from operator import methodcaller
 from typing import Any, ClassVar, Self
 
+from typing_extensions import override
+
 
 class Field:
     """One field of a layout; fields follow each other without gaps, little-endian."""
@@ -37,6 +39,7 @@ class _Unsigned(Field):
         self.size = size
         self.decode = partial(int.from_bytes, byteorder="little")
 
+    @override
     def encode(self, value: int) -> bytes:
         return value.to_bytes(self.size, "little")
 
@@ -46,6 +49,7 @@ class _Bytes(Field):
         self.size = size
         self.decode = methodcaller("rstrip", b"\0")
 
+    @override
     def encode(self, value: bytes) -> bytes:
         if len(value) > self.size:
             raise ValueError(f"{self.name} holds {self.size} bytes, not {len(value)}")
@@ -53,9 +57,11 @@ class _Bytes(Field):
 
 
 class _Rest(Field):
+    @override
     def encode(self, value: bytes) -> bytes:
         return value
 
+    @override
     def decode(self, data: bytes) -> bytes:
         return data
 
@@ -89,6 +95,7 @@ class Layout:
     _parts: ClassVar[tuple[tuple[str, slice, Callable[[bytes], Any]], ...]] = ()
     """Of each field: its name, where it lies, and what decodes it."""
 
+    @override
     def __init_subclass__(cls) -> None:
         fields, offset = [], 0
         for name, field in list(vars(cls).items()):

@@ -13,6 +13,8 @@ from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from ..models.cpu import Thread
 from ..models.system import System
 from ..sim.errors import InputError, Mistake, nearest
@@ -70,6 +72,7 @@ class Scheme(ABC):
 
     registry: ClassVar[dict[str, type[Scheme]]] = {}
 
+    @override
     def __init_subclass__(cls, name: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if name is None:

@@ -21,6 +21,8 @@ from collections.abc import Generator, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from ..models.cpu import Thread
 from ..models.persist.requester import PrimitiveFailed, PrimitiveRequester
 from ..models.persist.service import Service
@@ -90,6 +92,7 @@ class Shape(Scheme):
         self.base = self.pm.allocate(self.length, self.shape)
         self.begin()
 
+    @override
     def begin(self) -> None:
         kind = type(self)
         self.service = Service(
@@ -126,21 +129,25 @@ class Shape(Scheme):
         """Room for a message in a receive buffer."""
         return -(-(max(self.messages()) + TRAILER_BYTES) // 64) * 64
 
+    @override
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
         for name, number in self.numbers.items():
             for address, data in self.image(number, objects[name]):
                 self.pm.space.poke(address - self.pm.base, data)
 
+    @override
     def start(self) -> None:
         if self.service.needs_thread:
             thread = self.node.thread(0, self.node.name)
             self.node.process(self.node.name).start(self.service.serve(thread))
 
+    @override
     def connect(self, thread: Thread) -> ShapeSession:
         node = next(node for node in self.system.nodes["client"] if node.host is thread.host)
         requesters = [self.service.connect(thread, node) for _ in range(self.queue_pairs)]
         return ShapeSession(requesters, self.server.accept(thread, node, self.length))
 
+    @override
     def perform(self, session: ShapeSession, request: Request) -> Code:
         number = self.numbers[request.object]
         if request.f == "get":
@@ -164,12 +171,15 @@ class Shape(Scheme):
         follows = cls.follows or cls.primitive.follows[0]
         return follows == "SEND" and not any(step.do == "copy" for step in cls.primitive.steps)
 
+    @override
     def recovery_units(self) -> Iterable[Hashable]:
         return ("receive buffers",) if self.stays_in_buffers() else ()
 
+    @override
     def units_of(self, object: Hashable) -> Iterable[Hashable]:
         return self.recovery_units()
 
+    @override
     def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
         """Go through the receive buffers of the first client, in their order; a word of zeros has not come."""
         client = self.system.nodes["client"][0]
@@ -186,9 +196,11 @@ class Shape(Scheme):
                 else:
                     return
 
+    @override
     def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
         yield from thread.sfence()
 
+    @override
     def probe(self, object: Hashable) -> Request:
         return Request("get", object)
 
@@ -198,16 +210,20 @@ class WordShape(Shape):
 
     shape, text = "word", "8 B in place"
 
+    @override
     def room(self) -> int:
         self.each = -(-self.sizes.value_bytes // 64) * 64
         return self.each * len(self.numbers)
 
+    @override
     def image(self, number: int, value: bytes) -> Iterable[tuple[int, bytes]]:
         yield self.base + number * self.each, value
 
+    @override
     def put(self, session: ShapeSession, number: int, value: bytes) -> Code:
         yield from session.requesters[0].persist([(self.base + number * self.each, value)])
 
+    @override
     def get(self, session: ShapeSession, number: int) -> Code:
         return (yield from self.read(session, self.base + number * self.each, self.sizes.value_bytes))
 
@@ -217,6 +233,7 @@ class OtherQp(WordShape):
 
     shape, text, queue_pairs = "other-qp", "8 B on one queue pair, the primitive on another", 2
 
+    @override
     def put(self, session: ShapeSession, number: int, value: bytes) -> Code:
         writer, flusher = session.requesters
         places = yield from writer.write([(self.base + number * self.each, value)])
@@ -228,12 +245,14 @@ class LineShape(Shape):
 
     shape, text = "line", "64 B, one line"
 
+    @override
     def room(self) -> int:
         self.size = len(tagged(bytes(self.sizes.value_bytes), 0))
         self.each = -(-self.size // 64) * 64
         self.versions = [1] * len(self.numbers)
         return 2 * self.each * len(self.numbers)
 
+    @override
     def messages(self) -> tuple[int, ...]:
         return (self.size,)
 
@@ -241,25 +260,31 @@ class LineShape(Shape):
         """Where a version of an object lies."""
         return self.base + (2 * number + version % 2) * self.each
 
+    @override
     def image(self, number: int, value: bytes) -> Iterable[tuple[int, bytes]]:
         yield self.place(number, 1), tagged(value, 1)
 
+    @override
     def put(self, session: ShapeSession, number: int, value: bytes) -> Code:
         version = self.versions[number] = self.versions[number] + 1
         yield from session.requesters[0].persist([(self.place(number, version), tagged(value, version))])
 
+    @override
     def get(self, session: ShapeSession, number: int) -> Code:
         """The newest version that is whole, as recovery found it or as it was written since."""
         data = yield from self.read(session, self.place(number, self.versions[number]), self.size)
         whole = untagged(data, self.sizes.value_bytes)
         return whole[1] if whole is not None else data
 
+    @override
     def recovery_units(self) -> Iterable[Hashable]:
         return (*super().recovery_units(), *range(len(self.numbers)))
 
+    @override
     def units_of(self, object: Hashable) -> Iterable[Hashable]:
         return (*super().recovery_units(), self.numbers[object])
 
+    @override
     def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
         if not isinstance(unit, int):
             yield from super().recover_unit(thread, unit)
@@ -293,11 +318,13 @@ class Log(Shape):
 
     shape, text = "log", "log entry and commit word together"
 
+    @override
     def room(self) -> int:
         self.entry = -(-self.sizes.value_bytes // 64) * 64
         self.tail = len(self.numbers)
         return 64 * len(self.numbers) + self.entry * (len(self.numbers) + self.sizes.updates + 1)
 
+    @override
     def messages(self) -> tuple[int, ...]:
         return self.sizes.value_bytes, WORD
 
@@ -309,6 +336,7 @@ class Log(Shape):
         """Where an entry lies."""
         return self.base + 64 * len(self.numbers) + self.entry * index
 
+    @override
     def image(self, number: int, value: bytes) -> Iterable[tuple[int, bytes]]:
         yield self.entry_at(number), value
         yield self.word(number), (number + 1).to_bytes(WORD, "little")
@@ -318,10 +346,12 @@ class Log(Shape):
         index, self.tail = self.tail, self.tail + 1
         return (self.entry_at(index), value), (self.word(number), (index + 1).to_bytes(WORD, "little"))
 
+    @override
     def put(self, session: ShapeSession, number: int, value: bytes) -> Code:
         entry, commit = self.append(number, value)
         yield from session.requesters[0].persist([entry, commit])
 
+    @override
     def get(self, session: ShapeSession, number: int) -> Code:
         word = yield from self.read(session, self.word(number), WORD)
         index = int.from_bytes(word, "little") - 1
@@ -335,6 +365,7 @@ class PairShape(Log):
 
     shape, text = "pair", "two objects, the second points at the first"
 
+    @override
     def put(self, session: ShapeSession, number: int, value: bytes) -> Code:
         entry, commit = self.append(number, value)
         yield from session.requesters[0].persist([entry])

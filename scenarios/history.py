@@ -9,6 +9,8 @@ import json
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from typing_extensions import override
+
 
 @dataclass(frozen=True)
 class Torn:
@@ -16,6 +18,7 @@ class Torn:
 
     note: str
 
+    @override
     def __str__(self) -> str:
         return f"torn ({self.note})"
 
@@ -23,6 +26,7 @@ class Torn:
 class Unread(Torn):
     """No value at all: the store said that it cannot read the object. It shows that something is lost, nothing torn."""
 
+    @override
     def __str__(self) -> str:
         return f"no value ({self.note})"
 
@@ -30,6 +34,7 @@ class Unread(Torn):
 class Removed(int):
     """The stamp of an update that removes: what a read of it finds is absent, as of every other that removes."""
 
+    @override
     def __str__(self) -> str:
         return "absent"
 

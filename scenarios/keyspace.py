@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
+from typing_extensions import override
+
 
 class KeySpace(Sequence[str]):
     """``count`` object names in order; finding one's number costs nothing."""
@@ -12,6 +14,7 @@ class KeySpace(Sequence[str]):
     def __init__(self, count: int) -> None:
         self._count = count
 
+    @override
     def __len__(self) -> int:
         return self._count
 
@@ -21,17 +24,21 @@ class KeySpace(Sequence[str]):
     @overload
     def __getitem__(self, number: slice) -> list[str]: ...
 
+    @override
     def __getitem__(self, number: int | slice) -> str | list[str]:
         if isinstance(number, slice):
             return [f"k{at}" for at in range(self._count)[number]]
         return f"k{range(self._count)[number]}"
 
+    @override
     def __iter__(self) -> Iterator[str]:
         return (f"k{number}" for number in range(self._count))
 
+    @override
     def __contains__(self, name: object) -> bool:
         return self._number(name) is not None
 
+    @override
     def index(self, name: Any, start: int = 0, stop: int | None = None) -> int:
         """The number of an object; ValueError if there is none of that name (between ``start`` and ``stop``)."""
         number = self._number(name)
@@ -53,13 +60,16 @@ class Same(Mapping[Hashable, bytes]):
         self._names = names
         self._value = value
 
+    @override
     def __getitem__(self, name: Hashable) -> bytes:
         if name not in self._names:
             raise KeyError(name)
         return self._value
 
+    @override
     def __iter__(self) -> Iterator[Hashable]:
         return iter(self._names)
 
+    @override
     def __len__(self) -> int:
         return len(self._names)

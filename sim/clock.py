@@ -20,6 +20,7 @@ from typing import Any
 import simpy
 from simpy.core import EmptySchedule, StopSimulation
 from simpy.events import NORMAL, URGENT
+from typing_extensions import override
 
 HARDWARE = URGENT
 """Priority of hardware events; keys (from 2 to the power of 40 on) put them behind what stops a run at an instant."""
@@ -158,6 +159,7 @@ class Clock(simpy.Environment):
         process._generator = _ENDED  # type: ignore[assignment]
         process.succeed()
 
+    @override
     def step(self) -> None:
         """Process the next event; the reference for :meth:`run_until`'s loop."""
         if not self._queue:

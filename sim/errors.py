@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 
 @dataclass(frozen=True)
 class Mistake:
@@ -22,6 +24,7 @@ class Mistake:
     field: str | None = None
     nearest: str | None = None
 
+    @override
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.file, self.line) if part is not None)
         where = f"{place}: " if place else ""
@@ -37,6 +40,7 @@ class InputError(Exception):
         self.mistakes = [mistakes] if isinstance(mistakes, Mistake) else list(mistakes)
         super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
 
+    @override
     def __reduce__(self) -> tuple[type[InputError], tuple[list[Mistake]]]:
         return InputError, (self.mistakes,)  # it travels from worker processes
 

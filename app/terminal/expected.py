@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from ...protocols.guarantees import Claims, claimed, covers
 from ...validation.crash.findings import CrashReport
 
@@ -24,6 +26,7 @@ class Surprise:
     by: str
     """Who expected it: ``scenario`` or ``claim``."""
 
+    @override
     def __str__(self) -> str:
         who = "the scenario expects" if self.by == "scenario" else "the scheme claims"
         return f"{self.scheme} on {self.platform}: {self.condition} {self.found}, but {who} {self.expected}"

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import simpy
+from typing_extensions import override
 
 from ...sim.clock import Clock
 from ..durability.ordering import Ordering
@@ -104,14 +105,17 @@ class FairCore(Core):
             clock.call_at(at_ps, self.interrupt, clock, for_ps)
 
     # what threads ask for ---------------------------------------------------------------------------------
+    @override
     def admit(self, thread: Thread, pinned: bool) -> None:
         """A new thread of this core; one that is not pinned may move to others."""
         self._tasks[thread] = Task(thread, len(self._tasks), pinned, self._least_ps)
 
+    @override
     def queue(self, process: simpy.Process, cost_ps: int, thread: Thread) -> None:
         """``process`` asks for work, and is resumed when it is done."""
         self._demand(thread, process, WORK, cost_ps)
 
+    @override
     def enter(self, clock: Clock, process: simpy.Process, thread: Thread) -> bool:
         """Whether an instruction that looks first may do so now; else ``process`` is resumed when it may."""
         if self.current is not None and self.current.thread is thread and self._inside:
@@ -119,11 +123,13 @@ class FairCore(Core):
         self._demand(thread, process, ENTER, 0)
         return False
 
+    @override
     def spin(self, thread: Thread, process: simpy.Process) -> None:
         """``process`` looks for something in a loop from now on, until it asks for work."""
         self._demand(thread, process, SPIN, 0)
 
     @property
+    @override
     def undivided(self) -> bool:
         """Never: a slice may end between any two pieces of work."""
         return False
@@ -266,6 +272,7 @@ class FairCore(Core):
             self._plan()
 
     # interrupts, siblings ----------------------------------------------------------------------------------------
+    @override
     def interrupt(
         self, clock: Clock, cost_ps: int, then: Callable[[Any], None] | None = None, argument: Any = None
     ) -> None:
@@ -286,6 +293,7 @@ class FairCore(Core):
         if then is not None:
             clock.thread_call(self._irq_ps, self.agent, then, argument)
 
+    @override
     def may_pause(self, now_ps: int, exposes: bool = False) -> None:
         """A store, a fence or a doorbell is done: a place at which it matters to others if the core pauses."""
         for_ps = self.pauses.draw(self.name, now_ps, exposes) if self.pauses is not None else 0
@@ -301,6 +309,7 @@ class FairCore(Core):
             if sibling.current is not None and not sibling._inside:
                 sibling._plan()
 
+    @override
     def busy_ps(self, now_ps: int) -> int:
         """How long it has worked until now, polled in vain included."""
         if self.current is not None:
@@ -342,6 +351,7 @@ class FairCore(Core):
         task.vruntime_ps += to._least_ps - self._least_ps
         task.delayed_ps = task.thread.leave(to)
 
+    @override
     def reap(self) -> None:
         """Threads have ended: they need nothing any more."""
         self._waiting = [task for task in self._waiting if task.alive]

@@ -11,6 +11,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
+from typing_extensions import override
+
 from ...sim.bytespace import LINE_BYTES, lines
 from ...sim.clock import HOLD, Clock
 from ...sim.trace import Chunk, Flush, Stage
@@ -63,6 +65,7 @@ class Thread(CompletionEvents):
         self._further_ps: dict[int, int] = {}
         """What further units of a work request with so much inline data take, on a reliable connection."""
 
+    @override
     def leave(self, to: Core) -> int:
         """The scheduler moves it to another core; returns when all that it has flushed here is queued.
 
@@ -448,6 +451,7 @@ class Thread(CompletionEvents):
             found.append(completion)
         return found
 
+    @override
     def _seen(self, completion: WorkCompletion) -> None:
         """The code has it now."""
         account, clock = self.account, self.clock
@@ -462,6 +466,7 @@ class Thread(CompletionEvents):
         if span is not None and span is self.span:
             span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
 
+    @override
     def _takes(self, completion: WorkCompletion) -> None:
         """If it is of a receive, it has waited until now for somebody who takes it."""
         if completion.span is not None and (completion.opcode is _RECV or completion.opcode is _RECV_IMM):

@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
 import simpy
+from typing_extensions import override
 
 from ..cpu.core import Core
 from ..cpu.thread import Code, Thread
@@ -212,6 +213,7 @@ class Epoll:
 class _Once(simpy.Event):
     """What several sockets tell, the first of which counts."""
 
+    @override
     def succeed(self, value: Any = None) -> _Once:
         if not self.triggered:
             super().succeed(value)

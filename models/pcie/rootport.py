@@ -7,6 +7,8 @@ what is known (an in-order gate: it is late by less than what its neighbours sen
 
 from __future__ import annotations
 
+from typing_extensions import override
+
 from ..profiles.parameters.pcie import PcieParameters
 from .link import PcieLink, Tlp
 
@@ -18,11 +20,13 @@ class SharedLink(PcieLink):
         super().__init__(parameters)
         self._last_up_ps = 0
 
+    @override
     def write(self, now_ps: int, n_bytes: int) -> tuple[int, int]:
         """As of a link of one's own, behind what others have sent."""
         now_ps = self._last_up_ps = max(now_ps, self._last_up_ps)
         return super().write(now_ps, n_bytes)
 
+    @override
     def read_request(self, now_ps: int, n_bytes: int, address: int = 0) -> int:
         """As of a link of one's own, behind what others have sent."""
         now_ps = self._last_up_ps = max(now_ps, self._last_up_ps)
@@ -40,12 +44,14 @@ class SwitchedLink(PcieLink):
         self.upstream = upstream
         self._forward_ps = parameters.switch_ps
 
+    @override
     def write(self, now_ps: int, n_bytes: int) -> tuple[int, int]:
         """A posted write, through the switch."""
         start_ps, at_switch_ps = super().write(now_ps, n_bytes)
         _, at_root_ps = self.upstream.write(at_switch_ps + self._forward_ps, n_bytes)
         return start_ps, at_root_ps
 
+    @override
     def writes(self, now_ps: int, address: int, length: int) -> list[Tlp]:
         """The TLPs of one write, through the switch."""
         found = []
@@ -54,11 +60,13 @@ class SwitchedLink(PcieLink):
             found.append((n_bytes, start_ps, at_root_ps))
         return found
 
+    @override
     def read_request(self, now_ps: int, n_bytes: int, address: int = 0) -> int:
         """Read requests, through the switch."""
         at_switch_ps = super().read_request(now_ps, n_bytes, address)
         return self.upstream.read_request(at_switch_ps + self._forward_ps, n_bytes, address)
 
+    @override
     def read_completion(self, ready_ps: int, n_bytes: int, address: int = 0, last_ps: int = 0) -> int:
         """Completions, through the switch: each follows once it is whole."""
         at_switch_ps = self.upstream.read_completion(ready_ps, n_bytes, address, last_ps)

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Generator, Hashable, Mapping
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from ...models.cpu import Signal, Thread
 from ...models.system import System
 from ..parts.index import ENTRY_BYTES, Location
@@ -47,12 +49,14 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
         super().__init__(system, sizes)
         self.state = self.pm.allocate(64, "state")
 
+    @override
     def bytes_of_log(self) -> int:
         """Two pools."""
         objects = len(self.sizes.objects) + max(8, int(self.sizes.updates * self.room_for_updates) + 1)
         self.pool_bytes = self.index.pool_bytes = 64 + self._object_bytes * objects
         return 2 * self.pool_bytes
 
+    @override
     def begin(self) -> None:
         super().begin()
         self.stage, self.working = NORMAL, 0
@@ -70,15 +74,18 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
         self._starved = 0
         """Request threads that wait for room."""
 
+    @override
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
         super().load(objects)
         length = HEADER_BYTES + self.sizes.value_bytes
         self.tails[0] = max(self.tail, self.tails[0])  # placed all together, or one by one
         self.order = [Location(offset, length) for offset in range(64, self.tails[0], self._object_bytes)]
 
+    @override
     def allocate(self, length: int) -> Location:
         return self.take(self.target, length)
 
+    @override
     def start(self) -> None:
         super().start()
         cleaner = self.node.thread(self.sizes.threads + 1, f"{self.node.name} cleaner")
@@ -86,6 +93,7 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
         if self.at_once:
             self._wanted.set()
 
+    @override
     def connect(self, thread: Thread) -> Session:
         session: Session = super().connect(thread)
         session.connection.expect_notices()
@@ -93,6 +101,7 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
         return session
 
     # client -------------------------------------------------------------------------------------------
+    @override
     def get(self, session: Session, key: bytes) -> Code:
         """By call and READ while the server cleans, else the hybrid read."""
         yield from session.connection.look_for_notices()
@@ -100,11 +109,13 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
             return (yield from self.ask_and_read(session, key))
         return (yield from super().get(session, key))
 
+    @override
     def read_entry(self, session: Session, key: bytes) -> Code:
         found = yield from super().read_entry(session, key)
         return None if found is None else found.working
 
     # server: requests ---------------------------------------------------------------------------------
+    @override
     def on_put(self, thread: Thread, request: Put) -> Code:
         """As ever, into the pool that the stage has; wait for the next one where there is no room."""
         yield from self.lock_with_room(thread, HEADER_BYTES + request.vlen)
@@ -116,6 +127,7 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
             yield from thread.notify(self._wanted)
         return reply
 
+    @override
     def publish(
         self,
         thread: Thread,
@@ -329,6 +341,7 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
             offset = version.previous
         return None
 
+    @override
     def settle(self, thread: Thread, unverified: Unverified) -> Code:
         """As ever; what was in a pool that was freed since was seen to by the cleaner."""
         if unverified in self._gone:
@@ -337,6 +350,7 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
         return (yield from super().settle(thread, unverified))
 
     # after a failure of the server, on the surviving bytes -----------------------------------------
+    @override
     def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
         """One index entry: point it at its newest intact version, in whichever pool; returns both."""
         assert isinstance(unit, int)
@@ -356,6 +370,7 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
             yield from self.mark(thread, offset, "valid", CLEAR)
         return head, intact
 
+    @override
     def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
         """Each pool ends behind the last version that an entry pointed to; stage 2 goes on as stage 1 would."""
         yield from thread.compute()

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from ...models.cpu import Thread
 from ..guarantees import Claims
 from ..parts.kv import Allocate, KvScheme, Region, Session
@@ -24,10 +26,12 @@ class ClientActive(KvScheme, name="client-active"):
     claims: ClassVar[Claims] = {}
 
     # client -------------------------------------------------------------------------------------------
+    @override
     def put(self, session: Session, key: bytes, value: bytes) -> Code:
         yield from self.write_object(session, key, value)
 
     # server -------------------------------------------------------------------------------------------
+    @override
     def on_allocate(self, thread: Thread, request: Allocate) -> Code:
         location = self.allocate(request.length)
         yield from self.alone(thread, request.key, self.index.publish(thread, request.key, location))

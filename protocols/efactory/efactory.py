@@ -14,6 +14,8 @@ from collections.abc import Generator, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from ...models.cpu import Deadline, Signal, Thread
 from ..guarantees import ALWAYS, NO_FAULT, SERVER_CRASH, Claims, Condition
 from ..layout import U32, U64, Bytes, Layout, Rest
@@ -111,15 +113,18 @@ class EFactory(KvScheme, name="efactory"):
     """So many requests the request thread takes at a time: "multiple receiving regions to optimize the simultaneous
     processing of a batch of packets" (section 6.1), which the paper has for none of the others; how many is assumed."""
 
+    @override
     def listener(self) -> Server:
         return Server(self.node, self.handlers(), threads=self.sizes.threads, batch=self.batch)
 
+    @override
     def begin(self) -> None:
         super().begin()
         self._arrivals = Signal(self.system.clock)
         self._unverified: list[Unverified] = []  # volatile, in the order of the log
 
     # before the run -----------------------------------------------------------------------------------
+    @override
     def loaded_object(self, key: bytes, value: bytes) -> bytes:
         return self.header(key, len(value), zlib.crc32(value), 0, durable=1) + value
 
@@ -128,12 +133,14 @@ class EFactory(KvScheme, name="efactory"):
         """The metadata of a new version."""
         return Version.pack(key=key, crc=crc, vlen=vlen, previous=previous, next=0, durable=durable, valid=1, value=b"")
 
+    @override
     def start(self) -> None:
         super().start()
         verifier = self.node.thread(self.sizes.threads, f"{self.node.name} verifier")
         self.node.process(self.node.name).start(self.verify_in_background(verifier))
 
     # client -------------------------------------------------------------------------------------------
+    @override
     def put(self, session: Session, key: bytes, value: bytes) -> Code:
         connection = session.connection
         crc = (yield from connection.thread.crc32_of(value)) if self.client_pays_crc else zlib.crc32(value)
@@ -141,10 +148,12 @@ class EFactory(KvScheme, name="efactory"):
         value_at = self.log + Region.unpack(reply).offset + HEADER_BYTES
         yield from connection.write(value_at, session.log_key, value)
 
+    @override
     def delete(self, session: Session, key: bytes) -> Code:
         """A PUT without its WRITE: there is nothing to wait for but the metadata."""
         yield from session.connection.call(Put, key=key, vlen=0, crc=0)
 
+    @override
     def get(self, session: Session, key: bytes) -> Code:
         """The hybrid read (section 4.3.3): READ and believe the flag, else have the server find an intact version."""
         location = yield from self.read_entry(session, key)
@@ -162,6 +171,7 @@ class EFactory(KvScheme, name="efactory"):
         return Version.unpack(data).value
 
     # server: requests ---------------------------------------------------------------------------------
+    @override
     def handlers(self) -> Mapping[type[Layout], Any]:
         return {Put: self.on_put, Get: self.on_get}
 
@@ -259,11 +269,13 @@ class EFactory(KvScheme, name="efactory"):
         return False
 
     # after a failure of the server, on the surviving bytes -----------------------------------------
+    @override
     def units_of(self, object: Hashable) -> Iterable[Hashable]:
         key = key_bytes(object)
         slot = self.index.slot_of_loaded(key)
         return self.index.slots_of(key) if slot is None else (slot,)
 
+    @override
     def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
         """One index entry: point it at its newest intact version; returns where the log ended for it, 0 if free.
 

@@ -13,6 +13,8 @@ from collections.abc import Generator, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from ...models.cpu import Thread
 from ..guarantees import ALWAYS, Claims, Condition
 from ..layout import U32, Bytes, Layout, Rest
@@ -79,6 +81,7 @@ class Buckets(HashIndex):
     """The index: what an entry says is which versions there are."""
 
     @classmethod
+    @override
     def says(cls, entry: bytes) -> tuple[bytes, Versions | None]:
         found = Entry.unpack(entry)
         return found.key, Versions.unpack(found.location)
@@ -98,9 +101,11 @@ class Erda(KvScheme, name="erda"):
     """Whether a PUT's latency contains the client's computation of the value's CRC32; as in eFactory."""
 
     # before the run -----------------------------------------------------------------------------------
+    @override
     def loaded_object(self, key: bytes, value: bytes) -> bytes:
         return self.packed(key, value)
 
+    @override
     def loaded_entry(self, location: Location) -> Versions:
         return Versions(location.offset)
 
@@ -110,6 +115,7 @@ class Erda(KvScheme, name="erda"):
         return Checked.pack(crc=zlib.crc32(value), length=len(value), key=key, padding=b"", value=value)
 
     # client -------------------------------------------------------------------------------------------
+    @override
     def put(self, session: Session, key: bytes, value: bytes) -> Code:
         if self.client_pays_crc:
             yield from session.connection.thread.crc32_of(value)
@@ -117,6 +123,7 @@ class Erda(KvScheme, name="erda"):
         region = yield from self.ask_for_room(session, key, len(data))
         yield from session.connection.write(self.log + region.offset, session.log_key, data)
 
+    @override
     def get(self, session: Session, key: bytes) -> Code:
         """READ the bucket and the newest version; if that is not whole, the one before."""
         versions = yield from self.read_entry(session, key)
@@ -140,9 +147,11 @@ class Erda(KvScheme, name="erda"):
         return value if found.key == key and 0 < found.length == len(value) and found.crc == crc else None
 
     # server -------------------------------------------------------------------------------------------
+    @override
     def handlers(self) -> Mapping[type[Layout], Any]:
         return {Allocate: self.on_allocate}
 
+    @override
     def on_allocate(self, thread: Thread, request: Allocate) -> Code:
         """The entry names the new version, durably, before a byte of it has come."""
         return (yield from self.alone(thread, request.key, self.name_new(thread, request)))
@@ -158,6 +167,7 @@ class Erda(KvScheme, name="erda"):
         return Region.pack(offset=location.offset, length=location.length)
 
     # after a failure of the server, on the surviving bytes ---------------------------------------------
+    @override
     def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
         """One bucket: turned back where only the older version is whole, given up where none is.
 

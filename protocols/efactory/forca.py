@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Generator, Hashable, Mapping
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from ...models.cpu import Thread
 from ...models.system import System
 from ..guarantees import ALWAYS, NO_FAULT, Claims, Condition
@@ -75,11 +77,13 @@ class Forca(KvScheme, name="forca"):
         self.meta = pm.allocate(self.meta_bytes, "metadata", item_bytes=META_BYTES)
         super().__init__(system, sizes)
 
+    @override
     def begin(self) -> None:
         super().begin()
         self.meta_tail = META_BYTES  # offset 0 is none
 
     # before the run -----------------------------------------------------------------------------------
+    @override
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
         names, first = self.sizes.objects, self.tail
         start = self.meta + META_BYTES - self.pm.base
@@ -94,9 +98,11 @@ class Forca(KvScheme, name="forca"):
         self.pm.space.compute(start, len(names) * META_BYTES, line_of)
         self.meta_tail += len(names) * META_BYTES
 
+    @override
     def loaded_object(self, key: bytes, value: bytes) -> bytes:
         return value
 
+    @override
     def loaded_entry(self, location: Location) -> Location:
         number = (location.offset - 64) // self._object_bytes
         return Location(META_BYTES * (1 + number), META_BYTES)
@@ -108,12 +114,14 @@ class Forca(KvScheme, name="forca"):
         return packed.ljust(META_BYTES, b"\0")
 
     # client -------------------------------------------------------------------------------------------
+    @override
     def put(self, session: Session, key: bytes, value: bytes) -> Code:
         connection = session.connection
         crc = (yield from connection.thread.crc32_of(value)) if self.client_pays_crc else zlib.crc32(value)
         region = Region.unpack((yield from connection.call(Put, key=key, length=len(value), crc=crc)))
         yield from connection.write(self.log + region.offset, session.log_key, value)
 
+    @override
     def get(self, session: Session, key: bytes) -> Code:
         region = Region.unpack((yield from session.connection.call(Get, key=key)))
         if not region.length:
@@ -121,6 +129,7 @@ class Forca(KvScheme, name="forca"):
         return (yield from self.read_object(session, Location(region.offset, region.length)))
 
     # server -------------------------------------------------------------------------------------------
+    @override
     def handlers(self) -> Mapping[type[Layout], Any]:
         return {Put: self.on_put, Get: self.on_get}
 
@@ -160,6 +169,7 @@ class Forca(KvScheme, name="forca"):
         return True
 
     # after a failure of the server, on the surviving bytes ---------------------------------------------
+    @override
     def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
         """One index entry: returns where metadata and log ended for it."""
         assert isinstance(unit, int)
@@ -170,6 +180,7 @@ class Forca(KvScheme, name="forca"):
         meta = Meta.unpack((yield from thread.load(self.meta + newest.offset, META_BYTES)))
         return newest.offset + META_BYTES, meta.data + meta.length
 
+    @override
     def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
         self.meta_tail = max((end for end, _ in results), default=0) or META_BYTES
         yield from super().finish_recovery(thread, [end for _, end in results])

@@ -13,6 +13,8 @@ import zlib
 from collections.abc import Callable, Generator, Hashable, Mapping
 from typing import Any
 
+from typing_extensions import override
+
 from ...models.cpu import Thread
 from ...models.memory.devices import MemoryDevice
 from ...models.system import System
@@ -102,12 +104,14 @@ class ForcaPublic(Forca, name="forca-public"):
         self.blocks = Pool(pm, "datablocks", LINE_BYTES, versions)
         KvScheme.__init__(self, system, sizes)
 
+    @override
     def begin(self) -> None:
         KvScheme.begin(self)
         for pool in (self.objects, self.metas, self.blocks):
             pool.tail = pool.item_bytes
 
     # before the run -----------------------------------------------------------------------------------
+    @override
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
         """Every object has one version, verified: it has been there, and read, for long."""
         names, first = self.sizes.objects, self.tail
@@ -129,11 +133,13 @@ class ForcaPublic(Forca, name="forca-public"):
         self.metas.load(len(names), version)
         self.blocks.load(len(names), block)
 
+    @override
     def loaded_entry(self, location: Location) -> Location:
         number = (location.offset - LINE_BYTES) // self._object_bytes
         return Location((1 + number) * OBJECT_BYTES, Named.size)
 
     # server -------------------------------------------------------------------------------------------
+    @override
     def link_new(self, thread: Thread, request: Put) -> Code:
         """``DB::lazyWrite``: data block, then version, then the object's ``logtail``, each durable before the next."""
         found = yield from self.index.look_up(thread, request.key)
@@ -168,6 +174,7 @@ class ForcaPublic(Forca, name="forca-public"):
         yield from thread.store(at, content)
         yield from thread.flush(at, len(content))
 
+    @override
     def on_get(self, thread: Thread, request: Get) -> Code:
         """``DB::lazyRead``: the newest version that is whole, flushed before anybody is told where it is."""
         _, where = yield from self.index.look_up(thread, request.key)
@@ -193,6 +200,7 @@ class ForcaPublic(Forca, name="forca-public"):
         return True
 
     # after a failure of the server, on the surviving bytes ---------------------------------------------
+    @override
     def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
         """One index entry: returns where each pool and the log ended for it."""
         assert isinstance(unit, int)
@@ -208,6 +216,7 @@ class ForcaPublic(Forca, name="forca-public"):
         block = DataBlock.unpack((yield from thread.load(self.blocks.base + meta.data, DataBlock.size)))
         return end, at + LINE_BYTES, meta.data + LINE_BYTES, block.region + block.length
 
+    @override
     def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
         ends = [max(column) for column in zip((0, 0, 0, 0), *results, strict=True)]
         for pool, end in zip((self.objects, self.metas, self.blocks), ends, strict=False):

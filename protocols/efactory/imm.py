@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from ...models.cpu import Thread
 from ..guarantees import ALWAYS, SERVER_CRASH, Claims, Condition
 from ..parts.index import ENTRY_BYTES, Location
@@ -31,6 +33,7 @@ class Imm(KvScheme, name="imm"):
     claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: SERVER_CRASH, Condition.COMMITTED: ALWAYS}
 
     # client -------------------------------------------------------------------------------------------
+    @override
     def put(self, session: Session, key: bytes, value: bytes) -> Code:
         data = Object.pack(key=key, length=len(value), value=value)
         region = yield from self.ask_for_room(session, key, len(data))
@@ -38,6 +41,7 @@ class Imm(KvScheme, name="imm"):
         yield from session.connection.write_with_imm(place, session.log_key, data, region.offset // UNIT_BYTES)
 
     # server -------------------------------------------------------------------------------------------
+    @override
     def listener(self) -> Server:
         return Server(self.node, self.handlers(), on_immediate=self.on_immediate, threads=self.sizes.threads)
 

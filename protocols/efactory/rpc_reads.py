@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from typing_extensions import override
+
 from ..parts.kv import Session
 from .efactory import EFactory
 
@@ -20,5 +22,6 @@ class EFactoryRpcReads(EFactory, name="efactory-wo-hr"):
     title = "eFactory without hybrid read: the server finds the version, the client reads it"
     section = "sections 5.3.4 and 6.1"
 
+    @override
     def get(self, session: Session, key: bytes) -> Code:
         return (yield from self.ask_and_read(session, key))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from ...models.cpu import Thread
 from ..guarantees import ALWAYS, SERVER_CRASH, Claims, Condition
 from ..layout import Bytes, Layout, Rest
@@ -35,14 +37,17 @@ class RpcStore(KvScheme, name="rpc"):
     claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: SERVER_CRASH, Condition.COMMITTED: ALWAYS}
 
     # client -------------------------------------------------------------------------------------------
+    @override
     def put(self, session: Session, key: bytes, value: bytes) -> Code:
         yield from session.connection.call(Put, key=key, value=value)
 
     # server -------------------------------------------------------------------------------------------
+    @override
     def listener(self) -> Server:
         longest = 1 + Put.size + self.sizes.value_bytes
         return Server(self.node, self.handlers(), message_bytes=max(MESSAGE_BYTES, longest), threads=self.sizes.threads)
 
+    @override
     def handlers(self) -> Mapping[type[Layout], Any]:
         return {Put: self.on_put}
 

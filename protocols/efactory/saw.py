@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from ...models.cpu import Thread
 from ..guarantees import ALWAYS, SERVER_CRASH, Claims, Condition
 from ..layout import U32, U64, Bytes, Layout
@@ -34,11 +36,13 @@ class Saw(KvScheme, name="saw"):
     claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: SERVER_CRASH, Condition.COMMITTED: ALWAYS}
 
     # client -------------------------------------------------------------------------------------------
+    @override
     def put(self, session: Session, key: bytes, value: bytes) -> Code:
         region = yield from self.write_object(session, key, value)
         yield from session.connection.call(Persist, key=key, offset=region.offset, length=region.length)
 
     # server -------------------------------------------------------------------------------------------
+    @override
     def handlers(self) -> Mapping[type[Layout], Any]:
         return {**super().handlers(), Persist: self.on_persist}
 

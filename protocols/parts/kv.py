@@ -11,6 +11,8 @@ from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import Any, ClassVar, overload
 
+from typing_extensions import override
+
 from ...models.cpu import Thread
 from ...models.system import System
 from ...sim.bytespace import LINE_BYTES
@@ -83,6 +85,7 @@ class KvScheme(Scheme):
         """Room for what is loaded and for every update: nothing is ever freed."""
         return 64 + self._object_bytes * (len(self.sizes.objects) + self.sizes.updates + 1)
 
+    @override
     def begin(self) -> None:
         self.tail = 64  # offset 0 is never an object
         self.locks = Locks(self.system.clock, self.sizes.threads)
@@ -99,6 +102,7 @@ class KvScheme(Scheme):
         return {Allocate: self.on_allocate}
 
     # before the run -----------------------------------------------------------------------------------
+    @override
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
         if len(self.keys) > STORED_KEYS:
             self._load_computed(objects)
@@ -138,18 +142,21 @@ class KvScheme(Scheme):
         """What lies in the log of an object that is there, durable, before the run."""
         return Object.pack(key=key, length=len(value), value=value)
 
+    @override
     def start(self) -> None:
         for number in range(self.sizes.threads):
             thread = self.node.thread(number, f"{self.node.name} {number}" if number else self.node.name)
             self.node.process(self.node.name).start(self.server.serve(thread, number))
         self.server.listen()
 
+    @override
     def connect(self, thread: Thread) -> Session:
         node = next(node for node in self.system.nodes["client"] if node.host is thread.host)
         connection = self.server.accept(thread, node, max(self._object_bytes, NEIGHBOURHOOD * ENTRY_BYTES))
         return Session(connection, self._index_region.key, self._log_region.key)
 
     # client -------------------------------------------------------------------------------------------
+    @override
     def perform(self, session: Session, request: Request) -> Code:
         """Where the server dies meanwhile, a get is tried again with its successor. A put is not: no paper says so, and
         on a new queue pair nothing keeps it from being executed twice (IBTA 9.7.5.1.1: duplicates are told by their
@@ -243,25 +250,30 @@ class KvScheme(Scheme):
         return Region.pack(offset=location.offset, length=location.length)
 
     # after a failure of the server, on the surviving bytes ----------------------------------------------
+    @override
     def recovery_units(self) -> Iterable[Hashable]:
         return range(self.index.slots)
 
+    @override
     def units_of(self, object: Hashable) -> Iterable[Hashable]:
         """None where recovery only looks, for the log's tail: a read is as good without it."""
         only_looks = type(self).recover_unit is KvScheme.recover_unit
         return () if only_looks else self.index.slots_of(key_bytes(object))
 
+    @override
     def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
         """One index entry: returns where its object ends, 0 for a free one."""
         assert isinstance(unit, int)
         _, location = self.index.says((yield from thread.load(self.index.address_of(unit), Entry.size)))
         return location.offset + location.length if location is not None else 0
 
+    @override
     def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
         """The log's tail is behind the last object that an entry points to; what lies beyond is free again."""
         yield from thread.compute()
         self.tail = max(64, -(-max(results, default=0) // 64) * 64)
 
+    @override
     def probe(self, object: Hashable) -> Request:
         return Request("get", object)
 
@@ -277,6 +289,7 @@ class Keys(Sequence[bytes]):
     def __init__(self, names: Sequence[Hashable]) -> None:
         self._names = names
 
+    @override
     def __len__(self) -> int:
         return len(self._names)
 
@@ -286,14 +299,17 @@ class Keys(Sequence[bytes]):
     @overload
     def __getitem__(self, number: slice) -> list[bytes]: ...
 
+    @override
     def __getitem__(self, number: int | slice) -> bytes | list[bytes]:
         if isinstance(number, slice):
             return [key_bytes(name) for name in self._names[number]]
         return key_bytes(self._names[number])
 
+    @override
     def __iter__(self) -> Iterator[bytes]:
         return map(key_bytes, self._names)
 
+    @override
     def index(self, key: Any, start: int = 0, stop: int | None = None) -> int:
         """The number of a key; ValueError if it is none of these."""
         return self._names.index(key.decode(), start, len(self._names) if stop is None else stop)

@@ -10,6 +10,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from ...models.cpu import Thread
 from ..layout import U64, Bytes, Layout
 from .index import HashIndex, Location
@@ -59,12 +61,14 @@ class PoolIndex(HashIndex):
     pool_bytes = 0
 
     @classmethod
+    @override
     def says(cls, entry: bytes) -> tuple[bytes, Pointers | None]:
         found = PoolEntry.unpack(entry)
         pools = Location.unpack(found.pool_0), Location.unpack(found.pool_1)
         return found.key, Pointers(pools, found.mark) if any(pools) else None
 
     @staticmethod
+    @override
     def entry(key: bytes, word: Any) -> bytes:
         return PoolEntry.pack(key=key, pool_0=word.pack(), pool_1=0, mark=0)
 
@@ -72,6 +76,7 @@ class PoolIndex(HashIndex):
         """The pool that an offset is in."""
         return offset // self.pool_bytes
 
+    @override
     def link(self, thread: Thread, key: bytes, found: tuple[int | None, Any], location: Any) -> Code:
         """Point the key at its newest version. What the other pool has is older then, and no longer its head."""
         entry, old = found

@@ -9,6 +9,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
+from typing_extensions import override
+
 from ...models.cpu import Code, Thread
 from ...models.profiles.platform import load_platform
 from ...models.verbs import INLINE, RECEIVE_COMPLETIONS, CompletionQueue, QueuePair, SendWR, WorkCompletion
@@ -49,6 +51,7 @@ class _Noting(Thread):
         role = name.split("[")[0]
         return f"{role} {kind}" if kind and not kind.isdigit() else role
 
+    @override
     def post_send(self, qp: QueuePair, work: SendWR) -> Code:
         peer = qp.peer.nic.name.split("[")[0] if qp.peer is not None else "?"
         inline = ", inline" if work.send_flags in INLINE else ""
@@ -56,34 +59,42 @@ class _Noting(Thread):
         self._note(f"{work.opcode}{size}{inline}", peer)
         return (yield from super().post_send(qp, work))
 
+    @override
     def store(self, address: int, data: bytes) -> Code:
         self._note(self._touch("store", address, len(data)))
         return (yield from super().store(address, data))
 
+    @override
     def clwb(self, address: int, length: int) -> Code:
         self._note(self._touch("clwb", address, length))
         return (yield from super().clwb(address, length))
 
+    @override
     def clflushopt(self, address: int, length: int) -> Code:
         self._note(self._touch("clflushopt", address, length))
         return (yield from super().clflushopt(address, length))
 
+    @override
     def clflush(self, address: int, length: int) -> Code:
         self._note(self._touch("clflush", address, length))
         return (yield from super().clflush(address, length))
 
+    @override
     def sfence(self) -> Code:
         self._note("sfence")
         return (yield from super().sfence())
 
+    @override
     def crc32_matches(self, address: int, length: int, expected: int) -> Code:
         self._note(f"CRC32 over {length} B")
         return (yield from super().crc32_matches(address, length, expected))
 
+    @override
     def crc32_of(self, data: bytes) -> Code:
         self._note(f"CRC32 over {len(data)} B")
         return (yield from super().crc32_of(data))
 
+    @override
     def poll(self, queue: CompletionQueue) -> Code:
         completion: WorkCompletion = yield from super().poll(queue)
         if completion.opcode not in RECEIVE_COMPLETIONS:

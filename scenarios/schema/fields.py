@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
 from pydantic_core import PydanticCustomError
+from typing_extensions import override
 
 from ...protocols.guarantees import EXPLORED, NO_FAULT, Condition, Verdict
 from ...sim.errors import nearest
@@ -212,6 +213,7 @@ class Fault:
     client: bool = False
     again: int = 0
 
+    @override
     def __str__(self) -> str:
         return self.kind if self.kind == NOTHING else f"{self.role}[{self.index}] {self.kind}"
 

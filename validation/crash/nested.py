@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from typing_extensions import override
+
 from ...models.durability.views import Content, Cut, LineKey, TornLine, Views
 from ...models.system import System
 from ...protocols.parts.rpc import VerbsError
@@ -40,6 +42,7 @@ class OutcomeAgain(Outcome):
     again: tuple[Failed, ...] = ()
     """The others, in their order."""
 
+    @override
     def reading(self, value: Value) -> OutcomeAgain:
         return OutcomeAgain(value, self.image, self.matched, self.again)
 
@@ -76,6 +79,7 @@ class Recoveries(Restart):
         self._whole = whole
         self._alike: dict[Hashable, int] = {}
 
+    @override
     def read(self, object: Hashable, source: Source, *, whole: bool = False, decide: Decide | None = None) -> Value:
         """Of a range that has its checksum the bytes are known; of one that has not, that it has not."""
         self.runs += 1
@@ -205,11 +209,13 @@ class _After(_State):
         """Lines of which the image is an example."""
         self._decided: Cut = first.image[-1][1].cut if first.image else {}
 
+    @override
     def failure(self, key: LineKey) -> int | None:
         if key in self._recovery.written:
             return self._number
         return None if key in self._image else self._before.failure(key)
 
+    @override
     def settled(self) -> dict[LineKey, Hashable]:
         read = {key: content.data for key, content in self._image.items()}
         how = self._recovery.number, self.again_ps[-1]
@@ -289,6 +295,7 @@ class OutcomesAgain(Outcomes):
         self._settled: dict[int, list[list[Outcome]]] = {}
         """By recovery and instant: what follows a failure in it, where that depends on nothing but what it found."""
 
+    @override
     def after(self, left: Remains) -> Iterator[Outcome]:
         """Every outcome of a power failure, then those with another one during recovery, and so on."""
         yield from self.of(left)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
+from typing_extensions import override
+
 from ...models.durability.contents import Remembered
 from ...models.durability.views import LineKey
 from ...protocols.scheme import Scheme
@@ -75,6 +77,7 @@ class _Share(Outcomes):
         self._whole = whole
         self._own = number
 
+    @override
     def at(self, at_ps: int) -> Iterator[Outcome]:
         for outcome in self._whole.at(at_ps):
             values: Any = outcome.value

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from typing_extensions import override
+
 from ...models.durability.places import Domain
 from ...models.durability.views import LineKey, Piece, Views
 from ...sim.trace import Chunk, Stage, Trace
@@ -26,6 +28,7 @@ class StandingViews(Views):
         known = {n: Domain.WSP if n in standing else domain for n, domain in domains.items()}
         super().__init__(trace, known, initial, whole_lines=whole_lines, iio_wc_survives=iio_wc_survives)
 
+    @override
     def _piece(self, chunk: Chunk, line: int, safe: Stage) -> Piece:
         piece = super()._piece(chunk, line, safe)
         if chunk.device in self._standing:

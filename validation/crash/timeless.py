@@ -9,6 +9,8 @@ at once, and then only some, so that a loop that waits for somebody lets time pa
 
 from __future__ import annotations
 
+from typing_extensions import override
+
 from ...models.cpu import Thread
 from ...models.cpu.software import Code
 from ...models.host.hostmemory import HostMemory
@@ -42,28 +44,33 @@ class TimelessThread(Thread):
         return True
 
     # memory ---------------------------------------------------------------------------------------------
+    @override
     def load(self, address: int, length: int) -> Code:
         if self._at_once():
             device, offset = self.host.memory.locate(address)
             return device.space.read(self.clock._now, offset, length)
         return (yield from super().load(address, length))
 
+    @override
     def store(self, address: int, data: bytes) -> Code:
         if self._at_once():
             _put(self.host, address, data)
         else:
             yield from super().store(address, data)
 
+    @override
     def ntstore(self, address: int, data: bytes) -> Code:
         if self._at_once():
             _put(self.host, address, data)
         else:
             yield from super().ntstore(address, data)
 
+    @override
     def _checksum(self, length: int, loading_ps: int = 0) -> Code:
         if not self._at_once():
             yield from super()._checksum(length, loading_ps)
 
+    @override
     def crc32_matches(self, address: int, length: int, expected: int) -> Code:
         deciding = self.core.deciding
         if deciding is not None and self._at_once():
@@ -74,24 +81,29 @@ class TimelessThread(Thread):
         return (yield from super().crc32_matches(address, length, expected))
 
     # persistence: nobody asks --------------------------------------------------------------------------------
+    @override
     def _write_back(self, address: int, length: int, cost_ps: int, keep: bool) -> Code:
         if not self._at_once():
             yield from super()._write_back(address, length, cost_ps, keep)
 
+    @override
     def clflush(self, address: int, length: int) -> Code:
         if not self._at_once():
             yield from super().clflush(address, length)
 
+    @override
     def sfence(self) -> Code:
         if not self._at_once():
             yield from super().sfence()
 
     # software ------------------------------------------------------------------------------------------------
+    @override
     def work(self, cost_ps: int) -> Code:
         if not self._at_once():
             yield from super().work(cost_ps)
 
     # verbs --------------------------------------------------------------------------------------------------
+    @override
     def post_send(self, qp: QueuePair, work: SendWR) -> Code:
         if work.opcode is Opcode.IBV_WR_RDMA_READ and self._is_idle(qp, work) and self._at_once():
             qp.check(work)
@@ -118,6 +130,7 @@ class TimelessThread(Thread):
         allowed = qp.nic.regions.local(work.lkey, work.local_address, work.length, written=True)
         return allowed and peer.nic.regions.refuses(work) is None
 
+    @override
     def poll(self, queue: CompletionQueue) -> Code:
         if self._at_once():
             completion = queue.pop()

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from typing_extensions import override
+
 from ...protocols.guarantees import Condition, Verdict
 from ...scenarios.history import Removed
 from ..oracle import FINDERS, NOT_READ
@@ -195,6 +197,7 @@ class ItemJudge(SearchJudge):
     What that does not reach (takes of unknown outcome from a stack, or with a deadline) is searched.
     """
 
+    @override
     def at_once(self, condition: Condition, acts: Sequence[Act], until_ps: int = NEVER_PS) -> Opinion | None:
         """By items, if they suffice."""
         try:

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 
+from typing_extensions import override
+
 from ...protocols.scheme import Scheme, schemes
 from .operators import Change, blocks, changes
 
@@ -113,6 +115,7 @@ _NOTE = "_note_that_this_line_is_reached"
 class _Noting(ast.NodeTransformer):
     """Has every statement of a function note its line before it is executed."""
 
+    @override
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         for block in blocks(node):
             block[:] = [each for statement in block for each in (self._note(statement), statement)]

@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from typing_extensions import override
+
 from .kinds import FLUSHES, kind_of
 
 
@@ -237,6 +239,7 @@ class _Replace(ast.NodeTransformer):
         self.place, self.by = _span(place), by
         self.gone = None if gone is None else _span(gone)
 
+    @override
     def visit(self, node: ast.AST) -> ast.AST | Sequence[ast.AST] | None:
         at = _span(node)
         if at == self.place:

@@ -11,6 +11,8 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from typing_extensions import override
+
 from ...protocols.guarantees import Condition
 from ...scenarios.history import Torn, Unread, Value
 from ...scenarios.run.results import RunResult
@@ -57,6 +59,7 @@ class Telling(Explorer):
         super().__init__(result, conditions=conditions)
         self.broken: set[str] = set()
 
+    @override
     def _judge(self, name: Hashable, at_ps: int, found: Exploration, moved: bool) -> None:
         super()._judge(name, at_ps, found, moved)
         one = self._objects[name]

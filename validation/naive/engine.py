@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import simpy
 from simpy.resources.resource import PriorityRequest
+from typing_extensions import override
 
 from ...sim.units import PS_PER_S
 
@@ -72,6 +73,7 @@ class Station(simpy.PriorityResource):
         """Queue up; the event is the turn."""
         return self.request(priority=(self._sim.now, key))  # type: ignore[arg-type]  # anything that can be ordered
 
+    @override
     def _trigger_put(self, get_event: Any) -> None:
         if not self._settling and self.put_queue:
             self._settling = True

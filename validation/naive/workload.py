@@ -12,6 +12,8 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from typing_extensions import override
+
 from ...models.profiles.platform import Platform, load_platform
 
 POOL_BYTES = 32 * 1024
@@ -30,6 +32,7 @@ class Request:
     inline: bool = False
     signalled: bool = True
 
+    @override
     def __str__(self) -> str:
         flags = ("" if self.signalled else ", unsignalled") + (", inline" if self.inline else "")
         return f"{self.verb} of {self.length} B at {self.offset:#x}{flags}"
@@ -60,6 +63,7 @@ class Instruction:
     offset: int = 0
     length: int = 0
 
+    @override
     def __str__(self) -> str:
         return f"{self.name} of {self.length} B at {self.offset:#x}" if self.length else self.name
 
@@ -108,6 +112,7 @@ class Workload:
     seed: int = 1
     pool_bytes: int = POOL_BYTES
 
+    @override
     def __repr__(self) -> str:
         """Without the platform, which is long: only its settings and the parameters that are not the shipped ones."""
         platform = self.platform

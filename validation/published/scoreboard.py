@@ -14,6 +14,8 @@ from enum import StrEnum
 from statistics import median
 from typing import Any
 
+from typing_extensions import override
+
 NOT_ANALYSED = "not analysed"
 
 
@@ -43,6 +45,7 @@ class Bound:
         """Whether the number is within."""
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
 
+    @override
     def __str__(self) -> str:
         parts = [("at least", self.at_least), ("at most", self.at_most)]
         return ", ".join(f"{words} {value:g}" for words, value in parts if value is not None)
@@ -55,6 +58,7 @@ class Range:
     low: float
     high: float
 
+    @override
     def __str__(self) -> str:
         return f"{self.low:.4g} to {self.high:.4g}"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from typing_extensions import override
 
 from ...protocols.guarantees import Verdict
 from ...protocols.scheme import Scheme
@@ -58,6 +59,7 @@ class CrashMachine(RuleBasedStateMachine):
         """Power fails; what each line is left with is drawn."""
         self.world.crash(lambda n: data.draw(st.integers(0, n - 1), "what a line is left with"))
 
+    @override
     def teardown(self) -> None:
         """Everything is read once more, and the history judged."""
         self.world.read_all()

@@ -14,6 +14,7 @@ from heapq import heappush
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from ....sim.clock import HARDWARE, Clock
 from ...durability.ordering import Ordering
@@ -39,11 +40,13 @@ class CountedPort(Port):
         super().__init__(clock, fabric, nic.name, platform.nic)
         self._nic = nic
 
+    @override
     def request(self, at_ps: int, work: SendWR, leave: Callable[[SendWR], None]) -> None:
         """A request is ready for the engine at ``at_ps``."""
         self._nic.goes(at_ps, work)
         super().request(at_ps, work, leave)
 
+    @override
     def watched_request(self, at_ps: int, work: SendWR, out: Callable[[SendWR], None]) -> None:
         """The same where somebody wants to know when it has left."""
         self._nic.goes(at_ps, work)
@@ -72,6 +75,7 @@ class Crossing(Nic):
         super().__init__(clock, ordering, name, platform, host, fabric, arbiter)
         self._fabric = fabric
 
+    @override
     def _make_port(self, clock: Clock, fabric: Fabric, platform: Platform) -> Port:
         return CountedPort(self, clock, fabric, platform)
 
@@ -127,6 +131,7 @@ class Crossing(Nic):
         return again
 
     # requests -----------------------------------------------------------------------------------------------
+    @override
     def _request(self, work: SendWR) -> None:
         now_ps = self.clock._now
         start_ps = work.start_ps
@@ -149,6 +154,7 @@ class Crossing(Nic):
             self.clock.hardware(start_ps + self._propagation_ps, work.key + (at >> PACKET_SHIFT), self._forward, packet)
         self._forward(first)
 
+    @override
     def _forward(self, packet: Packet) -> None:
         work, at, payload, last, end_ps = packet
         qp = work.qp
@@ -174,6 +180,7 @@ class Crossing(Nic):
         heappush(self._queue, (done_ps, HARDWARE, work.key + (at >> PACKET_SHIFT), handler, packet))
 
     # answers ------------------------------------------------------------------------------------------------
+    @override
     def _ack(self, work: SendWR) -> None:
         if work.start_ps < 0:
             self.port.serve_response(work)
@@ -191,6 +198,7 @@ class Crossing(Nic):
         tail_ps, work = found
         work.qp.nic.acknowledged(work, tail_ps)
 
+    @override
     def acknowledged(self, work: SendWR, tail_ps: int) -> None:
         """The last bit of an acknowledgement arrives at ``tail_ps``."""
         qp = work.qp
@@ -199,6 +207,7 @@ class Crossing(Nic):
         done_ps = qp.last_answer_ps = max(tail_ps + self._acked_ps, qp.last_answer_ps)
         self.clock.hardware(done_ps, work.key + RESPONSE, self._take_ack, work)
 
+    @override
     def _return(self, packet: Packet) -> None:
         work, at, payload, last, end_ps = self._loaded(packet)
         qp, headers = work.qp.peer, self.parameters.headers
@@ -221,5 +230,6 @@ class Crossing(Nic):
         key = work.key + RESPONSE + (at >> PACKET_SHIFT)
         heappush(self._queue, (done_ps, HARDWARE, key, requester.take_response, packet))
 
+    @override
     def unanswered(self, work: SendWR) -> None:
         """Nobody will ever answer this request: the transport's timer finds that out."""

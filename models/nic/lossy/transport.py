@@ -22,6 +22,7 @@ from dataclasses import fields, replace
 from functools import partial
 
 import numpy as np
+from typing_extensions import override
 
 from ....sim.clock import Clock
 from ...durability.ordering import Ordering
@@ -68,11 +69,13 @@ class TransportNic(Crossing):
             found = self._ends[qp] = TransportEnd(FIRST_PSN)
         return found
 
+    @override
     def counters(self) -> dict[str, int]:
         """What has happened at this adapter so far: packets as well."""
         total = self.total()
         return super().counters() | {one.name: getattr(total, one.name) for one in fields(total)}
 
+    @override
     def counted(self, qp: QueuePair) -> TransportCounters:
         """What is counted of a queue pair of this adapter."""
         return self.end(qp).counters
@@ -85,6 +88,7 @@ class TransportNic(Crossing):
         return total
 
     # requester: what goes out -------------------------------------------------------------------------------
+    @override
     def goes(self, at_ps: int, work: SendWR) -> None:
         """It gets its PSNs."""
         qp = work.qp
@@ -95,6 +99,7 @@ class TransportNic(Crossing):
             work.sent = Sent(work, work.psn, count, at_ps)
             end.sent.append(work.sent)
 
+    @override
     def has_left(self, work: SendWR) -> None:
         """The timer runs from here on, if it does not run already."""
         qp = work.qp
@@ -155,6 +160,7 @@ class TransportNic(Crossing):
             qp.key = work.key = qp.key + (1 << REQUEST_SHIFT)
 
     # requester: what comes back -----------------------------------------------------------------------------
+    @override
     def _take_ack(self, work: SendWR) -> None:
         if self.sram.crowded:
             self.contexts.answered(work, 0, 0, True, partial(self._acked, work))
@@ -219,6 +225,7 @@ class TransportNic(Crossing):
     def _progress(self, end: TransportEnd) -> None:
         end.retries, end.since_ps = 0, self.clock._now
 
+    @override
     def _take_response(self, packet: Packet) -> None:
         """A packet of a response with data has been processed, if it is the one that is missed."""
         work, at, payload, _, end_ps = packet
@@ -244,6 +251,7 @@ class TransportNic(Crossing):
         self._progress(end)
         super()._take_response(packet)
 
+    @override
     def _answered(self, qp: QueuePair, work: SendWR, status: Status, observe: Observe | None) -> None:
         if qp.reliable and qp.outstanding:
             end = self.end(qp)
@@ -255,17 +263,20 @@ class TransportNic(Crossing):
                 self._progress(end)
         super()._answered(qp, work, status, observe)
 
+    @override
     def flush(self, qp: QueuePair) -> None:
         """Complete all that was posted to a broken queue pair with IBV_WC_WR_FLUSH_ERR."""
         super().flush(qp)
         self.end(qp).sent.clear()
 
     # responder ----------------------------------------------------------------------------------------------
+    @override
     def take_in(self, packet: Packet) -> None:
         """A packet of a WRITE or SEND has been processed: take it in, if it is its turn."""
         if self._expected(packet):
             super().take_in(packet)
 
+    @override
     def serve(self, packet: Packet) -> None:
         """A request that is answered once executed has been processed: take it in, if it is its turn."""
         if self._expected(packet):
@@ -326,6 +337,7 @@ class TransportNic(Crossing):
         elif packet[3] and work.sent is not None and distance(work.sent.last, end.accepted) <= 0:
             super()._acknowledge(qp, work, None)
 
+    @override
     def _acknowledge(
         self, qp: QueuePair, work: SendWR, observe: Observe | None, status: Status = Status.IBV_WC_SUCCESS
     ) -> None:
@@ -342,6 +354,7 @@ class TransportNic(Crossing):
             end.expected, end.told = (work.psn + work.sent_bytes // self._mtu_bytes) & PSN_MASK, False
         super()._acknowledge(qp, work, observe, status)
 
+    @override
     def answer(
         self, qp: QueuePair, work: SendWR, ready_ps: int, payload: bytes = b"", observe: Observe | None = None
     ) -> None:
@@ -353,5 +366,6 @@ class TransportNic(Crossing):
                 del answers[next(iter(answers))]
         super().answer(qp, work, ready_ps, payload, observe)
 
+    @override
     def _open(self, qp: QueuePair, work: SendWR, address: int) -> None:
         """No WRITE takes the way on which nobody looks at its PSN's acknowledgement."""

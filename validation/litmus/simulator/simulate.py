@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from typing_extensions import override
+
 from ....models.cpu import Code
 from ....models.durability.contents import Content, Piece
 from ....models.durability.places import Domain
@@ -38,6 +40,7 @@ class Disagreement:
     crash: CrashMoment
     shown: Look
 
+    @override
     def __str__(self) -> str:
         shown = ", ".join(f"{name}={value}" for name, value in sorted(self.shown.items()))
         return f"{self.test.id} on {self.profile.name}, seed {self.seed}: {shown} {TEXTS[self.crash]}"

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from ....models.profiles.platform import Platform, load_platform
 from ....models.profiles.vary import varied
@@ -43,6 +44,7 @@ class SchemeRun:
     scheme: str
     at: tuple[tuple[str, str], ...]
 
+    @override
     def __str__(self) -> str:
         return " ".join([self.scheme, *(value for _, value in self.at)])
 
