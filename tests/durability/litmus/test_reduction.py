@@ -12,7 +12,7 @@ from rpsim.validation.litmus.language.format import LIBRARY, read_tests
 from rpsim.validation.litmus.language.program import CrashMoment, LitmusProfile, Test
 from rpsim.validation.litmus.machine import reduction
 from rpsim.validation.litmus.machine.explorer import Reached, Reduce, all_looks, explore
-from rpsim.validation.litmus.machine.plan import Table, TestPlan
+from rpsim.validation.litmus.machine.plan import LitmusPlan, Table
 
 from .litmus_programs import a_test, programs
 
@@ -87,7 +87,7 @@ def test_queue_pairs_that_have_nothing_to_do_with_each_other_are_not_mixed():
 
 
 def explore_states(test: Test, profile: LitmusProfile, how: Reduce) -> int:
-    reached = Reached(TestPlan(test, profile, CrashMoment.NONE, [], Table()), how)
+    reached = Reached(LitmusPlan(test, profile, CrashMoment.NONE, [], Table()), how)
     while reached.todo:
         reached.grow(reached.todo.popleft())
     return len(reached.origin)

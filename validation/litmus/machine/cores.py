@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ....models.durability.rules import Event, RequestKind, Scope, Target
 from ....sim.trace import Stage
-from .plan import ProgramStep, TestPlan, Update
+from .plan import LitmusPlan, ProgramStep, Update
 
 CORE_EVENTS = (Event.LOAD, Event.STATUS_READ, Event.SFENCE, Event.CLFLUSH, Event.DOORBELL)
 HOST, DEVICE = str(Target.MEMORY), str(Target.PMR)
@@ -72,9 +72,9 @@ def replace_at(items: tuple[_T, ...], index: int, item: Any) -> tuple[_T, ...]:
 
 
 class Cores:
-    """What A's and B's cores do, over a :class:`TestPlan`."""
+    """What A's and B's cores do, over a :class:`LitmusPlan`."""
 
-    def __init__(self, plan: TestPlan) -> None:
+    def __init__(self, plan: LitmusPlan) -> None:
         self.plan = plan
         operations = plan.test.a
         self._posted = [0]

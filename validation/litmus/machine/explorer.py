@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from ..language.program import CrashMoment, LitmusCase, LitmusProfile, OutcomeFinding, Test
 from .cores import State
 from .machine import AbstractMachine, Move
-from .plan import Table, TestPlan
+from .plan import LitmusPlan, Table
 from .reduction import Reduction
 
 BUDGET = 300_000
@@ -73,7 +73,7 @@ def explore(
 class Reached:
     """The states reached so far, each with the step that led to it first."""
 
-    def __init__(self, plan: TestPlan, how: Reduce) -> None:
+    def __init__(self, plan: LitmusPlan, how: Reduce) -> None:
         self.machine = machine = AbstractMachine(plan, how is not Reduce.NOTHING)
         self.reduction = Reduction(machine) if how is Reduce.ALL else None
         start = machine.start()
@@ -115,7 +115,7 @@ class Reached:
 def _explore(test: Test, cases: Sequence[LitmusCase], budget: int, table: Table, reduce: Reduce) -> list[CaseAnswer]:
     crash = cases[0].crash
     persistent = sorted({name for case in cases for name in case.outcome.of("pm")})
-    plan = TestPlan(test, cases[0].profile, crash, persistent, table)
+    plan = LitmusPlan(test, cases[0].profile, crash, persistent, table)
     reached = Reached(plan, reduce)
     machine = reached.machine
     open_cases = list(cases)
@@ -140,7 +140,7 @@ def _explore(test: Test, cases: Sequence[LitmusCase], budget: int, table: Table,
     return [answers[id(case)] for case in cases]
 
 
-def _told(plan: TestPlan, case: LitmusCase, known: Callable[[], Sequence[str]]) -> Sequence[str]:
+def _told(plan: LitmusPlan, case: LitmusCase, known: Callable[[], Sequence[str]]) -> Sequence[str]:
     """A shortest schedule, if there are few states; else the one that is known."""
     reached = Reached(plan, Reduce.BY_ITSELF)
     while reached.todo and len(reached.origin) <= SHORTEST:
@@ -164,7 +164,7 @@ def all_looks(
 
     Raises MemoryError when there are more than ``budget`` states.
     """
-    reached = Reached(TestPlan(test, profile, crash, persistent, Table()), reduce)
+    reached = Reached(LitmusPlan(test, profile, crash, persistent, Table()), reduce)
     machine = reached.machine
     found: dict[frozenset[tuple[str, int]], Mapping[str, int]] = {}
     while reached.todo:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ....models.durability.rules import Event, RequestKind
 from ....sim.trace import Stage
 from .cores import Action, Cores, State, bits, replace_at
-from .plan import RECEIVED, TestPlan
+from .plan import RECEIVED, LitmusPlan
 
 LEAVES = {
     "media": "the line of {} reaches the medium",
@@ -40,7 +40,7 @@ class AbstractMachine(Cores):
     Unless ``reduced``, what shuts out nothing is a step like all others: more states, the same answers.
     """
 
-    def __init__(self, plan: TestPlan, reduced: bool = True) -> None:
+    def __init__(self, plan: LitmusPlan, reduced: bool = True) -> None:
         super().__init__(plan)
         self._reduced = reduced
         self._eager = [eager and reduced for eager in plan.eager]

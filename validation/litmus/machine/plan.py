@@ -100,7 +100,7 @@ class ProgramStep:
     register: int = -1
 
 
-class TestPlan:
+class LitmusPlan:
     """Everything about a test on a profile that does not change while it runs."""
 
     def __init__(

@@ -21,7 +21,7 @@ from ....models.durability.rules import Event, RequestKind, Scope
 from ....sim.trace import Stage
 from .cores import DEVICE, Action, State, bits
 from .machine import AbstractMachine
-from .plan import RECEIVED, Needs, TestPlan, Update
+from .plan import RECEIVED, LitmusPlan, Needs, Update
 
 Cell = tuple[str, int]
 Cells = set[Cell]
@@ -34,7 +34,7 @@ class Reduction:
 
     def __init__(self, machine: AbstractMachine) -> None:
         self.machine = machine
-        self.plan: TestPlan = machine.plan
+        self.plan: LitmusPlan = machine.plan
         self.actions: list[Action] = []
         self._guard: list[Cells] = []
         self._reads: list[Cells] = []
