@@ -1,7 +1,8 @@
 """A pytest plugin: how much processor time each test takes, and the budget that `make quick` holds each test to.
 
 Processor time, not wall-clock time: a machine that others load makes a test last longer, not work more. The budget is
-in units of one fixed computation on this machine, timed when the session starts, so that a slow machine has a larger one.
+in units of one fixed computation on this machine, timed when the session starts, so that a slow machine has a larger
+one.
 """
 
 from __future__ import annotations
