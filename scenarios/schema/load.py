@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...sim.errors import InputError, Mistake, nearest
-from ...sim.yaml_source import FieldPath, Source, describe, dotted, nearest_file, parse_yaml, printable, read_yaml
+from ...sim.files import nearest_file, printable
+from ...sim.yaml_source import FieldPath, Source, describe, dotted, parse_yaml, read_yaml
 from .known import Context, KnownNames, role_complaints
 from .mistakes import Origin, mistakes
 from .schema import Scenario
