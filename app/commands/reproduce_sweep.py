@@ -16,7 +16,7 @@ from tqdm import tqdm
 from ...validation.published.papers.judge import judge, quick, values_of
 from ...validation.published.papers.paper import Paper, PaperClaim
 from ...validation.published.papers.runs import needed, perform
-from ...validation.published.scoreboard import Bar, Claim, summarise
+from ...validation.published.scoreboard import Claim, summarise
 from ..terminal.text import WIDTH, paragraph, table
 
 Row = tuple[PaperClaim, Claim]
@@ -55,24 +55,24 @@ def _advance(bar: tqdm[Any]) -> None:
     bar.update()
 
 
-def document(swept: Swept, bar: Bar) -> list[dict[str, Any]]:
+def document(swept: Swept) -> list[dict[str, Any]]:
     """As JSON has it."""
     return [
         {
             "parameter": name,
-            **summarise([found for _, found in rows], bar).row(),
+            **summarise([found for _, found in rows]).counts(),
             "claims": [found.row() for _, found in rows],
         }
         for name, rows in swept.items()
     ]
 
 
-def lines(swept: Swept, bar: Bar) -> list[str]:
+def lines(swept: Swept) -> list[str]:
     """For a terminal: how many claims are met with each value, then which."""
     if not swept:
         return []
     names = list(swept)
-    numbered = [[f"{turn} {row[0]}", *row[1:]] for turn, row in enumerate(_summaries(swept, bar))]
+    numbered = [[f"{turn} {row[0]}", *row[1:]] for turn, row in enumerate(_summaries(swept))]
     rows = [[claim, *("met" if cell.met else "." for cell in cells)] for claim, cells in _by_claim(swept)]
     return [
         *paragraph(f"{TITLE}. {ABOUT}"),
@@ -83,19 +83,19 @@ def lines(swept: Swept, bar: Bar) -> list[str]:
     ]
 
 
-def markdown(swept: Swept, bar: Bar) -> list[str]:
+def markdown(swept: Swept) -> list[str]:
     """For a page of the docs."""
     if not swept:
         return []
     return [
         "", f"## {TITLE}", "", ABOUT, "",
-        *_piped(HEAD, _summaries(swept, bar)),
+        *_piped(HEAD, _summaries(swept)),
         "", "What each claim comes to; in bold where it is met.", "",
         *_piped(["claim", *swept], [[name, *map(_bold, cells)] for name, cells in _by_claim(swept)]),
     ]  # fmt: skip
 
 
-def html(swept: Swept, bar: Bar) -> str:
+def html(swept: Swept) -> str:
     """For the report."""
     if not swept:
         return ""
@@ -104,16 +104,16 @@ def html(swept: Swept, bar: Bar) -> str:
     ]  # fmt: skip
     return (
         f"<h2>{TITLE}</h2><p>{ABOUT}</p>"
-        + _table(HEAD, ["".join(_row(row)) for row in _summaries(swept, bar)])
+        + _table(HEAD, ["".join(_row(row)) for row in _summaries(swept)])
         + "<p>What each claim comes to; in bold where it is met.</p>"
         + _table(["claim", *swept], cells)
     )
 
 
-def _summaries(swept: Swept, bar: Bar) -> list[list[str]]:
+def _summaries(swept: Swept) -> list[list[str]]:
     rows = []
     for name, claims in swept.items():
-        short = summarise([found for _, found in claims], bar)
+        short = summarise([found for _, found in claims])
         met = f"{short.predicted_met} of {short.predicted}"
         rows.append([name, met, f"{short.shapes_met} of {short.shapes}", f"{short.median_error:.1%}"])
     return rows

@@ -17,7 +17,7 @@ from ...models.verbs import INLINE, RECEIVE_COMPLETIONS, CompletionQueue, QueueP
 from ...protocols.layout import Layout
 from ...protocols.parts.kv import KvScheme
 from ...protocols.scheme import Request, Scheme, Sizes
-from ..schema.load import scenario_from_data
+from ..build import Draft
 from ..schema.schema import Scenario
 from ..values import encode_value
 from .cputime import spent
@@ -163,6 +163,11 @@ def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Se
 
 
 def _scenario(kind: type[Scheme], platform: str, value_bytes: int) -> Scenario:
-    workload = {"kind": "ycsb", "mix": "a", "keys": len(OBJECTS), "value": f"{value_bytes} B", "operations": 1}
-    data = {"scenario": "sequence", "title": "sequence", "platform": platform, "schemes": [kind.name]}
-    return scenario_from_data({**data, "workload": workload}, "sequence")
+    return Draft.new(
+        "sequence",
+        scenario="sequence",
+        title="sequence",
+        platform=platform,
+        schemes=[kind.name],
+        workload={"kind": "ycsb", "mix": "a", "keys": len(OBJECTS), "value": f"{value_bytes} B", "operations": 1},
+    ).build()
