@@ -27,14 +27,14 @@ COMMANDS = (
 
 
 def found() -> dict[str, str]:
-    """The interpreters by version: on the PATH, or where pyenv keeps them."""
+    """The interpreters by version: where pyenv keeps them, or on the PATH. Only those that start are named."""
     kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     interpreters = {}
     for version in VERSIONS:
-        ours = sorted(kept.glob(f"{version}.*/bin/python{version}"))
-        path = shutil.which(f"python{version}") or (str(ours[-1]) if ours else None)
-        if path is not None:
-            interpreters[version] = path
+        candidates = [*sorted(kept.glob(f"{version}.*/bin/python{version}")), shutil.which(f"python{version}")]
+        for path in filter(None, candidates):
+            if subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0:
+                interpreters[version] = str(path)
     return interpreters
 
 

@@ -1,7 +1,7 @@
 """Do a paper's predicted claims still come out near what was published? Small runs, one point of each claim.
 
-``rpsim reproduce PAPER`` judges the claims themselves. These runs are too short for that, and are held to less: within a
-factor of two of what is printed, and the system that is ahead is ahead, but for claims that are recorded as missed.
+``rpsim reproduce PAPER`` judges the claims themselves. These runs are too short for that, and are held to less: within
+a factor of two of what is printed, and the system that is ahead is ahead, but for claims that are recorded as missed.
 """
 
 from __future__ import annotations
