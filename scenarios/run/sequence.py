@@ -53,7 +53,7 @@ class _Noting(Thread):
 
     @override
     def post_send(self, qp: QueuePair, work: SendWR) -> Code:
-        peer = qp.peer.nic.name.split("[")[0] if qp.peer is not None else "?"
+        peer = qp.peer.device.name.split("[")[0] if qp.peer is not None else "?"
         inline = ", inline" if work.send_flags in INLINE else ""
         size = f" of {work.length} B" if work.length else ""
         self._note(f"{work.opcode}{size}{inline}", peer)
