@@ -35,6 +35,7 @@ def too_heavy(found, ceiling):
     ]
 
 
+@pytest.mark.xdist_group("ceilings")  # they write one file
 @pytest.mark.parametrize("name", [*VERBS, *STORES])
 def test_an_operation_is_no_heavier_than_it_was(name):
     known = json.loads(CEILINGS.read_text(encoding="utf-8")) if CEILINGS.exists() else {}
