@@ -209,6 +209,7 @@ _OF_BENCH = (
     Option("--quick", "a tenth of the work: rough figures in seconds"),
     Option("--components", "instead: what each component costs"),
     Option("--oracle", "instead: the oracle, beside the plain search"),
+    Option("--operations", "instead: what each verb and each store's operation costs"),
 )
 _OF_LIST = (
     Option("--schema", "of primitives: their JSON schema, for editors"),

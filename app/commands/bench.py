@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from tqdm import tqdm
 
-from ...validation.speed.bench import ROUNDS, SIZES, WINDOW, Figures, measure, where_time_goes
+from ...validation.speed.bench import SIZES, Figures, measure, where_time_goes
 from ...validation.speed.components import by_component
+from ...validation.speed.operations import ROUNDS, STORES, VERBS, WINDOW, Operation, OperationFigures, measure_all
 from ..terminal.output import as_json
 from ..terminal.text import count, paragraph, table
 
@@ -23,7 +25,7 @@ AIMS: tuple[tuple[str, str, float], ...] = (
     ("  traced over untraced", "sizes.4096.traced_over_untraced", 0.6),
     ("  over the naive model", "sizes.4096.arithmetic_over_naive", 15),
     ("MiB per million traced WRITEs", "mebibytes_per_million_traced_verbs", 1024),
-    ("crash states a second, in units", "crash_states_per_second", 20_000),
+    ("crash states a second, in units", "crash_states_per_second", 40_000),
     ("crash states a second, opaque", "crash_states_per_second_opaque", 1_000),
     ("oracle operations a second", "oracle_operations_per_second", 200_000),
     ("milliseconds of rpsim --help", "help_milliseconds", 300),
@@ -39,13 +41,10 @@ def main(options: argparse.Namespace) -> int:
         return _components(options)
     if options.oracle:
         return _oracle(options)
-    with tqdm(total=2 * ROUNDS + 3, leave=False, file=sys.stderr, disable=None, ncols=80) as bar:
-
-        def tell(what: str) -> None:
-            bar.set_description(what)
-            bar.update()
-
-        figures = measure(0.1 if options.quick else 1.0, tell)
+    if options.operations:
+        return _operations(options)
+    with _progress(2 * ROUNDS + len(VERBS) + len(STORES) + 3) as tell:
+        figures = measure(_effort(options), tell)
     profile = {size: where_time_goes(size, 2_000) for size in SIZES}
     answer = document(figures, profile)
     if options.json:
@@ -55,17 +54,37 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _oracle(options: argparse.Namespace) -> int:
-    """Only the oracle: seconds by size, and steps beside those of the plain search."""
-    from ...validation.speed.oracle import HARD, measure
-
-    with tqdm(total=HARD + 4, leave=False, file=sys.stderr, disable=None, ncols=80) as bar:
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[str], None]]:
+    """A bar on standard error of so many steps; yields the function that is called with the name of each."""
+    with tqdm(total=total, leave=False, file=sys.stderr, disable=None, ncols=80) as bar:
 
         def tell(what: str) -> None:
             bar.set_description(what)
             bar.update()
 
-        figures = measure(0.1 if options.quick else 1.0, tell)
+        yield tell
+
+
+def _effort(options: argparse.Namespace) -> float:
+    return 0.1 if options.quick else 1.0
+
+
+def _operations(options: argparse.Namespace) -> int:
+    """Only what each verb, and each operation of a store, costs."""
+    with _progress(len(VERBS) + len(STORES)) as tell:
+        verbs, stores = measure_all(_effort(options), tell)
+    answer = operations_document(verbs, stores)
+    print(as_json(answer) if options.json else "\n".join(operations_text(answer)) + "\n", end="")
+    return 0
+
+
+def _oracle(options: argparse.Namespace) -> int:
+    """Only the oracle: seconds by size, and steps beside those of the plain search."""
+    from ...validation.speed.oracle import HARD, measure
+
+    with _progress(HARD + 4) as tell:
+        figures = measure(_effort(options), tell)
     steps = sorted(case.steps for case in figures.hard)
     plain = sorted(case.plain_steps for case in figures.hard)
     beyond, middle = sum(case.given_up for case in figures.hard), len(steps) // 2
@@ -146,6 +165,52 @@ def _rounded(shares: Mapping[str, float]) -> dict[str, float]:
     return {name: round(share, 4) for name, share in shares.items()}
 
 
+def operations_document(
+    verbs: Mapping[str, OperationFigures], stores: Mapping[str, OperationFigures]
+) -> dict[str, dict[str, dict[str, float]]]:
+    """What each verb and each operation of a store costs, as JSON."""
+
+    def rows(figures: Mapping[str, OperationFigures], one: str) -> dict[str, dict[str, float]]:
+        return {
+            key: {
+                f"{one}s_per_second": round(figure.per_second),
+                f"timeouts_per_{one}": round(figure.timeouts, 1),
+                f"calls_per_{one}": round(figure.counts.calls, 2),
+                f"bytecodes_per_{one}": round(figure.counts.bytecodes, 1),
+            }
+            for key, figure in figures.items()
+        }
+
+    return {"verbs": rows(verbs, "verb"), "stores": rows(stores, "operation")}
+
+
+def operations_text(answer: Mapping[str, Any]) -> list[str]:
+    """The same as lines of a terminal."""
+    return [
+        *_rows("verb", VERBS, answer["verbs"]),
+        "",
+        *_rows("store", STORES, answer["stores"]),
+        "",
+        *paragraph(
+            "timeouts: as many raw SimPy timeouts take as long. calls: Python frames entered. calls and bytecodes are "
+            f"exact, on Python {sys.version_info.major}.{sys.version_info.minor}. Stores: an operation of YCSB A, "
+            "values of 256 B, 16 clients, traced."
+        ),
+    ]
+
+
+def _rows(title: str, operations: Mapping[str, Operation], found: Mapping[str, Mapping[str, float]]) -> list[str]:
+    rows = []
+    for key, operation in operations.items():
+        per_second, timeouts, calls, bytecodes = found[key].values()
+        aim = operation.aim
+        missed = "missed" if aim is not None and timeouts > aim else ""
+        aimed = "" if aim is None else _figure(aim)
+        figures = [count(round(per_second)), _figure(timeouts), aimed, missed, f"{calls:,.1f}", count(round(bytecodes))]
+        rows.append([operation.name, *figures])
+    return table([title, "a second", "timeouts", "aim", "", "calls", "bytecodes"], rows)
+
+
 def document(figures: Figures, profile: dict[int, list[tuple[str, str, float, float]]]) -> dict[str, Any]:
     """The answer as JSON: at the top what holds at 64 B, the same for each size under ``sizes``."""
     sizes = {
@@ -162,6 +227,7 @@ def document(figures: Figures, profile: dict[int, list[tuple[str, str, float, fl
     return {
         **sizes[str(SIZES[0])],
         "sizes": sizes,
+        **operations_document(figures.verbs, figures.stores),
         "raw_timeouts_per_second": round(figures.raw_timeouts_per_second),
         "mebibytes_per_million_traced_verbs": round(figures.mebibytes_per_million_traced_verbs),
         "crash_states_per_second": round(figures.crash_states_per_second),
@@ -197,6 +263,7 @@ def text(answer: dict[str, Any]) -> list[str]:
     lines += paragraph(
         f"One client, {WINDOW} WRITEs outstanding, each signalled and polled; medians of {ROUNDS} rounds."
     )
+    lines += ["", *operations_text(answer)]
     lines += ["", "where the time of a WRITE goes, by component (under the profiler)"]
     lines += _by_component({size: answer["components"][str(size)] for size in SIZES})
     for size, functions in answer["profile"].items():
