@@ -212,7 +212,7 @@ class Trace:
         return first
 
     def _index(self) -> None:
-        """Enter the chunks since the last look into the index by line; done late, since most are never read or flushed."""
+        """Enter the chunks since the last look into the index by line; late, since most are never read or flushed."""
         for chunk in self.chunks[self._indexed :]:
             for line in lines(chunk.address, len(chunk.data)):
                 self._open.setdefault((chunk.device, line), []).append(chunk)
