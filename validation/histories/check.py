@@ -39,7 +39,7 @@ CRASH_CONDITIONS = frozenset(
         Condition.BUFFERED, Condition.DURABLE, Condition.PERSISTENT, Condition.STRICT,
     }
 )  # fmt: skip
-"""Those that say nothing where nothing crashed; judged all the same if asked for by name."""
+"""Conditions that say nothing about a history without a crash; judged all the same if asked for by name."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class _Bench:
         return rows
 
     def _by_bounds(self, subject: Subject, judge: Judge) -> ZoneJudge:
-        """Who judges an object by a condition that asks for no order: a search is for those that do."""
+        """The judge of an object by a condition that needs no order; conditions that need one have a search."""
         if isinstance(judge, ZoneJudge):
             return judge
         if subject.key not in self._removed:

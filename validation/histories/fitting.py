@@ -26,7 +26,7 @@ class Act:
     answers: Takes = Takes.SAME
 
     def span(self, until_ps: int, condition: Condition = Condition.LINEARIZABLE) -> Interval:
-        """What the search sees of it at ``until_ps``, with the deadline that ``condition`` sets it."""
+        """The operation as the search sees it at ``until_ps``, with the deadline that ``condition`` sets."""
         entry = self.entry
         if entry.returned_by(until_ps):
             return Interval(entry.line, self.call, entry.invoke_ps, entry.return_ps)
@@ -58,7 +58,7 @@ def deadline_ps(entry: HistoryEntry, condition: Condition) -> int | None:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """One object and what was done to it, in the order of invocation; without what certainly failed (``failed``)."""
+    """One object and its operations in the order of invocation, without those that certainly failed (``failed``)."""
 
     key: Hashable
     acts: list[Act]
@@ -144,7 +144,7 @@ def _all_misfits(history: HistoryFile, model: Model) -> list[Mistake]:
 def fit(history: HistoryFile, model: Model) -> list[Subject]:
     """The history's objects, in the order of their first operations; InputError where a value is not the model's.
 
-    What no operation ties together is an object of its own: other keys, and the model's own ``parts`` of one.
+    Keys that no operation ties together are objects of their own, and so are a model's own ``parts`` of one key.
     """
     mistakes = _all_misfits(history, model)
     if mistakes:
@@ -206,7 +206,7 @@ def _result(entry: HistoryEntry, model: Model) -> Hashable:
 
 
 def _misfits(history: HistoryFile, entry: HistoryEntry, asks: Takes, answers: Takes) -> list[Mistake]:
-    """What is wrong with the values of one operation."""
+    """The mistakes in the values of one operation."""
     wrong = []
     if not suits(asks, entry.argument, entry.has_argument):
         found = describe(entry.argument) if entry.has_argument else "no value"
