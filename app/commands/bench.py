@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tqdm import tqdm
-
 from ...validation.speed.bench import SIZES, Figures, measure, where_time_goes
 from ...validation.speed.components import by_component
 from ...validation.speed.operations import ROUNDS, STORES, VERBS, WINDOW, Operation, OperationFigures, measure_all
 from ..terminal.output import as_json
+from ..terminal.progress import bar
 from ..terminal.text import count, paragraph, table
 
 AIMS: tuple[tuple[str, str, float], ...] = (
@@ -56,12 +55,12 @@ def main(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[str], None]]:
-    """A bar on standard error of so many steps; yields the function that is called with the name of each."""
-    with tqdm(total=total, leave=False, file=sys.stderr, disable=None, ncols=80) as bar:
+    """A bar of so many steps; yields the function that is called with the name of each."""
+    with bar("bench", total) as shown:
 
         def tell(what: str) -> None:
-            bar.set_description(what)
-            bar.update()
+            shown.set_description(what)
+            shown.update()
 
         yield tell
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from tqdm import tqdm
 
 from ...sim.errors import InputError, Mistake
 from ...sim.units import parse_bytes, parse_duration_ps, parse_rate
@@ -20,7 +17,8 @@ from ...validation.measuring.calibrate.runner import Runner
 from ...validation.measuring.documents import merged
 from ...validation.measuring.reading import read_measurements
 from ..terminal.output import as_json
-from ..terminal.text import WIDTH, paragraph, plural, table
+from ..terminal.progress import bar
+from ..terminal.text import paragraph, plural, table
 from .measure import base_of
 
 NAME = 36
@@ -43,16 +41,13 @@ def main(options: argparse.Namespace) -> int:
         raise InputError(Mistake("--out", "--compare alone: it fits nothing (--html writes a page)", field="--compare"))
     measurements = merged(read_measurements(file) for file in files)
     what = f"{'compare' if options.compare else 'calibrate'} {platform.name}"
-    with (
-        tqdm(desc=what, leave=False, file=sys.stderr, disable=None, ncols=WIDTH, bar_format="{desc}") as bar,
-        Runner(base, options.jobs) as runner,
-    ):
+    with bar(what) as shown, Runner(base, options.jobs) as runner:
         if options.compare:
             found = calibration.compare(measurements, runner, largest)
         else:
             found = calibration.calibrate(
                 measurements, runner, knobs=knobs, share=share, largest_bytes=largest,
-                tell=lambda step: bar.set_description(f"{what}: {step}"),
+                tell=lambda step: shown.set_description(f"{what}: {step}"),
             )  # fmt: skip
     from ... import __version__
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...sim.errors import InputError, Mistake
+from ...sim.jobs.runner import JobRunner
 from ...validation.matrix.configurations import Configuration, configurations
 from ...validation.matrix.design import (
     Candidate,
@@ -24,10 +25,10 @@ from ...validation.matrix.design import (
     survives,
     wanted,
 )
-from ...validation.matrix.rows import in_parallel
 from ..terminal.output import as_json, folder, replacing, write_json
+from ..terminal.progress import bar
 from ..terminal.text import count, paragraph, table
-from .matrix import bar, manifest
+from .matrix import manifest
 
 ROUND = 256
 """So many candidates are tried before the longer ones are held against what is durable by now."""
@@ -76,7 +77,8 @@ def explore(configuration: Configuration, steps: int, jobs: int, seed: int, scra
     todo = candidates(steps)
     kept: list[CandidateTrial] = []
     known: dict[object, Candidate] = {}
-    with bar("design", len(todo)) as advance:
+    alone = JobRunner()
+    with bar("design", len(todo)) as shown, JobRunner(jobs) as together:
         while todo:
             length = len(todo[0].steps)
             some = [one for one in todo if len(one.steps) == length][:ROUND]
@@ -92,13 +94,13 @@ def explore(configuration: Configuration, steps: int, jobs: int, seed: int, scra
                     file.write_text(one.text(file.stem), encoding="utf-8")
                     trials.append(CandidateTrial(one, configuration, str(file), seed))
             search.tried += len(trials)
-            fast = in_parallel(survives, trials, jobs if len(trials) > 8 else 1)
+            fast = (together if len(trials) > 8 else alone).in_order(survives, trials)
             kept += [trial for trial, fine in zip(trials, fast, strict=True) if fine]
-            advance(len(candidates(steps)) - len(todo))
+            shown.update(len(candidates(steps)) - len(todo) - shown.n)
+        answers = list((together if len(kept) > 4 else alone).in_order(judged, kept))
     search.survivors = len(kept)
     shipped = published()
     search.durable = []
-    answers = in_parallel(judged, kept, jobs if len(kept) > 4 else 1)
     for trial, answer in zip(kept, answers, strict=True):
         if answer is not None:
             read = possible(trial.candidate, Path(trial.file))

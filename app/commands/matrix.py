@@ -7,7 +7,6 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,11 @@ from ...protocols.shapes import shaped
 from ...sim.errors import InputError, Mistake
 from ...sim.units import parse_bytes
 from ...validation.matrix.configurations import configurations
-from ...validation.matrix.rows import PrimitiveRow, RowJob, in_parallel, row, shapes
+from ...validation.matrix.rows import PrimitiveRow, RowJob, row, shapes
 from ...validation.matrix.timing import QUEUE_PAIRS, SIZES
 from ..terminal import matrix as matrix_text
 from ..terminal.output import as_json, folder, git_revision, replacing, write_json
-from ..terminal.text import WIDTH
+from ..terminal.progress import performed
 
 USUAL_SHAPES = ("word", "line", "pair", "log", "other-qp")
 """Judged unless somebody asks; ``page`` takes as long as all of these."""
@@ -47,8 +46,7 @@ def main(options: argparse.Namespace) -> int:
     jobs = _jobs(options)
     inputs = {"jobs": [[one.primitive, one.configuration.label, one.shapes, one.sizes, one.seed] for one in jobs]}
     target = folder(options.out, "matrix", inputs | _files(jobs), jobs[0].seed, "matrix")
-    with bar("matrix", len(jobs)) as advance:
-        rows = in_parallel(row, jobs, options.jobs, advance)
+    rows = performed("matrix", row, jobs, options.jobs)
     cases = {
         (number, shape): f"case-{number + 1}-{shape}.json"
         for number, one in enumerate(rows)
@@ -169,21 +167,6 @@ def _files(jobs: Sequence[RowJob]) -> dict[str, Any]:
     """What primitives given as files say: another content is another result."""
     paths = {job.primitive for job in jobs if Path(job.primitive.split("[")[0]).is_file()}
     return {path: hashlib.sha256(Path(path.split("[")[0]).read_bytes()).hexdigest() for path in sorted(paths)}
-
-
-def bar(description: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
-    """A progress bar on standard error, where that is a terminal."""
-    from contextlib import contextmanager
-
-    from tqdm import tqdm
-
-    @contextmanager
-    def made() -> Any:
-        form = "{desc} {percentage:3.0f}%|{bar}| {elapsed}"
-        with tqdm(total=total, desc=description, disable=None, leave=False, ncols=WIDTH, bar_format=form) as progress:
-            yield lambda number: progress.update(number - progress.n)
-
-    return made()
 
 
 def _footer(options: argparse.Namespace, target: Path) -> list[str]:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from tqdm import tqdm
 
 from ...sim.errors import InputError, Mistake
 from ...validation.measuring.calibrate.profile import check_target, write_whole
@@ -18,7 +15,8 @@ from ...validation.measuring.conditions import series_names
 from ...validation.measuring.documents import Document
 from ...validation.measuring.plan import MeasurementPlan, read_plan
 from ..terminal.output import as_json
-from ..terminal.text import WIDTH, paragraph, plural, table
+from ..terminal.progress import bar
+from ..terminal.text import paragraph, plural, table
 
 if TYPE_CHECKING:
     from ...validation.measuring.conditions import Measurement
@@ -40,11 +38,8 @@ def main(options: argparse.Namespace) -> int:
         replace(point, iterations=min(point.iterations, most), warmup=min(point.warmup, most)) for point in plan.points
     ]
     what = f"measure {plan.name} on {platform.name}"
-    with (
-        tqdm(total=len(points), desc=what, leave=False, file=sys.stderr, disable=None, ncols=WIDTH) as bar,
-        Runner(base, min(options.jobs, len(points))) as runner,
-    ):
-        found = runner.measurements(points, lambda _: bar.update())
+    with bar(what, len(points)) as shown, Runner(base, options.jobs) as runner:
+        found = runner.measurements(points, lambda _: shown.update())
     answer = document(plan, platform.name, dict(platform.settings), found).as_data()
     if options.out is not None:
         write_whole(Path(options.out), as_json(answer))

@@ -9,10 +9,10 @@ from typing import Any
 
 from ...validation.matrix.configurations import configurations
 from ...validation.matrix.methods import Method, MethodAnswer, answer, questions
-from ...validation.matrix.rows import in_parallel
 from ..terminal.output import as_json, folder, replacing, write_json
+from ..terminal.progress import performed
 from ..terminal.text import paragraph, table
-from .matrix import bar, listed, manifest, one_seed, platforms
+from .matrix import listed, manifest, one_seed, platforms
 
 
 def main(options: argparse.Namespace) -> int:
@@ -22,8 +22,7 @@ def main(options: argparse.Namespace) -> int:
     asked = questions(where, listed(options.primitives), one_seed(options))
     inputs = {"questions": [[one.configuration.label, one.receive_in, one.update, one.kind] for one in asked]}
     target = folder(options.out, "methods", inputs | {"of": asked[0].primitives}, asked[0].seed, "methods")
-    with bar("methods", len(asked)) as advance:
-        answers = in_parallel(answer, asked, options.jobs, advance)
+    answers = performed("methods", answer, asked, options.jobs)
     document = {"seed": asked[0].seed, "methods": [_entry(one) for one in answers]}
     with replacing(target) as draft:
         write_json(draft / "methods.json", document)

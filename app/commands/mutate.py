@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-
-from tqdm import tqdm
 
 from ...protocols.primitives import known_primitives
 from ...protocols.scheme import schemes
@@ -18,7 +15,8 @@ from ...validation.mutation.score import Fate, score, stale
 from ...validation.mutation.step_score import score_primitives
 from ...validation.mutation.work import Work
 from ..terminal.output import as_json, writable
-from ..terminal.text import WIDTH, paragraph, plural, table
+from ..terminal.progress import bar
+from ..terminal.text import paragraph, plural, table
 
 UNKNOWN = "nobody has looked into it yet"
 KEPT = ".mutate-fates.jsonl"
@@ -36,11 +34,11 @@ def main(options: argparse.Namespace) -> int:
         expected = f"a scheme ({', '.join(schemes())}) or a flush primitive (rpsim list primitives)"
         raise InputError(Mistake(f"'{subject}'", expected, nearest=nearest(subject, both)))
     kept = writable(options.out) / KEPT
-    with tqdm(total=None, leave=False, file=sys.stderr, disable=None, ncols=WIDTH, desc="mutate") as bar:
+    with bar("mutate", 0) as shown:
 
         def advance(number: int, total: int) -> None:
-            bar.total = total
-            bar.update(number - bar.n)
+            shown.total = total
+            shown.update(number - shown.n)
 
         work = Work(options.jobs, kept, advance)
         fates = score(asked, work, shared=options.shared or subject is None, quick=options.quick) if asked else []

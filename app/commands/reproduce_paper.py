@@ -11,8 +11,6 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
 from ...sim.errors import InputError, Mistake, nearest
 from ...validation.published.papers.judge import judge, quick, values_of
 from ...validation.published.papers.language import MEASURES
@@ -21,7 +19,8 @@ from ...validation.published.papers.runs import Measured, SchemeRun, needed, per
 from ...validation.published.scoreboard import NOT_ANALYSED, Claim, ClaimStatus, Range, Summary, summarise
 from ..pages.plots import COLOURS, figure_layout
 from ..terminal.output import as_json, folder, git_revision, replacing, write_json
-from ..terminal.text import WIDTH, paragraph, plural
+from ..terminal.progress import bar
+from ..terminal.text import paragraph, plural
 from . import reproduce_sweep
 from .reproduce_sweep import Row, Swept, sweep
 
@@ -48,13 +47,11 @@ def main(options: argparse.Namespace) -> int:
     operations = QUICK_OPERATIONS if options.quick else None
     done: list[str] = []
     try:
-        with tqdm(
-            total=len(runs), desc=f"reproduce {paper.name}", leave=False, file=sys.stderr, disable=None, ncols=WIDTH
-        ) as bar:
+        with bar(f"reproduce {paper.name}", len(runs)) as shown:
 
             def tell(run: str) -> None:
                 done.append(run)
-                bar.update()
+                shown.update()
 
             measured = perform(paper, runs, jobs=options.jobs, operations=operations, kept=kept, tell=tell)
     except KeyboardInterrupt:

@@ -1,0 +1,36 @@
+"""Progress bars, on standard error where that is a terminal; jobs that are performed under one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from tqdm import tqdm
+
+from ...sim.jobs.runner import JobRunner
+from .text import WIDTH
+
+_Job = TypeVar("_Job")
+_Answer = TypeVar("_Answer")
+
+
+def bar(description: str, total: float | None = None) -> tqdm[Any]:
+    """A progress bar, a context; it goes when its context ends. ``total`` None: only words are shown."""
+    form = "{desc}" if total is None else "{desc} {percentage:3.0f}%|{bar}| {elapsed}"
+    return tqdm(total=total, desc=description, leave=False, file=sys.stderr, disable=None, ncols=WIDTH, bar_format=form)
+
+
+def performed(
+    description: str, function: Callable[[_Job], _Answer], jobs: Sequence[_Job], workers: int
+) -> list[_Answer]:
+    """The answers in the order of the jobs, which so many processes share, under a bar that knows what jobs report."""
+    shares = [0.0] * len(jobs)
+    with bar(description, len(jobs)) as shown, JobRunner(workers) as runner:
+
+        def advance(number: int, share: float) -> None:
+            if share > shares[number]:
+                shown.update(share - shares[number])
+                shares[number] = share
+
+        return list(runner.in_order(function, jobs, advance))
