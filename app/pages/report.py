@@ -37,10 +37,10 @@ def report(scenario: Scenario, outcomes: Sequence[JobOutcome], summary: Mapping[
         "headline": escape(scenario.title),
         "facts": _facts(scenario, outcomes),
         "finding": _finding(outcomes, summary) if crash else "",
-        "verdicts": _verdicts(outcomes, summary) if crash else "",
+        "verdicts": verdict_table(outcomes, summary.get("unexpected", [])) if crash else "",
         "slider": template("slider.html") if sliders else "",
         "counterexamples": _counterexamples(outcomes, summary) if crash else "",
-        "performance": _performance(outcomes),
+        "performance": performance_table(outcomes),
         "resolved": escape(json.dumps(scenario.resolved(), indent=2, default=str)),
         "version": escape(__version__),
         "style": template("style.css"),
@@ -111,10 +111,11 @@ def _finding(outcomes: Sequence[JobOutcome], summary: Mapping[str, Any]) -> str:
     return f"<ul class='finding'>{''.join(lines)}</ul><p>{tail}</p>"
 
 
-def _verdicts(outcomes: Sequence[JobOutcome], summary: Mapping[str, Any]) -> str:
+def verdict_table(outcomes: Sequence[JobOutcome], unexpected: Sequence[Mapping[str, Any]]) -> str:
+    """The guarantee vector of every scheme and platform; ``unexpected`` are those that are not as expected."""
     reports = [outcome.crash for outcome in outcomes if outcome.crash]
     conditions = list(dict.fromkeys(condition for report in reports for condition in report.verdicts))
-    odd = {(s["scheme"], s["platform"], s["condition"]): s["expected"] for s in summary.get("unexpected", [])}
+    odd = {(s["scheme"], s["platform"], s["condition"]): s["expected"] for s in unexpected}
     rows = []
     for report in reports:
         cells = [_row_head(report.scheme), f"<td>{escape(report.platform)}</td>"]
@@ -143,7 +144,8 @@ def badge(verdict: str) -> str:
     return f"<span class='badge {escape(verdict)}'>{sign} {escape(verdict)}</span>" if verdict else ""
 
 
-def _performance(outcomes: Sequence[JobOutcome]) -> str:
+def performance_table(outcomes: Sequence[JobOutcome]) -> str:
+    """Latency and throughput of every scheme, platform and operation."""
     rows = []
     for outcome in outcomes:
         operations = outcome.summary["latency_ns"].items()

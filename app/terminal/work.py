@@ -13,6 +13,7 @@ from .progress import performed
 if TYPE_CHECKING:
     from ...protocols.guarantees import Condition
     from ...scenarios.run.results import RunResult
+    from ...scenarios.schema.schema import Scenario
     from ...validation.crash.brute_force import Comparison
     from ...validation.crash.findings import CrashReport
 
@@ -29,9 +30,10 @@ PIDS = 10_000
 
 @dataclass(frozen=True)
 class Job:
-    """One variant of a scenario; a worker loads the scenario again, since a system under simulation cannot travel."""
+    """One variant of a scenario: only plain data, since a system under simulation cannot travel to a worker."""
 
-    scenario: str
+    scenario: str | Scenario
+    """A name or a path, which a worker loads again with the overrides and the seed; or the scenario itself."""
     overrides: tuple[str, ...]
     seed: int | None
     index: int
@@ -75,7 +77,9 @@ def perform(job: Job, progress: Progress = report) -> JobOutcome:
     from ...scenarios.run.experiment import run_variant
     from ...scenarios.schema.load import load_scenario
 
-    scenario = load_scenario(job.scenario, job.overrides, job.seed)
+    scenario = job.scenario
+    if isinstance(scenario, str):
+        scenario = load_scenario(scenario, job.overrides, job.seed)
     variant = scenario.variants()[job.index]
     result = run_variant(scenario, variant)
     outcome = _outcome(result)

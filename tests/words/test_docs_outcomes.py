@@ -46,6 +46,12 @@ def test_one_primitive_prints_what_the_page_shows(capsys):
     assert out == printed("one_primitive.txt", out)
 
 
+def test_the_example_in_python_prints_what_the_page_shows(capsys):
+    runpy.run_path(str(EXAMPLES / "python_api.py"))
+    out = capsys.readouterr().out
+    assert out == printed("python_api.txt", out)
+
+
 @pytest.mark.parametrize("name", ["lost-ack.json", "read-then-lost.json"])
 def test_the_told_cases_replay_as_told(name, capsys):
     assert main(["replay", str(EXAMPLES / name)]) == 0
