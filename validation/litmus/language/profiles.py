@@ -12,7 +12,7 @@ from ....models.primitives.language import Primitive
 from ....models.profiles.platform import load_platform, platform_names, platform_settings
 from ....protocols.primitives import primitive
 from ....sim.cursor import Cursor
-from ....sim.errors import InputError, Mistake, nearest
+from ....sim.errors import InputError, Mistake, nearest, unknown
 from .program import LitmusProfile
 
 DOMAINS = ("media", "adr", "eadr", "wsp", "pmr")
@@ -110,8 +110,7 @@ def profile_named(name: str, local: Mapping[str, LitmusProfile]) -> LitmusProfil
         return local[name]
     platform, *settings = [part.strip() for part in name.split(",")]
     if platform not in platform_names():
-        known = [*local, *platform_names()]
-        raise InputError(Mistake(f"'{name}'", f"a profile: {', '.join(known)}", nearest=nearest(name, known)))
+        raise InputError(unknown(name, [*local, *platform_names()], "a profile: {}"))
     chosen: dict[str, str] = {}
     for setting in settings:
         key, _, value = setting.partition(" ")

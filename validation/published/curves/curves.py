@@ -15,7 +15,7 @@ from typing import Any
 
 from ....models.profiles.platform import load_platform, platform_names
 from ....sim.cursor import Cursor
-from ....sim.errors import InputError, Mistake, nearest
+from ....sim.errors import InputError, nearest, unknown
 from ....sim.yaml_source import describe, read_yaml
 from ..experiments.experiments import UNITS, Experiment, experiments
 from ..scoreboard import Bound, ClaimStatus
@@ -66,10 +66,7 @@ def load_curves(component: str | None = None) -> list[Curve]:
     """The shipped curves, of one component or of all; raises InputError for an unknown component."""
     names = components()
     if component is not None and component not in names:
-        close = nearest(component, names)
-        raise InputError(
-            Mistake(f"'{component}'", f"a component: {', '.join(names)}", None, None, "--component", close)
-        )
+        raise InputError(unknown(component, names, "a component: {}", field="--component"))
     chosen = names if component is None else [component]
     return [curve for name in chosen for curve in read_curves(FOLDER / f"{name}.yaml")]
 

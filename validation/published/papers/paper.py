@@ -20,7 +20,7 @@ from typing import Any
 
 from ....protocols.scheme import schemes
 from ....sim.cursor import Cursor
-from ....sim.errors import InputError, Mistake, nearest
+from ....sim.errors import InputError, unknown
 from ....sim.yaml_source import read_yaml
 from ..scoreboard import Bound, ClaimStatus, Range
 from .language import MEASURES, Expression
@@ -126,7 +126,7 @@ def papers() -> list[str]:
 def load_paper(name: str) -> Paper:
     """A paper's claims. Raises InputError with all mistakes of its file, or the nearest name for an unknown paper."""
     if name not in papers():
-        raise InputError(Mistake(f"'{name}'", f"a paper: {', '.join(papers())}", nearest=nearest(name, papers())))
+        raise InputError(unknown(name, papers(), "a paper: {}"))
     return read_paper(FOLDER / f"{name}.yaml")
 
 
