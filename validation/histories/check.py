@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from ...protocols.guarantees import Condition, Verdict
-from ...sim.errors import InputError, Mistake, nearest
+from ...sim.errors import InputError, Mistake, unknown
 from ..oracle import assert_implications
 from ..oracle.conditions.exactly_once import SHOWS
 from ..oracle.conditions.exactly_once import find as find_twice
@@ -141,9 +141,7 @@ def _conditions(names: Sequence[str]) -> list[Condition]:
     known = [str(condition) for condition in Condition]
     for name in names:
         if name not in known:
-            raise InputError(
-                Mistake(f"'{name}'", f"one of {', '.join(known)}", field="--condition", nearest=nearest(name, known))
-            )
+            raise InputError(unknown(name, known, field="--condition"))
     return [Condition(name) for name in names]
 
 

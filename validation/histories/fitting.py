@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...protocols.guarantees import Condition
-from ...sim.errors import InputError, Mistake, nearest
+from ...sim.errors import InputError, Mistake, nearest, unknown
 from ...sim.yaml_source import describe
 from ..oracle.known import NEVER_PS
 from ..oracle.models.simple import FENCES, MODELS, READS, REMOVES, SYNCS, UNKNOWN, WRITES, Call, Model, Takes
@@ -105,8 +105,7 @@ def model_named(name: str | None, history: HistoryFile) -> Model:
         return user_model(name)
     if name is not None:
         if name not in MODELS:
-            expected = f"one of {', '.join(MODELS)}, or path/to/file.py:Name"
-            raise InputError(Mistake(f"'{name}'", expected, field="--model", nearest=nearest(name, MODELS)))
+            raise InputError(unknown(name, MODELS, "one of {}, or path/to/file.py:Name", field="--model"))
         return MODELS[name]
     used = {entry.f: entry for entry in reversed(history.entries) if entry.f not in SYNCS + FENCES}
     fitting = [model for model in MODELS.values() if used.keys() <= model.operations.keys()]
