@@ -25,8 +25,8 @@ DMA = Path.add("dma to a card", Way((Place.NIC, Place.PCIE, BUFFER, FLASH, FLASH
 POSTED = Path.add(
     "posted store to a card", Way((Place.STORE_BUFFER, Place.PCIE, BUFFER, FLASH, FLASH), Torn.FIRST_WORDS, SAVE)
 )
-BATTERY = Domain.add("battery", {BUFFER, FLASH})
-FLAT = Domain.add("flat_battery", {FLASH})
+CHARGED = Domain.add("charged", {BUFFER, FLASH})
+FLAT = Domain.add("flat", {FLASH})
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class BatteryCardParameters(KindParameters):
     """A kind of such card."""
 
     kind: ClassVar[str] = "battery card"
-    domains: ClassVar[tuple[Domain, ...]] = (BATTERY, FLAT, Domain.NONE)
+    domains: ClassVar[tuple[Domain, ...]] = (CHARGED, FLAT, Domain.NONE)
 
     ingress_bits_per_s: int
     """What its DRAM takes in."""

@@ -72,7 +72,7 @@ def test_reads_of_cores_and_adapter_take_their_round_trip_and_come_behind_writes
     assert rig.chunks(0)[0].reached_ps[2] > retired
 
 
-@pytest.mark.parametrize(("battery", "kept"), [("battery", {"card_buffer", "card_flash"}), ("flat_battery", set())])
+@pytest.mark.parametrize(("battery", "kept"), [("charged", {"card_buffer", "card_flash"}), ("flat", set())])
 def test_what_was_read_back_survives_with_a_battery_and_not_without(card, battery, kept):
     rig = Rig(platform(battery=battery))
     rig.client.post_write(data=line(1))
@@ -93,7 +93,7 @@ def test_what_was_read_back_survives_with_a_battery_and_not_without(card, batter
         ),
         ("    kind: {", "    sort: {", "devices.card.kind", "nothing", False),
         ("ingress:", "ingres:", "devices.card.ingres", "the unknown key 'ingres'", True),
-        ("domain: {value: battery,", "domain: {value: pmr,", "memory.pm.domain", "'pmr'", False),
+        ("domain: {value: charged,", "domain: {value: pmr,", "memory.pm.domain", "'pmr'", False),
         ("dimms: {value: 1", "dimms: {value: 2", "memory.pm.dimms", "2", False),
         ("device: {value: card", "device: {value: cart", "memory.pm.device", "'cart'", True),
     ],
