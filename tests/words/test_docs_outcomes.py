@@ -119,8 +119,9 @@ def test_what_is_added_as_the_page_says_works(tmp_path):
     assert "read-back " in answers["rpsim list schemes"]
     assert "our-lab " in answers["rpsim list platforms"]
     assert "our-lab, ddio on" in answers["rpsim run ycsb-b"]
-    out = answers["rpsim crash read-back"]
-    assert out == printed("read-back.txt", out)
+    for name in ("read-back", "card"):
+        out = answers[f"rpsim crash {name}"]
+        assert out == printed(f"{name}.txt", out)
 
 
 def test_the_switch_delays_what_the_page_says_it_does():
