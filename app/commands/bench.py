@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
-from ...validation.speed.bench import ROUNDS, SIZES, WINDOW, Figures, measure, where_time_goes
-from ...validation.speed.components import by_component
-from ..terminal.output import as_json
+from ..options import Command, Option
 from ..terminal.text import count, paragraph, table
+
+if TYPE_CHECKING:
+    from ...validation.speed.bench import Figures
+
+COMMAND = Command(
+    "how fast the simulator and the checker are on this machine",
+    options=(
+        Option("--quick", "a tenth of the work: rough figures in seconds"),
+        Option("--components", "instead: what each component costs", without=("--oracle",)),
+        Option("--oracle", "instead: the oracle, beside the plain search"),
+    ),
+)
 
 AIMS: tuple[tuple[str, str, float], ...] = (
     ("64 B WRITEs a second", "verbs_per_second", 100_000),
@@ -39,11 +46,15 @@ def main(options: argparse.Namespace) -> int:
         return _components(options)
     if options.oracle:
         return _oracle(options)
-    with tqdm(total=2 * ROUNDS + 3, leave=False, file=sys.stderr, disable=None, ncols=80) as bar:
+    from ...validation.speed.bench import ROUNDS, SIZES, measure, where_time_goes
+    from ..terminal.output import as_json
+    from ..terminal.progress import progress
+
+    with progress("bench", 2 * ROUNDS + 3) as bar:
 
         def tell(what: str) -> None:
-            bar.set_description(what)
-            bar.update()
+            bar.say(what)
+            bar.step()
 
         figures = measure(0.1 if options.quick else 1.0, tell)
     profile = {size: where_time_goes(size, 2_000) for size in SIZES}
@@ -58,12 +69,14 @@ def main(options: argparse.Namespace) -> int:
 def _oracle(options: argparse.Namespace) -> int:
     """Only the oracle: seconds by size, and steps beside those of the plain search."""
     from ...validation.speed.oracle import HARD, measure
+    from ..terminal.output import as_json
+    from ..terminal.progress import progress
 
-    with tqdm(total=HARD + 4, leave=False, file=sys.stderr, disable=None, ncols=80) as bar:
+    with progress("bench", HARD + 4) as bar:
 
         def tell(what: str) -> None:
-            bar.set_description(what)
-            bar.update()
+            bar.say(what)
+            bar.step()
 
         figures = measure(0.1 if options.quick else 1.0, tell)
     steps = sorted(case.steps for case in figures.hard)
@@ -109,7 +122,9 @@ def _oracle(options: argparse.Namespace) -> int:
 
 def _components(options: argparse.Namespace) -> int:
     """Only what each component costs, in shares and ratios."""
+    from ...validation.speed.bench import SIZES
     from ...validation.speed.components import of_component, of_feature, with_everything
+    from ..terminal.output import as_json
 
     count_of = {size: (500 if options.quick else 4_000) * SIZES[0] // size + 200 for size in SIZES}
     shares = {size: of_component(size, count_of[size]) for size in SIZES}
@@ -137,6 +152,8 @@ def _components(options: argparse.Namespace) -> int:
 
 
 def _by_component(shares: Mapping[int, Mapping[str, float]]) -> list[str]:
+    from ...validation.speed.bench import SIZES
+
     names = dict.fromkeys(name for size in SIZES for name in shares[size])
     rows = [[name, *(f"{shares[size].get(name, 0.0):.1%}" for size in SIZES)] for name in names]
     return table(["component", *(f"{size} B" for size in SIZES)], rows)
@@ -148,6 +165,9 @@ def _rounded(shares: Mapping[str, float]) -> dict[str, float]:
 
 def document(figures: Figures, profile: dict[int, list[tuple[str, str, float, float]]]) -> dict[str, Any]:
     """The answer as JSON: at the top what holds at 64 B, the same for each size under ``sizes``."""
+    from ...validation.speed.bench import SIZES
+    from ...validation.speed.components import by_component
+
     sizes = {
         str(size): {
             "verbs_per_second": round(one.verbs_per_second),
@@ -181,6 +201,8 @@ def document(figures: Figures, profile: dict[int, list[tuple[str, str, float, fl
 
 def text(answer: dict[str, Any]) -> list[str]:
     """The answer as lines of a terminal."""
+    from ...validation.speed.bench import ROUNDS, SIZES, WINDOW
+
     rows = []
     for name, path, aim in AIMS:
         found = answer

@@ -12,7 +12,7 @@ from ...validation.histories.check import Report, Witness
 from ...validation.histories.fitting import Act, key_text
 from ...validation.histories.placing import Placed, place
 from ...validation.oracle.wording import moment_text, nanoseconds
-from ..commands.check import crash_text
+from ..terminal.check import crash_text
 from ..terminal.text import count, plural
 
 ROW, GUTTER, TOP = 30, 120, 44

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rpsim.app.commands import reproduce_paper
+from rpsim.app.commands.reproduce import paper as command
 from rpsim.app.main import main
 from rpsim.validation.published.papers import paper, runs
 from rpsim.validation.published.papers.paper import read_paper
@@ -24,8 +24,8 @@ def words(tmp_path, monkeypatch):
     claims.mkdir()
     (claims / "example.yaml").write_text(text, encoding="utf-8")
     monkeypatch.setattr(paper, "FOLDER", claims)
-    monkeypatch.setattr(reproduce_paper, "QUICK_OPERATIONS", 20)
-    monkeypatch.setattr(reproduce_paper, "SWEEP_OPERATIONS", 10)
+    monkeypatch.setattr(command, "QUICK_OPERATIONS", 20)
+    monkeypatch.setattr(command, "SWEEP_OPERATIONS", 10)
     return ["reproduce", "example", "--quick", "--jobs", "1", "--out", str(tmp_path / "results")]
 
 

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...protocols.guarantees import EXPLORED, claimed
-from ...protocols.scheme import scheme
-from ...sim.errors import InputError, Mistake
-from ...validation.crash.findings import Counterexample, CrashReport
-from ...validation.matrix.guarantees import FAULTS, POWER, QUICK, file_of, joined, scenario_of
-from ...validation.matrix.testbeds import testbed
-from ..terminal.output import as_json, folder, replacing, write_json
-from ..terminal.summary import counterexample
-from ..terminal.text import count, paragraph, plural, table
-from ..terminal.work import Job, JobOutcome, perform_all
-from .matrix import listed, manifest, seeds
+from ....protocols.guarantees import EXPLORED, claimed
+from ....protocols.scheme import scheme
+from ....sim.errors import InputError, Mistake
+from ....validation.crash.findings import Counterexample, CrashReport
+from ....validation.matrix.guarantees import FAULTS, POWER, QUICK, file_of, joined, scenario_of
+from ....validation.matrix.testbeds import testbed
+from ...terminal.output import as_json, folder, footer, manifest, replacing, write_json
+from ...terminal.summary import counterexample
+from ...terminal.text import count, paragraph, plural, table
+from ...terminal.work import Job, JobOutcome, perform_all
+from .arguments import listed, seeds
 
 PLATFORMS = ("optane-adr", "optane-eadr")
 
@@ -114,17 +114,17 @@ def main(options: argparse.Namespace) -> int:
         for row in rows:
             for condition, example in row.examples.items():
                 write_json(draft / row.case(condition), example.case)
-        write_json(draft / "manifest.json", manifest("matrix", chosen[0], time.monotonic() - began))
+        write_json(draft / "manifest.json", manifest("matrix", time.monotonic() - began, seed=chosen[0]))
     if options.json:
         print(as_json({**document, "results": target.as_posix()}), end="")
     else:
-        print("\n".join([*lines(rows, chosen, target), "", f"results: {target.as_posix()}"]))
+        print("\n".join([*lines(rows, chosen, target), "", *footer(target)]))
     return 0 if fine else 1
 
 
 def _jobs(options: argparse.Namespace, names: Sequence[str], chosen: Sequence[int]) -> list[Job]:
     """One for each cell and seed; everything that is wrong with the options is told at once."""
-    from ...scenarios.schema.load import load_scenario
+    from ....scenarios.schema.load import load_scenario
 
     jobs, mistakes = [], []
     for fault in faults(options):

@@ -11,22 +11,21 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
-from ...sim.errors import InputError, Mistake, nearest
-from ...validation.published.papers.judge import judge, quick, values_of
-from ...validation.published.papers.language import MEASURES
-from ...validation.published.papers.paper import Paper, PaperClaim, load_paper
-from ...validation.published.papers.runs import Measured, SchemeRun, needed, perform
-from ...validation.published.scoreboard import NOT_ANALYSED, Bar, Claim, ClaimStatus, Range, Summary, summarise
-from ..pages.plots import COLOURS, figure_layout
-from ..terminal.output import as_json, folder, git_revision, replacing, write_json
-from ..terminal.text import WIDTH, paragraph, plural
-from . import reproduce_sweep
-from .reproduce_sweep import Row, Swept, sweep
+from ....sim.errors import InputError, Mistake, nearest
+from ....validation.published.papers.judge import judge, quick, values_of
+from ....validation.published.papers.language import MEASURES
+from ....validation.published.papers.paper import Paper, PaperClaim, load_paper
+from ....validation.published.papers.runs import Measured, SchemeRun, needed, perform
+from ....validation.published.scoreboard import NOT_ANALYSED, Bar, Claim, ClaimStatus, Range, Summary, summarise
+from ...pages.plots import COLOURS, figure_layout
+from ...terminal.output import as_json, folder, footer, manifest, replacing, write_json
+from ...terminal.progress import progress
+from ...terminal.text import paragraph, plural
+from . import sweep as swept_over
+from .sweep import Row, Swept, sweep
 
 if TYPE_CHECKING:
-    from ..pages.plots import Figure
+    from ...pages.plots import Figure
 
 BAR = Bar(met_share=0.8, median_error=0.3)
 """Four in five of the predicted claims, each of which is met within 15 to 30 %."""
@@ -50,13 +49,11 @@ def main(options: argparse.Namespace) -> int:
     operations = QUICK_OPERATIONS if options.quick else None
     done: list[str] = []
     try:
-        with tqdm(
-            total=len(runs), desc=f"reproduce {paper.name}", leave=False, file=sys.stderr, disable=None, ncols=WIDTH
-        ) as bar:
+        with progress(f"reproduce {paper.name}", len(runs)) as bar:
 
             def tell(run: str) -> None:
                 done.append(run)
-                bar.update()
+                bar.step()
 
             measured = perform(paper, runs, jobs=options.jobs, operations=operations, kept=kept, tell=tell)
     except KeyboardInterrupt:
@@ -76,7 +73,8 @@ def main(options: argparse.Namespace) -> int:
             (draft / "report.html").write_text(
                 page(paper, rows, summary, measured, swept), encoding="utf-8", newline="\n"
             )
-        write_json(draft / "manifest.json", _manifest(settings, paper, len(runs), time.monotonic() - began))
+        about = {"settings": settings, "runs": len(runs), "platform": paper.scenario["platform"]}
+        write_json(draft / "manifest.json", manifest("reproduce", time.monotonic() - began, **about))
     if options.pages:
         folder_of_pages = Path(options.pages)
         folder_of_pages.mkdir(parents=True, exist_ok=True)
@@ -86,8 +84,8 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json({**answer, "results": target.as_posix()}), end="")
     else:
-        report = [] if options.no_report else [f"report:  {(target / 'report.html').as_posix()}"]
-        print("\n".join([*text(rows, summary, swept), "", *report, f"results: {target.as_posix()}"]))
+        end = footer(target, "" if options.no_report else "report.html")
+        print("\n".join([*text(rows, summary, swept), "", *end]))
     return 0 if summary.met else 1
 
 
@@ -112,7 +110,7 @@ def document(paper: Paper, rows: Sequence[Row], summary: Summary, swept: Swept) 
             {**found.row(), "figure": claim.figure, "words": claim.words, "why": claim.why} for claim, found in rows
         ],
         "summary": summary.row(),
-        "sweep": reproduce_sweep.document(swept, BAR),
+        "sweep": swept_over.document(swept, BAR),
     }
 
 
@@ -128,7 +126,7 @@ def text(rows: Sequence[Row], summary: Summary, swept: Swept) -> list[str]:
                 if not found.met:
                     lines += paragraph(_reason(claim, found), 9, 2)
         lines.append("")
-    return [*lines, *reproduce_sweep.lines(swept, BAR), *paragraph(_bar(summary))]
+    return [*lines, *swept_over.lines(swept, BAR), *paragraph(_bar(summary))]
 
 
 def _verdict(found: Claim) -> str:
@@ -189,7 +187,7 @@ def markdown(paper: Paper, rows: Sequence[Row], summary: Summary, swept: Swept) 
         simulated = _number(found.simulated) if claim.kind == "value" else f"{_low(found.simulated):.0%}"
         cells = [claim.id, claim.figure, claim.words, found.status.replace("_", " "), published, simulated]
         lines.append("| " + " | ".join([*cells, "met" if found.met else "missed"]) + " |")
-    lines += reproduce_sweep.markdown(swept, BAR)
+    lines += swept_over.markdown(swept, BAR)
     missed = [(claim, found) for claim, found in rows if not found.met]
     if missed:
         lines += ["", "## Missed, and why", ""]
@@ -209,8 +207,8 @@ def page(paper: Paper, rows: Sequence[Row], summary: Summary, measured: dict[Sch
     """The whole page as text."""
     from plotly.offline import get_plotlyjs
 
-    from ... import __version__
-    from ..pages.report import inline, template
+    from .... import __version__
+    from ...pages.report import inline, template
 
     figures = {
         f"figure-{name}": found for name in paper.figures if (found := _figure(paper, name, measured)) is not None
@@ -228,7 +226,7 @@ def page(paper: Paper, rows: Sequence[Row], summary: Summary, measured: dict[Sch
         "missed": _table([row for row in rows if not row[1].met])
         + "<h2>Met</h2>"
         + _table([r for r in rows if r[1].met]),
-        "sweep": reproduce_sweep.html(swept, BAR),
+        "sweep": swept_over.html(swept, BAR),
         "curves": sections or "<p>None of the runs that a figure takes was needed.</p>",
         "version": escape(__version__),
         "style": template("style.css"),
@@ -273,17 +271,3 @@ def _figure(paper: Paper, name: str, measured: dict[SchemeRun, Measured]) -> Fig
             "line": {"color": COLOURS[turn % len(COLOURS)], "width": 2},
         })  # fmt: skip
     return {"data": traces, "layout": layout} if traces else None
-
-
-def _manifest(settings: dict[str, Any], paper: Paper, runs: int, wall_time_s: float) -> dict[str, Any]:
-    from ... import __version__
-
-    return {
-        "rpsim_version": __version__,
-        "git_revision": git_revision(),
-        "command": "reproduce",
-        "settings": settings,
-        "runs": runs,
-        "platform": paper.scenario["platform"],
-        "wall_time_s": round(wall_time_s, 3),
-    }

@@ -5,19 +5,17 @@ Over the few points of a quick look: how many claims are met, and which of them 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
-from ...validation.published.papers.judge import judge, quick, values_of
-from ...validation.published.papers.paper import Paper, PaperClaim
-from ...validation.published.papers.runs import needed, perform
-from ...validation.published.scoreboard import Bar, Claim, summarise
-from ..terminal.text import WIDTH, paragraph, table
+from ....validation.published.papers.judge import judge, quick, values_of
+from ....validation.published.papers.paper import Paper, PaperClaim
+from ....validation.published.papers.runs import needed, perform
+from ....validation.published.scoreboard import Bar, Claim, summarise
+from ...terminal.progress import progress
+from ...terminal.text import paragraph, table
 
 Row = tuple[PaperClaim, Claim]
 Swept = dict[str, list[Row]]
@@ -39,20 +37,14 @@ def sweep(paper: Paper, claims: Sequence[PaperClaim], kept: Path, jobs: int, ope
     variants: dict[str, Mapping[str, Any]] = {AS_IT_IS: {}}
     variants |= {f"{path} = {value}": {path: value} for path, value in paper.sweep}
     found: Swept = {}
-    with tqdm(
-        total=len(runs) * len(variants), desc="sweep", leave=False, file=sys.stderr, disable=None, ncols=WIDTH
-    ) as bar:
+    with progress("sweep", len(runs) * len(variants)) as bar:
         for name, values in variants.items():
             measured = perform(
-                paper, runs, jobs=jobs, operations=operations, kept=kept, tell=lambda _: _advance(bar), values=values
+                paper, runs, jobs=jobs, operations=operations, kept=kept, tell=lambda _: bar.step(), values=values
             )
             looked_up = values_of(paper, measured, values)
             found[name] = [(claim, judge(paper, claim, looked_up)) for claim in few]
     return found
-
-
-def _advance(bar: tqdm[Any]) -> None:
-    bar.update()
 
 
 def document(swept: Swept, bar: Bar) -> list[dict[str, Any]]:

@@ -7,12 +7,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from ...validation.matrix.configurations import configurations
-from ...validation.matrix.methods import Method, MethodAnswer, answer, questions
-from ...validation.matrix.rows import in_parallel
-from ..terminal.output import as_json, folder, replacing, write_json
-from ..terminal.text import paragraph, table
-from .matrix import bar, listed, manifest, one_seed, platforms
+from ....validation.matrix.configurations import configurations
+from ....validation.matrix.methods import Method, MethodAnswer, answer, questions
+from ....validation.matrix.rows import in_parallel
+from ...terminal.output import as_json, folder, footer, manifest, replacing, write_json
+from ...terminal.progress import progress
+from ...terminal.text import paragraph, table
+from .arguments import listed, one_seed, platforms
 
 
 def main(options: argparse.Namespace) -> int:
@@ -22,16 +23,16 @@ def main(options: argparse.Namespace) -> int:
     asked = questions(where, listed(options.primitives), one_seed(options))
     inputs = {"questions": [[one.configuration.label, one.receive_in, one.update, one.kind] for one in asked]}
     target = folder(options.out, "methods", inputs | {"of": asked[0].primitives}, asked[0].seed, "methods")
-    with bar("methods", len(asked)) as advance:
-        answers = in_parallel(answer, asked, options.jobs, advance)
+    with progress("methods", len(asked)) as bar:
+        answers = in_parallel(answer, asked, options.jobs, bar.reach)
     document = {"seed": asked[0].seed, "methods": [_entry(one) for one in answers]}
     with replacing(target) as draft:
         write_json(draft / "methods.json", document)
-        write_json(draft / "manifest.json", manifest("methods", asked[0].seed, time.monotonic() - began))
+        write_json(draft / "manifest.json", manifest("methods", time.monotonic() - began, seed=asked[0].seed))
     if options.json:
         print(as_json({**document, "results": target.as_posix()}), end="")
     else:
-        print("\n".join([*lines(answers), "", f"results: {target.as_posix()}"]))
+        print("\n".join([*lines(answers), "", *footer(target)]))
     return 0 if all(one.cheapest for one in answers) else 1
 
 
