@@ -204,7 +204,9 @@ def test_what_ends_early_writes_nothing(quickstart, capsys, failure, status):
 def test_a_failure_while_writing_leaves_the_old_results(quickstart, capsys, monkeypatch):
     main(["run", "quickstart", "--no-report"])
     before = (results() / "manifest.json").read_bytes()
-    monkeypatch.setattr(rpsim.app.terminal.output, "manifest", lambda *_, **more: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(
+        rpsim.app.terminal.output, "manifest", lambda *_, **more: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
     assert main(["run", "quickstart", "--no-report"]) == 130
     assert (results() / "manifest.json").read_bytes() == before
 
