@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from ...validation.published.curves.board import Board, Result
 from ...validation.published.curves.reading import unread
 from ...validation.published.scoreboard import NOT_ANALYSED, Bound, Claim, ClaimStatus, summarise
 from ..terminal.text import plural
+from . import markdown
 
 VALIDATION = "## Validation"
 
@@ -154,9 +154,8 @@ def _value(parameter: Parameter) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in lines) + "\n"
+    return "\n".join(markdown.table(head, rows)) + "\n"
 
 
 def _wrapped(text: str) -> str:
-    return "\n".join(textwrap.wrap(text, 118, break_long_words=False, break_on_hyphens=False)) + "\n"
+    return "\n".join(markdown.wrapped(text, 118)) + "\n"

@@ -24,7 +24,7 @@ from rpsim.app.main import main
 
 from ..words import fakes
 
-HEAVY = {"numpy", "simpy", "networkx", "plotly", "pydantic", "yaml", "tqdm", "multiprocessing"}
+HEAVY = {"numpy", "jinja2", "simpy", "networkx", "plotly", "pydantic", "yaml", "tqdm", "multiprocessing"}
 SMALL = ["--set", "workload.operations=40", "--set", "workload.keys=5"]
 
 

@@ -63,7 +63,7 @@ def test_page_report_and_terminal_show_the_figure_the_reason_and_what_is_swept(w
     assert "0 as it is" in out and "1 cpu.request = 300 ns" in out and "2 cpu.request = 800 ns" in out
     (folder,) = [path for path in (tmp_path / "results").iterdir() if path.is_dir()]
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "id='plot-figure-1'" in page and "Left out" not in page
+    assert 'id="plot-figure-1"' in page and "Left out" not in page
     text = (tmp_path / "pages/example.md").read_text(encoding="utf-8")
     assert "| claim | as it is | cpu.request = 300 ns | cpu.request = 800 ns |" in text
     assert "- X-1: Too few operations." in text
