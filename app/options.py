@@ -23,15 +23,15 @@ class Option:
     help: str
     value: str = ""
     default: Any = None
-    """What is not given is this, or what this returns."""
+    """The value of an option that is not given, or a function that returns it."""
     least: int | None = None
-    """It is a whole number, at least this."""
+    """The option is a whole number, at least this."""
     several: bool = False
-    """It may be repeated; then there is a list."""
+    """The option may be repeated; its value is a list."""
     like: str = ""
-    """It is ``NAME=VALUE``; an example."""
+    """An example, if the value has to be ``NAME=VALUE``."""
     to: str = ""
-    """The attribute that it goes to, if that is not its name."""
+    """The attribute of the parsed options, if it is not the name of the flag."""
     of: tuple[str, ...] = ()
     """The subjects that it goes with (default: all)."""
     needs: str = ""
@@ -41,11 +41,11 @@ class Option:
 
     @property
     def attribute(self) -> str:
-        """The attribute of the parsed options that it goes to."""
+        """The attribute of the parsed options that has its value."""
         return self.to or self.flag.removeprefix("--").replace("-", "_")
 
     def read(self, given: Any) -> Any:
-        """What was given, checked. Raises InputError."""
+        """The value to use for the text ``given`` on the command line (None: not given). Raises InputError."""
         if self.least is not None and given is not None:
             if not re.fullmatch(r"\d{1,19}", given) or int(given) < self.least:
                 raise InputError(Mistake(f"'{given}'", f"a whole number, at least {self.least}", field=self.flag))
@@ -60,14 +60,14 @@ class Option:
 
 @dataclass(frozen=True)
 class Command:
-    """A command: what it is given, and what it does, in a line each."""
+    """A command: its arguments and options, with a line of help for each."""
 
     help: str
     argument: str = ""
-    """What the help calls it; a second word is a second argument. None: it takes none."""
+    """The name of its argument in the help; a second word is a second argument. Empty: it takes none."""
     argument_help: str = ""
     several: bool = False
-    """Whether any number of arguments may be given."""
+    """Whether it takes any number of arguments."""
     needed: bool = True
     options: tuple[Option, ...] = ()
 
@@ -102,7 +102,7 @@ NO_REPORT = Option("--no-report", "write no report.html")
 
 SCENARIO = "a path to a scenario file, or the name of a shipped one (rpsim list scenarios)"
 TRACED = 50
-"""How many operations trace.json shows unless somebody asks for more."""
+"""How many operations trace.json shows, unless ``--trace`` says otherwise."""
 
 OF_SCENARIO = (
     Option(

@@ -98,11 +98,11 @@ def main(options: argparse.Namespace) -> int:
 
 
 def helped(found: Calibration) -> bool:
-    """Whether what was held out (all, if nothing was) is foretold no worse than before."""
+    """Whether the held out points (all points, if none was held out) are predicted no worse than before."""
     from ...validation.measuring.calibrate.calibration import rms
 
-    asked = found.of(True) or list(found.points)
-    return rms(asked) <= rms(asked, after=False)
+    judged = found.of(True) or list(found.points)
+    return rms(judged) <= rms(judged, after=False)
 
 
 def _share(text: str | None) -> float:

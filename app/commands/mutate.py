@@ -36,21 +36,21 @@ def main(options: argparse.Namespace) -> int:
 
     subject, primitives = options.subject, known_primitives()
     name = "all schemes and primitives" if subject is None else subject
-    asked = [one for known, one in schemes().items() if subject in (None, known)]
+    chosen = [one for known, one in schemes().items() if subject in (None, known)]
     steps = [one for one in primitives if subject in (None, one)]
-    if not asked and not steps:
+    if not chosen and not steps:
         both = [*schemes(), *primitives]
         expected = f"a scheme ({', '.join(schemes())}) or a flush primitive (rpsim list primitives)"
         raise InputError(Mistake(f"'{subject}'", expected, nearest=nearest(subject, both)))
-    if options.shared and not asked:
+    if options.shared and not chosen:
         raise InputError(Mistake(f"the primitive '{subject}'", "a scheme, which has shared modules", field="--shared"))
     kept = writable(options.out) / KEPT
     with progress("mutate") as bar:
         work = Work(options.jobs, kept, bar.reach)
-        fates = score(asked, work, shared=options.shared or subject is None, quick=options.quick) if asked else []
+        fates = score(chosen, work, shared=options.shared or subject is None, quick=options.quick) if chosen else []
         fates += score_primitives(steps, work, quick=options.quick)
     if options.json:
-        print(as_json(document([*(one.name for one in asked), *steps], fates, options.quick)), end="")
+        print(as_json(document([*(one.name for one in chosen), *steps], fates, options.quick)), end="")
     else:
         print("\n".join(text(name + (", a sample" if options.quick else ""), fates)))
     return int(any(not fate.told for fate in fates))

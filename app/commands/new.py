@@ -17,7 +17,7 @@ COMMAND = Command(
 )
 
 KINDS = {"primitive": "primitive.yaml"}
-"""What there are starting points for, and the template of each."""
+"""The kinds of starting points, and the template of each."""
 
 
 def main(options: argparse.Namespace) -> int:

@@ -54,7 +54,7 @@ def page(report: Report) -> str:
 
 
 def _shown_condition(report: Report) -> Condition:
-    """The strongest condition that asks for an order of each object, among those judged."""
+    """The strongest judged condition that needs an order of each object."""
     for condition in (Condition.STRICT, Condition.PERSISTENT):
         if condition in report.verdicts and report.verdicts[condition].verdict is Verdict.HOLDS:
             return condition
@@ -67,7 +67,7 @@ def _all(report: Report) -> list[Act]:
 
 
 def _window(report: Report, acts: Sequence[Act], placed: Sequence[Placed]) -> tuple[Sequence[Act], str]:
-    """What is shown of a history, and in which words."""
+    """The operations that are shown, and the sentence that says so."""
     stuck = sorted(one.stuck for one in placed if one.stuck is not None)
     condition = _shown_condition(report)
     if stuck:

@@ -28,7 +28,7 @@ from .plots import COLOURS, Figure, figure_layout
 from .template import render
 
 AXES = {"size": "bytes of a value", "clients": "client processes", "mix": "workload"}
-"""What the axes that papers share are called beneath a curve."""
+"""The titles of the axes that papers share."""
 
 
 def markdown(paper: Paper, rows: Sequence[Row], summary: Summary, swept: Swept) -> str:
@@ -111,7 +111,7 @@ def _sweep(swept: Swept) -> dict[str, object]:
 
 
 def _figure(paper: Paper, name: str, measured: Mapping[SchemeRun, Measured]) -> Figure | None:
-    """What has been measured of a figure: of a quick look a few points; None if of no scheme there are two."""
+    """The measured points of a figure (a quick look has few); None if no scheme has two of them."""
     figure = paper.figures[name]
     axis = list(paper.axes[figure.x].values)
     layout = figure_layout(340, len(figure.schemes))

@@ -81,7 +81,7 @@ def page(name: str, results: Sequence[Result]) -> str:
 
 
 def validation(name: str, results: Sequence[Result]) -> str:
-    """What was compared on this profile: the scoreboard's rows."""
+    """The comparisons with published curves on this profile: the scoreboard's rows."""
     if not results:
         return _wrapped(
             "No published curve was measured on these machines in a way that could be compared: nothing is validated "
@@ -147,7 +147,7 @@ def _number(parameter: Parameter) -> list[str]:
 
 
 def _value(parameter: Parameter) -> str:
-    """As the profile has it; a fitted duration as short as it can be said."""
+    """The text of the profile; a fitted duration in its shortest form."""
     if parameter.text.endswith(" ps") and isinstance(parameter.value, int):
         return format_duration(parameter.value)
     return parameter.text

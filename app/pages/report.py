@@ -140,7 +140,7 @@ def _performance(outcome: JobOutcome) -> dict[str, Any]:
 
 
 def _counterexamples(outcomes: Sequence[JobOutcome], summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Each with its story, or without where another condition falls by the same."""
+    """The counterexamples; one whose story stands above already has only its explanation."""
     found = []
     shown: list[Any] = []
     for (scheme, condition, _), places in grouped(outcomes).items():

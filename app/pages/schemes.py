@@ -85,17 +85,17 @@ def page(kind: type[Scheme], guarantees: bool = True) -> str:
 
 
 def _layouts(kind: type[Scheme]) -> list[type[Layout]]:
-    """What it keeps in memory and sends in messages: an entry, an object, and what its modules define or use."""
+    """The layouts of a scheme in memory and in messages: entry, object, and all that its modules define or use."""
     kept: list[type[Layout]] = []
     if issubclass(kind, KvScheme):
-        asked = messages(kind, PLATFORM)
-        kept = [kind.Index.Entry, kind.Object, *asked, *([Region] if Allocate in asked else [])]
+        sent = messages(kind, PLATFORM)
+        kept = [kind.Index.Entry, kind.Object, *sent, *([Region] if Allocate in sent else [])]
     used = [value for value in _classes(kind) if issubclass(value, Layout) and value is not Layout and value.fields]
     return list(dict.fromkeys([*kept, *(value for value in used if not kept or value not in (Entry, Object))]))
 
 
 def _classes(kind: type[Scheme]) -> list[type[Any]]:
-    """What stands in the modules that a scheme is made of, but for those that all stores share."""
+    """The classes in the modules that a scheme is made of, but for the modules that all stores share."""
     own = [one for one in kind.__mro__ if issubclass(one, Scheme) and one not in (Scheme, KvScheme)]
     found = [value for one in own for value in vars(sys.modules[one.__module__]).values() if inspect.isclass(value)]
     return list(dict.fromkeys(found))
@@ -129,7 +129,7 @@ def _word_layout(word: type[Any]) -> list[str]:
 
 
 def _plain_doc(of: type[Any]) -> str:
-    """The first paragraph of what a class says of itself."""
+    """The first paragraph of a class's docstring."""
     return " ".join((of.__doc__ or "").split("\n\n")[0].split()).replace(":class:", "").replace("``", "`")
 
 
@@ -151,7 +151,7 @@ def _word(who: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without what Mermaid would take for its own: semicolons end statements, '#' begins an entity."""
+    """The text without signs that mean something to Mermaid: semicolons end statements, '#' begins an entity."""
     return text.replace(";", ",").replace("#", "no. ")
 
 
@@ -183,12 +183,12 @@ def _guarantees(kind: type[Scheme]) -> list[str]:
         f"`rpsim matrix --schemes {kind.name} --faults every` saves the counterexamples whole."
     )
     found = table(["after", "on", *map(str, CONDITIONS)], rows)
-    told = [line for text in examples.values() for line in wrapped(text)]
-    return [*wrapped(words), "", *found, *(["", *told] if told else [])]
+    stories = [line for text in examples.values() for line in wrapped(text)]
+    return [*wrapped(words), "", *found, *(["", *stories] if stories else [])]
 
 
 def _reports(kind: type[Scheme], fault: str) -> Iterator[CrashReport]:
-    """What is found after a fault: of the server's power on all platforms, of others on one."""
+    """The reports after a fault: the server's power on all platforms, other faults on one."""
     own = testbed(kind.paper)
     names = [*([own] if own else []), PLATFORM, "optane-eadr"] if fault == POWER else [PLATFORM]
     less = () if fault == POWER else QUICK

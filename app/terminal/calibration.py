@@ -85,7 +85,7 @@ def _told(one: Fitted, ranges: Mapping[str, tuple[str, str] | None]) -> list[str
 
 
 def outside(text: str, known: tuple[str, str]) -> bool:
-    """Whether a time or a rate is not between two others."""
+    """Whether a time or a rate lies outside of a known range."""
     parse = parse_rate if text.endswith("/s") else parse_duration_ps
     low, value, high = (parse(one) for one in (known[0], text, known[1]))
     return not low <= value <= high

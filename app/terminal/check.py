@@ -60,7 +60,7 @@ def _violation(report: Report, names: Sequence[str], witness: Witness) -> list[s
 
 
 def _prefix_text(report: Report, witness: Witness) -> str:
-    """How far an order goes: ``the longest prefix with an order: until 38 ns, 3 operations (lines 1, 4, 7)``."""
+    """``the longest prefix with an order: until 38 ns, 3 operations (lines 1, 4, 7)``."""
     if witness.prefix_ps is None or witness.prefix is None:
         return "no prefix has an order: it is the first response"
     some = ", ".join(map(str, witness.prefix[:12])) + (", ..." if len(witness.prefix) > 12 else "")

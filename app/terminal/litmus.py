@@ -12,7 +12,7 @@ from .text import WIDTH, count, paragraph, plural, table
 from .witnesses import name_of, witness_record
 
 MOST_ROWS = 60
-"""Of so many cases each is a row of the answer; of more, each file is."""
+"""Up to so many cases have a row each; of more cases each file has one."""
 
 
 def text(tests: Sequence[Test], answers: Sequence[CaseAnswer], budget: int) -> list[str]:

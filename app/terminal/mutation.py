@@ -26,7 +26,7 @@ class Count:
 
     @property
     def rate(self) -> float | None:
-        """How many are found, of those that run at all; None if none does."""
+        """The share of faults found, among the faults that run at all; None if none does."""
         running = self.faults - self.broken
         return self.found / running if running else None
 
@@ -44,12 +44,12 @@ def count(fates: Iterable[Fate]) -> Count:
 
 
 def by_kind(fates: Sequence[Fate]) -> dict[str, Count]:
-    """In the order of the catalogue; what is nowhere to plant has no faults."""
+    """Counts by kind, in the order of the catalogue; a kind that nothing could be planted of has no faults."""
     return {kind: count(fate for fate in fates if fate.kind == kind) for kind in KINDS}
 
 
 def by_scheme(fates: Sequence[Fate]) -> dict[str, Count]:
-    """By whose file they are in: schemes by name, what they share, primitives."""
+    """Counts by the owner of the file: schemes by name, the code that they share, primitives."""
     homes = sorted({_home(fate) for fate in fates}, key=lambda home: (home in (SHARED, PRIMITIVES), home))
     return {home: count(fate for fate in fates if _home(fate) == home) for home in homes}
 
@@ -80,7 +80,7 @@ def document(names: list[str], fates: Sequence[Fate], quick: bool) -> dict[str, 
 
 
 def text(name: str, fates: Sequence[Fate]) -> list[str]:
-    """What is printed: the score by kind and by scheme, then the survivors with their reasons."""
+    """The score by kind and by scheme, then the survivors with their reasons, as lines of a terminal."""
     kinds, whole = by_kind(fates), count(fates)
     lines = [f"{name}: faults planted in the code, one at a time", ""]
     lines += [*_rows("fault", {**{kind: one for kind, one in kinds.items() if one.faults}, "all": whole}), ""]

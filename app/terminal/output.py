@@ -39,9 +39,9 @@ def writable(out: str) -> Path:
 
 
 def folder(out: str, name: str, resolved: Mapping[str, Any], seed: int, command: str) -> Path:
-    """Where the results belong: the name ends in a hash of all that determines them.
+    """The results folder of a command: its name ends in a hash of all that determines the results.
 
-    Raises InputError when ``out`` cannot be a folder that we may write into (asked before the work, not after).
+    Raises InputError when ``out`` cannot be a folder that we may write into, before any work is done.
     """
     path = writable(out)
     what = json.dumps({"command": command, "scenario": resolved, "seed": seed}, sort_keys=True, default=str)

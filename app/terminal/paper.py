@@ -13,7 +13,7 @@ BAR = Bar(met_share=0.8, median_error=0.3)
 
 Row = tuple[PaperClaim, Claim]
 Swept = dict[str, list[Row]]
-"""By what is set otherwise (``cpu.request = 300 ns``), or ``AS_IT_IS``: the scoreboard over the few points."""
+"""The scoreboard over a few points, by the parameter that is changed (``cpu.request = 300 ns``) or ``AS_IT_IS``."""
 
 AS_IT_IS = "as it is"
 TITLE = "What the paper does not determine"
@@ -45,7 +45,7 @@ def _verdict(found: Claim) -> str:
 
 
 def numbers(claim: PaperClaim, found: Claim) -> str:
-    """What was published and simulated; of a shape or a trend, how much of it is true."""
+    """The published and the simulated number; of a shape or a trend, the share of points at which it is true."""
     unit = f" {claim.unit}" if claim.unit else ""
     if claim.kind == "value":
         return f"published {number(found.published)}{unit}, simulated {number(found.simulated)}{unit}"
@@ -67,7 +67,7 @@ def number(value: object) -> str:
 
 
 def reason(claim: PaperClaim, found: Claim) -> str:
-    """Why a claim is missed, or does not count."""
+    """The reason why a claim is missed, or does not count."""
     return claim.why if claim.why and found.status is not ClaimStatus.PREDICT else found.reason or NOT_ANALYSED
 
 
@@ -110,12 +110,12 @@ def summaries(swept: Swept) -> list[list[str]]:
 
 
 def by_claim(swept: Swept) -> list[tuple[str, list[Claim]]]:
-    """What each claim comes to with each value."""
+    """The claims by id, each with its verdicts in the order of the values."""
     columns = list(swept.values())
     return [(claim.id, [rows[turn][1] for rows in columns]) for turn, (claim, _) in enumerate(columns[0])]
 
 
 def worth(found: Claim) -> str:
-    """What was simulated, in short."""
+    """The simulated number, in short."""
     simulated = found.simulated
     return f"{simulated:.3g}" if isinstance(simulated, float | int) else f"{simulated.low:.3g} to {simulated.high:.3g}"

@@ -24,7 +24,7 @@ class Progress:
         self._bar.update(share)
 
     def reach(self, done: float, total: float | None = None) -> None:
-        """So much is done since the beginning; ``total``: of so much, where that is known only now."""
+        """``done`` units of work are done since the beginning; ``total`` replaces the number of units, if given."""
         if total is not None:
             self._bar.total = total
         self._bar.update(done - self._bar.n)

@@ -34,7 +34,7 @@ def performance(outcomes: Sequence[JobOutcome]) -> list[str]:
 
 
 def costs(outcomes: Sequence[JobOutcome]) -> list[str]:
-    """What an operation costs the CPUs of each role, and how many round trips and flushes it takes."""
+    """CPU time, round trips and flushes of an operation, by role."""
     lines = ["CPU time and counts of an operation, by role"]
     for scheme in dict.fromkeys(outcome.scheme for outcome in outcomes):
         rows = []
@@ -84,7 +84,7 @@ def _all(names: Sequence[str]) -> str:
 
 
 def findings(outcomes: Sequence[JobOutcome], cases: Cases) -> list[str]:
-    """One full timeline per scheme, refuted condition and manner; other platforms of the same in a line each."""
+    """One full timeline per scheme, refuted condition and manner; a line for each other platform with that story."""
     lines: list[str] = []
     shown: list[tuple[str, Counterexample]] = []
     for (scheme, _, _), found in grouped(outcomes).items():
@@ -119,7 +119,7 @@ def grouped(outcomes: Sequence[JobOutcome]) -> dict[tuple[str, str, Hashable], l
 
 
 def same_story(one: Counterexample, other: Counterexample) -> bool:
-    """Whether two conditions fall by the same case, so that it need not be told twice."""
+    """Whether two conditions fall by the same case, so that its story is shown once."""
     return (one.instant_ps, one.timeline, one.lost) == (other.instant_ps, other.timeline, other.lost)
 
 

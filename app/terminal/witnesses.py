@@ -13,12 +13,12 @@ from ...validation.litmus.simulator.witness import OutcomeWitness, Searched, sea
 from .text import count, microseconds, paragraph, plural, table
 
 MOST_TIMELINES = 12
-"""Of so many cases each has its timeline printed."""
+"""Up to so many cases have their timelines printed; of more cases only numbers are."""
 WHO_WIDTH = 12
 
 
 def searched(answers: Sequence[CaseAnswer]) -> list[Searched]:
-    """What a search for witnesses of all outcomes that were found to be allowed comes to, case by case."""
+    """Search a witness for each outcome that was found to be allowed; an answer a case."""
     tests: dict[int, list[CaseAnswer]] = {}
     for answer in answers:
         if answer.found is OutcomeFinding.ALLOWED:
@@ -86,7 +86,7 @@ def name_of(file: str) -> str:
 
 
 def witness_record(one: Searched) -> dict[str, Any]:
-    """The same as JSON."""
+    """The answer for one outcome as JSON."""
     return {
         "id": one.test.id,
         "profile": one.case.profile.name,

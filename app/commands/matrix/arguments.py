@@ -9,13 +9,13 @@ from ....sim.errors import InputError, Mistake
 
 
 def listed(text: str | None) -> list[str]:
-    """What stands between semicolons; where there are none, between commas."""
+    """The items of a list: separated by semicolons or, where there are none, by commas."""
     separator = ";" if text and ";" in text else ","
     return [part.strip() for part in (text or "").split(separator) if part.strip()]
 
 
 def platforms(options: argparse.Namespace) -> list[str]:
-    """What ``--platforms`` says: labels have commas in them, so a semicolon stands between two of them."""
+    """The platforms of ``--platforms``: labels have commas in them, so a semicolon separates them."""
     text = options.platforms
     if text is None:
         return ["quick" if options.quick else "usual"]
@@ -23,7 +23,7 @@ def platforms(options: argparse.Namespace) -> list[str]:
 
 
 def seeds(options: argparse.Namespace) -> list[int]:
-    """What ``--seed`` says: a number, or several with commas. Raises InputError."""
+    """The seeds of ``--seed``: a number, or several with commas. Raises InputError."""
     texts = listed(options.seed) or ["1"]
     wrong = [text for text in texts if not re.fullmatch(r"\d{1,19}", text)]
     if wrong or len(set(texts)) < len(texts):
@@ -33,7 +33,7 @@ def seeds(options: argparse.Namespace) -> list[int]:
 
 
 def one_seed(options: argparse.Namespace) -> int:
-    """The same where there is one run. Raises InputError."""
+    """The seed of ``--seed``, for commands with a single run. Raises InputError for several."""
     first, *more = seeds(options)
     if more:
         raise InputError(Mistake(f"'{options.seed}'", "one seed; several go with --schemes", field="--seed"))

@@ -20,15 +20,15 @@ def main(options: argparse.Namespace) -> int:
     """Search, print, write; returns 0 where every question has an answer, else 1."""
     began = time.monotonic()
     where = configurations(["quick"] if options.platforms is None else platforms(options))
-    asked = questions(where, listed(options.primitives), one_seed(options))
-    inputs = {"questions": [[one.configuration.label, one.receive_in, one.update, one.kind] for one in asked]}
-    target = folder(options.out, "methods", inputs | {"of": asked[0].primitives}, asked[0].seed, "methods")
-    with progress("methods", len(asked)) as bar:
-        answers = in_parallel(answer, asked, options.jobs, bar.reach)
-    document = {"seed": asked[0].seed, "methods": [_entry(one) for one in answers]}
+    todo = questions(where, listed(options.primitives), one_seed(options))
+    inputs = {"questions": [[one.configuration.label, one.receive_in, one.update, one.kind] for one in todo]}
+    target = folder(options.out, "methods", inputs | {"of": todo[0].primitives}, todo[0].seed, "methods")
+    with progress("methods", len(todo)) as bar:
+        answers = in_parallel(answer, todo, options.jobs, bar.reach)
+    document = {"seed": todo[0].seed, "methods": [_entry(one) for one in answers]}
     with replacing(target) as draft:
         write_json(draft / "methods.json", document)
-        write_json(draft / "manifest.json", manifest("methods", time.monotonic() - began, seed=asked[0].seed))
+        write_json(draft / "manifest.json", manifest("methods", time.monotonic() - began, seed=todo[0].seed))
     if options.json:
         print(as_json({**document, "results": target.as_posix()}), end="")
     else:

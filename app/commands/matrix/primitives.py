@@ -23,7 +23,7 @@ from .arguments import listed, one_seed, platforms
 
 PAGE = "matrix.html"
 USUAL_SHAPES = ("word", "line", "pair", "log", "other-qp")
-"""Judged unless somebody asks; ``page`` takes as long as all of these."""
+"""The shapes that are judged by default; ``page`` takes as long as all of these."""
 QUICK_SHAPES = ("word", "pair", "other-qp")
 
 
@@ -75,7 +75,7 @@ def write(
 
 
 def _jobs(options: argparse.Namespace) -> list[RowJob]:
-    """Everything that is wrong with the options is told at once."""
+    """A job for each primitive and platform. Raises InputError with every mistake in the options."""
     mistakes: list[Mistake] = []
 
     def checked(what: Callable[[], Any]) -> Any:
@@ -112,6 +112,6 @@ def _sizes(texts: Sequence[str]) -> list[int]:
 
 
 def _files(jobs: Sequence[RowJob]) -> dict[str, Any]:
-    """What primitives given as files say: another content is another result."""
+    """The hashes of primitives given as files: another content is another result."""
     paths = {job.primitive for job in jobs if Path(job.primitive.split("[")[0]).is_file()}
     return {path: hashlib.sha256(Path(path.split("[")[0]).read_bytes()).hexdigest() for path in sorted(paths)}

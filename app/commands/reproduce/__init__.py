@@ -51,7 +51,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def subjects() -> list[str]:
-    """What can be reproduced: the hardware, and the papers whose claims are here."""
+    """The subjects that can be reproduced: the hardware, and the papers whose claims are here."""
     from ....validation.published.papers.paper import papers
 
     return [HARDWARE, *papers()]

@@ -1,6 +1,6 @@
-"""What a paper does not determine, beside its scoreboard: each such parameter at the ends of what is known of it.
+"""The parameters that a paper does not determine, each at the ends of its known range, over a few points.
 
-Over the few points of a quick look: how many claims are met, and which of them with which value.
+The answer: how many claims are met, and which of them with which value.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def sweep(paper: Paper, claims: Sequence[PaperClaim], kept: Path, jobs: int, ope
 
 
 def document(swept: Swept) -> list[dict[str, Any]]:
-    """As JSON has it."""
+    """The scoreboards as JSON."""
     return [
         {
             "parameter": name,
