@@ -14,7 +14,7 @@ HOUSE := setup.cfg pyproject.toml constraints.txt __init__.py
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format types unit slow verbs-vm wheel clean distclean
+.PHONY: help demo test quick lint format types unit slow interpreters verbs-vm wheel clean distclean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,10 @@ demo: .venv/.runtime  ## the quickstart: three stores, one power cut at every in
 
 test: lint types wheel  ## all that must pass: lint, format, types, wheel and sdist, tests
 	RPSIM_DIST=dist $(PYTEST)
+
+# The budget is in units of tests/budget.py: processor time that a test may take here, or it has to be marked `long`.
+quick: lint  ## lint, format, and the tests that are quick: a minute on two cores
+	$(PYTEST) -m 'not slow and not long' --budget 60
 
 lint: .venv/.dev  ## ruff: rules and format
 	$(BIN)/ruff check .
@@ -41,6 +45,9 @@ unit: .venv/.dev  ## the tests without the slow ones, in WORKERS=2 processes
 
 slow: .venv/.dev  ## the slow tests
 	$(BIN)/python -m pytest -m slow
+
+interpreters: .venv/bin/python  ## the same bytes from every supported Python that is installed
+	$(BIN)/python tests/interpreters.py
 
 VM := build/verbs-vm
 verbs-vm: .venv/.dev  ## the native benchmark in a virtual machine, on a software RDMA device (qemu, mmdebstrap)

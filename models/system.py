@@ -70,9 +70,7 @@ class Node:
         for index, device_name in enumerate(spec.memory):
             profile = platform.memory[device_name]
             kind, domain, number = profile.device, Domain(profile.domain), system.next_device()
-            kinds = next(kinds for kinds in (platform.media, platform.peers, platform.drives) if kind in kinds)
-            of_one = kinds[kind].capacity_bytes
-            size = of_one * profile.dimms
+            size = platform.kind_of(kind).capacity_bytes * profile.dimms
             self.devices.append(MemoryDevice(number, index, device_name, kind, domain, profile.dimms, size))
         self.memory = AddressSpace(self.devices)
         self.host = HostMemory(system.clock, system.trace, platform, self.memory, system.streams)

@@ -1,8 +1,8 @@
 """Bytes that become visible in time order, without an event each.
 
-A write is put into a sorted inbox with the instant at which it becomes visible; whoever reads first catches the inbox
-up to that instant. Stale bytes do no visible harm until somebody looks. At one instant, writes apply in the order of
-their channel and number (the tie rule), whatever order the calls came in.
+A write is put into a sorted inbox with the instant at which it becomes visible; the first reader catches the inbox up
+to the instant of its read. Bytes that nobody reads may stay stale without harm. At one instant, writes apply in the
+order of their channel and number (the tie rule); the order of the calls does not matter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LINE_BYTES = 64
 READS = 1 << 62
 """The channel of reads: behind those of all writes."""
 ROOM = 512
-"""Writes that may wait for a reader; then those are applied that nobody asks for the time before any more."""
+"""How many writes may wait for a reader. Beyond that, writes are applied up to the last instant that was read."""
 
 
 class WriteRun:
@@ -35,7 +35,7 @@ class ByteSpace:
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
         self.caught_up_ps = 0
-        """The latest instant that anybody has read at: earlier states are gone."""
+        """The latest instant of a read: earlier states are gone."""
         self._pages: dict[int, bytearray] = {}
         self._inbox: deque[tuple[int, int, int, int, Any, Any]] = deque()
         """Writes, with who is told that they are applied, or that they are a run; and reads (a length instead of data),
@@ -58,8 +58,8 @@ class ByteSpace:
     ) -> None:
         """Let ``data`` appear at ``address`` at the instant ``visible_ps``; ``seen`` is called when it is applied.
 
-        ``(channel, number)`` orders writes of one instant and must be unique. Nobody asks any more for a time before
-        ``now_ps``.
+        ``(channel, number)`` orders writes of one instant and must be unique. No read may ask any more for a time
+        before ``now_ps``.
         """
         if address < 0 or address + len(data) > self.size_bytes:
             raise IndexError(f"write of {len(data)} bytes at {address:#x} is outside of {self.size_bytes} bytes")
@@ -88,7 +88,8 @@ class ByteSpace:
         self.write_at(parts[0][1], channel, number, address, data, run, now_ps)
 
     def read_at(self, at_ps: int, number: int, address: int, length: int, sink: Callable[[bytes], None]) -> None:
-        """Give ``sink`` the bytes that are visible at ``at_ps``, not before now, once somebody catches up with that.
+        """Give ``sink`` the bytes that are visible at ``at_ps``, not before now, at the next catching up behind that
+        instant.
 
         ``number`` orders the reads of one instant and must be unique.
         """
@@ -133,7 +134,7 @@ class ByteSpace:
     def _apply(
         self, now_ps: int, channel: int, number: int, address: int, data: bytes, parts: list[tuple[int, int]]
     ) -> None:
-        """Apply a run that is first in the inbox: at once what is visible by now, and before what is next there."""
+        """Apply a run that is first in the inbox: its writes that are visible by now and come before the next entry."""
         inbox = self._inbox
         until_ps = min(now_ps, inbox[0][0] - 1) if inbox else now_ps
         if parts[-1][1] <= until_ps:
@@ -213,7 +214,8 @@ class ByteSpace:
         self._source = source
 
     def compute(self, address: int, length: int, source: Callable[[int], bytes]) -> None:
-        """Let each line of a range be what ``source(line)`` says when it is first touched: contents nobody stores.
+        """Let each line of a range be what ``source(line)`` says when it is first touched: contents that are computed
+        and not stored.
 
         ValueError where the range does not consist of whole lines.
         """
@@ -229,7 +231,7 @@ class ByteSpace:
         return None
 
     def snapshot(self) -> Snapshot:
-        """What it holds now, computed contents left to be computed."""
+        """The bytes that the space holds now; computed contents are left to be computed."""
         pages = {number: bytes(page) for number, page in sorted(self._pages.items())}
         return Snapshot(pages, self._of_range if self._computed else None, frozenset(self._known))
 
@@ -240,7 +242,7 @@ class ByteSpace:
                     self._take(line)
 
     def _take(self, line: int) -> None:
-        """A line is touched for the first time: it is what the source says."""
+        """Make a line that is touched for the first time: its source says its bytes."""
         self._known.add(line)
         content = self._source(line)  # type: ignore[misc]  # whoever calls has seen that there is one
         if content is not None:
@@ -265,7 +267,7 @@ class Snapshot(dict[int, bytes]):
         self._known = known
 
     def line(self, number: int) -> bytes:
-        """What a line held; zeros if nothing."""
+        """The bytes of a line; zeros if none were written."""
         if self._source is not None and number not in self._known:
             content = self._source(number)
             if content is not None:

@@ -29,7 +29,7 @@ THREADS = NORMAL + 1
 
 
 class _Call:
-    """What the environment's step needs of an event, and nothing else: a call costs half of a ``simpy.Event``."""
+    """The part of an event that the environment's step needs: a call costs half of a ``simpy.Event``."""
 
     __slots__ = ("_arguments", "_function", "_ok", "callbacks")
 
@@ -44,17 +44,17 @@ class _Call:
 
 
 class _Nobody:
-    """Callbacks of :data:`HOLD`: whoever yields it has made sure of being resumed."""
+    """Callbacks of :data:`HOLD`: a process that yields it has arranged its own resumption."""
 
     def append(self, callback: object) -> None:
-        """Nothing will call it."""
+        """Leave the callback out: the event calls none."""
 
     def remove(self, callback: object) -> None:
-        """Nothing would have called it."""
+        """Do nothing: the callback was left out."""
 
 
 class Hold:
-    """What a process yields that has arranged with :meth:`Clock.resume` for its going on."""
+    """The event that a process yields after it has arranged its resumption with :meth:`Clock.resume`."""
 
     callbacks = _Nobody()
 
@@ -63,10 +63,10 @@ HOLD = Hold()
 
 
 class _Ended:
-    """The code of a process that has been ended: whatever it waited for lets it go nowhere."""
+    """The code of a process that has been ended: the event that it waited for resumes nothing."""
 
     def send(self, _: object) -> Hold:
-        """Nothing happens."""
+        """Do nothing when the event is processed."""
         return HOLD
 
     throw = send
@@ -87,11 +87,12 @@ class Clock(simpy.Environment):
     def __init__(self) -> None:
         super().__init__(initial_time=0)
         self.quiet_ps = 0
-        """When what is under way and wakes nobody, hence has no event, will be over: a run does not end before."""
+        """When the work under way that has no event, because it wakes no process, is over: a run does not end before.
+        """
 
     @property
     def now_ps(self) -> int:
-        """The present instant."""
+        """The present instant of this clock, in picoseconds."""
         return self._now
 
     def until(self, when_ps: int) -> simpy.Event:
@@ -275,7 +276,7 @@ def _go_on(process: simpy.Process) -> None:
 
 
 def _copied(error: BaseException) -> BaseException:
-    """A failure that nobody defused, as SimPy raises it: a copy with the original as its cause."""
+    """An undefused failure, as SimPy raises it: a copy with the original as its cause."""
     copy = type(error)(*error.args)
     copy.__cause__ = error
     return copy

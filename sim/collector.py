@@ -12,7 +12,8 @@ SELDOM = 20_000
 
 @contextmanager
 def seldom_collecting() -> Iterator[None]:
-    """What there is by now is not looked at meanwhile, and what comes less often: for loops over a large heap.
+    """Leave objects that exist by now out of the collector, and look at new ones less often: for loops over a large
+    heap.
 
     May be nested: the inner one is of no effect on what there was.
     """

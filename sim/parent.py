@@ -1,4 +1,4 @@
-"""A worker process that ends when the process ends which started it, whatever ended that."""
+"""A worker process ends when its parent process ends, however that ended."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Permutation:
         self._keys = [_mixed(seed * _ROUNDS + turn) for turn in range(_ROUNDS)]
 
     def __call__(self, number: int) -> int:
-        """Where ``number`` goes."""
+        """The number that the permutation maps ``number`` to."""
         self._check(number)
         while True:
             left, right = number >> self._bits, number & self._half
@@ -33,7 +33,7 @@ class Permutation:
                 return number
 
     def inverse(self, number: int) -> int:
-        """Who goes to ``number``."""
+        """The number that the permutation maps to ``number``."""
         self._check(number)
         while True:
             left, right = number >> self._bits, number & self._half

@@ -21,7 +21,7 @@ from math import gcd
 from .units import PS_PER_S
 
 FORGET = 1024
-"""Above so many releases of credits that nobody will ask about any more, they are forgotten."""
+"""Past releases of credits are forgotten when there are more than so many of them."""
 
 
 def _out_of_order(arrive_ps: int, last_ps: int) -> ValueError:
@@ -144,7 +144,7 @@ class Bounded:
     """A buffer of ``capacity`` places, first in first out, that holds back who does not fit.
 
     A customer is admitted at the later of its arrival and the departure of the one ``capacity`` before it. For each
-    admission :meth:`departs` has to be told, in the same order, when the place is given up; at most ``capacity``
+    admission :meth:`departs` has to be called, in the same order, when the place is given up; at most ``capacity``
     departures may be outstanding (ValueError), since without them the next admission is not known.
     """
 
@@ -157,7 +157,7 @@ class Bounded:
         self.blocked_ps = 0
         """How long customers were held back, summed."""
         self.busy_ps = 0
-        """How long places were taken, summed, of those that departed."""
+        """The sum of the times for which departed customers took their places, in picoseconds."""
         self._places = [0] * capacity  # a ring: admission of who is in, departure of who was
         self._admitted = 0
         self._departed = 0
@@ -166,7 +166,7 @@ class Bounded:
 
     @property
     def served(self) -> int:
-        """How many have departed."""
+        """How many customers have departed so far."""
         return self._departed
 
     def admit(self, arrive_ps: int) -> int:
@@ -204,8 +204,8 @@ class Credits:
 
     Two cumulative counters; the instants at which credits come back are known in order, often ahead of time. A
     request that cannot be answered yet gets None and has taken nothing: the flow parks, and asks again (with the
-    same arrival) after the :meth:`give` that makes the answer known. Nobody else may take in between, or the order
-    of arrival is broken.
+    same arrival) after the :meth:`give` that makes the answer known. No other customer may take in between, or the
+    order of arrival is broken.
     """
 
     __slots__ = ("_given", "_instants", "_last_ps", "_next", "_released_ps", "_sums", "_taken", "blocked_ps", "total")
@@ -231,7 +231,7 @@ class Credits:
 
     @property
     def unclaimed(self) -> int:
-        """Credits that nobody holds, once all the releases known so far have happened."""
+        """Free credits, once all the releases known so far have happened."""
         return self.total - self._taken + self._given
 
     def take(self, arrive_ps: int, n: int) -> int | None:

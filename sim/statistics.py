@@ -22,7 +22,7 @@ _T_95 = 2.093  # Student's t, two-sided 95 %, 19 degrees of freedom
 
 @dataclass(frozen=True, slots=True)
 class LatencySummary:
-    """What a set of latencies is like; all in picoseconds."""
+    """A set of latencies in short: mean and percentiles, in picoseconds."""
 
     count: int
     mean_ps: float

@@ -1,7 +1,7 @@
 """Named random streams: every random choice draws from a stream of its own.
 
 A stream is derived from the run's seed and its name alone, so a component that is added, or that draws more
-often, does not change what the others draw.
+often, does not change the draws of the others.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Streams:
 
 @functools.lru_cache(maxsize=1024)
 def _sequence(seed: int, name: str) -> np.random.SeedSequence:
-    """What a stream starts from; remembered, because exploration builds the same systems over and over."""
+    """The seed of a stream; remembered, because exploration builds the same systems over and over."""
     # sha256 and not hash(): the latter differs from process to process.
     digest = hashlib.sha256(name.encode()).digest()
     words = [int.from_bytes(digest[at : at + 4], "little") for at in range(0, 32, 4)]

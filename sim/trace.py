@@ -1,10 +1,10 @@
-"""The trace of a run as a partial order: what was written, how far it got in this timing, what forced it further.
+"""The trace of a run as a partial order: each write, how far it got in this timing, and the events that forced it on.
 
-A *chunk* is what one writer wrote at once: a TLP of a DMA write, a store to one line. It goes through five *stages*
+A *chunk* is one write of one writer: a TLP of a DMA write, a store to one line. It goes through five *stages*
 (which place each one is depends on its path: ``models.durability.places``). ``reached_ps`` says when it was where in
 this timing. That alone proves nothing about another timing: a move that nothing forced may happen arbitrarily late. So
 the trace also records the *ordering edges*: from which instant on a chunk was certainly at a stage or beyond, because
-somebody observed an effect that is ordered behind it (``models.durability.ordering`` has the rules).
+an agent observed an effect that is ordered behind it (``models.durability.ordering`` has the rules).
 
 Chunks of one *channel* (a queue pair at the responder, the store buffer of a core) move in order, unless the channel
 is unordered. A chunk may also be *behind* the first chunks of other channels: it is visible only if they are.
@@ -39,7 +39,7 @@ _UNFORCED: Sequence[int] = (NEVER,) * 5
 
 
 class _Unflushed(dict[int, int]):
-    """Has a hash, as defaults must: nobody ever writes to it."""
+    """An empty mapping with a hash, as defaults must have."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
@@ -143,7 +143,7 @@ class Trace:
         self._open: dict[tuple[int, int], list[Chunk]] = {}
         self._unflushed: dict[tuple[int, int], list[Chunk]] = {}
         self.unsettled: list[Callable[[int], None]] = []
-        """Who may know of further write-backs, and tells of those until an instant when called with it."""
+        """A source of further write-backs: called with an instant, it returns those up to then."""
         self._write_backs: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
         self.uncached: set[int] = set()
         """Devices whose lines no core's flush reaches, and whose buffers a barrier empties."""
@@ -159,7 +159,7 @@ class Trace:
         return len(self.channels) - 1
 
     def count(self, channel: int) -> int:
-        """How many chunks the channel has taken so far: what an edge covers that comes behind them."""
+        """How many chunks the channel has taken so far: an edge behind them covers these."""
         return len(self.channels[channel].chunks)
 
     def write(
@@ -173,7 +173,7 @@ class Trace:
         reached_ps: list[int],
         behind: tuple[tuple[int, int], ...] = (),
     ) -> Chunk:
-        """Record a chunk; ``reached_ps`` may be filled in later by whoever moves it on."""
+        """Record a chunk; ``reached_ps`` may be filled in later by the component that moves it on."""
         chunks = self.channels[channel].chunks
         chunk = Chunk(len(self.chunks), device, channel, len(chunks), address, data, path, writer, reached_ps)
         if behind:
@@ -212,7 +212,7 @@ class Trace:
         return first
 
     def _index(self) -> None:
-        """Look up by line what was written since somebody last looked: most of it nobody ever reads or flushes."""
+        """Enter the chunks since the last look into the index by line; late, since most are never read or flushed."""
         for chunk in self.chunks[self._indexed :]:
             for line in lines(chunk.address, len(chunk.data)):
                 self._open.setdefault((chunk.device, line), []).append(chunk)
@@ -230,7 +230,7 @@ class Trace:
         return self._write_backs
 
     def wrote_back(self, device: int, line: int, visible_ps: int, queued_ps: int, stored_ps: int) -> None:
-        """In this timing, what the line showed at ``visible_ps`` moved on (a flush, an eviction, a drain)."""
+        """In this timing, the bytes that the line showed at ``visible_ps`` moved on (a flush, an eviction, a drain)."""
         self._write_backs.setdefault((device, line), []).append((visible_ps, queued_ps, stored_ps))
 
     # ordering edges -----------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ class Trace:
         entry.settled[stage] = max(entry.settled[stage], count)
 
     def force_chunk(self, chunk: Chunk, stage: Stage, at_ps: int, rule: str) -> None:
-        """One chunk is certainly at ``stage``; what is ordered before it is visible if it is."""
+        """One chunk is certainly at ``stage``; if that is visible, so are the chunks ordered before it."""
         chunk.force(stage, at_ps, rule)
         if stage >= Stage.VISIBLE:
             if self.channels[chunk.channel].ordered:
@@ -266,8 +266,8 @@ class Trace:
             self.force_chunk(other, before, at_ps, rule)
 
     def barrier(self, device: int, issued_ps: int, at_ps: int, rule: str, returned: Iterable[Chunk] = ()) -> None:
-        """What the device's buffer certainly held is where it lasts: when the barrier was issued, and what it
-        ``returned``, if that was a read.
+        """The bytes that the device's buffer certainly held are where they last: when the barrier was issued, and what
+        it ``returned``, if that was a read.
         """
         self._index()
         for chunk in returned:
@@ -312,9 +312,9 @@ class Trace:
         return found
 
     def force_observed(self, chunks: Iterable[Chunk], at_ps: int, rule: str, reader: int | None = None) -> None:
-        """Somebody has seen these chunks' bytes: they, and what came before them in order, are visible.
+        """An agent has seen these chunks' bytes: they, and the chunks before them in order, are visible.
 
-        ``reader`` is the channel of the reading core, whose own stores it may see before anybody else does.
+        ``reader`` is the channel of the reading core, whose own stores it may see before other agents do.
         """
         for chunk in chunks:
             if chunk.channel != reader:

@@ -2,7 +2,7 @@
 
 Everything inside rpsim is an integer; text such as ``"62.3 ns"`` or ``"4 KiB"`` exists only at the edges. All
 arithmetic here is decimal or integer, never binary floating point, so the same text gives the same integer on
-every machine. What is finer than one picosecond is rounded half up.
+every machine. A fraction of a picosecond is rounded half up.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def _decimal(value: Number) -> Decimal:
 
 
 def ns(value: Number) -> int:
-    """Nanoseconds to picoseconds."""
+    """The picoseconds of a number of nanoseconds, rounded half up."""
     return value * PS_PER_NS if type(value) is int else _half_up(_decimal(value) * PS_PER_NS)
 
 
 def us(value: Number) -> int:
-    """Microseconds to picoseconds."""
+    """The picoseconds of a number of microseconds, rounded half up."""
     return value * PS_PER_US if type(value) is int else _half_up(_decimal(value) * PS_PER_US)
 
 

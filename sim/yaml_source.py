@@ -7,16 +7,17 @@ always text. Tags (``!!python/object``, ``!anything``), duplicate keys and files
 
 from __future__ import annotations
 
+import contextlib
 import math
-import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
-from .errors import InputError, Mistake, nearest
+from .errors import InputError, Mistake
+from .files import decode_text, printable, read_bytes
 
 FieldPath = tuple[str | int, ...]
 """The way from the root of the data to a node: keys and list positions."""
@@ -25,6 +26,10 @@ MAX_BYTES = 4 << 20
 MAX_NODES = 200_000
 """After aliases are followed: a few lines of aliases to aliases would otherwise fill the memory."""
 MAX_DEPTH = 60
+_SAFE_DEPTH = 2_000
+_FAST = getattr(yaml, "CSafeLoader", None)
+"""PyYAML's loader over libyaml, eight times as fast; None where PyYAML was built without."""
+_DIFFERENT = re.compile(r"[\t?!\x85\u2028\u2029\ufeff]|[|>]#|^(?:%|---|\.\.\.)", re.MULTILINE)
 
 _NULLS = {"", "~", "null", "Null", "NULL"}
 _TRUTHS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -79,50 +84,30 @@ def describe(data: Any) -> str:
             return str(data)
 
 
+_kept: dict[str, tuple[str, Source]] = {}
+"""The text that each file had when it was last read, and what it says: a file is parsed once in a process."""
+
+
 def read_yaml(path: FilePath) -> Source:
-    """Read a YAML file; raises InputError with file, line, found and expected for everything that can be wrong."""
-    file = printable(str(path))
-    try:
-        if path.is_dir():
-            raise InputError(Mistake("a directory", "a YAML file", file))
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise InputError(Mistake("no such file", "a YAML file", file, nearest=nearest_file(path))) from None
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise InputError(Mistake(f"a file that cannot be read ({reason.lower()})", "a YAML file", file)) from None
-    return parse_yaml(decode_text(raw, file), file)
+    """Read a YAML file; raises InputError with file, line, found and expected for everything that can be wrong.
 
-
-def decode_text(raw: bytes, file: str) -> str:
-    """The text of a file that has to be UTF-8; raises InputError for binary files and for files beyond 4 MiB."""
-    expected = "YAML text in UTF-8"
-    if len(raw) > MAX_BYTES:
-        raise InputError(Mistake(f"more than {MAX_BYTES >> 20} MiB", expected, file))
-    nul = raw.find(b"\0")
+    As long as the file has the same text the same Source is returned: its data is not to be changed.
+    """
+    file, expected = printable(str(path)), "YAML text in UTF-8"
+    raw = read_bytes(path, "a YAML file", MAX_BYTES)
+    nul = raw.find(b"\0") if len(raw) <= MAX_BYTES else -1
     if nul >= 0:
         raise InputError(Mistake(f"a binary file (byte {nul} is zero)", expected, file))
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        found = f"a binary file (byte {error.start} is 0x{raw[error.start]:02x})"
-        raise InputError(Mistake(found, expected, file, line)) from None
+    text = decode_text(raw, file, expected, MAX_BYTES)
+    kept = _kept.get(file)
+    if kept is None or kept[0] != text:
+        _kept[file] = kept = text, parse_yaml(text, file)
+    return kept[1]
 
 
 def parse_yaml(text: str, file: str) -> Source:
     """Read YAML text; ``file`` is what messages call it. Raises InputError with all duplicate keys and tags at once."""
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        raise InputError(_syntax_mistake(error, file)) from None
-    except yaml.reader.ReaderError as error:
-        line = text[: error.position].count("\n") + 1
-        code = error.character if isinstance(error.character, int) else ord(error.character)
-        raise InputError(Mistake(f"the control character U+{code:04X}", "YAML text", file, line)) from None
-    except (RecursionError, ValueError):
-        raise InputError(Mistake("maps and lists nested too deeply", f"at most {MAX_DEPTH} levels", file)) from None
+    root = _compose(text, file)
     if root is None:
         found = "only comments" if text.strip() else "an empty file"
         raise InputError(Mistake(found, "a YAML map", file))
@@ -131,6 +116,35 @@ def parse_yaml(text: str, file: str) -> Source:
     if builder.mistakes:
         raise InputError(builder.mistakes)
     return Source(data, file, builder.lines)
+
+
+def _compose(text: str, file: str) -> yaml.Node | None:
+    """The nodes of a text. Messages are PyYAML's own: what libyaml refuses is read again without it."""
+    try:
+        if _may_be_fast(text):
+            with contextlib.suppress(yaml.YAMLError, ValueError):
+                return cast("yaml.Node | None", yaml.compose(text, Loader=_FAST))
+        return cast("yaml.Node | None", yaml.compose(text, Loader=yaml.SafeLoader))
+    except yaml.MarkedYAMLError as error:
+        raise InputError(_syntax_mistake(error, file)) from None
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count("\n") + 1
+        code = error.character if isinstance(error.character, int) else ord(error.character)
+        raise InputError(Mistake(f"the control character U+{code:04X}", "YAML text", file, line)) from None
+    except (RecursionError, ValueError):
+        raise InputError(Mistake("maps and lists nested too deeply", f"at most {MAX_DEPTH} levels", file)) from None
+
+
+def _may_be_fast(text: str) -> bool:
+    """Whether libyaml reads a text as PyYAML does, and may read it at all.
+
+    They differ in tabs, question marks in flow collections, tags, byte order marks, explicit documents and rare line
+    breaks. And PyYAML's composer over libyaml (6.0) recurses in C without a limit: some 20,000 levels overflow a stack
+    of 8 MiB. A bracket opens one level, a column of indentation two at the most.
+    """
+    if _FAST is None or _DIFFERENT.search(text):
+        return False
+    return text.count("[") + text.count("{") + 2 * max(map(len, text.split("\n"))) < _SAFE_DEPTH
 
 
 def parse_scalar(text: str) -> str | int | float | bool | None:
@@ -170,11 +184,8 @@ class _Builder:
             return self._build_map(node, path, (*open_nodes, id(node)))
         if isinstance(node, yaml.SequenceNode) and kind == "seq":
             return [self.build(item, (*path, i), (*open_nodes, id(node))) for i, item in enumerate(node.value)]
-        if isinstance(node, yaml.ScalarNode):
-            if kind == "str" and node.style is not None:
-                return node.value
-            if kind in _CONVERTIBLE or kind == "str":
-                return node.value if node.style is not None else parse_scalar(node.value)
+        if isinstance(node, yaml.ScalarNode) and (kind in _CONVERTIBLE or kind == "str"):
+            return node.value if node.style else parse_scalar(node.value)
         tag = node.tag.replace(_STANDARD, "!!")
         self._complain(f"the YAML tag {tag}", "plain text, numbers, lists and maps without tags", node, path)
         return None
@@ -266,18 +277,3 @@ def _syntax_mistake(error: yaml.MarkedYAMLError, file: str) -> Mistake:
             break
     column = f" (column {mark.column + 1})" if mark else ""
     return Mistake(f"a YAML syntax error{column}: {found}", expected, file, mark.line + 1 if mark else None)
-
-
-def printable(name: str) -> str:
-    """A file name as it is, unless it holds what would upset a terminal."""
-    return name if name.isprintable() else ascii(name)
-
-
-def nearest_file(path: FilePath) -> str | None:
-    """The file in the same folder whose name ``path`` is most likely a misspelling of, or None."""
-    try:
-        stems = {FilePath(entry.name).stem: entry.name for entry in os.scandir(path.parent) if entry.is_file()}
-    except (OSError, ValueError):
-        return None
-    stem = nearest(path.stem, stems)  # without the ending, which would make all YAML files alike
-    return str(path.parent / stems[stem]) if stem else None

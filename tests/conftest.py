@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 
+pytest_plugins = ["tests.budget"]
+
 # No deadlines and no verdict on slowness: the machines that run the tests are shared, and a test that fails by
 # the clock tells nothing about the code. CI tries the same examples every time; a developer's runs try new ones.
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.results import RunResult
-from rpsim.scenarios.schema.load import scenario_from_data
 from rpsim.scenarios.schema.schema import Scenario, Variant
 
 PLATFORMS = (("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"), ("optane-eadr", "off"))
@@ -43,15 +43,12 @@ def scenario(
 ) -> Scenario:
     """One scheme on one platform; ``work`` is a list of operations or :func:`ycsb`."""
     workload = work if isinstance(work, dict) else {"kind": "schedule", "operations": list(work)}
-    vary = {"platform": [platform], "ddio": [ddio], "line_atomicity": ["whole" if whole_lines else "word"]}
-    data = {
-        "scenario": "small",
-        "vary": vary,
-        "schemes": [scheme],
+    fields: Any = {
+        "vary": {"platform": [platform], "ddio": [ddio], "line_atomicity": ["whole" if whole_lines else "word"]},
         "roles": {"client": {"processes": processes}},
         "workload": {**workload, "keys": keys, "value": value},
     }
-    return scenario_from_data(data | more, "small")
+    return Draft.new("small", scenario="small", schemes=[scheme], **(fields | more)).build()
 
 
 def only_variant(of: Scenario) -> Variant:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..options import Command, Option
@@ -11,13 +13,15 @@ from ..terminal.text import count, paragraph, table
 
 if TYPE_CHECKING:
     from ...validation.speed.bench import Figures
+    from ...validation.speed.operations import Operation, OperationFigures
 
 COMMAND = Command(
     "how fast the simulator and the checker are on this machine",
     options=(
         Option("--quick", "a tenth of the work: rough figures in seconds"),
-        Option("--components", "instead: what each component costs", without=("--oracle",)),
-        Option("--oracle", "instead: the oracle, beside the plain search"),
+        Option("--components", "instead: what each component costs", without=("--oracle", "--operations")),
+        Option("--oracle", "instead: the oracle, beside the plain search", without=("--operations",)),
+        Option("--operations", "instead: what each verb and each store's operation costs"),
     ),
 )
 
@@ -30,7 +34,7 @@ AIMS: tuple[tuple[str, str, float], ...] = (
     ("  traced over untraced", "sizes.4096.traced_over_untraced", 0.6),
     ("  over the naive model", "sizes.4096.arithmetic_over_naive", 15),
     ("MiB per million traced WRITEs", "mebibytes_per_million_traced_verbs", 1024),
-    ("crash states a second, in units", "crash_states_per_second", 20_000),
+    ("crash states a second, in units", "crash_states_per_second", 40_000),
     ("crash states a second, opaque", "crash_states_per_second_opaque", 1_000),
     ("oracle operations a second", "oracle_operations_per_second", 200_000),
     ("milliseconds of rpsim --help", "help_milliseconds", 300),
@@ -46,17 +50,14 @@ def main(options: argparse.Namespace) -> int:
         return _components(options)
     if options.oracle:
         return _oracle(options)
-    from ...validation.speed.bench import ROUNDS, SIZES, measure, where_time_goes
+    if options.operations:
+        return _operations(options)
+    from ...validation.speed.bench import SIZES, measure, where_time_goes
+    from ...validation.speed.operations import ROUNDS, STORES, VERBS
     from ..terminal.output import as_json
-    from ..terminal.progress import progress
 
-    with progress("bench", 2 * ROUNDS + 3) as bar:
-
-        def tell(what: str) -> None:
-            bar.say(what)
-            bar.step()
-
-        figures = measure(0.1 if options.quick else 1.0, tell)
+    with _progress(2 * ROUNDS + len(VERBS) + len(STORES) + 3) as tell:
+        figures = measure(_effort(options), tell)
     profile = {size: where_time_goes(size, 2_000) for size in SIZES}
     answer = document(figures, profile)
     if options.json:
@@ -66,19 +67,43 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _oracle(options: argparse.Namespace) -> int:
-    """Only the oracle: seconds by size, and steps beside those of the plain search."""
-    from ...validation.speed.oracle import HARD, measure
-    from ..terminal.output import as_json
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[str], None]]:
+    """A bar on standard error of so many steps; yields the function that is called with the name of each."""
     from ..terminal.progress import progress
 
-    with progress("bench", HARD + 4) as bar:
+    with progress("bench", total) as bar:
 
         def tell(what: str) -> None:
             bar.say(what)
             bar.step()
 
-        figures = measure(0.1 if options.quick else 1.0, tell)
+        yield tell
+
+
+def _effort(options: argparse.Namespace) -> float:
+    return 0.1 if options.quick else 1.0
+
+
+def _operations(options: argparse.Namespace) -> int:
+    """Only what each verb, and each operation of a store, costs."""
+    from ...validation.speed.operations import STORES, VERBS, measure_all
+    from ..terminal.output import as_json
+
+    with _progress(len(VERBS) + len(STORES)) as tell:
+        verbs, stores = measure_all(_effort(options), tell)
+    answer = operations_document(verbs, stores)
+    print(as_json(answer) if options.json else "\n".join(operations_text(answer)) + "\n", end="")
+    return 0
+
+
+def _oracle(options: argparse.Namespace) -> int:
+    """Only the oracle: seconds by size, and steps beside those of the plain search."""
+    from ...validation.speed.oracle import HARD, measure
+    from ..terminal.output import as_json
+
+    with _progress(HARD + 4) as tell:
+        figures = measure(_effort(options), tell)
     steps = sorted(case.steps for case in figures.hard)
     plain = sorted(case.plain_steps for case in figures.hard)
     beyond, middle = sum(case.given_up for case in figures.hard), len(steps) // 2
@@ -163,6 +188,54 @@ def _rounded(shares: Mapping[str, float]) -> dict[str, float]:
     return {name: round(share, 4) for name, share in shares.items()}
 
 
+def operations_document(
+    verbs: Mapping[str, OperationFigures], stores: Mapping[str, OperationFigures]
+) -> dict[str, dict[str, dict[str, float]]]:
+    """What each verb and each operation of a store costs, as JSON."""
+
+    def rows(figures: Mapping[str, OperationFigures], one: str) -> dict[str, dict[str, float]]:
+        return {
+            key: {
+                f"{one}s_per_second": round(figure.per_second),
+                f"timeouts_per_{one}": round(figure.timeouts, 1),
+                f"calls_per_{one}": round(figure.counts.calls, 2),
+                f"bytecodes_per_{one}": round(figure.counts.bytecodes, 1),
+            }
+            for key, figure in figures.items()
+        }
+
+    return {"verbs": rows(verbs, "verb"), "stores": rows(stores, "operation")}
+
+
+def operations_text(answer: Mapping[str, Any]) -> list[str]:
+    """The same as lines of a terminal."""
+    from ...validation.speed.operations import STORES, VERBS
+
+    return [
+        *_rows("verb", VERBS, answer["verbs"]),
+        "",
+        *_rows("store", STORES, answer["stores"]),
+        "",
+        *paragraph(
+            "timeouts: as many raw SimPy timeouts take as long. calls: Python frames entered. calls and bytecodes are "
+            f"exact, on Python {sys.version_info.major}.{sys.version_info.minor}. Stores: an operation of YCSB A, "
+            "values of 256 B, 16 clients, traced."
+        ),
+    ]
+
+
+def _rows(title: str, operations: Mapping[str, Operation], found: Mapping[str, Mapping[str, float]]) -> list[str]:
+    rows = []
+    for key, operation in operations.items():
+        per_second, timeouts, calls, bytecodes = found[key].values()
+        aim = operation.aim
+        missed = "missed" if aim is not None and timeouts > aim else ""
+        aimed = "" if aim is None else _figure(aim)
+        figures = [count(round(per_second)), _figure(timeouts), aimed, missed, f"{calls:,.1f}", count(round(bytecodes))]
+        rows.append([operation.name, *figures])
+    return table([title, "a second", "timeouts", "aim", "", "calls", "bytecodes"], rows)
+
+
 def document(figures: Figures, profile: dict[int, list[tuple[str, str, float, float]]]) -> dict[str, Any]:
     """The answer as JSON: at the top what holds at 64 B, the same for each size under ``sizes``."""
     from ...validation.speed.bench import SIZES
@@ -182,6 +255,7 @@ def document(figures: Figures, profile: dict[int, list[tuple[str, str, float, fl
     return {
         **sizes[str(SIZES[0])],
         "sizes": sizes,
+        **operations_document(figures.verbs, figures.stores),
         "raw_timeouts_per_second": round(figures.raw_timeouts_per_second),
         "mebibytes_per_million_traced_verbs": round(figures.mebibytes_per_million_traced_verbs),
         "crash_states_per_second": round(figures.crash_states_per_second),
@@ -201,7 +275,8 @@ def document(figures: Figures, profile: dict[int, list[tuple[str, str, float, fl
 
 def text(answer: dict[str, Any]) -> list[str]:
     """The answer as lines of a terminal."""
-    from ...validation.speed.bench import ROUNDS, SIZES, WINDOW
+    from ...validation.speed.bench import SIZES
+    from ...validation.speed.operations import ROUNDS, WINDOW
 
     rows = []
     for name, path, aim in AIMS:
@@ -219,6 +294,7 @@ def text(answer: dict[str, Any]) -> list[str]:
     lines += paragraph(
         f"One client, {WINDOW} WRITEs outstanding, each signalled and polled; medians of {ROUNDS} rounds."
     )
+    lines += ["", *operations_text(answer)]
     lines += ["", "where the time of a WRITE goes, by component (under the profiler)"]
     lines += _by_component({size: answer["components"][str(size)] for size in SIZES})
     for size, functions in answer["profile"].items():

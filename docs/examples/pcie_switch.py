@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from .parameters.pcie import Pcie
-from .pcie import PcieLink, Tlp
+from .pcie.link import PcieLink, Tlp
+from .profiles.parameters.pcie import PcieParameters
 
 
 class SwitchedLink(PcieLink):
     """The link of an adapter behind a switch; asked like :class:`PcieLink`, answers with what the switch adds."""
 
-    def __init__(self, parameters: Pcie, forward_ps: int) -> None:
+    def __init__(self, parameters: PcieParameters, forward_ps: int) -> None:
         super().__init__(parameters)  # between adapter and switch
         self._upper = PcieLink(parameters)  # between switch and root port
         self._forward_ps = forward_ps

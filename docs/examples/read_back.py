@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from ..models.cpu import Thread
 from .guarantees import Claims, Condition
-from .index import ENTRY_BYTES, Location
-from .kv import Allocate, KvScheme, Region, Session
 from .layout import U32, U64, Bytes, Layout
+from .parts.index import ENTRY_BYTES, Location
+from .parts.kv import Allocate, KvScheme, Region, Session
 
 Code = Generator[Any, Any, Any]
 

@@ -14,8 +14,7 @@ import simpy
 
 from ...sim.clock import HOLD, Clock
 from ..profiles.parameters.cpu import OperatingSystem
-from ..verbs.objects import CompletionQueue
-from ..verbs.work import WorkCompletion
+from ..verbs.objects import CompletionQueue, WorkCompletion
 from .core import Core
 from .software import Code, Signal, SoftwareThread
 

@@ -11,7 +11,7 @@ import simpy
 from ...sim.clock import HOLD, Clock
 from ...sim.units import parse_duration_ps
 from ..profiles.parameters.cpu import CpuParameters
-from ..verbs.work import Span
+from ..verbs.span import Span
 from .accounting import Account
 from .core import Core
 

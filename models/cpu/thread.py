@@ -22,9 +22,9 @@ from ..host.hostmemory import HostMemory
 from ..profiles.parameters.cpu import CpuParameters
 from ..profiles.platform import Platform
 from ..verbs import wqe
-from ..verbs.objects import CompletionQueue, QueuePair, SharedReceiveQueue
+from ..verbs.objects import CompletionQueue, QueuePair, SharedReceiveQueue, WorkCompletion
 from ..verbs.opcodes import Opcode
-from ..verbs.work import INLINE, RecvWR, SendWR, WorkCompletion
+from ..verbs.work import INLINE, RecvWR, SendWR
 from .channel import CompletionEvents, WaitingThread
 from .core import Core
 from .looking import Looking
@@ -352,12 +352,11 @@ class Thread(CompletionEvents):
             clock.resume(core.work(start_ps, access_ps + cost_ps), core.agent)
             yield HOLD
             loaded_ps = start_ps + access_ps
-            work.payload, seen = self.host.load(loaded_ps, work.local_address, length)
+            payload, seen = self.host.load(loaded_ps, work.local_address, length)
             if seen or self.host.peers:
                 self._looked(Event.LOAD, loaded_ps, work.local_address, start_ps, seen)
         else:
-            if inline:
-                work.payload = yield from self.load(work.local_address, length)
+            payload = (yield from self.load(work.local_address, length)) if inline else b""
             self._ask(cost_ps)
             yield HOLD
             core = self.core
@@ -366,7 +365,7 @@ class Thread(CompletionEvents):
         buffer = core.store_buffer
         if len(buffer.chunks) > buffer.settled[_VISIBLE]:  # else there is nothing to force
             self._ordering.happened(Event.DOORBELL, clock.now_ps, core=((core.stores, len(buffer.chunks)),))
-        qp.nic.ring(qp, work)
+        qp.device.ring(qp, work, payload)
         if core.pauses is not None:
             core.may_pause(clock.now_ps)
 
@@ -393,10 +392,10 @@ class Thread(CompletionEvents):
         except (ValueError, OSError):
             qp.posted = before
             raise
+        payloads = []
         for work, copied in zip(works, inline, strict=True):
             work.span = self.span
-            if copied:
-                work.payload = yield from self.load(work.local_address, work.length)
+            payloads.append((yield from self.load(work.local_address, work.length)) if copied else b"")
         units = sum(
             wqe.further_units(nic, qp.qp_type, work.length if copied else 0)
             for work, copied in zip(works, inline, strict=True)
@@ -410,7 +409,7 @@ class Thread(CompletionEvents):
         if self.span is not None:
             self.span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
         self._ordering.happened(Event.DOORBELL, clock.now_ps, core=((core.stores, len(core.store_buffer.chunks)),))
-        qp.nic.ring_list(qp, works)
+        qp.device.ring_list(qp, works, payloads)
         core.may_pause(clock.now_ps)
 
     def post_recv(self, qp: QueuePair | SharedReceiveQueue, work: RecvWR) -> None:

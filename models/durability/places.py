@@ -1,106 +1,230 @@
-"""Places on the way of a write, and which of them survive a power failure.
+"""Places on the way of a write, and which of them survive a power failure: rows of data, and no branch for any of them.
 
 A path is a sequence of places, one for each stage of ``sim.trace``. A persistence domain belongs to a memory device
-and says which places survive (docs/architecture.md, "Places and domains").
+and says which places survive (docs/architecture.md, "Places and domains"). The vocabularies are open: the file of a new
+kind of memory adds its places, paths and domains as this file does: ``Place.add``, ``Path.add``, ``Domain.add``.
 """
 
 from __future__ import annotations
 
 import functools
-from enum import StrEnum
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+
+from typing_extensions import override
 
 from ...sim.trace import Stage
 
+_Term = TypeVar("_Term")
 
-class Place(StrEnum):
+
+class _Vocabulary(type):
+    """The class of an open vocabulary: iterates over its words."""
+
+    terms: dict[str, Any]
+
+    def __iter__(cls: type[_Term]) -> Iterator[_Term]:
+        return iter(list(cls.terms.values()))  # type: ignore[attr-defined]
+
+
+class Term(str, metaclass=_Vocabulary):
+    """A word of an open vocabulary. There is one object for each word: ``Place("nic") is Place.NIC``.
+
+    Raises ValueError for a word that nobody has added.
+    """
+
+    __slots__ = ()
+
+    @override
+    def __init_subclass__(cls) -> None:
+        cls.terms = {}
+
+    def __new__(cls, word: str) -> Self:
+        found: Self | None = cls.terms.get(word)
+        if found is None:
+            raise ValueError(f"{word!r} is no {cls.__name__.lower()}: one of {', '.join(cls.terms)}")
+        return found
+
+    @classmethod
+    def _made(cls, word: str) -> Self:
+        """A new word; one that is there already stays the same object."""
+        made: Self = cls.terms.setdefault(word, str.__new__(cls, word))
+        return made
+
+
+class Place(Term):
     """Where bytes may be."""
 
-    NIC = "nic"
-    PCIE = "pcie"
-    LLC = "llc"
-    IIO_WC = "iio_wc"
-    STORE_BUFFER = "store_buffer"
-    WC_BUFFER = "wc_buffer"
-    WPQ = "wpq"
-    MEDIA = "media"
-    DEVICE_BUFFER = "device_buffer"
-    PMR = "pmr"
-    PAGE_CACHE = "page_cache"
-    DRIVE_CACHE = "drive_cache"
-    FLASH = "flash"
+    __slots__ = ()
+
+    NIC: ClassVar[Place]
+    PCIE: ClassVar[Place]
+    LLC: ClassVar[Place]
+    IIO_WC: ClassVar[Place]
+    STORE_BUFFER: ClassVar[Place]
+    WC_BUFFER: ClassVar[Place]
+    WPQ: ClassVar[Place]
+    MEDIA: ClassVar[Place]
+    DEVICE_BUFFER: ClassVar[Place]
+    PMR: ClassVar[Place]
+    PAGE_CACHE: ClassVar[Place]
+    DRIVE_CACHE: ClassVar[Place]
+    FLASH: ClassVar[Place]
+
+    @classmethod
+    def add(cls, word: str, in_words: str) -> Place:
+        """A place that bytes pass, and how a sentence calls it."""
+        place = cls._made(word)
+        IN_WORDS[place] = in_words
+        return place
 
 
-IN_WORDS: dict[Place, str] = {
-    Place.NIC: "the NIC",
-    Place.PCIE: "PCIe",
-    Place.LLC: "the LLC",
-    Place.IIO_WC: "the IIO's write cache",
-    Place.STORE_BUFFER: "the store buffer",
-    Place.WC_BUFFER: "a write-combining buffer",
-    Place.WPQ: "the write pending queue",
-    Place.MEDIA: "the medium",
-    Place.DEVICE_BUFFER: "the device's buffer",
-    Place.PMR: "the persistent memory region",
-    Place.PAGE_CACHE: "the page cache",
-    Place.DRIVE_CACHE: "the drive's write cache",
-    Place.FLASH: "flash",
-}
+IN_WORDS: dict[Place, str] = {}
 """How a place is called in a sentence."""
 
+Place.NIC = Place.add("nic", "the NIC")
+Place.PCIE = Place.add("pcie", "PCIe")
+Place.LLC = Place.add("llc", "the LLC")
+Place.IIO_WC = Place.add("iio_wc", "the IIO's write cache")
+Place.STORE_BUFFER = Place.add("store_buffer", "the store buffer")
+Place.WC_BUFFER = Place.add("wc_buffer", "a write-combining buffer")
+Place.WPQ = Place.add("wpq", "the write pending queue")
+Place.MEDIA = Place.add("media", "the medium")
+Place.DEVICE_BUFFER = Place.add("device_buffer", "the device's buffer")
+Place.PMR = Place.add("pmr", "the persistent memory region")
+Place.PAGE_CACHE = Place.add("page_cache", "the page cache")
+Place.DRIVE_CACHE = Place.add("drive_cache", "the drive's write cache")
+Place.FLASH = Place.add("flash", "flash")
 
-class Path(StrEnum):
+
+class Torn(Enum):
+    """What of a line's part of a write may be there without the rest."""
+
+    ANY_WORDS = "any of its aligned 8-byte words"
+    FIRST_WORDS = "its first words, as stores of one core to one line persist in their order"
+    NEVER = "nothing: the device writes its unit whole"
+
+
+class Way(NamedTuple):
+    """One path into memory."""
+
+    places: tuple[Place, Place, Place, Place, Place]
+    """By stage (accepted, in transit, visible, queued, stored)."""
+    torn: Torn = Torn.ANY_WORDS
+    barrier: str = ""
+    """What moves bytes from where they are visible to where they last, if that is no flush of a core: in words."""
+    verb: str = "store"
+    """What a write of a core or a drive is called in a sentence."""
+
+
+class Path(Term):
     """The ways into memory."""
 
-    DMA_DDIO = "dma, ddio on"
-    DMA_NO_DDIO = "dma, ddio off"
-    STORE = "store"
-    NTSTORE = "ntstore"
-    PEER = "peer to peer"
+    __slots__ = ()
+
+    DMA_DDIO: ClassVar[Path]
+    DMA_NO_DDIO: ClassVar[Path]
+    STORE: ClassVar[Path]
+    NTSTORE: ClassVar[Path]
+    PEER: ClassVar[Path]
     """DMA from the adapter to a device beside it, past the host's caches and controllers."""
-    MMIO = "mmio store"
+    MMIO: ClassVar[Path]
     """A core's store to such a device: uncached, posted."""
-    BUFFERED = "file, buffered"
+    BUFFERED: ClassVar[Path]
     """write(2) into the page cache, which the kernel writes back to a drive when it likes, or has to."""
-    BLOCK = "block write"
+    BLOCK: ClassVar[Path]
     """A command of a drive that is told where the bytes are: O_DIRECT, asynchronous I/O, or no kernel at all."""
 
-
-PLACES: dict[str, tuple[Place, Place, Place, Place, Place]] = {
-    Path.DMA_DDIO: (Place.NIC, Place.PCIE, Place.LLC, Place.WPQ, Place.MEDIA),
-    Path.DMA_NO_DDIO: (Place.NIC, Place.PCIE, Place.IIO_WC, Place.WPQ, Place.MEDIA),
-    Path.STORE: (Place.STORE_BUFFER, Place.STORE_BUFFER, Place.LLC, Place.WPQ, Place.MEDIA),
-    Path.NTSTORE: (Place.WC_BUFFER, Place.WC_BUFFER, Place.WC_BUFFER, Place.WPQ, Place.MEDIA),
-    Path.PEER: (Place.NIC, Place.PCIE, Place.DEVICE_BUFFER, Place.PMR, Place.PMR),
-    Path.MMIO: (Place.STORE_BUFFER, Place.PCIE, Place.DEVICE_BUFFER, Place.PMR, Place.PMR),
-    Path.BUFFERED: (Place.PAGE_CACHE, Place.PCIE, Place.DRIVE_CACHE, Place.FLASH, Place.FLASH),
-    Path.BLOCK: (Place.PCIE, Place.PCIE, Place.DRIVE_CACHE, Place.FLASH, Place.FLASH),
-}
+    @classmethod
+    def add(cls, word: str, way: Way) -> Path:
+        """A way into memory, and what is known of it."""
+        path = cls._made(word)
+        WAYS[path], PLACES[path] = way, way.places
+        return path
 
 
-class Domain(StrEnum):
+WAYS: dict[str, Way] = {}
+"""The row of each path."""
+PLACES: dict[str, tuple[Place, Place, Place, Place, Place]] = {}
+"""The places of each path, by stage."""
+
+
+_WRITE_BARRIER = "write barrier of the device (PMRCAP.PMRWBM)"
+
+Path.DMA_DDIO = Path.add("dma, ddio on", Way((Place.NIC, Place.PCIE, Place.LLC, Place.WPQ, Place.MEDIA)))
+Path.DMA_NO_DDIO = Path.add("dma, ddio off", Way((Place.NIC, Place.PCIE, Place.IIO_WC, Place.WPQ, Place.MEDIA)))
+Path.STORE = Path.add(
+    "store", Way((Place.STORE_BUFFER, Place.STORE_BUFFER, Place.LLC, Place.WPQ, Place.MEDIA), Torn.FIRST_WORDS)
+)
+Path.NTSTORE = Path.add("ntstore", Way((Place.WC_BUFFER, Place.WC_BUFFER, Place.WC_BUFFER, Place.WPQ, Place.MEDIA)))
+Path.PEER = Path.add(
+    "peer to peer",
+    Way((Place.NIC, Place.PCIE, Place.DEVICE_BUFFER, Place.PMR, Place.PMR), barrier=_WRITE_BARRIER),
+)
+Path.MMIO = Path.add(
+    "mmio store",
+    Way(
+        (Place.STORE_BUFFER, Place.PCIE, Place.DEVICE_BUFFER, Place.PMR, Place.PMR),
+        Torn.FIRST_WORDS,
+        _WRITE_BARRIER,
+        "posted store (MMIO)",
+    ),
+)
+Path.BUFFERED = Path.add(
+    "file, buffered",
+    Way(
+        (Place.PAGE_CACHE, Place.PCIE, Place.DRIVE_CACHE, Place.FLASH, Place.FLASH),
+        barrier="FLUSH of the drive",
+        verb="write into the page cache",
+    ),
+)
+Path.BLOCK = Path.add(
+    "block write",
+    Way(
+        (Place.PCIE, Place.PCIE, Place.DRIVE_CACHE, Place.FLASH, Place.FLASH),
+        Torn.NEVER,
+        "FLUSH of the drive",
+        "block write",
+    ),
+)
+
+
+class Domain(Term):
     """A persistence domain: what of a device's writes survives a power failure."""
 
-    MEDIA = "media"
-    ADR = "adr"
-    EADR = "eadr"
-    WSP = "wsp"
-    NONE = "none"
-    PMR = "pmr"
-    FLASH = "flash"
-    PLP = "plp"
+    __slots__ = ()
+
+    MEDIA: ClassVar[Domain]
+    ADR: ClassVar[Domain]
+    EADR: ClassVar[Domain]
+    WSP: ClassVar[Domain]
+    NONE: ClassVar[Domain]
+    PMR: ClassVar[Domain]
+    FLASH: ClassVar[Domain]
+    PLP: ClassVar[Domain]
+
+    @classmethod
+    def add(cls, word: str, survives: Iterable[Place]) -> Domain:
+        """A persistence domain, and the places whose bytes survive a power failure in it."""
+        domain = cls._made(word)
+        _SURVIVES[domain] = frozenset(survives)
+        return domain
 
 
-_SURVIVES: dict[Domain, frozenset[Place]] = {
-    Domain.MEDIA: frozenset({Place.MEDIA}),
-    Domain.ADR: frozenset({Place.WPQ, Place.MEDIA}),
-    Domain.EADR: frozenset({Place.LLC, Place.WPQ, Place.MEDIA}),
-    Domain.WSP: frozenset(Place)
-    - {Place.STORE_BUFFER, Place.WC_BUFFER, Place.PAGE_CACHE, Place.DRIVE_CACHE, Place.FLASH},
-    Domain.NONE: frozenset(),
-    Domain.PMR: frozenset({Place.PMR}),
-    Domain.FLASH: frozenset({Place.FLASH}),
-    Domain.PLP: frozenset({Place.DRIVE_CACHE, Place.FLASH}),
-}
+_SURVIVES: dict[Domain, frozenset[Place]] = {}
+
+Domain.MEDIA = Domain.add("media", {Place.MEDIA})
+Domain.ADR = Domain.add("adr", {Place.WPQ, Place.MEDIA})
+Domain.EADR = Domain.add("eadr", {Place.LLC, Place.WPQ, Place.MEDIA})
+Domain.WSP = Domain.add(
+    "wsp",
+    {Place.NIC, Place.PCIE, Place.LLC, Place.IIO_WC, Place.WPQ, Place.MEDIA, Place.DEVICE_BUFFER, Place.PMR},
+)
+Domain.NONE = Domain.add("none", ())
+Domain.PMR = Domain.add("pmr", {Place.PMR})
+Domain.FLASH = Domain.add("flash", {Place.FLASH})
+Domain.PLP = Domain.add("plp", {Place.DRIVE_CACHE, Place.FLASH})
 
 
 def survives(place: Place, domain: Domain, iio_wc_survives: bool = False) -> bool:

@@ -14,7 +14,7 @@ from itertools import chain
 
 from ...sim.trace import NEVER, Stage, Trace
 from .contents import Chosen, Content, Cut, Extent, Piece, TornLine, any_unreleased, combine
-from .places import Path
+from .places import WAYS, Torn
 from .releases import Releases
 
 
@@ -108,7 +108,7 @@ class Survivors:
             position = piece.chunk.position
             if low is not None and high is not None and not low <= position <= high:
                 continue
-            if piece.chunk.path == Path.BLOCK or self._trace.channels[channel].whole:
+            if WAYS[piece.chunk.path].torn is Torn.NEVER or self._trace.channels[channel].whole:
                 continue  # the device writes its unit whole
             exact = None if low is None else (position, position)
             if exact is not None and len(piece.chunk.data) > len(piece.data):  # torn in another line
@@ -131,8 +131,8 @@ class Survivors:
     def _torn(self, count: int, piece: Piece, span: tuple[int, int] | None) -> Iterator[Extent]:
         """The words of a piece that may be there without the others."""
         words = piece.words()
-        posted = piece.chunk.path == Path.MMIO and self._trace.channels[piece.chunk.channel].ordered
-        if piece.chunk.path == Path.STORE or posted:  # a core's stores to one line persist in their order
+        in_order = self._trace.channels[piece.chunk.channel].ordered
+        if in_order and WAYS[piece.chunk.path].torn is Torn.FIRST_WORDS:
             for end in range(1, len(words)):
                 yield Extent(count, piece, words[:end], span)
         elif not self._whole_lines and len(words) > 1:

@@ -16,10 +16,9 @@ from typing_extensions import override
 
 from ..cpu.core import Core
 from ..cpu.thread import Code, Thread
-from ..nic.port import RESPONSE
 from ..profiles.parameters.storage import KernelParameters
 from ..storage.waiting import enter, sleep
-from ..verbs.work import NODE_SHIFT, QP_SHIFT, REQUEST_SHIFT
+from ..verbs.ties import NEXT_REQUEST, RESPONSE, tie
 
 if TYPE_CHECKING:
     from ..system import Node
@@ -57,7 +56,7 @@ class Socket:
         self._clock = node.system.clock
         self._kernel: KernelParameters = node.system.platform.kernel
         self._nic = nic
-        self._key = (nic.number + 1) << NODE_SHIFT | nic.next_qp_number() << QP_SHIFT
+        self._key = tie(adapter=nic.number + 1, queue_pair=nic.next_qp_number())
         self._received: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._room = self._kernel.window_bytes
@@ -96,7 +95,7 @@ class Socket:
             kernel.frame_bytes + min(kernel.segment_bytes, len(piece) - at)
             for at in range(0, len(piece), kernel.segment_bytes)
         ]
-        self._key += 1 << REQUEST_SHIFT
+        self._key += NEXT_REQUEST
         self.sent_bytes += len(piece)
         burst = cast(Any, Burst(self._key, piece, sizes))
         self._clock.call_at(self._clock.now_ps + kernel.adapter_ps, self._at_port, burst)

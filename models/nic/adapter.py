@@ -21,14 +21,17 @@ from ..fabric.fabric import Fabric
 from ..host.hostmemory import HostMemory
 from ..pcie.rootport import root_link
 from ..profiles.platform import Platform
-from ..verbs.objects import CompletionQueue, QueuePair
+from ..verbs.objects import CompletionQueue, QueuePair, WorkCompletion
 from ..verbs.opcodes import NON_POSTED, RECEIVING, Opcode, Status
-from ..verbs.work import MemoryRegion, SendWR, WorkCompletion
+from ..verbs.ties import COMPLETION
+from ..verbs.work import MemoryRegion
 from .contexts import Contexts
 from .dma import DmaReader
+from .ends import ReceiveEnd, SendEnd
 from .execution import ExecutionOrder
 from .inbound import Inbound
-from .port import COMPLETION, Port
+from .message import Message
+from .port import Port
 from .protection import Regions
 from .responses import Responses
 from .sram import Sram, SramEntry
@@ -36,7 +39,7 @@ from .sram import Sram, SramEntry
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
 _SUCCESS = Status.IBV_WC_SUCCESS
 NOT_VISIBLE = -1
-"""``SendWR.start_ps`` of a completion whose instant is not known yet."""
+"""``Message.start_ps`` of a completion whose instant is not known yet."""
 
 
 class Adapter:
@@ -95,7 +98,7 @@ class Adapter:
         self._gather_bytes = platform.nic.part_bytes
         self._write_bytes = platform.nic.headers.write_bytes
         self._ack_bytes = platform.nic.headers.ack_bytes
-        self._cqes: list[tuple[int, int, SendWR]] = []
+        self._cqes: list[tuple[int, int, Message]] = []
 
     def _make_port(self, clock: Clock, fabric: Fabric, platform: Platform) -> Port:
         return Port(clock, fabric, self.name, platform.nic)
@@ -153,25 +156,25 @@ class Adapter:
         _, tail_ps = remote.link_in.send(self.clock._now + self._switch_ps, n_bytes)
         return max(tail_ps, tail_in_ps) + self._last_ps
 
-    def received(self, tail_ps: int, qp: QueuePair, occupancy_ps: int) -> int:
-        """When a packet for ``qp`` has been processed whose tail is here at ``tail_ps``, in order of arrival.
+    def received(self, tail_ps: int, end: SendEnd | ReceiveEnd, occupancy_ps: int) -> int:
+        """When a packet for ``end`` has been processed whose tail is here at ``tail_ps``, in order of arrival.
 
         The plain form of what a request of one packet has written out.
         """
-        free_ps = self.receivers[qp.unit]
+        free_ps = self.receivers[end.unit]
         start_ps = tail_ps if tail_ps > free_ps else free_ps
-        self.receivers[qp.unit] = start_ps + occupancy_ps
+        self.receivers[end.unit] = start_ps + occupancy_ps
         return start_ps + self._receive_ps
 
-    def request_received(self, tail_ps: int, qp: QueuePair, work: SendWR, at: int) -> int:
-        """The same of the packet of the request ``work`` whose payload starts at ``at``."""
+    def request_received(self, tail_ps: int, end: ReceiveEnd, message: Message, at: int) -> int:
+        """The same of the packet of the request ``message`` whose payload starts at ``at``."""
         nic = self.parameters
-        occupancy_ps = nic.rx_read_occupancy_ps if work.opcode in NON_POSTED else nic.rx_occupancy_ps
-        return self.received(tail_ps, qp, nic.rx_packet_occupancy_ps if at else occupancy_ps)
+        occupancy_ps = nic.rx_read_occupancy_ps if message.opcode in NON_POSTED else nic.rx_occupancy_ps
+        return self.received(tail_ps, end, nic.rx_packet_occupancy_ps if at else occupancy_ps)
 
-    def response_received(self, tail_ps: int, qp: QueuePair) -> int:
-        """The same of a packet of a response to ``qp``."""
-        return self.received(tail_ps, qp, self.parameters.rx_packet_occupancy_ps)
+    def response_received(self, tail_ps: int, end: SendEnd) -> int:
+        """The same of a packet of a response to ``end``."""
+        return self.received(tail_ps, end, self.parameters.rx_packet_occupancy_ps)
 
     # completions --------------------------------------------------------------------------------------------
     def settle(self, key: int) -> None:
@@ -180,31 +183,31 @@ class Adapter:
         while cqes and (cqes[0][0] < now_ps or (cqes[0][0] == now_ps and cqes[0][1] < key)):
             self._write_cqe()
 
-    def _write_cqe(self) -> SendWR:
-        at_ps, _, work = heappop(self._cqes)
+    def _write_cqe(self) -> Message:
+        at_ps, _, message = heappop(self._cqes)
         host = self.host
-        work.start_ps = visible_ps = self.pcie.write(at_ps, self._cqe_bytes)[1] + self._posted_write_ps
+        message.start_ps = visible_ps = self.pcie.write(at_ps, self._cqe_bytes)[1] + self._posted_write_ps
         last_ps = host.last_visible_ps
         host.last_visible_ps = visible_ps if visible_ps > last_ps else last_ps
-        return work
+        return message
 
-    def _visible(self, work: SendWR) -> None:
+    def _visible(self, message: Message) -> None:
         """A completion may be visible: if it is, it goes into its queue."""
-        if work.start_ps == NOT_VISIBLE:
-            while self._write_cqe() is not work:
+        if message.start_ps == NOT_VISIBLE:
+            while self._write_cqe() is not message:
                 pass
-        visible_ps = work.start_ps
+        visible_ps = message.start_ps
         if visible_ps > self.clock._now:
-            heappush(self._queue, (visible_ps, HARDWARE, work.key + COMPLETION, self._visible, work))
+            heappush(self._queue, (visible_ps, HARDWARE, message.key + COMPLETION, self._visible, message))
             return
-        span, qp, opcode = work.span, work.qp, work.opcode
-        if qp.off_ps != NEVER:
+        span, end, opcode = message.span, message.end, message.opcode
+        if end.off_ps != NEVER:
             return
         if span is not None and (opcode is _WRITE or opcode not in RECEIVING):
             span.mark("CQE", visible_ps)
-        completion = WorkCompletion(work.wr_id, _SUCCESS, opcode, work.length, qp, span, work.observe)
-        completion.slots = work.slots
-        qp.send_cq.push(completion)
+        completion = WorkCompletion(message.work.wr_id, _SUCCESS, opcode, message.length, end.qp, span, message.observe)
+        completion.slots = message.slots
+        end.qp.send_cq.push(completion)
 
     def complete(
         self,
@@ -215,7 +218,7 @@ class Adapter:
         not_before_ps: int = 0,
     ) -> None:
         """Write a CQE now, behind everything that went to the host before it; it is polled once it is visible."""
-        if completion.qp.off_ps != NEVER:
+        if completion.qp.end.off_ps != NEVER:
             return
         self.settle(key)
         host = self.host
@@ -228,11 +231,5 @@ class Adapter:
 
     def _push(self, found: tuple[CompletionQueue, WorkCompletion]) -> None:
         queue, completion = found
-        if completion.qp.off_ps == NEVER:
+        if completion.qp.end.off_ps == NEVER:
             queue.push(completion)
-
-
-def mark(work: SendWR, hop: str, at_ps: int) -> None:
-    """A hop of ``work`` ended, if anybody wants to know."""
-    if work.span is not None:
-        work.span.mark(hop, at_ps)

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from ...sim.trace import Chunk
 from ..durability.rules import Event, RequestKind
-from ..verbs.objects import QueuePair
 from ..verbs.opcodes import Opcode
-from ..verbs.work import SendWR
+from .ends import ReceiveEnd
 from .execution import Running
 from .inbound import Observe
 from .lanes import Operand
+from .message import Message
 from .packets import ATOMIC_BYTES
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _WORD = 1 << (8 * ATOMIC_BYTES)
 
 
-_Waiting = tuple[QueuePair, SendWR, Running, Operand, Observe]
+_Waiting = tuple[ReceiveEnd, Message, Running, Operand, Observe]
 
 
 class AtomicUnit:
@@ -46,14 +46,14 @@ class AtomicUnit:
         self.conflicts = 0
         """Of those, the ones that found their lock held."""
 
-    def execute(self, qp: QueuePair, work: SendWR, running: Running) -> None:
-        """It is ``work``'s turn on its queue pair: queue for the operand's lock."""
+    def execute(self, end: ReceiveEnd, message: Message, running: Running) -> None:
+        """It is ``message``'s turn on its queue pair: queue for the operand's lock."""
         seen: list[Chunk] = []
-        observe = qp.inbound.observer(Event.ATOMIC_RESULT, work.remote_address, returned=seen)
-        lanes = qp.inbound.lanes(work.remote_address)
+        observe = end.inbound.observer(Event.ATOMIC_RESULT, message.work.remote_address, returned=seen)
+        lanes = end.inbound.lanes(message.work.remote_address)
         operand = Operand((*lanes.earlier(), *lanes.earlier_releases()), seen)
-        found = qp, work, running, operand, observe
-        lock = self._lock(work)
+        found = end, message, running, operand, observe
+        lock = self._lock(message)
         self.executed += 1
         if lock in self._waiting:
             self.conflicts += 1
@@ -62,27 +62,27 @@ class AtomicUnit:
             self._waiting[lock] = deque()
             self._start(found)
 
-    def _lock(self, work: SendWR) -> int:
-        return work.remote_address // ATOMIC_BYTES % self._locks
+    def _lock(self, message: Message) -> int:
+        return message.work.remote_address // ATOMIC_BYTES % self._locks
 
     def _start(self, found: _Waiting) -> None:
         """It has its lock: read the operand."""
-        qp, work, running, operand, observe = found
-        nic, address = self._nic, work.remote_address
-        observe = qp.inbound.behind_results(observe, address)
-        nic.settle(work.key)
+        end, message, running, operand, observe = found
+        nic, address = self._nic, message.work.remote_address
+        observe = end.inbound.behind_results(observe, address)
+        nic.settle(message.key)
         nic.dma.read(
-            work.key,
+            message.key,
             address,
             ATOMIC_BYTES,
-            partial(self._compute, qp, work, running, operand, observe),
-            not_before_ps=qp.inbound.lanes(address).placed_ps,
+            partial(self._compute, end, message, running, operand, observe),
+            not_before_ps=end.inbound.lanes(address).placed_ps,
         )
 
     def _compute(
         self,
-        qp: QueuePair,
-        work: SendWR,
+        end: ReceiveEnd,
+        message: Message,
         running: Running,
         operand: Operand,
         observe: Observe,
@@ -93,21 +93,21 @@ class AtomicUnit:
         operand.seen.extend(chunks)
         clock = self._nic.clock
         self._free_ps = max(self._free_ps, clock.now_ps) + self._occupancy_ps
-        finish = partial(self._finish, qp, running, operand, observe, old)
-        clock.hardware(self._free_ps, work.key, finish, work)
+        finish = partial(self._finish, end, running, operand, observe, old)
+        clock.hardware(self._free_ps, message.key, finish, message)
 
     def _finish(
-        self, qp: QueuePair, running: Running, operand: Operand, observe: Observe, old: bytes, work: SendWR
+        self, end: ReceiveEnd, running: Running, operand: Operand, observe: Observe, old: bytes, message: Message
     ) -> None:
         nic, now_ps = self._nic, self._nic.clock.now_ps
-        new = _result(work, int.from_bytes(old, "little"))
+        new = _result(message, int.from_bytes(old, "little"))
         if new is not None:
-            qp.inbound.behind_executed(RequestKind.ATOMIC, now_ps)
-            nic.post_result(qp, work, new.to_bytes(ATOMIC_BYTES, "little"), operand)
-        qp.inbound.executed(RequestKind.ATOMIC, observe)
-        nic.answer(qp, work, now_ps, old, observe)
-        qp.order.end(running, now_ps)
-        lock = self._lock(work)
+            end.inbound.behind_executed(RequestKind.ATOMIC, now_ps)
+            nic.post_result(end, message, new.to_bytes(ATOMIC_BYTES, "little"), operand)
+        end.inbound.executed(RequestKind.ATOMIC, observe)
+        nic.answer(end, message, now_ps, old, observe)
+        end.order.end(running, now_ps)
+        lock = self._lock(message)
         waiting = self._waiting[lock]
         if waiting:
             self._start(waiting.popleft())
@@ -115,8 +115,8 @@ class AtomicUnit:
             del self._waiting[lock]
 
 
-def _result(work: SendWR, old: int) -> int | None:
+def _result(message: Message, old: int) -> int | None:
     """What is written; None for a comparison that fails."""
-    if work.opcode is Opcode.IBV_WR_ATOMIC_FETCH_AND_ADD:
-        return (old + work.compare_add) % _WORD
-    return work.swap % _WORD if old == work.compare_add % _WORD else None
+    if message.opcode is Opcode.IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return (old + message.work.compare_add) % _WORD
+    return message.work.swap % _WORD if old == message.work.compare_add % _WORD else None

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..verbs.objects import QueuePair
 from ..verbs.opcodes import ATOMICS, RETURNING, SENDS, Opcode
-from ..verbs.work import SendWR
+from ..verbs.ties import PACKET_SHIFT, RESPONSE
+from .ends import ReceiveEnd
+from .message import Message
 from .packets import ATOMIC_BYTES
-from .port import PACKET_SHIFT, RESPONSE, Packet
+from .port import Packet
 from .sram import SramEntry
 
 if TYPE_CHECKING:
@@ -37,54 +38,53 @@ class Contexts:
         """Steps of a queue pair that wait, in order: those of requests to it, and those of responses."""
 
     # the requester's steps ----------------------------------------------------------------------------------
-    def posted(self, works: list[SendWR], go: Callable[[], None]) -> None:
+    def posted(self, messages: list[Message], go: Callable[[], None]) -> None:
         """A doorbell has brought a work request to the adapter, or word of several."""
         nic, parameters = self._nic, self._nic.parameters
-        missing = nic.sram.look(SramEntry.QP, works[0].qp.number, parameters.qp_context_bytes)
-        for work in works:
-            nic.sram.put(SramEntry.WQE, work.key, parameters.wqe_bytes)
-        self._fetch(works[0].key, missing, go)
+        missing = nic.sram.look(SramEntry.QP, messages[0].end.number, parameters.qp_context_bytes)
+        for message in messages:
+            nic.sram.put(SramEntry.WQE, message.key, parameters.wqe_bytes)
+        self._fetch(messages[0].key, missing, go)
 
-    def gathered(self, work: SendWR, go: Callable[[], None]) -> None:
-        """The payload of ``work`` is about to be read from its buffer."""
-        self._fetch(work.key, self._pages(work.lkey, work.local_address, work.length), go)
+    def gathered(self, message: Message, go: Callable[[], None]) -> None:
+        """The payload of ``message`` is about to be read from its buffer."""
+        self._fetch(message.key, self._pages(message.work.lkey, message.work.local_address, message.length), go)
 
-    def answered(self, work: SendWR, at: int, n_bytes: int, last: bool, go: Callable[[], None]) -> None:
-        """A response to ``work`` is here, with the ``n_bytes`` from ``at`` on."""
+    def answered(self, message: Message, at: int, n_bytes: int, last: bool, go: Callable[[], None]) -> None:
+        """A response to ``message`` is here, with the ``n_bytes`` from ``at`` on."""
         parameters, sram = self._nic.parameters, self._nic.sram
 
         def missing() -> int:
-            found = sram.look(SramEntry.QP, work.qp.number, parameters.qp_context_bytes)
-            found += sram.look(SramEntry.WQE, work.key, parameters.wqe_bytes)
+            found = sram.look(SramEntry.QP, message.end.number, parameters.qp_context_bytes)
+            found += sram.look(SramEntry.WQE, message.key, parameters.wqe_bytes)
             if last:
-                sram.drop(SramEntry.WQE, work.key)
-            if work.opcode in RETURNING:
-                found += self._pages(work.lkey, work.local_address + at, n_bytes)
+                sram.drop(SramEntry.WQE, message.key)
+            if message.opcode in RETURNING:
+                found += self._pages(message.work.lkey, message.work.local_address + at, n_bytes)
             return found
 
-        key = work.key + RESPONSE + (at >> PACKET_SHIFT)
-        self._join((work.qp.number, _RESPONSES), (missing, key, go))
+        key = message.key + RESPONSE + (at >> PACKET_SHIFT)
+        self._join((message.end.number, _RESPONSES), (missing, key, go))
 
     # the responder's ----------------------------------------------------------------------------------------
     def arrived(self, packet: Packet, go: Callable[[Packet], None]) -> None:
         """A packet of a request has been processed; ``go`` takes it in."""
-        work, at, payload = packet[:3]
-        qp = work.qp.peer or work.destination
-        assert qp is not None
-        key = work.key + (at >> PACKET_SHIFT)
-        missing = partial(self._missing, qp, work, at, len(payload))
-        self._join((qp.number, _REQUESTS), (missing, key, partial(go, packet)))
+        message, at, payload = packet[:3]
+        end = message.to
+        key = message.key + (at >> PACKET_SHIFT)
+        missing = partial(self._missing, end, message, at, len(payload))
+        self._join((end.number, _REQUESTS), (missing, key, partial(go, packet)))
 
-    def _missing(self, qp: QueuePair, work: SendWR, at: int, n_bytes: int) -> int:
-        found = self._nic.sram.look(SramEntry.QP, qp.number, self._nic.parameters.qp_context_bytes)
-        if work.opcode not in SENDS:
-            if work.opcode is Opcode.IBV_WR_RDMA_READ:
-                n_bytes = work.length
-            elif work.opcode in ATOMICS:
+    def _missing(self, end: ReceiveEnd, message: Message, at: int, n_bytes: int) -> int:
+        found = self._nic.sram.look(SramEntry.QP, end.number, self._nic.parameters.qp_context_bytes)
+        if message.opcode not in SENDS:
+            if message.opcode is Opcode.IBV_WR_RDMA_READ:
+                n_bytes = message.length
+            elif message.opcode in ATOMICS:
                 n_bytes = ATOMIC_BYTES
-            return found + self._pages(work.rkey, work.remote_address + at, n_bytes)
-        queue = qp.srq.receive_queue if qp.srq is not None else qp.receive_queue
-        receive = qp.receiving or (queue[0] if queue else None)
+            return found + self._pages(message.work.rkey, message.work.remote_address + at, n_bytes)
+        queue = end.qp.srq.receive_queue if end.qp.srq is not None else end.receive_queue
+        receive = end.receiving or (queue[0] if queue else None)
         return found if receive is None else found + self._pages(receive.lkey, receive.local_address + at, n_bytes)
 
     # both --------------------------------------------------------------------------------------------------

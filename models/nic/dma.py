@@ -71,7 +71,7 @@ class DmaReader:
         if peer is None:
             looked_at_ps = host.looked_at_ps(at_root_ps)
         else:  # it knows of all that is ahead already
-            looked_at_ps, latency_ps = at_root_ps, peer.parameters.peer_read_ps
+            looked_at_ps, latency_ps = at_root_ps, peer.dma_read_ps(0, length)
             served = peer.read_ready_ps(at_root_ps + latency_ps // 2), latency_ps
         looked_at_ps = looked_at_ps if looked_at_ps > not_before_ps else not_before_ps
         request = _Request(at_root_ps, address, length, served, look)

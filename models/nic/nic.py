@@ -6,13 +6,17 @@ Its two halves are ``models.nic.requester`` and ``models.nic.responder``; the wa
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
 from ..verbs.objects import QueuePair
-from ..verbs.opcodes import NON_POSTED, Opcode
-from ..verbs.work import REQUEST_SHIFT, SendWR
-from .port import RESPONSE, Packet
+from ..verbs.opcodes import NON_POSTED, Access, Opcode
+from ..verbs.ties import NEXT_REQUEST, RESPONSE
+from ..verbs.work import MemoryRegion, SendWR
+from .ends import SendEnd
+from .message import Message
+from .port import Packet
 from .requester import Requester
 from .responder import Responder
 
@@ -23,6 +27,35 @@ DISCONNECT_BYTES = 290
 class Nic(Requester, Responder):
     """One adapter with one port; ``name`` is its vertex in the fabric."""
 
+    # what programs say (``models.verbs.device``) --------------------------------------------------------------
+    def register(self, address: int, length: int, access: Access, page_bytes: int) -> MemoryRegion:
+        """``ibv_reg_mr``. Raises ValueError for access that the memory cannot give."""
+        region = self.regions.register(address, length, access, page_bytes)
+        self.sram.exists(self.region_bytes(region))
+        return region
+
+    def deregister(self, region: MemoryRegion) -> None:
+        """``ibv_dereg_mr``. Raises KeyError for a region that is not registered."""
+        self.regions.deregister(region)
+        self.sram.exists(-self.region_bytes(region))
+        for qp in self.queue_pairs:
+            qp.end.receive.routes.pop(region.key, None)
+
+    def open(self, qp: QueuePair) -> SendEnd:
+        """``ibv_create_qp``: its two ends; the one that sends knows the other."""
+        self.queue_pairs.append(qp)
+        self.sram.exists(self.context_bytes(qp.max_send_wr))
+        return SendEnd(qp, self)
+
+    def connect(self, qp: QueuePair, peer: QueuePair) -> None:
+        """Requests of ``qp`` go to ``peer`` from now on."""
+        qp.end.to = peer.end.receive
+
+    def keep_messages(self, qp: QueuePair) -> None:
+        """Remember where messages lie that arrive through ``qp``, for a primitive's step that copies them."""
+        qp.end.receive.messages = deque()
+
+    # requests that arrive -------------------------------------------------------------------------------------
     def translate(self, packet: Packet) -> None:
         """A packet of a request has been processed by an adapter that may have to read what it needs to know."""
         self.contexts.arrived(packet, self.serve if packet[0].opcode in NON_POSTED else self.take_in)
@@ -41,21 +74,24 @@ class Nic(Requester, Responder):
         """
         now_ps = self.clock.now_ps
         for qp in gone:
-            if now_ps < qp.off_ps:
-                qp.off_ps, qp.error = now_ps, True
+            end: SendEnd = qp.end
+            if now_ps < end.off_ps:
+                end.off_ps = end.receive.off_ps = now_ps
+                qp.error = True
                 self.sram.exists(-self.context_bytes(qp.max_send_wr))
-                for queue in (qp.send_queue, qp.outstanding, qp.receive_queue):
+                for queue in (end.send_queue, end.outstanding, qp.receive_queue):
                     queue.clear()
-                self.port.withdraw(qp, now_ps)
+                self.port.withdraw(end, now_ps)
 
     def disconnect(self, qp: QueuePair, tell: Callable[[], None]) -> None:
         """The connection manager tells the peer of ``qp`` that this end is no more; ``tell`` runs when it knows."""
-        message = SendWR(0, Opcode.IBV_WR_SEND, 0, 0)
-        qp.key = message.key = qp.key + (1 << REQUEST_SHIFT)
-        message.qp, message.n_bytes, message.more = qp, DISCONNECT_BYTES, None
+        end: SendEnd = qp.end
+        end.key += NEXT_REQUEST
+        message = Message(SendWR(0, Opcode.IBV_WR_SEND, 0, 0), end, end.key, b"")
+        message.n_bytes, message.more = DISCONNECT_BYTES, None
         self.port.response(self.clock.now_ps, message, partial(self._disconnecting, tell))
 
-    def _disconnecting(self, tell: Callable[[], None], message: SendWR) -> None:
+    def _disconnecting(self, tell: Callable[[], None], message: Message) -> None:
         """It may be at the switch: if it is, it goes on to the peer's software."""
         if message.start_ps < 0:
             self.port.serve_response(message)
@@ -64,8 +100,7 @@ class Nic(Requester, Responder):
         if head_ps > self.clock.now_ps:
             self.clock.hardware(head_ps, message.key + RESPONSE, again, message)
             return
-        peer = message.qp.peer
-        assert peer is not None
+        peer = message.to
         remote = peer.nic
         _, tail_ps = remote.link_in.send(head_ps + self._switch_ps, DISCONNECT_BYTES)
         tail_ps = max(tail_ps, message.end_ps + self._propagation_ps + self._switch_ps) + self._last_ps

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from ..profiles.parameters.adapter import Headers
 from ..verbs.opcodes import ATOMICS, CARRYING, IMMEDIATE, SENDS, Opcode, QpType
-from ..verbs.work import SendWR
+from ..verbs.work import Order
+from .message import Message
 
 ATOMIC_ETH_BYTES = 28
 ATOMIC_BYTES = 8
@@ -19,9 +20,9 @@ GRH_BYTES = 40
 """What lies before a datagram's payload in its receive buffer, filled or not (ibv_create_ah(3))."""
 
 
-def request_bytes(headers: Headers, qp_type: QpType, work: SendWR, at: int, last: bool) -> int:
-    """Headers of the packet of ``work`` whose payload starts at ``at``."""
-    opcode = work.opcode
+def request_bytes(headers: Headers, qp_type: QpType, message: Message, at: int, last: bool) -> int:
+    """Headers of the packet of ``message`` whose payload starts at ``at``."""
+    opcode = message.opcode
     if opcode is Opcode.IBV_WR_RDMA_READ:
         return headers.read_request_bytes
     if opcode in ATOMICS:
@@ -29,11 +30,17 @@ def request_bytes(headers: Headers, qp_type: QpType, work: SendWR, at: int, last
     if opcode is Opcode.IBV_WR_FLUSH:
         return headers.read_request_bytes + FETH_BYTES
     if opcode is Opcode.PRIMITIVE:
-        return headers.middle_bytes + work.order.header_bytes
+        return headers.middle_bytes + _order(message).header_bytes
     first_bytes = headers.send_bytes if opcode in SENDS else headers.write_bytes
     size = headers.middle_bytes if at else first_bytes
     if last and opcode in IMMEDIATE:
         size += headers.immediate_bytes
     if opcode in CARRYING and not at:
-        size += work.order.header_bytes
+        size += _order(message).header_bytes
     return size + DETH_BYTES if qp_type is QpType.IBV_QPT_UD else size
+
+
+def _order(message: Message) -> Order:
+    order = message.work.order
+    assert order is not None, "a primitive's packet carries its order"
+    return order

@@ -5,9 +5,8 @@ the earliest instant at which its first bit could be at the switch. When that fi
 the message is known (every cause lies strictly earlier, every latency is at least a picosecond), so engine and port
 catch up as far as that message; if it leaves later than that, because others were before it, the event is set again.
 
-Ties: at one station and instant customers are served in the order of their keys: requester's queue pair (adapter,
-number), number of the request on it, phase (request, response, completion of a receive, completion), packet. Whoever
-called first does not matter.
+Ties: at one station and instant customers are served in the order of their keys (``models.verbs.ties``). Whoever called
+first does not matter.
 """
 
 from __future__ import annotations
@@ -19,24 +18,20 @@ from typing import Any
 from ...sim.clock import HARDWARE, Clock
 from ..fabric.fabric import Fabric
 from ..profiles.parameters.adapter import NicParameters
-from ..verbs.objects import QueuePair
-from ..verbs.work import SendWR
+from ..verbs.ties import RESPONSE
+from .ends import SendEnd
+from .message import Message
 
-PHASE_SHIFT = 22
-RESPONSE, RECEIVED, COMPLETION = (phase << PHASE_SHIFT for phase in (1, 2, 3))
-"""Added to a request's key. The lowest bits are a packet's offset in its message, in units of the smallest MTU."""
-PACKET_SHIFT = 8
-
-Packet = tuple[SendWR, int, bytes, bool, int]
+Packet = tuple[Message, int, bytes, bool, int]
 """Its message, offset of its payload, payload, whether it is the last, and when its last bit leaves the port."""
 
 
 IN_ENGINE, IN_PORT, WITHDRAWN = -1, -2, -3
-"""``SendWR.start_ps`` of what is not served yet, or never; while it waits for the port, ``end_ps`` says since when."""
+"""``Message.start_ps`` of what is not served yet, or never; while it waits for the port, ``end_ps`` says since when."""
 
 
 class Port:
-    """Engine and port of one adapter; ``leave(work)`` is called at an instant at which it may be at the switch."""
+    """Engine and port of one adapter; ``leave(message)`` is called at an instant at which it may be at the switch."""
 
     def __init__(self, clock: Clock, fabric: Fabric, name: str, nic: NicParameters) -> None:
         self.name = name
@@ -53,88 +48,92 @@ class Port:
         self._lead_ps = nic.tx_processing_ps + self.propagation_ps
         self._asked_ps = 0
         """When the last packet of a message of several has come to the port: until then it is that message's."""
-        self._to_engine: list[tuple[int, int, SendWR]] = []
+        self._to_engine: list[tuple[int, int, Message]] = []
         """Requests by (instant, key)."""
-        self._to_port: list[tuple[int, int, SendWR]] = []
+        self._to_port: list[tuple[int, int, Message]] = []
         """Requests and responses by (instant, key)."""
 
-    def request(self, at_ps: int, work: SendWR, leave: Callable[[SendWR], None]) -> None:
+    def request(self, at_ps: int, message: Message, leave: Callable[[Message], None]) -> None:
         """A request is ready for the engine at ``at_ps``."""
-        work.start_ps = IN_ENGINE
-        key = work.key
-        heappush(self._to_engine, (at_ps, key, work))
-        heappush(self._queue, (at_ps + self._lead_ps, HARDWARE, key, leave, work))
+        message.start_ps = IN_ENGINE
+        key = message.key
+        heappush(self._to_engine, (at_ps, key, message))
+        heappush(self._queue, (at_ps + self._lead_ps, HARDWARE, key, leave, message))
 
-    def watched_request(self, at_ps: int, work: SendWR, out: Callable[[SendWR], None]) -> None:
+    def watched_request(self, at_ps: int, message: Message, out: Callable[[Message], None]) -> None:
         """The same where somebody wants to know when it has left: ``out`` is called when it may come to the port."""
-        work.start_ps = IN_ENGINE
-        heappush(self._to_engine, (at_ps, work.key, work))
-        heappush(self._queue, (at_ps + self._processing_ps, HARDWARE, work.key, out, work))
+        message.start_ps = IN_ENGINE
+        heappush(self._to_engine, (at_ps, message.key, message))
+        heappush(self._queue, (at_ps + self._processing_ps, HARDWARE, message.key, out, message))
 
-    def response(self, at_ps: int, work: SendWR, leave: Callable[[SendWR], None]) -> None:
+    def response(self, at_ps: int, message: Message, leave: Callable[[Message], None]) -> None:
         """A response is ready for the port at ``at_ps``."""
-        work.start_ps, work.end_ps = IN_PORT, at_ps
-        key = work.key + RESPONSE
-        heappush(self._to_port, (at_ps, key, work))
-        heappush(self._queue, (at_ps + self.propagation_ps, HARDWARE, key, leave, work))
+        message.start_ps, message.end_ps = IN_PORT, at_ps
+        key = message.key + RESPONSE
+        heappush(self._to_port, (at_ps, key, message))
+        heappush(self._queue, (at_ps + self.propagation_ps, HARDWARE, key, leave, message))
 
-    def serve_request(self, work: SendWR, now_ps: int) -> int:
+    def serve_request(self, message: Message, now_ps: int) -> int:
         """Engine and port catch up as far as this request; returns when its first bit is at the switch.
 
         It may be there later than that, while others that come to the port before it are not known yet: ask again.
         """
-        if work.start_ps == IN_ENGINE:
+        if message.start_ps == IN_ENGINE:
             engine, inbox = self._engine, self._to_engine
             while True:  # as ``_serve_engine``
                 at_ps, key, found = heappop(inbox)
-                unit = found.qp.unit
+                unit = found.end.unit
                 free_ps = engine[unit]
                 start_ps = at_ps if at_ps > free_ps else free_ps
                 engine[unit] = start_ps + self._occupancy_ps
                 depart_ps = start_ps + self._processing_ps
                 if found.span is not None:
                     found.span.mark("requester NIC", depart_ps)
-                if found is work:
+                if found is message:
                     break
                 found.start_ps, found.end_ps = IN_PORT, depart_ps
                 heappush(self._to_port, (depart_ps, key, found))
             known = depart_ps + self.propagation_ps <= now_ps
-            if known and not self._to_port and work.more is None:  # straight on
+            if known and not self._to_port and message.more is None:  # straight on
                 asked_ps = self._asked_ps
-                start_ps, work.end_ps = self.pipe.send(depart_ps if depart_ps > asked_ps else asked_ps, work.n_bytes)
-                work.start_ps = start_ps
+                start_ps, message.end_ps = self.pipe.send(
+                    depart_ps if depart_ps > asked_ps else asked_ps, message.n_bytes
+                )
+                message.start_ps = start_ps
                 if self._fabric.departures is not None:
-                    self._fabric.departures.append((work.end_ps, self.name))
+                    self._fabric.departures.append((message.end_ps, self.name))
                 return start_ps + self.propagation_ps
-            work.start_ps, work.end_ps = IN_PORT, depart_ps
-            heappush(self._to_port, (depart_ps, key, work))
-        if work.end_ps + self.propagation_ps > now_ps:
-            return work.end_ps + self.propagation_ps
-        self._serve_engine(work.end_ps - self._processing_ps)
-        self._serve_port(work.end_ps, work.key)
-        return work.start_ps + self.propagation_ps
+            message.start_ps, message.end_ps = IN_PORT, depart_ps
+            heappush(self._to_port, (depart_ps, key, message))
+        if message.end_ps + self.propagation_ps > now_ps:
+            return message.end_ps + self.propagation_ps
+        self._serve_engine(message.end_ps - self._processing_ps)
+        self._serve_port(message.end_ps, message.key)
+        return message.start_ps + self.propagation_ps
 
-    def serve_response(self, work: SendWR) -> None:
+    def serve_response(self, message: Message) -> None:
         """Engine and port catch up as far as this response, which sets its ``start_ps`` and ``end_ps``."""
-        ready_ps = work.end_ps
+        ready_ps = message.end_ps
         if self._to_engine:
             self._serve_engine(ready_ps - self._processing_ps)
         to_port = self._to_port
-        if to_port[0][2] is work and work.more is None:  # nobody before it
+        if to_port[0][2] is message and message.more is None:  # nobody before it
             heappop(to_port)
             asked_ps = self._asked_ps
-            work.start_ps, work.end_ps = self.pipe.send(ready_ps if ready_ps > asked_ps else asked_ps, work.n_bytes)
+            message.start_ps, message.end_ps = self.pipe.send(
+                ready_ps if ready_ps > asked_ps else asked_ps, message.n_bytes
+            )
             if self._fabric.departures is not None:
-                self._fabric.departures.append((work.end_ps, self.name))
+                self._fabric.departures.append((message.end_ps, self.name))
         else:
-            self._serve_port(ready_ps, work.key + RESPONSE)
+            self._serve_port(ready_ps, message.key + RESPONSE)
 
     def _serve_engine(self, latest_ps: int) -> None:
         """The engine's units take what comes until ``latest_ps``: one that is busy holds up its queue pairs only."""
         inbox, engine = self._to_engine, self._engine
         while inbox and inbox[0][0] <= latest_ps:
             at_ps, key, found = heappop(inbox)
-            unit = found.qp.unit
+            unit = found.end.unit
             start_ps = max(at_ps, engine[unit])
             engine[unit] = start_ps + self._occupancy_ps
             depart_ps = start_ps + self._processing_ps
@@ -155,26 +154,26 @@ class Port:
                 for _, end_ps in ((0, found.end_ps), *(found.more or ())):
                     departures.append((end_ps, self.name))
 
-    def _further(self, work: SendWR, ready_ps: int) -> list[tuple[int, int]]:
+    def _further(self, message: Message, ready_ps: int) -> list[tuple[int, int]]:
         """Send the packets behind the first, each once its part of the payload may come here.
 
         The port is the message's until all have left: others wait.
         """
-        sent, at = [], work.sent_bytes
-        assert work.more is not None
-        for n_bytes in work.more:
+        sent, at = [], message.sent_bytes
+        assert message.more is not None
+        for n_bytes in message.more:
             at += self._mtu_bytes
-            if work.parts is not None:
-                ready_ps = max(ready_ps, work.parts[at // work.part_bytes])
+            if message.parts is not None:
+                ready_ps = max(ready_ps, message.parts[at // message.part_bytes])
             sent.append(self.pipe.send(ready_ps, n_bytes))
         self._asked_ps = ready_ps
         return sent
 
-    def withdraw(self, qp: QueuePair, from_ps: int) -> None:
-        """Requests of ``qp`` that would come to the engine from ``from_ps`` on never do."""
+    def withdraw(self, end: SendEnd, from_ps: int) -> None:
+        """Requests of ``end`` that would come to the engine from ``from_ps`` on never do."""
         kept = []
         for entry in self._to_engine:
-            if entry[0] >= from_ps and entry[2].qp is qp:
+            if entry[0] >= from_ps and entry[2].end is end:
                 entry[2].start_ps = WITHDRAWN
             else:
                 kept.append(entry)

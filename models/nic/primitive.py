@@ -20,52 +20,49 @@ from ..durability.rules import Event, Placement, RequestKind, Target
 from ..primitives.language import Step
 from ..primitives.order import PrimitiveOrder, Range
 from ..primitives.vocabulary import StepPlace
+from ..verbs.objects import WorkCompletion
 from ..verbs.opcodes import Opcode, Status
-from ..verbs.work import WorkCompletion
-from .adapter import mark
+from ..verbs.ties import STEP, STEP_REQUESTS
 from .inbound import Proof
 from .known import KnownFacts, Written, together
+from .message import mark
 from .packets import GRH_BYTES
 
 if TYPE_CHECKING:
-    from ..verbs.objects import QueuePair
-    from ..verbs.work import SendWR
+    from .ends import ReceiveEnd
     from .execution import Running
+    from .message import Message
     from .responder import Responder
 
-_STEP_KEYS = 1 << 20
-"""Keys of steps lie beyond those of packets (``models.nic.port``)."""
-_KEYS_OF_STEP = 1 << 10
-"""The first for a step's own events, the others for its requests to PCIe: they may meet at one instant."""
 
-
-def execute(nic: Responder, qp: QueuePair, work: SendWR, not_before_ps: int, running: Running) -> None:
+def execute(nic: Responder, end: ReceiveEnd, message: Message, not_before_ps: int, running: Running) -> None:
     """It is the turn of a packet of a primitive's own, which may have no effect before ``not_before_ps``."""
-    run = PrimitiveRun(nic, qp, work, running)
+    run = PrimitiveRun(nic, end, message, running)
     if not_before_ps > nic.clock.now_ps:
-        nic.clock.hardware(not_before_ps, work.key + _STEP_KEYS, run.start, None)
+        nic.clock.hardware(not_before_ps, message.key + STEP, run.start, None)
     else:
         run.start(None)
 
 
-def arrived(nic: Responder, qp: QueuePair, work: SendWR) -> None:
+def arrived(nic: Responder, end: ReceiveEnd, message: Message) -> None:
     """The last packet of an update has been accepted on whose arrival the adapter acts."""
-    run = PrimitiveRun(nic, qp, work, qp.order.begin(RequestKind.FLUSH))
-    if qp.reliable and run.order.program.answers:
-        qp.responses.expect(work)
-    elif qp.reliable:
-        nic._acknowledge(qp, work, qp.inbound.acknowledged(work.remote_address))
+    run = PrimitiveRun(nic, end, message, end.order.begin(RequestKind.FLUSH))
+    if end.reliable and run.order.program.answers:
+        end.responses.expect(message)
+    elif end.reliable:
+        nic._acknowledge(end, message, end.inbound.acknowledged(message.work.remote_address))
     run.start(None)
 
 
 class PrimitiveRun:
     """One program under way."""
 
-    def __init__(self, nic: Responder, qp: QueuePair, work: SendWR, running: Running) -> None:
+    def __init__(self, nic: Responder, end: ReceiveEnd, message: Message, running: Running) -> None:
         self.nic = nic
-        self.qp = qp
-        self.work = work
-        self.order: PrimitiveOrder = work.order
+        self.end = end
+        self.message = message
+        assert isinstance(message.work.order, PrimitiveOrder)
+        self.order = message.work.order
         program = self.order.program
         running.holds = frozenset(map(RequestKind, program.holds))
         self._running = running
@@ -90,7 +87,7 @@ class PrimitiveRun:
     def _end(self, step: Step, *proofs: Proof) -> None:
         """A step has ended: start those that waited for it."""
         self._known[step.id] = self._known[step.id].proved(*proofs)
-        mark(self.work, step.hop, self.nic.clock.now_ps)
+        mark(self.message, step.hop, self.nic.clock.now_ps)
         program = self.order.program
         for other in program.steps:
             waits = self._waits[other.id]
@@ -107,14 +104,14 @@ class PrimitiveRun:
         every = tuple(dict.fromkeys(proof for known in self._known.values() for proof in known.proofs))
         if every:
             proof = self._answer if self._answer is not None and self._answer.of == every else Proofs(every)
-            self.qp.inbound.executed(RequestKind.FLUSH, proof, self._running.holds)
-        self.qp.order.end(self._running, self.nic.clock.now_ps)
+            self.end.inbound.executed(RequestKind.FLUSH, proof, self._running.holds)
+        self.end.order.end(self._running, self.nic.clock.now_ps)
 
     def _later(self, step: Step, at_ps: int, then: Callable[[Step], None]) -> None:
         self.nic.clock.hardware(at_ps, self._key(step), then, step)
 
     def _key(self, step: Step, request: int = 0) -> int:
-        return self.work.key + _STEP_KEYS + self._number[step.id] * _KEYS_OF_STEP + request
+        return self.message.key + STEP + self._number[step.id] * STEP_REQUESTS + request
 
     def _tell(self, step: Step) -> None:
         """What the steps before it prove is certain now: something else is done behind them."""
@@ -124,12 +121,12 @@ class PrimitiveRun:
     # the adapter ------------------------------------------------------------------------------------------------
     def _drain(self, step: Step) -> None:
         nic = self.nic
-        owners = [self.qp] if step["of"] == "queue pair" else nic.queue_pairs
+        owners = [self.end] if step["of"] == "queue pair" else [qp.end.receive for qp in nic.queue_pairs]
         known = self._known[step.id] = self._known[step.id].drains(owner.inbound.accepted() for owner in owners)
         proofs = []
         for channels, flags in (known.drained or {}).values():
-            qp, releases = tuple(channels.items()), tuple(flags.items())
-            proofs.append(Proof(partial(nic.ordering.happened, Event.STAGING_DRAINED, qp=qp, releases=releases)))
+            lanes, releases = tuple(channels.items()), tuple(flags.items())
+            proofs.append(Proof(partial(nic.ordering.happened, Event.STAGING_DRAINED, qp=lanes, releases=releases)))
         waiting = {"n": 1}
 
         def left() -> None:
@@ -149,12 +146,12 @@ class PrimitiveRun:
 
     def _copy(self, step: Step) -> None:
         """The payloads have to be in their buffers: what of them waits in staging goes first."""
-        if not self.nic.drain.behind(self.qp, partial(self._copy_now, step)):
+        if not self.nic.drain.behind(self.end, partial(self._copy_now, step)):
             self._copy_now(step)
 
     def _copy_now(self, step: Step) -> None:
         """Read each message's payload, and write it where it belongs; what came on another queue pair is not here."""
-        nic, messages = self.nic, self.qp.messages
+        nic, messages = self.nic, self.end.messages
         assert messages is not None
         ranges = self.order.ranges[: len(messages)]
         left = {"n": len(ranges)}
@@ -163,39 +160,39 @@ class PrimitiveRun:
             return
 
         def copied(target: Range, data: bytes, _: list[Chunk]) -> None:
-            nic.post_write(self.qp, self.work, RequestKind.WRITE, Placement.STRICT, data, target[0])
+            nic.post_write(self.end, self.message, RequestKind.WRITE, Placement.STRICT, data, target[0])
             left["n"] -= 1
             if not left["n"]:
                 self._end(step)
 
         nic.settle(self._key(step))
         for number, target in enumerate(ranges):
-            message = messages.popleft() + (0 if self.qp.peer is not None else GRH_BYTES)
+            message = messages.popleft() + (0 if self.end.qp.peer is not None else GRH_BYTES)
             nic.dma.read(self._key(step, 1 + number), message, target[1], partial(copied, target))
 
     def _write_flag(self, step: Step) -> None:
         flag = self.order.flag
         assert flag is not None
         self._tell(step)
-        self.nic.post_write(self.qp, self.work, RequestKind.WRITE, Placement.STRICT, flag[1], flag[0])
+        self.nic.post_write(self.end, self.message, RequestKind.WRITE, Placement.STRICT, flag[1], flag[0])
         self._end(step)
 
     def _interrupt(self, step: Step) -> None:
         """The thread's chain is part of this step: what it proves it tells itself."""
         self._tell(step)
-        self.nic.complete(self.qp.recv_cq, self._wakes(step, partial(self._rung, step)), self._key(step))
+        self.nic.complete(self.end.qp.recv_cq, self._wakes(step, partial(self._rung, step)), self._key(step))
 
     def _wakes(self, step: Step, back: Callable[[], None]) -> WorkCompletion:
         """What the thread finds that has to do a chain, and calls ``back`` at its end."""
         order = self.order
         assert order.interrupt is not None
         number = order.interrupt(order.program.chains[step.id], order, back)
-        return WorkCompletion(number, Status.IBV_WC_SUCCESS, Opcode.IBV_WC_DRIVER1, 0, self.qp, self.work.span)
+        return WorkCompletion(number, Status.IBV_WC_SUCCESS, Opcode.IBV_WC_DRIVER1, 0, self.end.qp, self.message.span)
 
     def _watch(self, step: Step) -> None:
         """The thread spins, and finds the last byte once it is visible: it looks at it itself (``Service``)."""
-        nic, queue = self.nic, self.qp.recv_cq
-        visible_ps = self.qp.inbound.lanes(self.order.span[0]).placed_ps
+        nic, queue = self.nic, self.end.qp.recv_cq
+        visible_ps = self.end.inbound.lanes(self.order.span[0]).placed_ps
         found = self._wakes(step, partial(self._end, step))
         self._later(step, max(nic.clock.now_ps, visible_ps), lambda _: queue.push(found))
 
@@ -207,22 +204,22 @@ class PrimitiveRun:
         nic, now_ps = self.nic, self.nic.clock.now_ps
         proofs = self._known[step.id].proofs
         proof = self._answer = Proofs(proofs) if proofs else None
-        if self.work.opcode is Opcode.PRIMITIVE:
-            nic.answer(self.qp, self.work, now_ps, b"", proof)
-        elif self.qp.reliable:
-            nic._acknowledge(self.qp, self.work, proof)
+        if self.message.opcode is Opcode.PRIMITIVE:
+            nic.answer(self.end, self.message, now_ps, b"", proof)
+        elif self.end.reliable:
+            nic._acknowledge(self.end, self.message, proof)
         self._end(step)
 
     def _notify(self, step: Step) -> None:
         self._tell(step)
         assert self.order.notify is not None
-        self.order.notify(self.work.span, self._key(step))
+        self.order.notify(self.message.span, self._key(step))
         self._end(step)
 
     # PCIe and the root complex ----------------------------------------------------------------------------------
     def _placement(self, step: Step) -> Placement:
         """How the step's request is ordered behind writes."""
-        return self.qp.inbound.placement(step["relaxed"] is True and self.nic.regions.relaxed(self.work.rkey))
+        return self.end.inbound.placement(step["relaxed"] is True and self.nic.regions.relaxed(self.message.work.rkey))
 
     def _observer(
         self, event: Event, step: Step, address: int, placement: Placement, returned: list[Chunk] | None = None
@@ -269,14 +266,14 @@ class PrimitiveRun:
 
         nic.settle(self._key(step))
         relaxed = placement is Placement.RELAXED
-        placed_ps = 0 if relaxed else self.qp.inbound.lanes(address).placed_ps
+        placed_ps = 0 if relaxed else self.end.inbound.lanes(address).placed_ps
         nic.dma.read(self._key(step, 1), address, length, done, by_line=True, not_before_ps=placed_ps)
 
     def _request(self, step: Step) -> None:
-        nic, qp, behind = self.nic, self.qp, step["behind"]
+        nic, end, behind = self.nic, self.end, step["behind"]
         if behind == "drained":
             self._ask(step, self._placement(step))
-        elif not nic.drain.behind(qp, partial(self._ask, step)):
+        elif not nic.drain.behind(end, partial(self._ask, step)):
             self._ask(step)
 
     def _ask(self, step: Step, placement: Placement = Placement.STRICT) -> None:
@@ -286,10 +283,10 @@ class PrimitiveRun:
             observe = self._observer(Event.ZERO_LENGTH_READ, step, address, placement)
             self._see(step, address, placement)
         else:
-            lanes, releases = self.qp.inbound.accepted().get(nic.host.destination(address).number, ((), ()))
+            lanes, releases = self.end.inbound.accepted().get(nic.host.destination(address).number, ((), ()))
             self._known[step.id] = self._known[step.id].sees(dict(lanes), dict(releases))
             covered, _ = self._covered(step, str(behind))
-            observe = Proof(self.qp.inbound.observer(Event.FLUSH_GLOBAL, address, covered=covered))
+            observe = Proof(self.end.inbound.observer(Event.FLUSH_GLOBAL, address, covered=covered))
 
         def look(ready_ps: int, back_ps: int) -> None:
             self._known[step.id] = replace(self._known[step.id], back_ps=back_ps)
@@ -298,7 +295,7 @@ class PrimitiveRun:
 
         nic.settle(self._key(step))
         relaxed = placement is Placement.RELAXED
-        placed_ps = 0 if relaxed else self.qp.inbound.lanes(address).placed_ps
+        placed_ps = 0 if relaxed else self.end.inbound.lanes(address).placed_ps
         nic.dma.ask(self._key(step, 1), address, 0, look, not_before_ps=placed_ps)
 
     def _complete(self, step: Step) -> None:
@@ -310,15 +307,16 @@ class PrimitiveRun:
         """Updates in an extent: those that are certainly visible when this step begins, and all."""
         nic, (address, length) = self.nic, self.order.span
         if extent == "region":
-            region = nic.regions.find(self.work.rkey)
+            region = nic.regions.find(self.message.work.rkey)
             assert region is not None
             address, length = region.address, region.length
         elif extent == "drained":
             device, offset = nic.host.memory.locate(address)
             address, length = address - offset, device.space.size_bytes
         behind = self._known[step.id].behind or {}
-        owners = [qp for qp in nic.queue_pairs if qp is self.qp or any(c in behind for c in _channels(qp))]
-        every = [piece for qp in owners for piece in qp.inbound.covered(address, length)]
+        ends: list[ReceiveEnd] = [qp.end.receive for qp in nic.queue_pairs]
+        owners = [end for end in ends if end is self.end or any(c in behind for c in _channels(end))]
+        every = [piece for end in owners for piece in end.inbound.covered(address, length)]
         certain = [piece for piece in every if piece.chunk.position < behind.get(piece.chunk.channel, 0)]
         return certain, every
 
@@ -353,7 +351,7 @@ class PrimitiveRun:
             persistent = event is Event.FLUSH_PERSISTENT and line.device.domain is Domain.MEDIA
             stored = persistent or event is Event.LINES_STORED
             done_ps = max(done_ps, line.queued_ps, line.stored_ps if stored else 0)
-        observe = Proof(self.qp.inbound.observer(event, self.order.span[0], covered=known.covered))
+        observe = Proof(self.end.inbound.observer(event, self.order.span[0], covered=known.covered))
         self._later(step, done_ps, lambda step: self._end(step, observe))
 
 
@@ -371,8 +369,8 @@ class Proofs(Proof):
             proof(at_ps)
 
 
-def _channels(qp: QueuePair) -> list[int]:
-    return [channel for lanes, releases in qp.inbound.accepted().values() for channel, _ in (*lanes, *releases)]
+def _channels(end: ReceiveEnd) -> list[int]:
+    return [channel for lanes, releases in end.inbound.accepted().values() for channel, _ in (*lanes, *releases)]
 
 
 _DO: dict[tuple[StepPlace, str], Callable[[PrimitiveRun, Step], Any]] = {

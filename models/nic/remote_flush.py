@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from ..durability.ordering import Covered
 from ..durability.rules import Event, RequestKind
-from ..verbs.objects import QueuePair
 from ..verbs.opcodes import FlushType
-from ..verbs.work import SendWR
+from ..verbs.ties import RESPONSE
+from .ends import ReceiveEnd
 from .execution import Running
 from .inbound import Observe, Proof
-from .port import RESPONSE
+from .message import Message
 
 if TYPE_CHECKING:
     from .responder import Responder
@@ -30,63 +30,63 @@ _EVENTS = {
 }
 
 
-def flush(nic: Responder, qp: QueuePair, work: SendWR, not_before_ps: int, running: Running) -> None:
-    """It is ``work``'s turn on its queue pair: execute it, to have its effect at ``not_before_ps`` or later."""
-    address, length = nic.regions.flushed_range(work)
+def flush(nic: Responder, end: ReceiveEnd, message: Message, not_before_ps: int, running: Running) -> None:
+    """It is ``message``'s turn on its queue pair: execute it, to have its effect at ``not_before_ps`` or later."""
+    address, length = nic.regions.flushed_range(message.work)
     now_ps = nic.clock.now_ps
     if not length:  # legal, and nothing to do
-        qp.order.end(running, now_ps)
-        nic.answer(qp, work, max(now_ps, not_before_ps) + nic.parameters.ack_generation_ps)
+        end.order.end(running, now_ps)
+        nic.answer(end, message, max(now_ps, not_before_ps) + nic.parameters.ack_generation_ps)
         return
-    covered = qp.inbound.covered(address, length)
+    covered = end.inbound.covered(address, length)
     observers = [
-        qp.inbound.observer(event, address, covered=covered)
+        end.inbound.observer(event, address, covered=covered)
         for kind, event in _EVENTS.items()
-        if kind in FlushType(work.flush_type)
+        if kind in FlushType(message.work.flush_type)
     ]
 
     def look(ready_ps: int, back_ps: int) -> None:
-        write_back = partial(_write_back, nic, qp, running, address, covered, observers, back_ps)
-        nic.clock.hardware(max(ready_ps, not_before_ps), work.key + RESPONSE, write_back, work)
+        write_back = partial(_write_back, nic, end, running, address, covered, observers, back_ps)
+        nic.clock.hardware(max(ready_ps, not_before_ps), message.key + RESPONSE, write_back, message)
 
-    nic.settle(work.key)
+    nic.settle(message.key)
     # No memory is read: it is as short as a hit.
-    nic.dma.ask(work.key, address, 0, look, not_before_ps=qp.inbound.lanes(address).placed_ps)
+    nic.dma.ask(message.key, address, 0, look, not_before_ps=end.inbound.lanes(address).placed_ps)
 
 
 def _write_back(
     nic: Responder,
-    qp: QueuePair,
+    end: ReceiveEnd,
     running: Running,
     address: int,
     covered: list[Covered],
     observers: list[Observe],
     back_ps: int,
-    work: SendWR,
+    message: Message,
 ) -> None:
     """What it covers is visible now."""
     done_ps = issued_ps = nic.clock.now_ps
-    if FlushType.IBV_FLUSH_PERSISTENT in FlushType(work.flush_type):
+    if FlushType.IBV_FLUSH_PERSISTENT in FlushType(message.work.flush_type):
         device, _ = nic.host.memory.locate(address)
         for line in sorted({line for piece in covered for line in piece.lines}):
             done_ps = max(done_ps, nic.host.persist_line(device, line, issued_ps, keep=nic.flush_keeps_lines))
             issued_ps += nic.flush_issue_ps
-    nic.clock.hardware(done_ps, work.key + RESPONSE, partial(_tell, nic, qp, running, observers, back_ps), work)
+    nic.clock.hardware(done_ps, message.key + RESPONSE, partial(_tell, nic, end, running, observers, back_ps), message)
 
 
 def _tell(
-    nic: Responder, qp: QueuePair, running: Running, observers: list[Observe], back_ps: int, work: SendWR
+    nic: Responder, end: ReceiveEnd, running: Running, observers: list[Observe], back_ps: int, message: Message
 ) -> None:
     """The root complex has done it, and tells the adapter."""
     told_ps = nic.pcie.read_completion(nic.clock.now_ps + back_ps, 0)
 
-    def done(_: SendWR) -> None:
+    def done(_: Message) -> None:
         observe = Proof(partial(_observe_all, observers))
-        qp.inbound.executed(RequestKind.FLUSH, observe)
-        nic.answer(qp, work, told_ps, b"", observe)
-        qp.order.end(running, told_ps)
+        end.inbound.executed(RequestKind.FLUSH, observe)
+        nic.answer(end, message, told_ps, b"", observe)
+        end.order.end(running, told_ps)
 
-    nic.clock.hardware(told_ps, work.key + RESPONSE, done, work)
+    nic.clock.hardware(told_ps, message.key + RESPONSE, done, message)
 
 
 def _observe_all(observers: list[Observe], at_ps: int) -> None:

@@ -11,39 +11,39 @@ from typing import TYPE_CHECKING
 
 from ...sim.trace import Chunk
 from ..durability.rules import Event, Placement
-from ..verbs.objects import QueuePair
-from ..verbs.work import SendWR
+from .ends import ReceiveEnd
 from .execution import Running
+from .message import Message
 
 if TYPE_CHECKING:
     from .responder import Responder
 
 
-def read(nic: Responder, qp: QueuePair, work: SendWR, not_before: Callable[[], int], running: Running) -> None:
-    """It is ``work``'s turn on its queue pair: read, not before the instant that is known then, and answer."""
-    address, length = work.remote_address, work.length
-    placement = qp.inbound.placement(nic.regions.relaxed(work.rkey))
+def read(nic: Responder, end: ReceiveEnd, message: Message, not_before: Callable[[], int], running: Running) -> None:
+    """It is ``message``'s turn on its queue pair: read, not before the instant that is known then, and answer."""
+    address, length = message.work.remote_address, message.length
+    placement = end.inbound.placement(nic.regions.relaxed(message.work.rkey))
     mtu_bytes = nic.parameters.mtu_bytes
     parts: list[int] | None = [] if length > mtu_bytes else None
 
     observed: list[Chunk] = []
     # A READ of no bytes reads nothing at PCIe, so it pushes nothing.
-    observe = qp.inbound.observer(Event.READ_COMPLETION, address, placement, observed, pushes=bool(length))
+    observe = end.inbound.observer(Event.READ_COMPLETION, address, placement, observed, pushes=bool(length))
 
     def done(data: bytes, _: list[Chunk]) -> None:
-        work.parts, work.part_bytes = parts, mtu_bytes
-        nic.answer(qp, work, nic.clock.now_ps, data, observe)
+        message.parts, message.part_bytes = parts, mtu_bytes
+        nic.answer(end, message, nic.clock.now_ps, data, observe)
 
-    nic.settle(work.key)
+    nic.settle(message.key)
     nic.dma.read(
-        work.key,
+        message.key,
         address,
         length,
         done,
         by_line=True,
-        not_before_ps=0 if placement is Placement.RELAXED else qp.inbound.lanes(address).placed_ps,
+        not_before_ps=0 if placement is Placement.RELAXED else end.inbound.lanes(address).placed_ps,
         after=not_before,
-        sampled=partial(qp.order.end, running),
+        sampled=partial(end.order.end, running),
         part_bytes=mtu_bytes,
         parts=parts,
         observed=observed,

@@ -9,13 +9,16 @@ from heapq import heappush
 from ...sim.clock import HARDWARE
 from ...sim.trace import NEVER
 from ..verbs import wqe
-from ..verbs.objects import QueuePair
+from ..verbs.objects import QueuePair, WorkCompletion
 from ..verbs.opcodes import NO_PAYLOAD, NON_POSTED, RECEIVING, Opcode, Status
-from ..verbs.work import FENCE, INLINE, REQUEST_SHIFT, SIGNALED, SendWR, WorkCompletion
+from ..verbs.ties import COMPLETION, NEXT_REQUEST, PACKET_SHIFT, RECEIVED, RESPONSE
+from ..verbs.work import FENCE, INLINE, SIGNALED, SendWR
 from . import sendqueue
-from .adapter import NOT_VISIBLE, Adapter, mark
+from .adapter import NOT_VISIBLE, Adapter
+from .ends import SendEnd
+from .message import Message, mark
 from .packets import request_bytes
-from .port import COMPLETION, PACKET_SHIFT, RECEIVED, RESPONSE, WITHDRAWN, Packet
+from .port import WITHDRAWN, Packet
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
 _SUCCESS = Status.IBV_WC_SUCCESS
@@ -26,292 +29,298 @@ class Requester(Adapter):
     """The half of an adapter that sends requests and takes responses."""
 
     # from the doorbell to the engine ------------------------------------------------------------------------
-    def ring(self, qp: QueuePair, work: SendWR) -> None:
+    def ring(self, qp: QueuePair, work: SendWR, payload: bytes) -> None:
         """The doorbell of a post of one work request has left the core; a broken queue pair flushes it."""
         at_ps = self.clock._now + self._doorbell_ps
-        qp.key = work.key = qp.key + (1 << REQUEST_SHIFT)
-        work.qp = qp
+        end: SendEnd = qp.end
+        message = _posted(end, work, payload)
         if qp.error:
-            self.clock.hardware(at_ps, work.key, self._flushed, work)
+            self.clock.hardware(at_ps, message.key, self._flushed, message)
             return
-        opcode, flags = work.opcode, work.send_flags
+        opcode, flags = message.opcode, work.send_flags
         self.doorbells += 1
         if opcode is not _WRITE:
             self.posted[opcode] = self.posted.get(opcode, 0) + 1
         if (
-            not qp.send_queue
+            not end.send_queue
             and self._blueflame
             and not self.sram.crowded
             and (opcode is _WRITE or opcode not in NON_POSTED)
-            and qp.reliable
-            and not qp.stalled
-            and (flags in _INLINE_ONLY or (flags not in FENCE and not work.length and work.lkey is None))
+            and end.reliable
+            and not end.stalled
+            and (flags in _INLINE_ONLY or (flags not in FENCE and not message.length and work.lkey is None))
         ):
             # Nothing to fetch and nothing to wait for: it is at the engine when the doorbell is here.
-            if work.span is not None:
-                work.span.mark("doorbell", at_ps)
-                work.span.mark("WQE and payload fetch", at_ps)
-            work.attempt = qp.attempt
-            qp.outstanding.append(work)
-            if opcode is _WRITE and work.length <= self._mtu_bytes:  # as ``_packets``
-                work.more, work.n_bytes = None, self._write_bytes + work.length
+            if message.span is not None:
+                message.span.mark("doorbell", at_ps)
+                message.span.mark("WQE and payload fetch", at_ps)
+            message.attempt = end.attempt
+            end.outstanding.append(message)
+            if opcode is _WRITE and message.length <= self._mtu_bytes:  # as ``_packets``
+                message.more, message.n_bytes = None, self._write_bytes + message.length
             else:
-                self._packets(work)
-            self.port.request(at_ps, work, self._request)
+                self._packets(message)
+            self.port.request(at_ps, message, self._request)
             return
-        qp.send_queue.append(work)
-        heappush(self._queue, (at_ps, HARDWARE, work.key, self._doorbell, [work]))
+        end.send_queue.append(message)
+        heappush(self._queue, (at_ps, HARDWARE, message.key, self._doorbell, [message]))
 
-    def originate(self, qp: QueuePair, work: SendWR) -> None:
+    def originate(self, qp: QueuePair, work: SendWR, payload: bytes) -> None:
         """A message that the adapter itself sends, with its payload: no doorbell, and nothing to fetch."""
         if not qp.error:
-            qp.key = work.key = qp.key + (1 << REQUEST_SHIFT)
-            work.qp, work.ready = qp, True
-            qp.send_queue.append(work)
-            self.pump(qp)
+            end: SendEnd = qp.end
+            message = _posted(end, work, payload)
+            message.ready = True
+            end.send_queue.append(message)
+            self.pump(end)
 
-    def ring_list(self, qp: QueuePair, works: Sequence[SendWR]) -> None:
+    def ring_list(self, qp: QueuePair, works: Sequence[SendWR], payloads: Sequence[bytes]) -> None:
         """The one doorbell of a posted list has left the core: its work requests are in memory (no BlueFlame)."""
         if len(works) == 1:
-            self.ring(qp, works[0])
+            self.ring(qp, works[0], payloads[0])
             return
+        end: SendEnd = qp.end
+        messages = [_posted(end, work, payload) for work, payload in zip(works, payloads, strict=True)]
         at_ps = self.clock._now + self._doorbell_ps
         self.doorbells += 1
         self.listed += len(works) - 1
-        for work in works:
-            qp.key = work.key = qp.key + (1 << REQUEST_SHIFT)
-            work.qp = qp
-            if work.opcode is not _WRITE:
-                self.posted[work.opcode] = self.posted.get(work.opcode, 0) + 1
+        for message in messages:
+            if message.opcode is not _WRITE:
+                self.posted[message.opcode] = self.posted.get(message.opcode, 0) + 1
             if qp.error:
-                self.clock.hardware(at_ps, work.key, self._flushed, work)
+                self.clock.hardware(at_ps, message.key, self._flushed, message)
         if not qp.error:
-            qp.send_queue.extend(works)
-            self.clock.hardware(at_ps, works[0].key, self._doorbell, list(works))
+            end.send_queue.extend(messages)
+            self.clock.hardware(at_ps, messages[0].key, self._doorbell, messages)
 
-    def _doorbell(self, works: list[SendWR]) -> None:
-        for work in works:
-            if work.span is not None:
-                work.span.mark("doorbell", self.clock._now)
+    def _doorbell(self, messages: list[Message]) -> None:
+        for message in messages:
+            if message.span is not None:
+                message.span.mark("doorbell", self.clock._now)
         if self.sram.crowded:
-            self.contexts.posted(works, partial(self._fetch_wqes, works))
+            self.contexts.posted(messages, partial(self._fetch_wqes, messages))
         else:
-            self._fetch_wqes(works)
+            self._fetch_wqes(messages)
 
-    def _fetch_wqes(self, works: list[SendWR]) -> None:
+    def _fetch_wqes(self, messages: list[Message]) -> None:
         """One work request came along in its doorbell, if the adapter has BlueFlame; a list is read from memory."""
-        if len(works) == 1 and self._blueflame:
-            self._fetch_payload(works[0])
+        if len(messages) == 1 and self._blueflame:
+            self._fetch_payload(messages[0])
             return
-        self.settle(works[0].key)
+        self.settle(messages[0].key)
         self.wqe_fetches += 1
 
         def fetched(*_: object) -> None:
-            for work in works:
-                self._fetch_payload(work)
+            for message in messages:
+                self._fetch_payload(message)
 
-        n_bytes = sum(wqe.size_bytes(self.parameters, work.qp.qp_type, work) for work in works)
-        self.dma.read(works[0].key, 0, 0, fetched, n_bytes=n_bytes)
+        n_bytes = sum(wqe.size_bytes(self.parameters, message.end.qp.qp_type, message.work) for message in messages)
+        self.dma.read(messages[0].key, 0, 0, fetched, n_bytes=n_bytes)
 
-    def _fetch_payload(self, work: SendWR) -> None:
-        if work.qp.off_ps != NEVER:
+    def _fetch_payload(self, message: Message) -> None:
+        if message.end.off_ps != NEVER:
             return
-        bare = not work.length or work.send_flags in INLINE or work.opcode in NO_PAYLOAD
-        if bare or not sendqueue.local_buffer_is_open(self, work):
-            self._ready(work)
+        bare = not message.length or message.work.send_flags in INLINE or message.opcode in NO_PAYLOAD
+        if bare or not sendqueue.local_buffer_is_open(self, message):
+            self._ready(message)
             return
-        if self.sram.crowded and work.lkey is not None:
-            self.contexts.gathered(work, partial(self._read_payload, work))
+        if self.sram.crowded and message.work.lkey is not None:
+            self.contexts.gathered(message, partial(self._read_payload, message))
         else:
-            self._read_payload(work)
+            self._read_payload(message)
 
-    def _read_payload(self, work: SendWR) -> None:
+    def _read_payload(self, message: Message) -> None:
         if self._cqes:
-            self.settle(work.key)
+            self.settle(message.key)
 
-        parts: list[int] | None = None if work.length <= self._gather_bytes else []
+        parts: list[int] | None = None if message.length <= self._gather_bytes else []
 
         def fetched(data: bytes, _: object) -> None:
-            work.payload = data
+            message.payload = data
             if parts is not None:  # the engine takes them as they come
                 processing_ps = self.parameters.tx_processing_ps
-                work.parts, work.part_bytes = [at_ps + processing_ps for at_ps in parts], self._gather_bytes
-            self._ready(work)
+                message.parts, message.part_bytes = [at_ps + processing_ps for at_ps in parts], self._gather_bytes
+            self._ready(message)
 
-        self.dma.read(work.key, work.local_address, work.length, fetched, part_bytes=self._gather_bytes, parts=parts)
+        self.dma.read(
+            message.key, message.work.local_address, message.length, fetched, part_bytes=self._gather_bytes, parts=parts
+        )
 
-    def _ready(self, work: SendWR) -> None:
-        if work.span is not None:
-            work.span.mark("WQE and payload fetch", self.clock._now)
-        work.ready = True
-        self.pump(work.qp)
+    def _ready(self, message: Message) -> None:
+        if message.span is not None:
+            message.span.mark("WQE and payload fetch", self.clock._now)
+        message.ready = True
+        self.pump(message.end)
 
-    def pump(self, qp: QueuePair) -> None:
+    def pump(self, end: SendEnd) -> None:
         """Pass to the engine what is ready, in the order of the posts."""
-        queue, now_ps = qp.send_queue, self.clock._now
+        queue, now_ps = end.send_queue, self.clock._now
         while queue and queue[0].ready:
-            work = queue[0]
-            if not sendqueue.may_go(qp, work):
+            message = queue[0]
+            if not sendqueue.may_go(end, message):
                 return
-            if not sendqueue.local_buffer_is_open(self, work):
-                qp.closed = bool(qp.outstanding)
-                if qp.answered_ps > now_ps:
-                    self.clock.call_at(qp.answered_ps, self.pump, qp)
-                elif not qp.outstanding:  # it fails in its turn
-                    sendqueue.goes(qp, queue.popleft(), now_ps)
-                    self._answered(qp, work, Status.IBV_WC_LOC_PROT_ERR, None)
+            if not sendqueue.local_buffer_is_open(self, message):
+                end.closed = bool(end.outstanding)
+                if end.answered_ps > now_ps:
+                    self.clock.call_at(end.answered_ps, self.pump, end)
+                elif not end.outstanding:  # it fails in its turn
+                    sendqueue.goes(end, queue.popleft(), now_ps)
+                    self._answered(end, message, Status.IBV_WC_LOC_PROT_ERR, None)
                 return
             queue.popleft()
-            sendqueue.goes(qp, work, now_ps)
-            self._packets(work)
-            if qp.reliable:
-                self.port.request(now_ps, work, self._request)
+            sendqueue.goes(end, message, now_ps)
+            self._packets(message)
+            if end.reliable:
+                self.port.request(now_ps, message, self._request)
             else:
-                self.port.watched_request(now_ps, work, self._leave)
+                self.port.watched_request(now_ps, message, self._leave)
 
-    def _packets(self, work: SendWR) -> None:
+    def _packets(self, message: Message) -> None:
         """A request's packets, one for each MTU."""
-        if work.opcode is _WRITE and work.length <= self._mtu_bytes and not work.sent_bytes:  # as good as always
-            work.more, work.n_bytes = None, self._write_bytes + work.length
+        if (
+            message.opcode is _WRITE and message.length <= self._mtu_bytes and not message.sent_bytes
+        ):  # as good as always
+            message.more, message.n_bytes = None, self._write_bytes + message.length
             return
-        headers, mtu, qp_type = self.parameters.headers, self._mtu_bytes, work.qp.qp_type
-        length, at = 0 if work.opcode in NO_PAYLOAD else work.length, work.sent_bytes
+        headers, mtu, qp_type = self.parameters.headers, self._mtu_bytes, message.end.qp.qp_type
+        length, at = 0 if message.opcode in NO_PAYLOAD else message.length, message.sent_bytes
         last = at + mtu >= length
-        work.n_bytes = request_bytes(headers, qp_type, work, at, last) + (length - at if last else mtu)
-        work.more = None
+        message.n_bytes = request_bytes(headers, qp_type, message, at, last) + (length - at if last else mtu)
+        message.more = None
         if not last:
-            work.more = [
-                request_bytes(headers, qp_type, work, start, start + mtu >= length) + min(mtu, length - start)
+            message.more = [
+                request_bytes(headers, qp_type, message, start, start + mtu >= length) + min(mtu, length - start)
                 for start in range(at + mtu, length, mtu)
             ]
 
-    def _leave(self, work: SendWR) -> None:
+    def _leave(self, message: Message) -> None:
         """A request that nobody answers may come to the port: if it does, it is done when its last bit has left."""
         now_ps = self.clock._now
-        if work.start_ps == WITHDRAWN:
+        if message.start_ps == WITHDRAWN:
             return
-        head_ps = self.port.serve_request(work, now_ps + self._propagation_ps)
-        if work.start_ps < 0:
-            self.clock.hardware(head_ps - self._propagation_ps, work.key, self._leave, work)
+        head_ps = self.port.serve_request(message, now_ps + self._propagation_ps)
+        if message.start_ps < 0:
+            self.clock.hardware(head_ps - self._propagation_ps, message.key, self._leave, message)
             return
-        left_ps = work.more[-1][1] if work.more else work.end_ps
-        self.clock.hardware(left_ps, work.key + COMPLETION, self._left, work)
-        self.clock.hardware(head_ps, work.key, self._request, work)
+        left_ps = message.more[-1][1] if message.more else message.end_ps
+        self.clock.hardware(left_ps, message.key + COMPLETION, self._left, message)
+        self.clock.hardware(head_ps, message.key, self._request, message)
 
-    def _left(self, work: SendWR) -> None:
-        self._answered(work.qp, work, _SUCCESS, None)
+    def _left(self, message: Message) -> None:
+        self._answered(message.end, message, _SUCCESS, None)
 
     # from the engine to the responder -----------------------------------------------------------------------
-    def _request(self, work: SendWR) -> None:
+    def _request(self, message: Message) -> None:
         """The request's first packet may be at the switch: if it is, it goes on, and the others follow."""
         now_ps = self.clock._now
-        start_ps = work.start_ps
+        start_ps = message.start_ps
         if start_ps >= 0:
             head_ps = start_ps + self._propagation_ps
         elif start_ps == WITHDRAWN:
             return
         else:
-            head_ps = self.port.serve_request(work, now_ps)
+            head_ps = self.port.serve_request(message, now_ps)
         if head_ps > now_ps:
-            heappush(self._queue, (head_ps, HARDWARE, work.key, self._request, work))
+            heappush(self._queue, (head_ps, HARDWARE, message.key, self._request, message))
             return
-        qp = work.qp
-        if work.more is None:
+        end = message.end
+        if message.more is None:
             # As :meth:`_forward`, written out for the only packet.
-            end_ps = work.sent_ps = work.end_ps
-            if end_ps > qp.off_ps:
+            end_ps = message.sent_ps = message.end_ps
+            if end_ps > end.off_ps:
                 return
             propagation_ps, switch_ps = self._propagation_ps, self._switch_ps
             tail_in_ps = end_ps + propagation_ps + switch_ps
-            to = qp.peer or work.destination
+            to = message.to
             assert to is not None
             remote = to.nic
-            _, tail_ps = remote.link_in.send(now_ps + switch_ps, work.n_bytes)
+            _, tail_ps = remote.link_in.send(now_ps + switch_ps, message.n_bytes)
             tail_ps = (tail_ps if tail_ps > tail_in_ps else tail_in_ps) + self._last_ps
-            if work.span is not None:
-                work.span.mark("wire and switch", tail_ps)
-            opcode, at = work.opcode, work.sent_bytes
+            if message.span is not None:
+                message.span.mark("wire and switch", tail_ps)
+            opcode, at = message.opcode, message.sent_bytes
             if opcode is _WRITE and not at:  # ``received`` written out
                 units, unit, handler = remote.receivers, to.unit, remote.take_in
                 free_ps = units[unit]
                 start_ps = tail_ps if tail_ps > free_ps else free_ps
                 units[unit] = start_ps + remote._first_ps
-                done_ps, payload = start_ps + remote._receive_ps, work.payload
+                done_ps, payload = start_ps + remote._receive_ps, message.payload
             else:
-                done_ps = remote.request_received(tail_ps, to, work, at)
+                done_ps = remote.request_received(tail_ps, to, message, at)
                 handler = remote.serve if opcode in NON_POSTED else remote.take_in
-                payload = work.payload[at:]
+                payload = message.payload[at:]
             if remote.sram.crowded:
                 handler = remote.translate
-            heappush(self._queue, (done_ps, HARDWARE, work.key, handler, (work, at, payload, True, end_ps)))
+            heappush(self._queue, (done_ps, HARDWARE, message.key, handler, (message, at, payload, True, end_ps)))
             return
-        mtu, base = self._mtu_bytes, work.sent_bytes
-        work.sent_ps = work.more[-1][1]
-        last = len(work.more)
-        for turn, (start_ps, end_ps) in enumerate(work.more, 1):
+        mtu, base = self._mtu_bytes, message.sent_bytes
+        message.sent_ps = message.more[-1][1]
+        last = len(message.more)
+        for turn, (start_ps, end_ps) in enumerate(message.more, 1):
             at = base + turn * mtu
-            packet = (work, at, work.payload[at : at + mtu], turn == last, end_ps)
-            self.clock.hardware(start_ps + self._propagation_ps, work.key + (at >> PACKET_SHIFT), self._forward, packet)
-        self._forward((work, base, work.payload[base : base + mtu], False, work.end_ps))
+            packet = (message, at, message.payload[at : at + mtu], turn == last, end_ps)
+            self.clock.hardware(
+                start_ps + self._propagation_ps, message.key + (at >> PACKET_SHIFT), self._forward, packet
+            )
+        self._forward((message, base, message.payload[base : base + mtu], False, message.end_ps))
 
     def _forward(self, packet: Packet) -> None:
         """The first bit of one of several packets is at the switch: its way until the responder has processed it."""
-        work, at, payload, last, end_ps = packet
-        qp, headers = work.qp, self.parameters.headers
-        if end_ps > qp.off_ps:  # cut off in the port
+        message, at, payload, last, end_ps = packet
+        end, headers = message.end, self.parameters.headers
+        if end_ps > end.off_ps:  # cut off in the port
             return
-        to = qp.peer or work.destination
-        assert to is not None
+        to = message.to
         remote = to.nic
-        n_bytes = request_bytes(headers, qp.qp_type, work, at, last) + len(payload)
+        n_bytes = request_bytes(headers, end.qp.qp_type, message, at, last) + len(payload)
         tail_ps = self.crossed(remote, end_ps, n_bytes)
-        mark(work, "wire and switch", tail_ps)
-        done_ps = remote.request_received(tail_ps, to, work, at)
-        key = work.key + (at >> PACKET_SHIFT)
+        mark(message, "wire and switch", tail_ps)
+        done_ps = remote.request_received(tail_ps, to, message, at)
+        key = message.key + (at >> PACKET_SHIFT)
         handler = remote.translate if remote.sram.crowded else remote.take_in
         heappush(self._queue, (done_ps, HARDWARE, key, handler, packet))
 
     # responses ----------------------------------------------------------------------------------------------
-    def acknowledged(self, work: SendWR, tail_ps: int) -> None:
+    def acknowledged(self, message: Message, tail_ps: int) -> None:
         """The last bit of an acknowledgement arrives at ``tail_ps``."""
-        qp = work.qp
-        if work.span is not None and (work.opcode is _WRITE or work.opcode not in RECEIVING):
-            work.span.mark("ACK on the wire", tail_ps)
-        done_ps, last_ps = tail_ps + self._acked_ps, qp.last_answer_ps
-        done_ps = qp.last_answer_ps = done_ps if done_ps > last_ps else last_ps
-        outstanding = qp.outstanding
+        end = message.end
+        if message.span is not None and (message.opcode is _WRITE or message.opcode not in RECEIVING):
+            message.span.mark("ACK on the wire", tail_ps)
+        done_ps, last_ps = tail_ps + self._acked_ps, end.last_answer_ps
+        done_ps = end.last_answer_ps = done_ps if done_ps > last_ps else last_ps
+        outstanding = end.outstanding
         if (
-            qp.error
+            end.qp.error
             or not outstanding
-            or outstanding[0] is not work
-            or work.status is not _SUCCESS
-            or work.observe is not None
-            or qp.closed
+            or outstanding[0] is not message
+            or message.status is not _SUCCESS
+            or message.observe is not None
+            or end.closed
             or self.sram.crowded
         ):
-            self.clock.hardware(done_ps, work.key + RESPONSE, self._take_ack, work)
+            self.clock.hardware(done_ps, message.key + RESPONSE, self._take_ack, message)
             return
         # Nothing can come between: what is left to do is to let the program know, if it wants to.
         outstanding.popleft()
-        qp.answered_ps, qp.repeats = done_ps, 0
-        if work.send_flags in SIGNALED:
+        end.answered_ps, end.repeats = done_ps, 0
+        if message.work.send_flags in SIGNALED:
             # A CQE is written at ``done_ps``, behind what was: it waits in the entrance of the slot until then.
-            work.start_ps, work.observe = NOT_VISIBLE, _told(qp) if qp.untold else None
-            work.slots, qp.unsignalled = qp.unsignalled + 1, 0
-            key = work.key + COMPLETION
-            heappush(self._cqes, (done_ps, key, work))
-            heappush(self._queue, (done_ps + self._cqe_ps, HARDWARE, key, self._visible, work))
+            message.start_ps, message.observe = NOT_VISIBLE, _told(end) if end.untold else None
+            message.slots, end.unsignalled = end.unsignalled + 1, 0
+            key = message.key + COMPLETION
+            heappush(self._cqes, (done_ps, key, message))
+            heappush(self._queue, (done_ps + self._cqe_ps, HARDWARE, key, self._visible, message))
         else:
-            qp.unsignalled += 1
+            end.unsignalled += 1
             clock = self.clock
             clock.quiet_ps = done_ps if done_ps > clock.quiet_ps else clock.quiet_ps
 
-    def _take_ack(self, work: SendWR) -> None:
+    def _take_ack(self, message: Message) -> None:
         if self.sram.crowded:
-            go = partial(self._answered, work.qp, work, work.status, work.observe)
-            self.contexts.answered(work, 0, 0, True, go)
+            go = partial(self._answered, message.end, message, message.status, message.observe)
+            self.contexts.answered(message, 0, 0, True, go)
         else:
-            self._answered(work.qp, work, work.status, work.observe)
+            self._answered(message.end, message, message.status, message.observe)
 
     def take_response(self, packet: Packet) -> None:
         """A packet of a response with data has been processed: that goes to memory, the last completes the request."""
@@ -323,94 +332,100 @@ class Requester(Adapter):
             self._take_response(packet)
 
     def _take_response(self, packet: Packet) -> None:
-        work, at, payload, last, end_ps = packet
-        now_ps, qp = self.clock.now_ps, work.qp
-        if qp.off_ps != NEVER:
+        message, at, payload, last, end_ps = packet
+        now_ps, end = self.clock.now_ps, message.end
+        if end.off_ps != NEVER:
             return
-        if end_ps > qp.peer.off_ps:  # type: ignore[union-attr]  # cut off in the port
-            self.unanswered(work)
+        if end_ps > message.to.off_ps:  # cut off in the port
+            self.unanswered(message)
             return
-        self.settle(work.key + RESPONSE)
-        address = work.local_address + at
+        self.settle(message.key + RESPONSE)
+        address = message.work.local_address + at
         tlps = self.pcie.writes(now_ps, address, len(payload))
         if tlps:
-            channel = qp.inbound.lanes(address).in_order
-            self.host.dma_writes(address, payload, channel, f"{work.opcode} response", now_ps, tlps)
+            channel = end.receive.inbound.lanes(address).in_order
+            self.host.dma_writes(address, payload, channel, f"{message.opcode} response", now_ps, tlps)
         if last:
-            self._answered(qp, work, _SUCCESS, work.observe)
+            self._answered(end, message, _SUCCESS, message.observe)
 
-    def _answered(self, qp: QueuePair, work: SendWR, status: Status, observe: Callable[[int], None] | None) -> None:
+    def _answered(self, end: SendEnd, message: Message, status: Status, observe: Callable[[int], None] | None) -> None:
         """A response has completed the oldest outstanding request."""
-        if qp.off_ps != NEVER or not qp.outstanding:  # flushed in the meantime
+        if end.off_ps != NEVER or not end.outstanding:  # flushed in the meantime
             return
-        if status is Status.IBV_WC_RNR_RETRY_EXC_ERR and sendqueue.will_repeat(self, qp):
+        if status is Status.IBV_WC_RNR_RETRY_EXC_ERR and sendqueue.will_repeat(self, end):
             return
-        done = qp.outstanding.popleft()
-        assert done is work, "responses of a queue pair come in the order of its requests"
-        sendqueue.is_back(qp, work)
-        qp.repeats = 0
+        done = end.outstanding.popleft()
+        assert done is message, "responses of a queue pair come in the order of its requests"
+        sendqueue.is_back(end, message)
+        end.repeats = 0
         if status is not _SUCCESS:
-            qp.error = True
+            end.qp.error = True
         if observe is not None:
-            qp.unseen.append(observe)
-            qp.untold += 1
-        if work.send_flags in SIGNALED or qp.error:
-            completion = _completion(qp, work, status)
+            end.unseen.append(observe)
+            end.untold += 1
+        if message.work.send_flags in SIGNALED or end.qp.error:
+            completion = _completion(end, message, status)
             # Completions come in order: this one tells of unsignalled ones before it.
-            completion.observe = _told(qp) if qp.untold else None
-            completion.slots += qp.unsignalled
-            qp.unsignalled = 0
-            hop = None if work.opcode in RECEIVING else "CQE"
-            self.complete(qp.send_cq, completion, work.key + COMPLETION, hop)
+            completion.observe = _told(end) if end.untold else None
+            completion.slots += end.unsignalled
+            end.unsignalled = 0
+            hop = None if message.opcode in RECEIVING else "CQE"
+            self.complete(end.qp.send_cq, completion, message.key + COMPLETION, hop)
         else:
-            qp.unsignalled += 1
-        if qp.error:
-            self.flush(qp)
-        elif qp.send_queue:
-            self.pump(qp)
+            end.unsignalled += 1
+        if end.qp.error:
+            self.flush(end.qp)
+        elif end.send_queue:
+            self.pump(end)
 
     # faults -------------------------------------------------------------------------------------------------
     def flush(self, qp: QueuePair) -> None:
         """Complete all that was posted to a broken queue pair with IBV_WC_WR_FLUSH_ERR, behind what was answered."""
-        now_ps = self.clock.now_ps
-        self.port.withdraw(qp, now_ps)
-        if qp.answered_ps > now_ps:
-            self.clock.call_at(qp.answered_ps, self.flush, qp)
+        now_ps, end = self.clock.now_ps, qp.end
+        self.port.withdraw(end, now_ps)
+        if end.answered_ps > now_ps:
+            self.clock.call_at(end.answered_ps, self.flush, qp)
             return
-        for work in (*qp.outstanding, *qp.send_queue):
-            self._flushed(work)
+        for message in (*end.outstanding, *end.send_queue):
+            self._flushed(message)
         for number, waiting in enumerate(qp.receive_queue):
             flushed = Status.IBV_WC_WR_FLUSH_ERR
             completion = WorkCompletion(waiting.wr_id, flushed, Opcode.IBV_WC_RECV, 0, qp)
-            self.complete(qp.recv_cq, completion, qp.key + RECEIVED + 1 + number)
-        for queue in (qp.outstanding, qp.send_queue, qp.receive_queue):
+            self.complete(qp.recv_cq, completion, end.key + RECEIVED + 1 + number)
+        for queue in (end.outstanding, end.send_queue, qp.receive_queue):
             queue.clear()
 
-    def _flushed(self, work: SendWR) -> None:
-        qp = work.qp
-        completion = _completion(qp, work, Status.IBV_WC_WR_FLUSH_ERR)
-        self.complete(qp.send_cq, completion, work.key + COMPLETION)
+    def _flushed(self, message: Message) -> None:
+        end = message.end
+        completion = _completion(end, message, Status.IBV_WC_WR_FLUSH_ERR)
+        self.complete(end.qp.send_cq, completion, message.key + COMPLETION)
 
-    def unanswered(self, work: SendWR) -> None:
+    def unanswered(self, message: Message) -> None:
         """Nobody will ever answer this request: it is repeated in vain until the retries are used up.
 
         The repetitions themselves are left out: nobody is there who could take them in.
         """
-        after_ps = work.qp.gives_up_after_ps
-        if after_ps is not None and work.qp.reliable:
-            self.clock.call_at(max(self.clock.now_ps, work.sent_ps + after_ps), self._give_up, work)
+        after_ps = message.end.qp.gives_up_after_ps
+        if after_ps is not None and message.end.reliable:
+            self.clock.call_at(max(self.clock.now_ps, message.sent_ps + after_ps), self._give_up, message)
 
-    def _give_up(self, work: SendWR) -> None:
-        qp = work.qp
-        if not qp.error and any(work is waiting for waiting in qp.outstanding):
-            self._answered(qp, qp.outstanding[0], Status.IBV_WC_RETRY_EXC_ERR, None)
-
-
-def _completion(qp: QueuePair, work: SendWR, status: Status) -> WorkCompletion:
-    return WorkCompletion(work.wr_id, status, work.opcode, work.length, qp, work.span, slots=1)
+    def _give_up(self, message: Message) -> None:
+        end = message.end
+        if not end.qp.error and any(message is waiting for waiting in end.outstanding):
+            self._answered(end, end.outstanding[0], Status.IBV_WC_RETRY_EXC_ERR, None)
 
 
-def _told(qp: QueuePair) -> Callable[[int], None]:
+def _posted(end: SendEnd, work: SendWR, payload: bytes) -> Message:
+    """A work request that has just been posted, as the next message of its queue pair."""
+    end.key += NEXT_REQUEST
+    return Message(work, end, end.key, payload)
+
+
+def _completion(end: SendEnd, message: Message, status: Status) -> WorkCompletion:
+    return WorkCompletion(message.work.wr_id, status, message.opcode, message.length, end.qp, message.span, slots=1)
+
+
+def _told(end: SendEnd) -> Callable[[int], None]:
     """What a completion that shows now tells of."""
-    told, qp.untold = qp.untold, 0
-    return partial(qp.reveal, told)
+    told, end.untold = end.untold, 0
+    return partial(end.reveal, told)

@@ -22,16 +22,16 @@ from ..fabric.fabric import Fabric
 from ..host.hostmemory import HostMemory
 from ..memory.devices import HOST_MEMORY
 from ..profiles.platform import Platform
-from ..verbs.objects import QueuePair, Route
 from ..verbs.opcodes import ATOMICS, CARRYING, KIND, RECEIVING, SENDS, Opcode, Status
-from ..verbs.work import SendWR
+from ..verbs.ties import PACKET_SHIFT
 from . import receive
-from .adapter import mark
 from .answers import Answers
 from .atomics import AtomicUnit
+from .ends import ReceiveEnd, Route
 from .execution import Running
 from .lanes import Operand
-from .port import PACKET_SHIFT, Packet
+from .message import Message, mark
+from .port import Packet
 from .primitive import arrived, execute
 from .remote_flush import flush
 from .remote_read import read
@@ -78,51 +78,50 @@ class Responder(Answers):
 
         A WRITE that nothing is special about takes a way of its own, which does the same as the others in one go.
         """
-        work, _, _, last, end_ps = packet
-        requester = work.qp
-        qp = requester.peer or work.destination
-        assert qp is not None
+        message, _, _, last, end_ps = packet
+        requester = message.end
+        end = message.to
         if end_ps > requester.off_ps:  # cut off in the port
             return
-        if work.opcode is _WRITE and not self._held and not qp.error and work.attempt == qp.expected_attempt:
-            route = qp.routes.get(work.rkey)
+        if message.opcode is _WRITE and not self._held and not end.qp.error and message.attempt == end.expected_attempt:
+            route = end.routes.get(message.work.rkey)
             if route is not None:
-                start, end, lanes, _, order, inbound, _, _ = route
-                address = work.remote_address
-                within = start <= address and address + work.length <= end
+                start, stop, lanes, _, order, inbound, _, _ = route
+                address = message.work.remote_address
+                within = start <= address and address + message.length <= stop
                 if within and lanes.loose is None and not order.running and not inbound.proved:
-                    self._place(packet, qp, route)
+                    self._place(packet, end, route)
                     return
-        if qp.gone:
-            requester.nic.unanswered(work)
-        elif qp.order.idle(self.clock._now):
+        if end.gone:
+            requester.nic.unanswered(message)
+        elif end.order.idle(self.clock._now):
             self._stage(packet)
         else:
-            if last and qp.reliable:
-                qp.responses.expect(work)
-            qp.order.arrive(KIND[work.opcode], self.clock._now, partial(self._stage_in_turn, packet))
+            if last and end.reliable:
+                end.responses.expect(message)
+            end.order.arrive(KIND[message.opcode], self.clock._now, partial(self._stage_in_turn, packet))
 
-    def _place(self, packet: Packet, qp: QueuePair, route: Route) -> None:
+    def _place(self, packet: Packet, end: ReceiveEnd, route: Route) -> None:
         """A packet of a WRITE to host memory, placed in order, whose ACK proves nothing; :meth:`_admit` is the plain
         form.
         """
-        work, at, payload, last, _ = packet
+        message, at, payload, last, _ = packet
         _, _, lanes, channel, _, _, responses, writer = route
-        now_ps, address, length, span = self.clock._now, work.remote_address + at, len(payload), work.span
+        now_ps, address, length, span = self.clock._now, message.work.remote_address + at, len(payload), message.span
         if length:
             room_ps = self._staging.take(now_ps, length)
             if room_ps != now_ps:
-                self._wait(room_ps, packet, work.remote_address)
+                self._wait(room_ps, packet, message.work.remote_address)
                 self._hold(packet)
                 return
             if not self._always_open and not self.drain.open(now_ps, address, length):
-                self._accept(packet, qp, work.remote_address, may_go=False)
+                self._accept(packet, end, message.work.remote_address, may_go=False)
                 return
             credits = self._credits
             if self._cqes:
-                self.settle(work.key + (at >> PACKET_SHIFT))
+                self.settle(message.key + (at >> PACKET_SHIFT))
             if span is not None:
-                writer = f"{work.opcode}, {span.label}"
+                writer = f"{message.opcode}, {span.label}"
             if length <= self._mps_bytes - address % self._mps_bytes:
                 start_ps, at_root_ps = self.pcie.write(now_ps, length)
                 self._staging.give(at_root_ps, length)
@@ -143,12 +142,12 @@ class Responder(Answers):
         if span is not None:
             span.mark("responder NIC", now_ps)
         if responses.waiting:
-            self._acknowledge(qp, work, None)
+            self._acknowledge(end, message, None)
             return
         ready_ps, last_ps = now_ps + self._ack_ps, responses.last_ps
         ready_ps = responses.last_ps = ready_ps if ready_ps > last_ps else last_ps
-        work.status, work.observe, work.n_bytes, work.more = _SUCCESS, None, self._ack_bytes, None
-        self.port.response(ready_ps, work, self._ack)
+        message.status, message.observe, message.n_bytes, message.more = _SUCCESS, None, self._ack_bytes, None
+        self.port.response(ready_ps, message, self._ack)
 
     def _stage_in_turn(self, packet: Packet, not_before: Callable[[], int], running: Running) -> None:
         at_ps = not_before()
@@ -164,9 +163,8 @@ class Responder(Answers):
         self._end(packet, running)
 
     def _end(self, packet: Packet, running: Running) -> None:
-        qp = packet[0].qp.peer
-        assert qp is not None
-        qp.order.end(running, self.clock._now)
+        end = packet[0].to
+        end.order.end(running, self.clock._now)
 
     def _stage(self, packet: Packet) -> None:
         if self._held or not self._admit(packet):
@@ -174,21 +172,20 @@ class Responder(Answers):
 
     def _hold(self, packet: Packet) -> None:
         self._held.append((self._admit, packet))
-        work, qp = packet[0], packet[0].qp.peer
-        if packet[3] and qp is not None and qp.reliable:
-            qp.responses.expect(work)
+        message, end = packet[0], packet[0].to
+        if packet[3] and end is not None and end.reliable:
+            end.responses.expect(message)
 
     def _admit(self, packet: Packet) -> bool:
         """Accept a packet (or refuse it) if there is room now, else when there is: then it returns False."""
-        work, at, payload, last, _ = packet
-        qp = work.qp.peer or work.destination
-        assert qp is not None
-        if qp.ignores(work):
-            qp.responses.forget(work)
-            if qp.gone:
-                work.qp.nic.unanswered(work)
+        message, at, payload, last, _ = packet
+        end = message.to
+        if end.ignores(message):
+            end.responses.forget(message)
+            if end.gone:
+                message.end.nic.unanswered(message)
             return True
-        address = receive.target(self, qp, work, at, len(payload), last)
+        address = receive.target(self, end, message, at, len(payload), last)
         if address is None:
             return True
         if payload:
@@ -197,7 +194,7 @@ class Responder(Answers):
             if room_ps != now_ps:
                 self._wait(room_ps, packet, address)
                 return False
-        self._accept(packet, qp, address)
+        self._accept(packet, end, address)
         return True
 
     def _wait(self, room_ps: int | None, packet: Packet, address: int) -> None:
@@ -220,90 +217,96 @@ class Responder(Answers):
     def _resume(self, admitted: tuple[Packet, int]) -> None:
         """There is room for the first of those that wait; those behind it may follow."""
         packet, address = admitted
-        work = packet[0]
-        qp = work.qp.peer or work.destination
-        assert qp is not None
+        message = packet[0]
+        end = message.to
         self._held.popleft()
-        if qp.gone:
+        if end.gone:
             self._staging.give(self.clock._now, len(packet[2]))
-            work.qp.nic.unanswered(work)
+            message.end.nic.unanswered(message)
         else:
-            self._accept(packet, qp, address)
+            self._accept(packet, end, address)
         while self._held and self._held[0][0](self._held[0][1]):
             self._held.popleft()
 
-    def _accept(self, packet: Packet, qp: QueuePair, address: int, may_go: bool = True) -> None:
+    def _accept(self, packet: Packet, end: ReceiveEnd, address: int, may_go: bool = True) -> None:
         """A packet has its room in staging: pass it to PCIe if it may go, acknowledge the last."""
-        work, at, payload, last, _ = packet
-        now_ps, opcode = self.clock._now, work.opcode
+        message, at, payload, last, _ = packet
+        now_ps, opcode = self.clock._now, message.opcode
         kind, sends = KIND[opcode], opcode in SENDS
-        inbound = qp.inbound
+        inbound = end.inbound
         inbound.behind_executed(kind, now_ps)
         if payload:
-            relaxed = not sends and self.regions.relaxed(work.rkey)
+            relaxed = not sends and self.regions.relaxed(message.work.rkey)
             before = inbound.lanes(address).earlier() if sends else None
             placement, key = inbound.placement(relaxed), _key(packet)
             if may_go and (self._always_open or self.drain.open(now_ps, address + at, len(payload))):
-                self.post_write(qp, work, kind, placement, payload, address + at, key)
+                self.post_write(end, message, kind, placement, payload, address + at, key)
             else:
-                self._stay(qp, work, kind, placement, payload, address + at, key)
+                self._stay(end, message, kind, placement, payload, address + at, key)
             if before is not None:
                 inbound.note_send(address, before)
         if not last:
             return
         if opcode in RECEIVING:
-            receive.received(self, qp, work)
+            receive.received(self, end, message)
         else:
-            mark(work, "responder NIC", now_ps)
+            mark(message, "responder NIC", now_ps)
         if opcode in CARRYING:
-            arrived(self, qp, work)
-        elif qp.reliable:
+            arrived(self, end, message)
+        elif end.reliable:
             observe = inbound.acknowledged(address)
-            self._acknowledge(qp, work, observe)
-            if observe is None and opcode is _WRITE and payload and work.rkey not in qp.routes:
-                self._open(qp, work, address)
+            self._acknowledge(end, message, observe)
+            if observe is None and opcode is _WRITE and payload and message.work.rkey not in end.routes:
+                self._open(end, message, address)
 
     def _stay(
-        self, qp: QueuePair, work: SendWR, kind: RequestKind, placement: Placement, data: bytes, address: int, key: int
+        self,
+        end: ReceiveEnd,
+        message: Message,
+        kind: RequestKind,
+        placement: Placement,
+        data: bytes,
+        address: int,
+        key: int,
     ) -> None:
-        """A packet of ``work`` has to wait in staging."""
-        lanes, now_ps = qp.inbound.lanes(address), self.clock._now
-        writer = f"{work.opcode}, {work.span.label}" if work.span is not None else qp.writers[work.opcode]
+        """A packet of ``message`` has to wait in staging."""
+        lanes, now_ps = end.inbound.lanes(address), self.clock._now
+        writer = f"{message.opcode}, {message.span.label}" if message.span is not None else end.writers[message.opcode]
         tlps = [
             (len(piece), lanes.accept(kind, placement, at, piece, writer, now_ps, self._credits))
             for at, piece in self.pcie.tlps(address, data)
         ]
-        self.drain.wait(qp, key, tlps)
+        self.drain.wait(end, key, tlps)
 
-    def _open(self, qp: QueuePair, work: SendWR, address: int) -> None:
+    def _open(self, end: ReceiveEnd, message: Message, address: int) -> None:
         """Let later WRITEs with this key take the plain way, if it is one."""
-        region = self.regions.find(work.rkey)
-        plain = qp.inbound.placement(self.regions.relaxed(work.rkey)) is Placement.STRICT
+        region = self.regions.find(message.work.rkey)
+        plain = end.inbound.placement(self.regions.relaxed(message.work.rkey)) is Placement.STRICT
         if region is not None and plain and self.host.destination(address).number == HOST_MEMORY:
-            lanes = qp.inbound.lanes(address)
-            end, writer = region.address + region.length, qp.writers[_WRITE]
-            own = qp.order, qp.inbound, qp.responses
-            qp.routes[work.rkey] = region.address, end, lanes, lanes.in_order, *own, writer
+            lanes = end.inbound.lanes(address)
+            stop, writer = region.address + region.length, end.writers[_WRITE]
+            own = end.order, end.inbound, end.responses
+            end.routes[message.work.rkey] = region.address, stop, lanes, lanes.in_order, *own, writer
 
     def post_write(
         self,
-        qp: QueuePair,
-        work: SendWR,
+        end: ReceiveEnd,
+        message: Message,
         kind: RequestKind,
         placement: Placement,
         data: bytes,
         address: int | None = None,
         staged: int | None = None,
     ) -> None:
-        """Posted writes of ``work``'s data go to PCIe now; what was ``staged`` (by its key) gives its room back.
+        """Posted writes of ``message``'s data go to PCIe now; what was ``staged`` (by its key) gives its room back.
 
         What was staged has its credits; others need none.
         """
         now_ps = self.clock._now
-        self.settle(work.key if staged is None else staged)
-        address = work.remote_address if address is None else address
-        lanes = qp.inbound.lanes(address)
-        writer = f"{work.opcode}, {work.span.label}" if work.span is not None else qp.writers[work.opcode]
+        self.settle(message.key if staged is None else staged)
+        address = message.work.remote_address if address is None else address
+        lanes = end.inbound.lanes(address)
+        writer = f"{message.opcode}, {message.span.label}" if message.span is not None else end.writers[message.opcode]
         for at, piece in self.pcie.tlps(address, data):
             start_ps, at_root_ps = self.pcie.write(now_ps, len(piece))
             if staged is not None:
@@ -311,81 +314,86 @@ class Responder(Answers):
             credits = self._credits if staged is not None else None
             lanes.write(kind, placement, at, piece, writer, now_ps, start_ps, at_root_ps, credits)
 
-    def post_result(self, qp: QueuePair, work: SendWR, data: bytes, operand: Operand) -> None:
+    def post_result(self, end: ReceiveEnd, message: Message, data: bytes, operand: Operand) -> None:
         """The result of an atomic goes to PCIe now: one TLP, for it is aligned."""
         now_ps = self.clock._now
-        self.settle(work.key)
-        writer = f"{work.opcode}, {work.span.label}" if work.span is not None else qp.writers[work.opcode]
+        self.settle(message.key)
+        writer = f"{message.opcode}, {message.span.label}" if message.span is not None else end.writers[message.opcode]
         start_ps, at_root_ps = self.pcie.write(now_ps, len(data))
-        lanes = qp.inbound.lanes(work.remote_address)
-        lanes.write_result(work.remote_address, data, writer, now_ps, start_ps, at_root_ps, operand)
+        lanes = end.inbound.lanes(message.work.remote_address)
+        lanes.write_result(message.work.remote_address, data, writer, now_ps, start_ps, at_root_ps, operand)
 
     # what is answered once executed -------------------------------------------------------------------------
     def serve(self, packet: Packet) -> None:
         """A request that is answered once executed has been processed: it goes behind all posted writes before it."""
-        work, now_ps = packet[0], self.clock._now
-        qp = work.qp.peer
-        assert qp is not None
-        if packet[4] > work.qp.off_ps:  # cut off in the port
+        message, now_ps = packet[0], self.clock._now
+        end = message.to
+        if packet[4] > message.end.off_ps:  # cut off in the port
             return
-        if qp.gone:
-            work.qp.nic.unanswered(work)
+        if end.gone:
+            message.end.nic.unanswered(message)
             return
-        qp.responses.expect(work)
-        kind, start = KIND[work.opcode], partial(self._serve_in_turn, qp, work)
+        end.responses.expect(message)
+        kind, start = KIND[message.opcode], partial(self._serve_in_turn, end, message)
         reads = None
-        if work.opcode is _READ and not self.regions.relaxed(work.rkey) and self.regions.refuses(work) is None:
-            reads = self.host.destination(work.remote_address).number
-        if qp.order.idle(now_ps):
-            start(lambda: now_ps, qp.order.begin(kind, reads))
+        if (
+            message.opcode is _READ
+            and not self.regions.relaxed(message.work.rkey)
+            and self.regions.refuses(message.work) is None
+        ):
+            reads = self.host.destination(message.work.remote_address).number
+        if end.order.idle(now_ps):
+            start(lambda: now_ps, end.order.begin(kind, reads))
         else:
-            qp.order.arrive(kind, now_ps, start, reads)
+            end.order.arrive(kind, now_ps, start, reads)
 
-    def _serve_in_turn(self, qp: QueuePair, work: SendWR, not_before: Callable[[], int], running: Running) -> None:
+    def _serve_in_turn(
+        self, end: ReceiveEnd, message: Message, not_before: Callable[[], int], running: Running
+    ) -> None:
         if self._held:
-            self._held.append((self._execute, (qp, work, not_before, running)))
+            self._held.append((self._execute, (end, message, not_before, running)))
         else:
-            self._execute((qp, work, not_before, running))
+            self._execute((end, message, not_before, running))
 
-    def _execute(self, turn: tuple[QueuePair, SendWR, Callable[[], int], Running]) -> bool:
+    def _execute(self, turn: tuple[ReceiveEnd, Message, Callable[[], int], Running]) -> bool:
         """Start to execute a request, or refuse it, behind what of its queue pair waits in staging; takes no room."""
         if turn[1].opcode is Opcode.PRIMITIVE or not self.drain.behind(turn[0], partial(self._execute_now, turn)):
             self._execute_now(turn)
         return True
 
-    def _execute_now(self, turn: tuple[QueuePair, SendWR, Callable[[], int], Running]) -> None:
-        qp, work, not_before, running = turn
+    def _execute_now(self, turn: tuple[ReceiveEnd, Message, Callable[[], int], Running]) -> None:
+        end, message, not_before, running = turn
         now_ps = self.clock._now
-        if qp.ignores(work):
-            qp.responses.forget(work)
-            qp.order.end(running, now_ps)
-            if qp.gone:
-                work.qp.nic.unanswered(work)
+        if end.ignores(message):
+            end.responses.forget(message)
+            end.order.end(running, now_ps)
+            if end.gone:
+                message.end.nic.unanswered(message)
             return
-        status = self.regions.refuses(work)
+        status = self.regions.refuses(message.work)
         if status is not None:
-            self.refuse(qp, work, status)
-            qp.order.end(running, now_ps)
+            self.refuse(end, message, status)
+            end.order.end(running, now_ps)
             return
-        mark(work, "responder NIC", now_ps)
-        if work.opcode is _READ:
-            read(self, qp, work, not_before, running)
-        elif work.opcode in ATOMICS:
-            self._atomic_unit.execute(qp, work, running)
-        elif work.opcode is Opcode.IBV_WR_FLUSH:
-            flush(self, qp, work, not_before(), running)
-        elif work.opcode is Opcode.PRIMITIVE:
-            execute(self, qp, work, not_before(), running)
+        mark(message, "responder NIC", now_ps)
+        if message.opcode is _READ:
+            read(self, end, message, not_before, running)
+        elif message.opcode in ATOMICS:
+            self._atomic_unit.execute(end, message, running)
+        elif message.opcode is Opcode.IBV_WR_FLUSH:
+            flush(self, end, message, not_before(), running)
+        elif message.opcode is Opcode.PRIMITIVE:
+            execute(self, end, message, not_before(), running)
         else:
-            self._write_atomically(qp, work)
-            qp.order.end(running, now_ps)
+            self._write_atomically(end, message)
+            end.order.end(running, now_ps)
 
-    def _write_atomically(self, qp: QueuePair, work: SendWR) -> None:
+    def _write_atomically(self, end: ReceiveEnd, message: Message) -> None:
         """An ATOMIC WRITE: posted behind all that came before it; its answer promises neither place nor persistence."""
         now_ps = self.clock._now
-        qp.inbound.behind_executed(RequestKind.ATOMIC_WRITE, now_ps)
-        self.post_write(qp, work, RequestKind.ATOMIC_WRITE, Placement.STRICT, work.payload)
-        self.answer(qp, work, now_ps + self._ack_ps)
+        end.inbound.behind_executed(RequestKind.ATOMIC_WRITE, now_ps)
+        self.post_write(end, message, RequestKind.ATOMIC_WRITE, Placement.STRICT, message.payload)
+        self.answer(end, message, now_ps + self._ack_ps)
 
 
 def _key(packet: Packet) -> int:

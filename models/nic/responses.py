@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...sim.clock import Clock
-from ..verbs.work import SendWR
+from .message import Message
 
 Send = Callable[[int], None]
 """Lets a response go at the given instant."""
@@ -15,9 +15,9 @@ Send = Callable[[int], None]
 
 @dataclass(slots=True)
 class _Expected:
-    """The response to ``work``; ``send`` is None as long as nobody knows when it is ready."""
+    """The response to ``message``; ``send`` is None as long as nobody knows when it is ready."""
 
-    work: SendWR
+    message: Message
     ready_ps: int = 0
     send: Send | None = None
 
@@ -34,30 +34,30 @@ class Responses:
         self.last_ps = 0
         """When the last response goes of those that nobody holds up."""
 
-    def expect(self, work: SendWR) -> None:
+    def expect(self, message: Message) -> None:
         """A request has arrived whose execution may take time: later ones answer after it."""
-        if not any(entry.work is work for entry in self.waiting):
-            self.waiting.append(_Expected(work))
+        if not any(entry.message is message for entry in self.waiting):
+            self.waiting.append(_Expected(message))
 
-    def forget(self, work: SendWR) -> None:
+    def forget(self, message: Message) -> None:
         """It will not be answered, unless that has been decided already."""
         if not self.waiting:
             return
-        self.waiting = deque(entry for entry in self.waiting if entry.work is not work or entry.send is not None)
+        self.waiting = deque(entry for entry in self.waiting if entry.message is not message or entry.send is not None)
         self._leave()
 
-    def ready(self, work: SendWR, ready_ps: int, send: Send) -> None:
-        """The response to ``work`` is ready at ``ready_ps``: it leaves then, or behind those before it."""
+    def ready(self, message: Message, ready_ps: int, send: Send) -> None:
+        """The response to ``message`` is ready at ``ready_ps``: it leaves then, or behind those before it."""
         if not self.waiting:
             self.last_ps = max(ready_ps, self.last_ps)
             send(self.last_ps)
             return
         for entry in self.waiting:
-            if entry.work is work:
+            if entry.message is message:
                 entry.ready_ps, entry.send = ready_ps, send
                 break
         else:
-            self.waiting.append(_Expected(work, ready_ps, send))
+            self.waiting.append(_Expected(message, ready_ps, send))
         self._leave()
 
     def _leave(self) -> None:

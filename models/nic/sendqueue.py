@@ -10,9 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..durability.rules import FENCE_WAITS_FOR
-from ..verbs.objects import RNR_RETRY_FOREVER, QueuePair
+from ..verbs.objects import RNR_RETRY_FOREVER
 from ..verbs.opcodes import KIND, NON_POSTED, RETURNING, Opcode
-from ..verbs.work import FENCE, INLINE, REQUEST_SHIFT, VOID, SendWR, repeated
+from ..verbs.ties import NEXT_REQUEST
+from ..verbs.work import FENCE, INLINE
+from .ends import SendEnd
+from .message import VOID, Message
 from .packets import ATOMIC_BYTES
 
 if TYPE_CHECKING:
@@ -21,64 +24,65 @@ if TYPE_CHECKING:
 _FENCING = frozenset(opcode for opcode, kind in KIND.items() if kind in FENCE_WAITS_FOR)
 
 
-def may_go(qp: QueuePair, work: SendWR) -> bool:
+def may_go(end: SendEnd, message: Message) -> bool:
     """Whether the request at the head of the send queue may go on the wire now."""
-    if qp.stalled or (qp.reads_under_way >= qp.max_rd_atomic and work.opcode in NON_POSTED):
+    if end.stalled or (end.reads_under_way >= end.qp.max_rd_atomic and message.opcode in NON_POSTED):
         return False
-    return not qp.fencing or work.send_flags not in FENCE
+    return not end.fencing or message.work.send_flags not in FENCE
 
 
-def goes(qp: QueuePair, work: SendWR, now_ps: int) -> None:
+def goes(end: SendEnd, message: Message, now_ps: int) -> None:
     """It goes. What a fence has waited for has certainly happened, whether a program has looked or not."""
-    if work.send_flags in FENCE:
-        for observe in qp.unseen:
+    if message.work.send_flags in FENCE:
+        for observe in end.unseen:
             observe(now_ps)
-    work.attempt = qp.attempt
-    qp.outstanding.append(work)
-    if work.opcode in NON_POSTED:
-        qp.reads_under_way += 1
-        qp.fencing += work.opcode in _FENCING
+    message.attempt = end.attempt
+    end.outstanding.append(message)
+    if message.opcode in NON_POSTED:
+        end.reads_under_way += 1
+        end.fencing += message.opcode in _FENCING
 
 
-def is_back(qp: QueuePair, work: SendWR) -> None:
+def is_back(end: SendEnd, message: Message) -> None:
     """It has been answered, or is about to be sent again."""
-    if work.opcode in NON_POSTED:
-        qp.reads_under_way -= 1
-        qp.fencing -= work.opcode in _FENCING
+    if message.opcode in NON_POSTED:
+        end.reads_under_way -= 1
+        end.fencing -= message.opcode in _FENCING
 
 
-def local_buffer_is_open(nic: Requester, work: SendWR) -> bool:
+def local_buffer_is_open(nic: Requester, message: Message) -> bool:
     """Whether its ``lkey`` allows what the adapter has to do to the local buffer."""
-    if work.lkey is None or work.send_flags in INLINE or work.opcode is Opcode.IBV_WR_FLUSH:
+    if message.work.lkey is None or message.work.send_flags in INLINE or message.opcode is Opcode.IBV_WR_FLUSH:
         return True
-    written = work.opcode in RETURNING
-    length = ATOMIC_BYTES if written and work.opcode is not Opcode.IBV_WR_RDMA_READ else work.length
-    return nic.regions.local(work.lkey, work.local_address, length, written)
+    written = message.opcode in RETURNING
+    length = ATOMIC_BYTES if written and message.opcode is not Opcode.IBV_WR_RDMA_READ else message.length
+    return nic.regions.local(message.work.lkey, message.work.local_address, length, written)
 
 
-def will_repeat(nic: Requester, qp: QueuePair) -> bool:
+def will_repeat(nic: Requester, end: SendEnd) -> bool:
     """An RNR NAK has come: wait and go back, unless that has been done too often."""
-    if qp.rnr_retry != RNR_RETRY_FOREVER and qp.repeats >= qp.rnr_retry:
+    if end.qp.rnr_retry != RNR_RETRY_FOREVER and end.repeats >= end.qp.rnr_retry:
         return False
-    assert qp.peer is not None
-    qp.repeats += 1
-    qp.stalled = True
-    nic.port.withdraw(qp, nic.clock.now_ps)  # what has not come to the engine goes with the repetition
-    nic.clock.call_at(nic.clock.now_ps + qp.peer.nic.parameters.rnr_timer_ps, _repeat, nic, qp)
+    assert end.to is not None
+    end.repeats += 1
+    end.stalled = True
+    nic.port.withdraw(end, nic.clock.now_ps)  # what has not come to the engine goes with the repetition
+    nic.clock.call_at(nic.clock.now_ps + end.to.nic.parameters.rnr_timer_ps, _repeat, nic, end)
     return True
 
 
-def _repeat(nic: Requester, qp: QueuePair) -> None:
-    if qp.error:
+def _repeat(nic: Requester, end: SendEnd) -> None:
+    if end.qp.error:
         return
-    qp.attempt += 1
-    qp.stalled = False
-    while qp.outstanding:
-        work = qp.outstanding.pop()
-        is_back(qp, work)
-        qp.send_queue.appendleft(repeated(work, ready=True))
-        work.attempt = VOID
-    for work in qp.send_queue:  # keys rise in the order in which requests go out
-        qp.key = work.key = qp.key + (1 << REQUEST_SHIFT)
-        work.qp = qp
-    nic.pump(qp)
+    end.attempt += 1
+    end.stalled = False
+    while end.outstanding:
+        message = end.outstanding.pop()
+        is_back(end, message)
+        again = message.again(message.key)
+        again.ready = True
+        end.send_queue.appendleft(again)
+        message.attempt = VOID
+    for message in end.send_queue:  # keys rise in the order in which requests go out
+        end.key = message.key = end.key + NEXT_REQUEST
+    nic.pump(end)

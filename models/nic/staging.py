@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ..pcie.credits import PostedCredits, matter, units
 from ..profiles.platform import Platform
 from ..verbs.objects import QueuePair
+from .ends import ReceiveEnd
 
 if TYPE_CHECKING:
     from .responder import Responder
@@ -26,10 +27,10 @@ Leave = Callable[[int, int], None]
 class StagedPacket:
     """A packet's TLPs, in order, and what the queue pair has to do when the last of them has left."""
 
-    __slots__ = ("after", "key", "qp", "ready_ps", "tlps")
+    __slots__ = ("after", "end", "key", "ready_ps", "tlps")
 
-    def __init__(self, qp: QueuePair, key: int, tlps: deque[tuple[int, Leave]]) -> None:
-        self.qp = qp
+    def __init__(self, end: ReceiveEnd, key: int, tlps: deque[tuple[int, Leave]]) -> None:
+        self.end = end
         self.ready_ps = 0
         """Before then it is held up."""
         self.key = key
@@ -51,9 +52,9 @@ class Staging:
         )
         self.always_open = self.credits is None and self._order == "arrival"
         """Nothing ever waits: the plain case, in which nobody has to ask."""
-        self._queues: dict[QueuePair | None, deque[StagedPacket]] = {}
+        self._queues: dict[ReceiveEnd | None, deque[StagedPacket]] = {}
         """By queue pair, in the order in which they began to wait; all in one queue where order of arrival rules."""
-        self._last: dict[QueuePair, StagedPacket] = {}
+        self._last: dict[ReceiveEnd, StagedPacket] = {}
         """By queue pair: the last of what waits."""
         self._sending: StagedPacket | None = None
         self._running = False
@@ -74,24 +75,24 @@ class Staging:
             return False
         return self.credits is None or self._take(now_ps, *units(address, length, self._mps_bytes))
 
-    def wait(self, qp: QueuePair, key: int, tlps: list[tuple[int, Leave]]) -> None:
+    def wait(self, end: ReceiveEnd, key: int, tlps: list[tuple[int, Leave]]) -> None:
         """A packet's TLPs (bytes, what is done when one leaves) have to wait; the first of them may go at once."""
-        item = StagedPacket(qp, key, deque(tlps))
-        self._queues.setdefault(None if self._order == "arrival" else qp, deque()).append(item)
-        idle, before = not self._last, self._last.get(qp)
-        self._last[qp] = item
+        item = StagedPacket(end, key, deque(tlps))
+        self._queues.setdefault(None if self._order == "arrival" else end, deque()).append(item)
+        idle, before = not self._last, self._last.get(end)
+        self._last[end] = item
         if self._holds is not None:
             now_ps = self._nic.clock.now_ps
-            item.ready_ps = max(now_ps + self._holds(qp), before.ready_ps if before is not None else 0)
+            item.ready_ps = max(now_ps + self._holds(end.qp), before.ready_ps if before is not None else 0)
             if item.ready_ps > now_ps:
                 self._nic.clock.hardware(item.ready_ps, key, self._drain, None)
                 return
         if (idle or self._holds is not None) and not self._running:
             self._drain(None)
 
-    def behind(self, qp: QueuePair, action: Callable[[], None]) -> bool:
-        """Let ``action`` be done when all that waits of ``qp`` has left; False, and nothing kept, if nothing waits."""
-        last = self._last.get(qp)
+    def behind(self, end: ReceiveEnd, action: Callable[[], None]) -> bool:
+        """Let ``action`` be done when all that waits of ``end`` has left; False, and nothing kept, if nothing waits."""
+        last = self._last.get(end)
         if last is None:
             return False
         last.after.append(action)
@@ -132,8 +133,8 @@ class Staging:
                 leave(start_ps, at_root_ps)
                 nic.leaves_staging(at_root_ps, n_bytes)
             self._sending = None
-            if self._last[item.qp] is item:
-                del self._last[item.qp]
+            if self._last[item.end] is item:
+                del self._last[item.end]
             for action in item.after:
                 action()
         self._running = False
@@ -149,7 +150,7 @@ class Staging:
         """The arbiter: whose packet goes next; None if all are held up."""
         queues = list(self._queues)
         if self._holds is not None:
-            queues = [qp for qp, queue in self._queues.items() if queue[0].ready_ps <= now_ps]
+            queues = [end for end, queue in self._queues.items() if queue[0].ready_ps <= now_ps]
             if not queues:
                 return None
         turn = queues[self._draw(len(queues))] if self._order == "random" else queues[0]

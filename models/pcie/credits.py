@@ -69,7 +69,7 @@ def matter(platform: Platform) -> bool:
     to use them up until then.
     """
     pcie = platform.pcie
-    if not platform.llc.ddio or platform.peers:
+    if not platform.llc.ddio or platform.peers or platform.devices:
         return True
 
     def sent_within(payload: int) -> int:

@@ -13,12 +13,8 @@ from __future__ import annotations
 
 from ...sim.bytespace import LINE_BYTES
 from ...sim.stations import Pipe
-from ...sim.trace import Trace
-from ..durability.rules import Target
 from ..memory.buffer import Buffer
-from ..memory.devices import AddressSpace, Destination
 from ..profiles.parameters.storage import PeerParameters
-from ..profiles.platform import Platform
 
 READ_IS_BARRIER = 1
 STATUS_IS_BARRIER = 2
@@ -68,6 +64,10 @@ class PeerDevice:
         waits = ordered or self.parameters.pmrwbm & READ_IS_BARRIER
         return max(arrive_ps, self.last_visible_ps, self.last_kept_ps if waits else 0)
 
+    def dma_read_ps(self, n_bytes: int) -> int:
+        """Round trip of a read by the adapter, without serialisation."""
+        return self.parameters.peer_read_ps
+
     def stores_ps(self, lines: int, issue_ps: int, start_ps: int) -> int:
         """How long a core is held by posted stores to so many lines, ``issue_ps`` each.
 
@@ -92,41 +92,3 @@ class PeerDevice:
         barrier = self.parameters.pmrwbm & STATUS_IS_BARRIER
         ready_ps = max(arrive_ps, self.last_visible_ps, self.last_kept_ps if barrier else 0)
         return ready_ps - arrive_ps + self.parameters.mmio_read_ps
-
-
-class PeerMemory(dict[int, PeerDevice]):
-    """The devices beside the adapter of one node, by their number in the system."""
-
-    def __init__(self, trace: Trace, profile: Platform, memory: AddressSpace) -> None:
-        super().__init__()
-        self._trace = trace
-        self._host_memory = Destination()
-        self._destinations: dict[int, Destination] = {}
-        self._mmio: dict[tuple[int, int], int] = {}
-        for device in memory.devices.values():
-            kind = profile.peers.get(device.kind)
-            if kind is not None:
-                self[device.number] = PeerDevice(kind)
-                self._destinations[device.number] = Destination(device.number, Target.PMR, kind.pmrwbm)
-                trace.uncached.add(device.number)
-
-    def destination(self, device: int) -> Destination:
-        """What PCIe sees of a device: itself if it is one of these, else host memory."""
-        return self._destinations.get(device, self._host_memory)
-
-    def mmio_channel(self, stores: int, device: int) -> int:
-        """The trace's channel of a core's posted stores to a device; ``stores`` is that of its other stores.
-
-        No fence makes them visible: it empties the core's buffers, and the posted writes are on their way then.
-        """
-        found = self._mmio.get((stores, device))
-        if found is None:
-            entry = self._trace.channels[stores]
-            found = self._trace.channel(f"{entry.name}, posted", ordered=entry.ordered)
-            self._mmio[stores, device] = found
-        return found
-
-    def posted(self, stores: int, device: int) -> tuple[tuple[int, int], ...]:
-        """(channel, number) of the posted stores so far that a read of the device by the same core pushes."""
-        channel = self._mmio.get((stores, device))
-        return () if channel is None else ((channel, self._trace.count(channel)),)

@@ -16,8 +16,9 @@ from ..primitives.language import Step
 from ..primitives.messages import TRAILER, TRAILER_BYTES, WINDOW_BITS, message_of
 from ..primitives.order import PrimitiveOrder, Range, address_of
 from ..primitives.vocabulary import FOLLOWS, LEVELS, PLACEMENTS, UPDATE, VERBS
+from ..verbs.objects import WorkCompletion
 from ..verbs.opcodes import Opcode, SendFlags, Status
-from ..verbs.work import RecvWR, SendWR, WorkCompletion
+from ..verbs.work import RecvWR, SendWR
 
 if TYPE_CHECKING:
     from ..cpu.thread import Thread

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import deque
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,9 @@ from ..primitives.messages import TRAILER, TRAILER_BYTES, WINDOW_BITS, ranges_in
 from ..primitives.order import PrimitiveOrder, Range
 from ..primitives.plan import PrimitivePlan, plan
 from ..primitives.vocabulary import UPDATE
+from ..verbs.objects import WorkCompletion
 from ..verbs.opcodes import FLUSHES, REMOTE, Access, Opcode, QpType, SendFlags, Status
-from ..verbs.work import MemoryRegion, RecvWR, SendWR, WorkCompletion
+from ..verbs.work import MemoryRegion, RecvWR, SendWR
 from .requester import PrimitiveRequester
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Service:
         for slot in slots:
             ours.post_recv(RecvWR(slot, slot, self.slot_bytes))
         if any(step.do == "copy" for program in self.plan.programs.values() for step in program.steps):
-            ours.messages = deque()
+            self.node.nic.keep_messages(ours)
         end = self._ends[ours.number] = ServiceEnd(
             ours, slots, dram.allocate(64, "reply"), theirs if datagrams else None
         )
@@ -245,8 +245,8 @@ class Service:
             work = SendWR(
                 0, Opcode.IBV_WR_SEND, end.reply, REPLY_BYTES, send_flags=SendFlags.IBV_SEND_INLINE, span=span
             )
-            work.payload, work.destination = bytes(REPLY_BYTES), end.destination
-            end.qp.nic.originate(end.qp, work)
+            work.destination = end.destination
+            self.node.nic.originate(end.qp, work, bytes(REPLY_BYTES))
 
         return send
 

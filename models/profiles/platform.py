@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...sim.errors import InputError, Mistake, nearest
+from ..durability.places import Domain
 from ..durability.rules import Switches
+from .kinds import KindParameters, find_kinds
 from .parameters import pcie_rate
 from .parameters.adapter import NicParameters
 from .parameters.caches import LlcParameters, PrivateCacheParameters, TlbParameters
@@ -48,6 +50,8 @@ class Platform:
     cpu: CpuParameters
     origins: tuple[Parameter, ...] = field(repr=False, compare=False)
     peers: Mapping[str, PeerParameters] = field(default_factory=dict)
+    devices: Mapping[str, KindParameters] = field(default_factory=dict)
+    """Memory of kinds that have a file of their own (``models.profiles.kinds``)."""
     private: PrivateCacheParameters = field(default_factory=PrivateCacheParameters)
     """The caches that each core has to itself."""
     tlb: TlbParameters = field(default_factory=TlbParameters)
@@ -62,6 +66,13 @@ class Platform:
         """Whether eADR covers iio_wc."""
         return self.switches.iio_wc_survives
 
+    def kind_of(self, name: str) -> MediaParameters | PeerParameters | KindParameters | DriveParameters:
+        """The parameters of a kind of DIMM or device, as ``MemoryParameters.device`` names it."""
+        for kinds in (self.media, self.peers, self.devices, self.drives):
+            if name in kinds:
+                return kinds[name]
+        raise KeyError(name)
+
     def parameters(self) -> list[Parameter]:
         """Every value with its source, in the order of the dataclasses."""
         return list(self.origins)
@@ -69,6 +80,9 @@ class Platform:
 
 PAGES = (4 << 10, 2 << 20, 1 << 30)
 """Sizes of pages of x86."""
+_OF_DIMMS = (Domain.MEDIA, Domain.ADR, Domain.EADR, Domain.WSP, Domain.NONE)
+_OF_PEERS = (Domain.PMR, Domain.WSP, Domain.NONE)
+_GROUPS = "media, peers, devices or drives"
 _NOT_READ = ("name", "title", "description", "settings", "origins")
 
 
@@ -120,6 +134,8 @@ def _load(name: str, settings: tuple[tuple[str, str | bool | int], ...]) -> Plat
             chosen[key] = text
     for key, setting in declared.items():
         profile.put(setting, chosen[key], reader.mistakes)
+    if "devices" in profile.tree.parts:
+        find_kinds()
     values = reader.read(Platform, profile.tree, skip=_NOT_READ)
     if not reader.mistakes:
         _check(values, profile, reader.mistakes)
@@ -141,7 +157,7 @@ _load_shipped = functools.lru_cache(maxsize=64)(_load)
 def _check(values: Mapping[str, Any], profile: ProfileFile, mistakes: list[Mistake]) -> None:
     """What no single value can tell."""
     file, tree = profile.source.file, profile.tree
-    media, llc, nic = values["media"], values["llc"], values["nic"]
+    llc, nic = values["llc"], values["nic"]
 
     def wrong(found: str, expected: str, path: str, close: str | None = None) -> None:
         at: Group | Leaf = tree
@@ -150,7 +166,7 @@ def _check(values: Mapping[str, Any], profile: ProfileFile, mistakes: list[Mista
         mistakes.append(Mistake(found, expected, at.origin.file or file, at.origin.line(at.path), path, close))
 
     for name, memory in values["memory"].items():
-        _check_memory(name, memory, media, values.get("peers", {}), values.get("drives", {}), wrong)
+        _check_memory(name, memory, values, wrong)
     if llc.io_ways > llc.ways:
         wrong(str(llc.io_ways), f"at most the {llc.ways} ways of the cache", "llc.io_ways")
     private, tlb = values.get("private", PrivateCacheParameters()), values.get("tlb", TlbParameters())
@@ -184,30 +200,31 @@ def _check(values: Mapping[str, Any], profile: ProfileFile, mistakes: list[Mista
             wrong(f"{size} B", "a power of two from 8 B", path)
 
 
-def _check_memory(
-    name: str,
-    memory: MemoryParameters,
-    media: Mapping[str, MediaParameters],
-    peers: Mapping[str, PeerParameters],
-    drives: Mapping[str, DriveParameters],
-    wrong: Callable[..., None],
-) -> None:
-    kinds = [*media, *peers, *drives]
+def _check_memory(name: str, memory: MemoryParameters, values: Mapping[str, Any], wrong: Callable[..., None]) -> None:
+    media: Mapping[str, MediaParameters] = values["media"]
+    peers: Mapping[str, PeerParameters] = values.get("peers", {})
+    devices: Mapping[str, KindParameters] = values.get("devices", {})
+    drives: Mapping[str, DriveParameters] = values.get("drives", {})
+    kinds = [*media, *peers, *devices, *drives]
     if memory.device not in kinds:
-        expected = f"one of {', '.join(kinds)} (a key of media, peers or drives)"
+        expected = f"one of {', '.join(kinds)} (a key of {_GROUPS if devices else 'media, peers or drives'})"
         wrong(f"'{memory.device}'", expected, f"memory.{name}.device", nearest(memory.device, kinds))
-    elif memory.device in media and memory.domain in ("pmr", "flash", "plp"):
-        expected = f"the domain of a DIMM; {memory.device} is no drive and has no persistent memory region"
-        wrong(f"'{memory.domain}'", expected, f"memory.{name}.domain")
+    elif memory.device in media:
+        if memory.domain not in _OF_DIMMS:
+            expected = f"the domain of a DIMM; {memory.device} is no drive and has no persistent memory region"
+            wrong(f"'{memory.domain}'", expected, f"memory.{name}.domain")
     elif memory.device in drives:
         _check_drive(name, memory, drives[memory.device], wrong)
-    elif memory.device in peers and memory.domain not in ("pmr", "none", "wsp"):
-        expected = f"pmr, wsp or none: {memory.device} is behind PCIe"
-        wrong(f"'{memory.domain}'", expected, f"memory.{name}.domain")
-    elif memory.device in peers and memory.domain == "pmr" and not peers[memory.device].pmrwbm:
-        wrong("'pmr'", f"none or wsp: {memory.device} has no write barrier (pmrwbm)", f"memory.{name}.domain")
-    elif memory.device in peers and memory.dimms != 1:
-        wrong(str(memory.dimms), f"1: {memory.device} is one device", f"memory.{name}.dimms")
+    else:
+        allowed = devices[memory.device].domains if memory.device in devices else _OF_PEERS
+        if memory.domain not in allowed:
+            *others, last = allowed
+            words = f"{', '.join(others)} or {last}" if others else last
+            wrong(f"'{memory.domain}'", f"{words}: {memory.device} is behind PCIe", f"memory.{name}.domain")
+        elif memory.domain is Domain.PMR and memory.device in peers and not peers[memory.device].pmrwbm:
+            wrong("'pmr'", f"none or wsp: {memory.device} has no write barrier (pmrwbm)", f"memory.{name}.domain")
+        elif memory.dimms != 1:
+            wrong(str(memory.dimms), f"1: {memory.device} is one device", f"memory.{name}.dimms")
 
 
 def _check_drive(name: str, memory: MemoryParameters, drive: DriveParameters, wrong: Callable[..., None]) -> None:

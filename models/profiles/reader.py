@@ -16,6 +16,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from ...sim.errors import Mistake, nearest
 from ...sim.units import parse_bytes, parse_duration_ps, parse_rate
 from ...sim.yaml_source import FieldPath, Source, describe, dotted
+from ..durability.places import Term
+from .kinds import KindParameters
 from .parameters.counts import CountOrZero
 
 LEAF_KEYS = ("value", "source", "note", "range")
@@ -164,8 +166,28 @@ class ProfileReader:
 
     def _build(self, kind: Any, tree: Group) -> Any:
         before = len(self.mistakes)
+        if kind is KindParameters:
+            kind, tree = self._kind(tree)
+            if kind is None:
+                return None
         values = self.read(kind, tree)
         return kind(**values) if len(self.mistakes) == before else None
+
+    def _kind(self, tree: Group) -> tuple[type[KindParameters] | None, Group]:
+        """The class of parameters that ``kind`` names, and the values beside it."""
+        known, leaf = KindParameters.kinds, tree.parts.get("kind")
+        expected = f"one of {', '.join(known)}" if known else "no kind: models/host/ has none of its own"
+        if not isinstance(leaf, Leaf):
+            self.mistakes.append(tree.mistake("nothing", f"{expected} under 'kind'", "kind"))
+            return None, tree
+        word = self._read_leaf(str, "kind", leaf)
+        if word is None:
+            return None, tree
+        if word not in known:
+            self.mistakes.append(leaf.mistake(f"the unknown kind '{word}'", expected, "value", nearest(word, known)))
+            return None, tree
+        rest = {key: part for key, part in tree.parts.items() if key != "kind"}
+        return known[word], Group(rest, tree.origin, tree.path)
 
     def _read_leaf(self, hint: Any, name: str, leaf: Leaf) -> Any:
         data = leaf.data
@@ -225,6 +247,10 @@ def convert(hint: Any, name: str, data: Any) -> int | str | bool:
         if data not in words:
             raise ValueError(f"{describe(data)}: one of {', '.join(words)}")
         return str(data)
+    if isinstance(hint, type) and issubclass(hint, Term):
+        if data not in list(hint):
+            raise ValueError(f"{describe(data)}: one of {', '.join(hint)}")
+        return hint(data)
     if hint is str:
         if not isinstance(data, str):
             raise ValueError(f"{describe(data)}: a word")
@@ -259,6 +285,8 @@ def _runtime_type(hint: Any) -> type[Any]:
 def _wanted(hint: Any, name: str) -> str:
     if get_origin(hint) is Literal:
         return f"one of {', '.join(get_args(hint))}"
+    if isinstance(hint, type) and issubclass(hint, Term):
+        return f"one of {', '.join(hint)}"
     for ending, what in (("_ps_per_byte", "a duration"), ("_ps", "a duration"), ("_bits_per_s", "a rate")):
         if name.endswith(ending):
             return what

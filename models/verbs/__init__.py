@@ -4,7 +4,8 @@ Nothing here takes time: what happens to a posted request is the business of the
 Programs import these names from here.
 """
 
-from .objects import ACK_TIMEOUT_PS, CompletionQueue, ProtectionDomain, QueuePair, SharedReceiveQueue
+from .device import Device
+from .objects import ACK_TIMEOUT_PS, CompletionQueue, ProtectionDomain, QueuePair, SharedReceiveQueue, WorkCompletion
 from .opcodes import (
     CARRIES,
     FLUSHES,
@@ -18,7 +19,8 @@ from .opcodes import (
     SendFlags,
     Status,
 )
-from .work import INLINE, SIGNALED, MemoryRegion, RecvWR, SendWR, Span, WorkCompletion
+from .span import Span
+from .work import INLINE, SIGNALED, MemoryRegion, RecvWR, SendWR
 
 __all__ = [
     "ACK_TIMEOUT_PS",
@@ -30,6 +32,7 @@ __all__ = [
     "SIGNALED",
     "Access",
     "CompletionQueue",
+    "Device",
     "FlushLevel",
     "FlushType",
     "MemoryRegion",

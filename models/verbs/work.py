@@ -1,20 +1,12 @@
-"""What is posted and what comes back, as libibverbs names it: work requests, completions, and the regions they name."""
+"""What is posted, as libibverbs names it: work requests, and the regions that they name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from .opcodes import STEPPED, Access, FlushLevel, FlushType, Opcode, SendFlags, Status
-
-if TYPE_CHECKING:
-    from ..nic.lossy.psn import Sent
-    from ..primitives.order import PrimitiveOrder
-    from .objects import QueuePair
-
-# A key, from its highest bits: adapter, queue pair, request; then phase and packet (models.nic.port).
-NODE_SHIFT, QP_SHIFT, REQUEST_SHIFT = 88, 64, 24
+from .opcodes import Access, FlushLevel, FlushType, Opcode, QpType, SendFlags
+from .span import Span
 
 
 def _with(flag: SendFlags) -> frozenset[int]:
@@ -25,20 +17,6 @@ def _with(flag: SendFlags) -> frozenset[int]:
 SIGNALED = _with(SendFlags.IBV_SEND_SIGNALED)
 INLINE = _with(SendFlags.IBV_SEND_INLINE)
 FENCE = _with(SendFlags.IBV_SEND_FENCE)
-VOID = -1
-"""``SendWR.attempt`` of what is sent again: whatever is still on its way of it counts for nothing."""
-
-
-@dataclass(slots=True)
-class Span:
-    """What somebody is busy with: a label for explanations, and the instants at which its hops ended."""
-
-    label: str
-    marks: list[tuple[str, int]] = field(default_factory=list)
-
-    def mark(self, hop: str, at_ps: int) -> None:
-        """The hop called ``hop`` ended at ``at_ps``."""
-        self.marks.append((hop, at_ps))
 
 
 @dataclass(frozen=True)
@@ -68,6 +46,26 @@ class MemoryRegion:
         return self.address <= address and address + length <= self.address + self.length
 
 
+class Destination(Protocol):
+    """The queue pair that a datagram's address handle and number name."""
+
+    @property
+    def qp_type(self) -> QpType:
+        """Its transport."""
+
+    @property
+    def end(self) -> Any:
+        """What its adapter keeps of it."""
+
+
+class Order(Protocol):
+    """What a primitive's packet asks of the responder's adapter (``models.primitives.order``)."""
+
+    @property
+    def header_bytes(self) -> int:
+        """What its packet has beside the headers of every packet."""
+
+
 @dataclass(slots=True)
 class SendWR:
     """``ibv_send_wr``: the payload is ``length`` bytes at ``local_address`` (READ and atomics: where the answer goes).
@@ -84,61 +82,16 @@ class SendWR:
     rkey: int = 0
     send_flags: SendFlags = SendFlags.IBV_SEND_SIGNALED
     span: Span | None = None
-    payload: bytes = b""
-    """What the adapter fetched, or what was copied into the WQE (inline); of an answer: what it returns."""
-    ready: bool = False
     lkey: int | None = None
     imm_data: int = 0
     compare_add: int = 0
     swap: int = 0
     flush_type: FlushType | int = 0
     flush_level: FlushLevel | int = FlushLevel.IBV_FLUSH_RANGE
-    destination: QueuePair | None = None
-    """Of a datagram: the queue pair that its address handle and number name."""
-    attempt: int = 0
-    """How often its queue pair had gone back to repeat something when this was sent; VOID: it is sent again."""
-    sent_bytes: int = 0
-    """What the responder has taken of it before it asked for a repetition."""
-    parts: list[int] | None = field(default=None, repr=False, compare=False)
-    """When each piece of ``part_bytes`` may come to the port, of a payload that is fetched piece by piece."""
-    part_bytes: int = field(default=0, repr=False, compare=False)
-    # Where the adapters are with it; what is on the way is either its request or its response.
-    qp: QueuePair = field(init=False, repr=False, compare=False)
-    """The requester's."""
-    key: int = field(init=False, repr=False, compare=False)
-    """Its place among the requests of its queue pair, and the customers of a station and instant (``models.nic.port``).
-    """
-    status: Status = field(init=False, repr=False, compare=False)
-    n_bytes: int = field(init=False, repr=False, compare=False)
-    """Of the first packet."""
-    more: list[Any] | None = field(init=False, repr=False, compare=False)
-    """Of the other packets: how large they are, and then when the first and last bit of each leave."""
-    start_ps: int = field(init=False, repr=False, compare=False)
-    """When its first packet leaves the port; negative while that is not known yet."""
-    end_ps: int = field(init=False, repr=False, compare=False)
-    sent_ps: int = field(init=False, repr=False, compare=False)
-    """When the request's last bit has left the port."""
-    observe: Callable[[int], None] | None = field(init=False, repr=False, compare=False)
-    """What its response proves, or what its completion lets the poller know."""
-    slots: int = field(init=False, repr=False, compare=False)
-    """Of its completion, as there."""
-    order: PrimitiveOrder = field(init=False, repr=False, compare=False)
-    """Of a primitive's packet: what it asks of the responder (``models.primitives``)."""
-    # On a fabric that disturbs packets (``models.nic.lossy.transport``):
-    psn: int = field(init=False, repr=False, compare=False)
-    """Of the packet that its payload begins with; of a NAK, what is expected."""
-    sent: Sent | None = field(init=False, repr=False, compare=False)
-    """The request that this is one sending of; None of a NAK for a sequence error."""
-    asks: bool = field(init=False, repr=False, compare=False)
-    """Whether it asks for an acknowledgement."""
-
-
-def repeated(work: SendWR, **changes: Any) -> SendWR:
-    """The same request, to be sent once more."""
-    again = replace(work, **changes)
-    if work.opcode in STEPPED:
-        again.order = work.order
-    return again
+    destination: Destination | None = None
+    """Of a datagram."""
+    order: Order | None = None
+    """Of a primitive's packet: what it asks of the responder."""
 
 
 @dataclass(slots=True)
@@ -152,23 +105,3 @@ class RecvWR:
     stride_bytes: int = 0
     """A buffer of a multi-packet (striding) receive queue: several messages lie in it one behind the other, each from
     a multiple of this on. 0: one message."""
-
-
-@dataclass(slots=True)
-class WorkCompletion:
-    """``ibv_wc``; ``observe`` tells the ordering rules what its consumer has just observed, at what instant."""
-
-    wr_id: int
-    status: Status
-    opcode: Opcode
-    byte_len: int
-    qp: QueuePair
-    span: Span | None = None
-    observe: Callable[[int], None] | None = None
-    imm_data: int | None = None
-    src_qp: int = 0
-    """Of a datagram: the number of the queue pair that sent it."""
-    byte_offset: int = 0
-    """Of a receive: where in its buffer the message lies."""
-    slots: int = 0
-    """How many places of the send queue its poll gives back: its own, and those of unsignalled ones before it."""

@@ -1,4 +1,8 @@
-"""The flush primitives that rpsim ships: YAML files in this folder, found without a list."""
+"""The flush primitives that rpsim ships: YAML files in this folder, found without a list.
+
+A file has the steps of one published primitive, with its source and the guarantees that it claims. The language is read
+by ``models.primitives``.
+"""
 
 from __future__ import annotations
 

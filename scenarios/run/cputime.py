@@ -25,7 +25,7 @@ def spent(system: System, operations: int) -> dict[str, dict[str, float]]:
         times = {name: getattr(account, f"{name}_ps") for name in SPENT} | {"kernel": kernel_ps}
         useful_ps = sum(times.values()) - account.polling_ps - account.asleep_ps + account.smt_ps
         counts = {name: getattr(account, kept) for name, kept in COUNTS.items()}
-        counts["retries"] = sum(qp.attempt for node in nodes for qp in node.nic.queue_pairs)
+        counts["retries"] = sum(qp.end.attempt for node in nodes for qp in node.nic.queue_pairs)
         each = max(1, operations)
         found[role] = {
             "cpu_ns": round(useful_ps / 1000 / each, 3),

@@ -17,7 +17,7 @@ from ...models.verbs import INLINE, RECEIVE_COMPLETIONS, CompletionQueue, QueueP
 from ...protocols.layout import Layout
 from ...protocols.parts.kv import KvScheme
 from ...protocols.scheme import Request, Scheme, Sizes
-from ..schema.load import scenario_from_data
+from ..build import Draft
 from ..schema.schema import Scenario
 from ..values import encode_value
 from .cputime import spent
@@ -53,7 +53,7 @@ class _Noting(Thread):
 
     @override
     def post_send(self, qp: QueuePair, work: SendWR) -> Code:
-        peer = qp.peer.nic.name.split("[")[0] if qp.peer is not None else "?"
+        peer = qp.peer.device.name.split("[")[0] if qp.peer is not None else "?"
         inline = ", inline" if work.send_flags in INLINE else ""
         size = f" of {work.length} B" if work.length else ""
         self._note(f"{work.opcode}{size}{inline}", peer)
@@ -163,6 +163,11 @@ def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Se
 
 
 def _scenario(kind: type[Scheme], platform: str, value_bytes: int) -> Scenario:
-    workload = {"kind": "ycsb", "mix": "a", "keys": len(OBJECTS), "value": f"{value_bytes} B", "operations": 1}
-    data = {"scenario": "sequence", "title": "sequence", "platform": platform, "schemes": [kind.name]}
-    return scenario_from_data({**data, "workload": workload}, "sequence")
+    return Draft.new(
+        "sequence",
+        scenario="sequence",
+        title="sequence",
+        platform=platform,
+        schemes=[kind.name],
+        workload={"kind": "ycsb", "mix": "a", "keys": len(OBJECTS), "value": f"{value_bytes} B", "operations": 1},
+    ).build()

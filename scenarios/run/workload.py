@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ...sim.streams import Streams
+from ..arguments import OperationFields, ScheduleFields
 from ..keyspace import KeySpace, Same
 from ..schema.fields import exact_duration
 from ..schema.schema import ListedWorkload, Ycsb
@@ -99,13 +99,18 @@ def room_for_updates(workload: Workload, planned: Plan) -> int:
     return room or planned_updates(planned)
 
 
-def schedule_data(workload: Workload, operations: Iterable[Planned], room: int | None = None) -> dict[str, Any]:
+def schedule_data(workload: Workload, operations: Iterable[Planned], room: int | None = None) -> ScheduleFields:
     """The ``workload`` map of a scenario that performs just these operations (a process's in the given order)."""
-    listed = []
+    listed: list[OperationFields] = []
     for o in operations:
-        entry: dict[str, Any] = {"process": o.process, "f": o.f, "object": o.object}
-        entry |= {"at": exact_duration(o.not_before_ps)} if o.not_before_ps else {}
-        entry |= {"stamp": o.stamp} if o.stamp is not None else {}
+        entry: OperationFields = {"process": o.process, "f": o.f, "object": o.object}
+        if o.not_before_ps:
+            entry["at"] = exact_duration(o.not_before_ps)
+        if o.stamp is not None:
+            entry["stamp"] = o.stamp
         listed.append(entry)
-    data = {"kind": "schedule", "keys": workload.keys, "value": f"{workload.value_bytes} B", "operations": listed}
-    return data | ({} if room is None else {"room": room})
+    value = f"{workload.value_bytes} B"
+    data: ScheduleFields = {"kind": "schedule", "keys": workload.keys, "value": value, "operations": listed}
+    if room is not None:
+        data["room"] = room
+    return data

@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...sim.errors import InputError, Mistake, nearest
-from ...sim.yaml_source import FieldPath, Source, describe, dotted, nearest_file, parse_yaml, printable, read_yaml
+from ...sim.files import nearest_file, printable
+from ...sim.yaml_source import FieldPath, Source, describe, dotted, parse_yaml, read_yaml
 from .known import Context, KnownNames, role_complaints
 from .mistakes import Origin, mistakes
 from .schema import Scenario
@@ -87,8 +88,16 @@ def validate(
     if seed is not None:
         data["seed"] = seed
         places["seed",] = "--seed"
+    return check(data, Origin(source, places), known, wrong)
+
+
+def check(
+    data: dict[str, Any], origin: Origin, known: KnownNames | None = None, before: Sequence[Mistake] = ()
+) -> Scenario:
+    """The scenario that plain data describes; raises InputError with all mistakes, also those found ``before``."""
+    wrong = list(before)
     names = (known or KnownNames.shipped()).with_profiles(_profiles(data)).with_shapes(_shapes(data))
-    context, origin = _context(data, names), Origin(source, places)
+    context = _context(data, names)
     wrong += [origin.mistake(c.path, c.found, c.expected) for c in role_complaints(context)]
     try:
         scenario = Scenario.model_validate(data, context=context)
@@ -100,14 +109,20 @@ def validate(
 
 
 def _apply(override: str, data: dict[str, Any], places: dict[FieldPath, str]) -> None:
-    """Set one field; where the way to it does not exist, the maps on it are made."""
+    """Set the field that ``--set field=value`` names."""
     target, equals, text = override.partition("=")
     target = target.strip()
     if not equals or not _TARGET.fullmatch(target):
         raise InputError(Mistake(f"'{override}'", "field=value, e.g. workload.keys=50", "--set"))
     place = f"--set {target}"
+    put_field(target, _value(text, place), place, data, places)
+
+
+def put_field(target: str, value: Any, place: str, data: dict[str, Any], places: dict[FieldPath, str]) -> None:
+    """Set one field, and make the maps on the way to it; ``place`` is its name in messages."""
+    if not _TARGET.fullmatch(target):
+        raise InputError(Mistake(f"'{target}'", "the path of a field, e.g. workload.keys", place))
     path: FieldPath = tuple(name or int(index) for name, index in _PART.findall(target))
-    value = _value(text, place)
     node: Any = data
     for i, part in enumerate(path[:-1]):
         _check_step(node, part, path[:i], place)
@@ -121,8 +136,10 @@ def _apply(override: str, data: dict[str, Any], places: dict[FieldPath, str]) ->
     vary = data.get("vary")
     if isinstance(vary, dict) and len(path) == 1:
         vary.pop(str(path[0]), None)  # what is set is no longer varied
-    if len(path) > 1 and path[0] == "vary" and path[1] in {"platform", "ddio"}:
-        data.pop(str(path[1]), None)  # what is varied is no longer set
+    if path[0] == "vary" and isinstance(vary, dict):
+        for axis in [path[1]] if len(path) > 1 else list(vary):
+            if axis in {"platform", "ddio"}:
+                data.pop(str(axis), None)  # what is varied is no longer set
 
 
 def _value(text: str, place: str) -> Any:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from rpsim.protocols.guarantees import Condition
+from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.workload import Planned, schedule_data
-from rpsim.scenarios.schema.load import scenario_from_data
 from rpsim.sim.trace import Stage
 from rpsim.validation.crash.explorer import Explorer, Violation
 from rpsim.validation.crash.shrink import Case, find, history_until, shrink
@@ -37,9 +37,7 @@ class Shrunk:
             if o.number != left_out
         ]
         workload = schedule_data(case.scenario.workload, planned)
-        return find(
-            scenario_from_data(case.scenario.resolved() | {"workload": workload}, "less"), case.variant, self.violation
-        )
+        return find(Draft.of(case.scenario).with_(workload=workload).build(), case.variant, self.violation)
 
     def with_line_restored(self, restored) -> bool:
         """Whether it is still a violation if the newest content of one line had made it."""

@@ -51,7 +51,7 @@ def test_a_broken_judge_is_found_out(
     condition: Condition, module: types.ModuleType, old: str, new: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = mutant(module, old, new)
-    broken.Beyond = buffered_zones.Beyond
+    broken.NotForZones = buffered_zones.NotForZones
     monkeypatch.setattr(together, module.__name__.rpartition(".")[2], broken)
     if module is SEARCH:  # else zones would answer
         monkeypatch.setattr(together.WholeJudge, "_zones", lambda self, eras: self._search(eras, self.acts, None))

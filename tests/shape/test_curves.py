@@ -18,7 +18,11 @@ from rpsim.validation.published.experiments.experiments import experiments
 from rpsim.validation.published.scoreboard import Bound, ClaimStatus
 
 CURVES = load_curves()
-QUICK = [(curve, x) for curve in CURVES for x in curve.quick]
+GUARDED = [(curve, x) for curve in CURVES for x in curve.quick or list(curve.points)[-1:]]
+"""Points that run here: the quick ones of each curve, or its last."""
+
+FAR = {("PMR-raw-pmem-4k", 4096): 0.18, ("PMR-bw-pmem", 4096): 2.28, ("PMR-bw-ssd-4k", 4096): 2.12}
+"""Points that are known to be off by more than a factor of two: simulated over published. The curve says why."""
 
 
 def test_ids_are_unique_and_every_experiment_has_a_curve():
@@ -34,13 +38,20 @@ def test_a_curve_says_where_it_comes_from(curve):
     assert load_platform(curve.platform, **curve.settings)
 
 
-@pytest.mark.parametrize(("curve", "x"), QUICK, ids=lambda value: str(getattr(value, "id", value)))
-def test_the_quick_points_come_out_at_all(curve, x):
-    assert 0 < simulate(PointTask(curve, x)) < 1e9
+@pytest.mark.parametrize(("curve", "x"), GUARDED, ids=lambda value: str(getattr(value, "id", value)))
+def test_a_point_is_within_a_factor_of_two_of_what_was_published(curve, x):
+    published, simulated = curve.points[x], simulate(PointTask(curve, x))
+    if isinstance(published, Bound):
+        assert published.met_by(simulated) or curve.reason(x), (simulated, str(published))
+    elif (curve.id, x) in FAR:
+        assert curve.reason(x)
+        assert simulated / published == pytest.approx(FAR[curve.id, x], rel=0.1)
+    else:
+        assert 0.5 <= simulated / published <= 2, simulated
 
 
 def test_a_point_comes_out_the_same_twice():
-    curve, x = QUICK[0]
+    curve, x = GUARDED[0]
     assert simulate(PointTask(curve, x)) == simulate(PointTask(curve, x))
 
 

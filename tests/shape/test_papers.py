@@ -13,7 +13,7 @@ from rpsim.validation.published.papers.judge import judge, quick
 from rpsim.validation.published.papers.language import Expression, Term
 from rpsim.validation.published.papers.paper import load_paper, papers, read_paper
 from rpsim.validation.published.papers.runs import SchemeRun, needed, perform, scenario
-from rpsim.validation.published.scoreboard import Bound, Claim, ClaimStatus, Range
+from rpsim.validation.published.scoreboard import Claim, ClaimStatus, Range
 
 # the language --------------------------------------------------------------------------------------------
 
@@ -52,31 +52,35 @@ def test_what_is_no_formula_is_refused(text, complaint):
         Expression(text)
 
 
-# the scoreboard ------------------------------------------------------------------------------------------
-
-
-def claim(published, simulated, tolerance=0.15, **more):
-    return Claim("X", "paper", ClaimStatus.PREDICT, published, simulated, "", tolerance, **more)
+# gains ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("published", "simulated", "met"),
+    ("text", "compares"),
     [
-        (1.96, 1.70, True), (1.96, 1.60, False),
-        (1.1, 0.99, False),  # near enough, and the other one wins
-        (1.0, 0.95, True), (0.95, 1.03, True),
-        (Range(1.42, 3.79), Range(1.2, 3.0), True), (Range(1.42, 3.79), Range(1.2, 5.0), False),
-        (Range(1.42, 3.79), Range(0.99, 3.0), False),
-        (Bound(at_most=0.02), Range(0.01, 0.03), False), (Bound(at_least=1.0), 1.0, True),
+        ("thr[a] / thr[b]", True),
+        ("lat[a, size=64] / lat[a, size=4096]", True),
+        ("crc[] / lat[a, get]", False),  # a share
+        ("1 - thr[a] / thr[b]", False),  # a gain already
+        ("thr[a] / thr[b] / 2", False),
+        ("thr[a]", False),
     ],
-)  # fmt: skip
-def test_what_is_near_enough_is_met_if_the_winner_wins(published, simulated, met):
-    tolerance = 0.3 if isinstance(published, Range) else 0.15
-    assert claim(published, simulated, tolerance, same_side=True).met == met
+)
+def test_a_quotient_of_one_measure_compares_two_systems(text, compares):
+    assert Expression(text).compares is compares
 
 
 def test_the_error_of_a_range_is_that_of_its_worse_end():
-    assert claim(Range(1.0, 4.0), Range(1.5, 3.0)).error == 0.5
+    assert Claim("X", "paper", ClaimStatus.PREDICT, Range(1.0, 4.0), Range(1.5, 3.0), "", 0.3).error == 0.5
+
+
+def test_gains_of_a_shipped_paper_are_judged_as_gains():
+    by_id = {claim.id: claim for claim in load_paper("efactory").claims}
+    assert by_id["EF-03"].gain and by_id["EF-27"].gain and not by_id["EF-32"].gain and not by_id["EF-29"].gain
+    assert not by_id["EF-07"].gain  # a bound
+    assert (by_id["EF-03"].tolerance, by_id["EF-08"].tolerance, by_id["EF-10"].tolerance) == (0.3, 0.15, 0.1)
+    ahead = judge(load_paper("efactory"), by_id["EF-03"], lambda term, at: 1.14 if term.scheme == "efactory" else 1.0)
+    assert not ahead.met and ahead.gain  # 14 % at every size is no 5 to 22 %
 
 
 # the file ------------------------------------------------------------------------------------------------
@@ -88,7 +92,7 @@ def test_every_claim_of_a_shipped_paper_names_schemes_axes_and_figures_that_ther
     assert len({claim.id for claim in paper.claims}) == len(paper.claims)
     for run in needed(paper, paper.claims, figures=True):
         made = scenario(paper, run)
-        assert made["schemes"] == [run.scheme]
+        assert made.data["schemes"] == [run.scheme]
     assert all(claim.counts for claim in paper.claims if claim.status is ClaimStatus.PREDICT)
     assert (
         0
@@ -108,6 +112,8 @@ def test_every_mistake_of_a_file_is_told_with_its_line(tmp_path):
     wrong = text.replace('thr[efactory] / thr[imm]", published: [1.42', 'thr[efactry] / thr[imm]", published: [9.42')
     wrong = wrong.replace("over: size, at: {mix: update-only}, value: \"thr[efactory] / thr[saw]\"",
                           "over: sise, at: {mix: update-olny}, value: \"thr[efactory] / thr[saw]\"")  # fmt: skip
+    wrong = wrong.replace("published: [1.05, 1.22]", "published: [0.95, 1.22]")
+    wrong = wrong.replace("quick_differs: [", "quick_differs: [EF-9999, ")
     file = tmp_path / "efactory.yaml"
     file.write_text(wrong, encoding="utf-8")
     with pytest.raises(InputError) as caught:
@@ -120,6 +126,8 @@ def test_every_mistake_of_a_file_is_told_with_its_line(tmp_path):
         "did you mean 'size'",
         "'update-olny'",
         "[low, high]",
+        "a range on one side of 1",
+        "'EF-9999'",
     ):
         assert part in told
     assert all(mistake.line for mistake in caught.value.mistakes)

@@ -64,7 +64,7 @@ def test_the_fit_finds_the_values_that_made_the_curve(monkeypatch):
     made = []
     for curve in curves:
         points = {
-            x: fitting.simulate(fitting.Task(curve, x, tuple(truth.items())))
+            x: fitting.simulate(fitting.PointTask(curve, x, tuple(truth.items())))
             for x in curve.points
             if x in kept[curve.id]
         }

@@ -80,6 +80,20 @@ def imports(root: Path, path: Path) -> Iterator[tuple[int, str, bool]]:
             yield from ((node.lineno, name, node.level > 0) for name in names)
 
 
+def imported_modules(root: Path, path: Path) -> Iterator[str]:
+    """The modules of the package that a file imports, wherever it does; `from . import x` imports x if that is one."""
+    module = module_of(root, path)
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = package.split(".")[: package.count(".") + 2 - node.level]
+            source = ".".join([*base, *filter(None, [node.module])])
+            for alias in node.names:
+                file = root.joinpath(*source.split(".")[1:], alias.name)
+                is_module = file.with_suffix(".py").exists() or (file / "__init__.py").exists()
+                yield f"{source}.{alias.name}" if is_module else source
+
+
 def import_complaints(root: Path) -> list[str]:
     """Imports that break a rule of the house."""
     complaints = []

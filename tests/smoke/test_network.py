@@ -7,29 +7,31 @@ import json
 import pytest
 
 from rpsim.models.fabric.disturbance import Disturbance, PacketFault
+from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.schema.load import scenario_from_data
 from rpsim.sim.errors import InputError
 
-PLAIN = {
-    "scenario": "mine",
-    "platform": "optane-adr",
-    "ddio": "on",
-    "roles": {"client": {"machines": 2}},
-    "schemes": ["saw"],
-    "workload": {"kind": "ycsb", "mix": "a", "keys": 20, "value": "256 B", "operations": 100},
-}
+PLAIN = Draft.new(
+    "mine.yaml",
+    scenario="mine",
+    platform="optane-adr",
+    ddio="on",
+    roles={"client": {"machines": 2}},
+    schemes=["saw"],
+    workload={"kind": "ycsb", "mix": "a", "keys": 20, "value": "256 B", "operations": 100},
+)
 
 
 def run(network):
-    scenario = scenario_from_data(PLAIN | {"network": network}, "mine.yaml")
+    scenario = PLAIN.with_(network=network).build()
     return run_variant(scenario, scenario.variants()[0])
 
 
 def test_a_network_becomes_a_disturbance_and_text_again():
     packets = [{"from": "client[1]", "to": "server[0]", "packet": 3, "lost": True, "repeated_after": "5 us"}]
     network = {"loss": 0.001, "delay": "2 us", "reorder": 0.25, "packets": packets}
-    scenario = scenario_from_data(PLAIN | {"network": network}, "mine.yaml")
+    scenario = PLAIN.with_(network=network).build()
     assert scenario.network is not None
     chosen = PacketFault("client[1]", "server[0]", 3, lost=True, repeated_after_ps=5_000_000)
     assert scenario.network.disturbance() == Disturbance(0.001, 2_000_000, 0.25, 0.0, (chosen,))
@@ -58,12 +60,12 @@ def test_a_network_becomes_a_disturbance_and_text_again():
 )
 def test_what_a_network_may_not_say(network, message):
     with pytest.raises(InputError) as caught:
-        scenario_from_data(PLAIN | {"network": network}, "mine.yaml")
+        PLAIN.with_(network=network).build()
     assert message in str(caught.value)
 
 
 def test_a_network_that_does_nothing_changes_nothing_but_that_it_counts():
-    scenario = scenario_from_data(PLAIN, "mine.yaml")
+    scenario = PLAIN.build()
     without = run_variant(scenario, scenario.variants()[0]).summary()
     quiet = run({}).summary()
     network = quiet.pop("network")

@@ -32,11 +32,11 @@ def words(tmp_path, monkeypatch):
 def test_who_is_stopped_goes_on_where_it_stopped(words, tmp_path, capsys, monkeypatch):
     measure, begun = runs.measure, []
 
-    def stopped(data, values):
+    def stopped(draft, values):
         if len(begun) == 2:
             raise KeyboardInterrupt
-        begun.append(data["title"])
-        return measure(data, values)
+        begun.append(draft.data["title"])
+        return measure(draft, values)
 
     monkeypatch.setattr(runs, "measure", stopped)
     assert main([*words, "--json"]) == 130
@@ -44,9 +44,9 @@ def test_who_is_stopped_goes_on_where_it_stopped(words, tmp_path, capsys, monkey
     assert told.out == "" and "2 of 5 runs are kept: the same command goes on from there" in told.err
     assert [path.name for path in (tmp_path / "results").iterdir()] == [".example-runs.jsonl"]
 
-    def going_on(data, values):
-        assert data["title"] not in begun
-        return measure(data, values)
+    def going_on(draft, values):
+        assert draft.data["title"] not in begun
+        return measure(draft, values)
 
     monkeypatch.setattr(runs, "measure", going_on)
     main([*words, "--json"])
@@ -74,7 +74,7 @@ def test_page_report_and_terminal_show_the_figure_the_reason_and_what_is_swept(w
 def test_fields_of_a_scenario_may_be_swept_as_well():
     example = read_paper(EXAMPLE)
     (run, *_) = runs.needed(example, example.claims, figures=False)
-    assert "server" not in runs.scenario(example, run).get("roles", {})
-    otherwise = runs.scenario(example, run, values={"roles.server.threads": 4, "cpu.request": "1 us"})
+    assert "server" not in runs.scenario(example, run).data.get("roles", {})
+    otherwise = runs.scenario(example, run, values={"roles.server.threads": 4, "cpu.request": "1 us"}).data
     assert otherwise["roles"]["server"] == {"threads": 4} and "cpu" not in otherwise
     assert runs.hardware_of({"roles.server.threads": 4, "cpu.request": "1 us"}) == {"cpu.request": "1 us"}

@@ -6,8 +6,8 @@ import pytest
 
 from rpsim.models.memory.bandwidth import without
 from rpsim.models.profiles.platform import load_platform
+from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.experiment import run_variant
-from rpsim.scenarios.schema.load import scenario_from_data
 
 US = 10**6
 
@@ -33,17 +33,16 @@ def quick(tmp_path):
 
 
 def run(scheme="saw", operations=200, processes=4, server=None, client=None, **more):
-    data = {
-        "scenario": "test",
-        "platform": "optane-adr",
-        "roles": {"client": {"machines": 1, "processes": processes, **(client or {})}, "server": server or {}},
-        "schemes": [scheme],
-        "workload": {"kind": "ycsb", "mix": "a", "keys": 20, "value": "256 B", "operations": operations},
-        **more,
-    }
-    scenario = scenario_from_data(data, "test.yaml")
-    again = scenario_from_data(scenario.resolved(), "again.yaml")
-    assert again == scenario
+    workload = {"kind": "ycsb", "mix": "a", "keys": 20, "value": "256 B", "operations": operations}
+    fields = {"platform": "optane-adr", "workload": workload} | more
+    scenario = Draft.new(
+        "test.yaml",
+        scenario="test",
+        roles={"client": {"machines": 1, "processes": processes, **(client or {})}, "server": server or {}},
+        schemes=[scheme],
+        **fields,
+    ).build()
+    assert Draft.of(scenario).build() == scenario
     return run_variant(scenario, scenario.variants()[0])
 
 

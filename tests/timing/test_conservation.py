@@ -45,7 +45,7 @@ class Watched:
         staging = [node.nic._staging for node in self.system.nodes]
         while clock.peek() != float("inf"):
             clock.step()
-            self.most_reads = max(self.most_reads, *(pair.reads_under_way for pair in pairs))
+            self.most_reads = max(self.most_reads, *(pair.end.reads_under_way for pair in pairs))
             self.least_credits = min(self.least_credits, *(credits.unclaimed for credits in staging))
         self.outcome = self.system.outcome()
 

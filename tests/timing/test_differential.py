@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from rpsim.models.host.hostmemory import HostMemory
 from rpsim.models.nic.adapter import Adapter
 from rpsim.models.nic.dma import DmaReader
+from rpsim.models.nic.ends import SendEnd
+from rpsim.models.nic.message import Message
 from rpsim.models.nic.nic import Nic
 from rpsim.models.nic.staging import Staging
 from rpsim.models.pcie.credits import PostedCredits
 from rpsim.models.profiles.platform import load_platform
-from rpsim.models.verbs import QueuePair, SendWR
 from rpsim.sim.stations import Credits, Pipe
 from rpsim.validation.naive.arithmetic import arithmetic
 from rpsim.validation.naive.model import naive
@@ -138,7 +139,7 @@ def reads_overtake_posted_writes(patch: pytest.MonkeyPatch) -> None:
 def reads_overtake_completions(patch: pytest.MonkeyPatch) -> None:
     write = Adapter._write_cqe
 
-    def unnoticed(adapter: Adapter) -> SendWR:
+    def unnoticed(adapter: Adapter) -> Message:
         before_ps = adapter.host.last_visible_ps
         work = write(adapter)
         adapter.host.last_visible_ps = before_ps
@@ -149,7 +150,7 @@ def reads_overtake_completions(patch: pytest.MonkeyPatch) -> None:
 
 def acknowledgements_overtake(patch: pytest.MonkeyPatch) -> None:
     """They need less time in the requester than the READ response before them, and do not wait for it."""
-    patch.setattr(QueuePair, "last_answer_ps", property(lambda pair: 0, lambda pair, value: None), raising=False)
+    patch.setattr(SendEnd, "last_answer_ps", property(lambda pair: 0, lambda pair, value: None), raising=False)
 
 
 def credits_are_endless(patch: pytest.MonkeyPatch) -> None:

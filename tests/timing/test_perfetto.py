@@ -10,22 +10,22 @@ import pytest
 
 from rpsim.app.main import main
 from rpsim.app.terminal.output import as_trace
+from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.perfetto import trace_events
-from rpsim.scenarios.schema.load import scenario_from_data
 from rpsim.sim.trace import Stage
 
 
 def scenario(ddio: str = "on", operations: int = 24, **crash: Any):
-    data = {
-        "scenario": "traced",
-        "vary": {"platform": ["optane-adr"], "ddio": [ddio]},
-        "schemes": ["saw"],
-        "roles": {"client": {"machines": 2, "processes": 2}},
-        "workload": {"kind": "ycsb", "mix": "a", "keys": 4, "value": "64 B", "operations": operations, "zipf": 0.0},
-        **({"crash": crash} if crash else {}),
-    }
-    return scenario_from_data(data, "a test")
+    return Draft.new(
+        "a test",
+        scenario="traced",
+        vary={"platform": ["optane-adr"], "ddio": [ddio]},
+        schemes=["saw"],
+        roles={"client": {"machines": 2, "processes": 2}},
+        workload={"kind": "ycsb", "mix": "a", "keys": 4, "value": "64 B", "operations": operations, "zipf": 0.0},
+        crash=crash,
+    ).build()
 
 
 def valid(events: list[dict[str, Any]]) -> None:

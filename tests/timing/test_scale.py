@@ -13,10 +13,10 @@ from rpsim.models.host.privatecaches import Caches
 from rpsim.models.profiles.platform import load_platform
 from rpsim.models.profiles.scaling import scaled
 from rpsim.protocols.parts import kv, placement
+from rpsim.scenarios.build import Draft
 from rpsim.scenarios.keyspace import KeySpace, Same
 from rpsim.scenarios.run import experiment as experiment_module
 from rpsim.scenarios.run.experiment import AssembledVariant, run_variant
-from rpsim.scenarios.schema.load import scenario_from_data
 from rpsim.sim.bytespace import LINE_BYTES, ByteSpace
 from rpsim.sim.permutation import Permutation
 
@@ -67,14 +67,15 @@ def test_a_computed_range_is_as_if_it_had_been_stored(writes):
 
 
 def ycsb(keys, operations=400, **more):
-    data = {
-        "scenario": "scale",
-        "vary": {"platform": ["optane-adr"], "ddio": ["on"]},
-        "schemes": ["saw", "efactory"],
-        "roles": {"client": {"machines": 2, "processes": 4}},
-        "workload": {"kind": "ycsb", "mix": "a", "keys": keys, "value": "100 B", "operations": operations},
-    }
-    return scenario_from_data(data | more, "scale")
+    return Draft.new(
+        "scale",
+        scenario="scale",
+        vary={"platform": ["optane-adr"], "ddio": ["on"]},
+        schemes=["saw", "efactory"],
+        roles={"client": {"machines": 2, "processes": 4}},
+        workload={"kind": "ycsb", "mix": "a", "keys": keys, "value": "100 B", "operations": operations},
+        **more,
+    ).build()
 
 
 @pytest.mark.parametrize("number", [0, 1])

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from rpsim.models.nic.responder import Responder
 from rpsim.models.pcie.link import PcieLink
 from rpsim.models.profiles.platform import load_platform
+from rpsim.models.verbs import ties
+from rpsim.models.verbs.ties import tie
 from rpsim.sim.clock import HOLD, Clock
 from rpsim.sim.stations import Pipe
 
@@ -62,6 +64,28 @@ def test_a_run_that_ends_at_an_instant_leaves_that_instant_alone():
     assert seen == ["before"] and clock.now_ps == 10
     clock.run_until()
     assert seen == ["before", "hardware"]
+
+
+def test_no_two_fields_of_a_key_have_a_bit_in_common():
+    bits = [bit for shift, width in ties.FIELDS.values() for bit in range(shift, shift + width)]
+    assert sorted(bits) == list(range(len(bits)))
+
+
+FIELD_VALUES = st.fixed_dictionaries(
+    {name: st.integers(0, (1 << width) - 1) for name, (_, width) in ties.FIELDS.items()}
+)
+
+
+@given(FIELD_VALUES, FIELD_VALUES)
+def test_keys_are_ordered_by_their_fields_from_the_highest(one, other):
+    names = list(reversed(ties.FIELDS))
+    assert (tie(**one) < tie(**other)) == ([one[name] for name in names] < [other[name] for name in names])
+
+
+@pytest.mark.parametrize("name", ties.FIELDS)
+def test_a_value_that_reaches_into_the_next_field_is_refused(name):
+    with pytest.raises(ValueError, match=f"{name} .* of an event's key"):
+        tie(**{name: 1 << ties.FIELDS[name].width})
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))

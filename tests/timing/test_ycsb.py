@@ -7,21 +7,21 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.workload import Planned, objects, plan, planned_updates, schedule_data
 from rpsim.scenarios.schema.known import KnownNames, SchemeFacts
-from rpsim.scenarios.schema.load import scenario_from_data
 from rpsim.scenarios.ycsb import MIXES, ZipfianKeys, ZipfianRanks, draw_updates, zipf_probabilities
 from rpsim.sim.streams import Streams
 
 STORE = SchemeFacts({"server": False, "client": True}, ("put", "get"), frozenset({"put"}))
 KNOWN = KnownNames({"saw": STORE}, {"optane-adr": {"ddio": ("on", "off")}})
+PLAIN = Draft.new("x", scenario="x", schemes="saw", platform="optane-adr")
 
 
 def workload(**changes):
     fields = {"kind": "ycsb", "mix": "a", "keys": 200, "value": "64 B", "operations": 2000} | changes
-    data = {"scenario": "x", "schemes": "saw", "platform": "optane-adr", "workload": fields}
-    data["roles"] = {"client": {"machines": 4, "processes": 4}}
-    return scenario_from_data(data, "x", known=KNOWN).workload
+    roles = {"client": {"machines": 4, "processes": 4}}
+    return PLAIN.with_(workload=fields, roles=roles).build(known=KNOWN).workload
 
 
 def test_popularity_is_one_over_rank_to_the_exponent():
@@ -125,9 +125,8 @@ def test_a_plan_becomes_a_schedule_and_back():
 
 
 def _schedule(operations, keys=2, value="64 B", kind="schedule"):
-    data = {"scenario": "x", "schemes": "saw", "platform": "optane-adr", "roles": {"client": {"processes": 16}}}
-    data["workload"] = {"kind": kind, "keys": keys, "value": value, "operations": operations}
-    return scenario_from_data(data, "x", known=KNOWN).workload
+    fields = {"kind": kind, "keys": keys, "value": value, "operations": operations}
+    return PLAIN.with_(workload=fields, roles={"client": {"processes": 16}}).build(known=KNOWN).workload
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.5, 0.99, 1.0, 1.3])

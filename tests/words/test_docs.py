@@ -209,7 +209,7 @@ def _options(command: str) -> set[str]:
 def test_every_field_of_a_scenario_is_explained():
     text = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
     explicit = (schema.ScheduledOperation, schema.Outage)
-    for model in (schema.Scenario, schema.RoleCount, schema.Ycsb, schema.Crash, *explicit):
+    for model in (schema.Scenario, schema.RoleCount, schema.Ycsb, schema.CrashSection, *explicit):
         for name, field in model.model_fields.items():
             assert f"`{field.alias or name}`" in text or f"kind `{name}" in text or name == "kind", (model, name)
     pauses = experiment.PAUSE_EVERY, experiment.PAUSE_SHORTEST_PS // 10**6, experiment.PAUSE_LONGEST_PS // 10**6

@@ -51,7 +51,7 @@ def test_the_told_cases_replay_as_told(name, capsys):
     assert main(["replay", str(EXAMPLES / name)]) == 0
     story = capsys.readouterr().out.split("\n", 2)[2]
     assert story in (EXAMPLES / "quickstart.txt").read_text(encoding="utf-8")
-    assert story in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert story in (ROOT / "docs/quickstart.md").read_text(encoding="utf-8")
 
 
 def verdict_table(text: str) -> dict[tuple[str, str], dict[str, str]]:
@@ -82,8 +82,8 @@ def test_the_readme_s_verdicts_are_the_explorer_s():
         assert shown[variant.scheme, variant.label] == found
 
 
-def test_the_readme_s_latencies_are_the_simulator_s():
-    shown = [text.split() for text in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()]
+def test_the_quickstart_s_latencies_are_the_simulator_s():
+    shown = [text.split() for text in (ROOT / "docs/quickstart.md").read_text(encoding="utf-8").splitlines()]
     for index in (0, 4, 8):
         for text in performance([perform(Job("quickstart", (), None, index, False), lambda _: None)])[3:]:
             assert text.split() in shown

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 from ...protocols.guarantees import Condition
+from ...scenarios.arguments import OutageFields
+from ...scenarios.build import Draft
 from ...scenarios.history import History, Operation, written
 from ...scenarios.run.experiment import describe
 from ...scenarios.run.inject import Aftermath, arrived, instants
@@ -19,7 +20,6 @@ from ...scenarios.run.perfetto import trace_events
 from ...scenarios.run.results import RunResult
 from ...scenarios.run.workload import Planned, schedule_data
 from ...scenarios.schema.fields import exact_duration
-from ...scenarios.schema.load import scenario_from_data
 from ...scenarios.schema.schema import Scenario, Variant
 from ...sim.trace import Stage
 from .executed import Breach, breaches
@@ -75,10 +75,13 @@ def shrink(scenario: Scenario, variant: Variant, breach: Breach) -> FaultCase:
         planned = list(chosen)
         if not planned:
             return None
-        listed = [{"core": core, "at": exact_duration(at), "for": exact_duration(ps)} for core, at, ps in outages]
-        crash = {**scenario.from_schedule(breach.schedule).resolved()["crash"], "schedules": 1, "instants": "all"}
-        data: dict[str, Any] = {"workload": schedule_data(scenario.workload, planned, room), "crash": crash}
-        small = scenario_from_data(scenario.resolved() | data | {"outages": listed}, f"{scenario.name} (shrunk)")
+        listed: list[OutageFields] = [
+            {"core": core, "at": exact_duration(at), "for": exact_duration(ps)} for core, at, ps in outages
+        ]
+        workload = schedule_data(scenario.workload, planned, room)
+        draft = Draft.of(scenario.from_schedule(breach.schedule), f"{scenario.name} (shrunk)")
+        draft = draft.with_(workload=workload, outages=listed)
+        small = draft.set({"crash.schedules": 1, "crash.instants": "all"}).build()
         like = (breach.condition, breach.object, breach.acknowledged)
         return find(small, variant, *like, any_will_do=any_will_do)
 

@@ -15,12 +15,13 @@ from itertools import combinations, islice, product
 from typing import TypeVar
 
 from ...models.durability.views import Content, Cut, LineKey, TornLine
+from ...scenarios.arguments import OutageFields
+from ...scenarios.build import Draft
 from ...scenarios.history import Operation
 from ...scenarios.run.experiment import PAUSE_LONGEST_PS, run_variant
 from ...scenarios.run.results import RunResult
 from ...scenarios.run.workload import Planned, schedule_data
 from ...scenarios.schema.fields import exact_duration
-from ...scenarios.schema.load import scenario_from_data
 from ...scenarios.schema.schema import Outage, Scenario, Variant
 from ..oracle import RegisterHistory, RemovableHistory, check, followed
 from .explorer import IMAGES_PER_STATE, Explorer, Violation
@@ -91,12 +92,10 @@ def shrink(scenario: Scenario, variant: Variant, result: RunResult, violation: V
 
 def _fewer_failures(scenario: Scenario) -> Iterator[Scenario]:
     """The same scenario with power failing again more and more often, itself last: the fewer, the less to explore."""
-    data, fault = scenario.resolved(), scenario.crash.fault
+    fault = scenario.crash.fault
     for times in range(fault.again):
-        crash = data["crash"] | {"fault": str(fault.nested(times)), "nested": times}
-        if not times:
-            del crash["nested"]
-        yield scenario_from_data(data | {"crash": crash}, scenario.name)
+        fewer = {"crash.fault": str(fault.nested(times)), "crash.nested": times or None}
+        yield Draft.of(scenario).set(fewer).build()
     yield scenario
 
 
@@ -105,9 +104,7 @@ def _calm(scenario: Scenario) -> Scenario | None:
     network = scenario.network
     if network is None or not (network.loss or network.delay_ps or network.reorder or network.repeat):
         return None
-    data = scenario.resolved()
-    kept = {field: value for field, value in data["network"].items() if field not in AT_RANDOM}
-    return scenario_from_data(data | {"network": kept}, scenario.name)
+    return Draft.of(scenario).set({f"network.{field}": None for field in AT_RANDOM}).build()
 
 
 def _offending(result: RunResult, violation: Violation) -> list[Operation]:
@@ -159,12 +156,12 @@ class _Search:
         return None
 
     def _scenario(self, planned: list[Planned], outages: list[_Outage]) -> Scenario:
-        listed = [
+        listed: list[OutageFields] = [
             {"core": core, "at": exact_duration(at), "for": exact_duration(length)} for core, at, length in outages
         ]
         workload = schedule_data(self.scenario.workload, planned, self.room)
-        data = self.scenario.resolved() | {"workload": workload, "outages": listed}
-        return scenario_from_data(data, f"{self.scenario.name} (shrunk)")
+        draft = Draft.of(self.scenario, f"{self.scenario.name} (shrunk)")
+        return draft.with_(workload=workload, outages=listed).build()
 
     def _try(self, planned: list[Planned], outages: list[_Outage]) -> Case | None:
         return find(self._scenario(planned, outages), self.variant, self.like)

@@ -9,6 +9,7 @@ from typing import Any
 from ...models.durability.places import PLACES
 from ...models.durability.views import LineKey
 from ...protocols.guarantees import Condition, Verdict
+from ...scenarios.build import Draft
 from ...scenarios.history import Operation, Value, written
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.results import RunResult
@@ -52,9 +53,7 @@ def _put_and_get(result: RunResult, scenario: Scenario) -> Scenario:
     if read is not None and update.return_ps is not None:
         again_ps = update.return_ps - update.invoke_ps
         planned.append(Planned(read.process, read.f, str(update.object), False, again_ps))
-    return scenario_from_data(
-        scenario.resolved() | {"workload": schedule_data(scenario.workload, planned)}, scenario.name
-    )
+    return Draft.of(scenario).with_(workload=schedule_data(scenario.workload, planned)).build()
 
 
 class _Slider:

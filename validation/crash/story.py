@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...models.durability.ordering import Scope, events_that_force
-from ...models.durability.places import IN_WORDS, PLACES, Path, Place
+from ...models.durability.places import IN_WORDS, PLACES, WAYS, Path, Place, Way
 from ...models.durability.rules import Target
 from ...models.durability.views import Content, LineKey, Piece
 from ...scenarios.history import Operation, Torn, Value, written
@@ -18,7 +18,6 @@ from .nested import OutcomeAgain
 from .shrink import Case
 
 CASE_FORMAT = 1
-_BESIDE = frozenset({Path.PEER, Path.MMIO})
 """The ways to a device beside the adapter."""
 
 
@@ -84,10 +83,11 @@ def _place(piece: Piece, at_ps: int) -> Place:
 def why_not_forced(piece: Piece, at_ps: int) -> str:
     """Which events would have forced a piece further than it was, in words."""
     place = _place(piece, at_ps)
-    if piece.chunk.path in (Path.BUFFERED, Path.BLOCK):
-        return _why_not_on_flash(place)
-    if piece.chunk.path in _BESIDE:
-        return _why_not_kept(piece.chunk.path, place)
+    way = WAYS[piece.chunk.path]
+    if Place.FLASH in way.places:
+        return _why_not_on_flash(place, way)
+    if way.barrier:
+        return _why_not_kept(place, way)
     flush = "no flush of the line had completed"
     if place in (Place.NIC, Place.PCIE):
         reason = f"no {events_that_force(Scope.QP_EARLIER)} of its queue pair had forced it on"
@@ -99,19 +99,20 @@ def why_not_forced(piece: Piece, at_ps: int) -> str:
     return flush
 
 
-def _why_not_on_flash(place: Place) -> str:
+def _why_not_on_flash(place: Place, way: Way) -> str:
     """The same of a write to a file or a drive."""
     if place is Place.PAGE_CACHE:
         return "no fsync, fdatasync or O_DSYNC had written it back"
-    return "it had not completed" if place is Place.PCIE else "no FLUSH of the drive had completed behind it, nor FUA"
+    return "it had not completed" if place is Place.PCIE else f"no {way.barrier} had completed behind it, nor FUA"
 
 
-def _why_not_kept(path: str, place: Place) -> str:
+def _why_not_kept(place: Place, way: Way) -> str:
     """The same of a write to a device beside the adapter: no flush reaches it."""
-    barrier = "no write barrier of the device (PMRCAP.PMRWBM) had completed"
-    if place is Place.DEVICE_BUFFER:
+    barrier = f"no {way.barrier} had completed"
+    if place not in (Place.NIC, Place.PCIE, Place.STORE_BUFFER):
         return barrier
-    scope, whose = (Scope.CORE_EARLIER, "core") if path == Path.MMIO else (Scope.QP_EARLIER, "queue pair")
+    by_adapter = way.places[Stage.ACCEPTED] is Place.NIC
+    scope, whose = (Scope.QP_EARLIER, "queue pair") if by_adapter else (Scope.CORE_EARLIER, "core")
     return f"no {events_that_force(scope, Target.PMR)} of its {whose} had forced it on, and {barrier}"
 
 
@@ -227,19 +228,14 @@ def _hardware_rows(case: Case) -> list[TimelineRow]:
 
 def _chunk_events(chunk: Chunk, name: str) -> list[tuple[int, str]]:
     events = []
-    if chunk.path in (Path.DMA_DDIO, Path.DMA_NO_DDIO, Path.PEER):
+    way = WAYS[chunk.path]
+    if way.places[Stage.ACCEPTED] is Place.NIC:
         events.append((chunk.reached_ps[Stage.ACCEPTED], f"{name} staged in the NIC"))
         forced_ps = chunk.forced_ps[Stage.VISIBLE]
         if forced_ps < NEVER:
             events.append((forced_ps, f"{name} is visible: {chunk.forced_by}"))
     else:
-        verbs = {
-            Path.MMIO: "posted store (MMIO)",
-            Path.BUFFERED: "write into the page cache",
-            Path.BLOCK: "block write",
-        }
-        verb = verbs.get(Path(chunk.path), "store")
-        events.append((chunk.reached_ps[Stage.ACCEPTED], f"{verb} to {name}"))
+        events.append((chunk.reached_ps[Stage.ACCEPTED], f"{way.verb} to {name}"))
     if chunk.flushed_ps:
         events.append((max(chunk.flushed_ps.values()), f"{name} flushed"))
     return events

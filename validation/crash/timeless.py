@@ -108,7 +108,7 @@ class TimelessThread(Thread):
         if work.opcode is Opcode.IBV_WR_RDMA_READ and self._is_idle(qp, work) and self._at_once():
             qp.check(work)
             assert qp.peer is not None
-            _put(self.host, work.local_address, _fetched(qp.peer.nic, work.remote_address, work.length))
+            _put(self.host, work.local_address, _fetched(qp.peer.end.nic, work.remote_address, work.length))
             qp.posted += 1
             done = WorkCompletion(work.wr_id, Status.IBV_WC_SUCCESS, work.opcode, work.length, qp, self.span, slots=1)
             qp.send_cq.push(done)
@@ -121,14 +121,14 @@ class TimelessThread(Thread):
         peer = qp.peer
         if peer is None or not qp.reliable or qp.posted or self._wrote:
             return False
-        if qp.error or peer.error or qp.off_ps < NEVER or peer.off_ps < NEVER:
+        if qp.error or peer.error or qp.end.off_ps < NEVER or peer.end.off_ps < NEVER:
             return False
-        if peer.nic.host.peers or qp.nic.host is not self.host:
+        if peer.end.nic.host.peers or qp.end.nic.host is not self.host:
             return False
         if not work.length or work.send_flags not in SIGNALED:
             return False
-        allowed = qp.nic.regions.local(work.lkey, work.local_address, work.length, written=True)
-        return allowed and peer.nic.regions.refuses(work) is None
+        allowed: bool = qp.end.nic.regions.local(work.lkey, work.local_address, work.length, written=True)
+        return allowed and peer.end.nic.regions.refuses(work) is None
 
     @override
     def poll(self, queue: CompletionQueue) -> Code:

@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ...sim.errors import InputError, Mistake
-from ...sim.yaml_source import nearest_file, printable
+from ...sim.files import decode_text, printable, read_bytes
 from .entries import CrashLine, HistoryEntry, HistoryFile, freeze, in_order, show
 from .events import MOST_MISTAKES
 from .formats import edn, jsonlines, textlog
@@ -40,24 +39,8 @@ _HEAD = 20_000
 
 def read_history(path: Path) -> HistoryFile:
     """Read a file; raises InputError with file, line, field, found and expected for all that is wrong (20 at most)."""
-    file = printable(str(path))
-    expected = "a history: JSON Lines, EDN or a log of Jepsen"
-    try:
-        if path.is_dir():
-            raise InputError(Mistake("a directory", expected, file))
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(Mistake("no such file", expected, file, nearest=nearest_file(path))) from None
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise InputError(Mistake(f"a file that cannot be read ({reason.lower()})", expected, file)) from None
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise InputError(
-            Mistake(f"a binary file (byte {error.start} is 0x{raw[error.start]:02x})", expected, file, line)
-        ) from None
+    file, expected = printable(str(path)), "a history: JSON Lines, EDN or a log of Jepsen"
+    text = decode_text(read_bytes(path, expected), file, expected)
     return parse_history(text, file)
 
 

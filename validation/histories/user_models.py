@@ -29,7 +29,8 @@ from types import ModuleType
 from typing import Any
 
 from ...sim.errors import InputError, Mistake, nearest
-from ...sim.yaml_source import describe, nearest_file
+from ...sim.files import nearest_file
+from ...sim.yaml_source import describe
 from ..oracle.models.model import ILLEGAL, UNKNOWN, Call, Model, State, Takes
 from .entries import freeze, show
 

@@ -13,13 +13,15 @@ tear as wholes: what is torn within a line is no better there than what is missi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...models.durability.places import IN_WORDS, Place
 from ...protocols.guarantees import Condition, Verdict
 from ...protocols.shapes import SHAPES
+from ...scenarios.arguments import OperationFields
+from ...scenarios.build import Draft
 from ...scenarios.run.experiment import run_variant
-from ...scenarios.schema.load import scenario_from_data
+from ...scenarios.schema.schema import Scenario
 from ..crash.explorer import ASKED, Exploration, Explorer
 from ..crash.findings import Counterexample
 from ..crash.shrink import Case
@@ -93,24 +95,25 @@ def phrase(example: Counterexample) -> str:
     return f"{first.label} may still be in {IN_WORDS[Place(first.place)]}: {first.reason}"
 
 
-def scenario_data(
+def draft(
     scheme: str, configuration: Configuration, value: str, schedule: Interleaving = SCHEDULES[0], seed: int = 1
-) -> dict[str, Any]:
+) -> Draft:
     """The scenario of a cell: one client, one object, a few updates one after the other."""
     shape = scheme.partition(" over ")[0]
     atomicity = "whole" if shape in ("line", "page", "pair") else "word"
-    operation = {"process": 0, "f": "put", "object": "k0"}
-    return {
-        "scenario": "matrix",
-        "title": f"{scheme} on {configuration.label}",
-        "seed": seed,
-        "vary": configuration.vary(line_atomicity=atomicity),
-        "schemes": [scheme],
-        "workload": {"kind": "schedule", "keys": 1, "value": value, "operations": [operation] * schedule.updates},
-        "crash": {"fault": FAULT},
-        "outages": [{"core": "server[0] core 0", "at": "0 ps", "for": AWAY}] if schedule.away else [],
-        **({"held": [{"machine": "server[0]", "queue_pair": 1, "for": AWAY}]} if schedule.held else {}),
-    }
+    operation: OperationFields = {"process": 0, "f": "put", "object": "k0"}
+    return Draft.new(
+        "matrix",
+        scenario="matrix",
+        title=f"{scheme} on {configuration.label}",
+        seed=seed,
+        vary=configuration.vary(line_atomicity=atomicity),
+        schemes=[scheme],
+        workload={"kind": "schedule", "keys": 1, "value": value, "operations": [operation] * schedule.updates},
+        crash={"fault": FAULT},
+        outages=[{"core": "server[0] core 0", "at": "0 ps", "for": AWAY}] if schedule.away else [],
+        held=[{"machine": "server[0]", "queue_pair": 1, "for": AWAY}] if schedule.held else None,
+    )
 
 
 def judge(
@@ -130,12 +133,11 @@ def judge(
     for schedule in schedules:
         open_ = [c for c in ASKED if found.verdicts.get(str(c)) != Verdict.VIOLATED]
         if open_ and not found.refused:
-            _explore(scenario_data(scheme, configuration, size, schedule, seed), open_, found)
+            _explore(draft(scheme, configuration, size, schedule, seed).build(), open_, found)
     return found
 
 
-def _explore(data: dict[str, Any], conditions: list[Condition], found: CellFinding) -> None:
-    scenario = scenario_from_data(data, "matrix")
+def _explore(scenario: Scenario, conditions: list[Condition], found: CellFinding) -> None:
     variant = scenario.variants()[0]
     result = run_variant(scenario, variant)
     refused = getattr(result.scheme, "refused", None)

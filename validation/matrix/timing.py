@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from ...scenarios.build import Draft
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.results import RunResult
-from ...scenarios.schema.load import scenario_from_data
 from ...sim.units import PS_PER_S, format_bytes
 from .configurations import Configuration
 
@@ -52,26 +51,22 @@ class Costs:
     """By the number of queue pairs: operations of 64 B a second."""
 
 
-def data(scheme: str, configuration: Configuration, size: int, queue_pairs: int, seed: int = 1) -> dict[str, Any]:
-    """The scenario of a measurement: clients that update in place, each on a queue pair of its own."""
+def run(scheme: str, configuration: Configuration, size: int, queue_pairs: int, seed: int = 1) -> RunResult:
+    """One measurement: clients that update in place, each on a queue pair of its own."""
     machines = min(MACHINES, queue_pairs)
     operations = OPERATIONS if queue_pairs == 1 else EACH * queue_pairs
-    return {
-        "scenario": "matrix-timing",
-        "seed": seed,
-        "vary": configuration.vary(),
-        "schemes": [scheme],
-        "roles": {"client": {"machines": machines, "processes": queue_pairs // machines}},
-        "workload": {
+    scenario = Draft.new(
+        "matrix-timing",
+        scenario="matrix-timing",
+        seed=seed,
+        vary=configuration.vary(),
+        schemes=[scheme],
+        roles={"client": {"machines": machines, "processes": queue_pairs // machines}},
+        workload={
             "kind": "ycsb", "mix": "update-only", "keys": OBJECTS, "value": format_bytes(size), "zipf": 0.0,
             "operations": operations, "warmup": min(WARM_UP * queue_pairs, operations // 3),
         },
-    }  # fmt: skip
-
-
-def run(scheme: str, configuration: Configuration, size: int, queue_pairs: int, seed: int = 1) -> RunResult:
-    """One measurement."""
-    scenario = scenario_from_data(data(scheme, configuration, size, queue_pairs, seed), "matrix-timing")
+    ).build()  # fmt: skip
     return run_variant(scenario, scenario.variants()[0])
 
 

@@ -1,1 +1,5 @@
-"""Measuring: one description of measurements for real and simulated adapters, and the fit of a platform to them."""
+"""What does a real machine do? One description of measurements for real and simulated adapters.
+
+``plan`` says what is measured, ``documents`` and ``perftest`` read measurements, ``simulated`` makes them on the
+models. ``calibrate`` fits a platform to them.
+"""

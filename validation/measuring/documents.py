@@ -10,17 +10,15 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path as FilePath
 from typing import Any
 
 from ...sim.errors import InputError, Mistake, nearest
-from ...sim.yaml_source import FieldPath, describe, dotted, nearest_file, parse_yaml, printable
+from ...sim.yaml_source import FieldPath, describe, dotted, parse_yaml
 from . import conditions as known
 from .conditions import Conditions, Measurement
 
 FORMAT = "rpsim-measurements-1"
 ORIGINS = ("native", "simulated", "perftest")
-MAX_BYTES = 64 << 20
 MOST_MISTAKES = 20
 
 _WORDS = {
@@ -69,24 +67,6 @@ def as_result(one: Measurement) -> dict[str, Any]:
     data |= {"latency_ns": dict(one.latency_ns)} if one.latency_ns else {}
     data |= {"histogram": [list(pair) for pair in one.histogram]} if one.histogram else {}
     return data | {key: getattr(one, key) for key in _RATES if getattr(one, key) is not None}
-
-
-def read_bytes(path: FilePath, what: str) -> bytes:
-    """A file's bytes. Raises InputError for what is none, or too large."""
-    file = printable(str(path))
-    try:
-        if path.is_dir():
-            raise InputError(Mistake("a directory", what, file))
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise InputError(Mistake("no such file", what, file, nearest=nearest_file(path))) from None
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise InputError(Mistake(f"a file that cannot be read ({reason.lower()})", what, file)) from None
-    if len(raw) > MAX_BYTES:
-        raise InputError(Mistake(f"more than {MAX_BYTES >> 20} MiB", what, file))
-    return raw
 
 
 def parse_document(text: str, file: str) -> Document:

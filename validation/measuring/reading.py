@@ -5,21 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...sim.errors import InputError, Mistake
-from ...sim.yaml_source import printable
-from .documents import Document, parse_document, read_bytes
+from ...sim.files import decode_text, printable, read_bytes
+from .documents import Document, parse_document
 from .perftest import looks_like_perftest, parse_perftest
 
+MAX_BYTES = 64 << 20
 KINDS = "measurements as JSON (rpsim-measurements-1), or the output of perftest"
 
 
 def read_measurements(path: Path) -> Document:
     """The measurements in a file. Raises InputError with every mistake at once."""
-    raw, file = read_bytes(path, KINDS), printable(str(path))
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise InputError(Mistake(f"a binary file (byte {error.start})", KINDS, file, line)) from None
+    file = printable(str(path))
+    text = decode_text(read_bytes(path, KINDS, MAX_BYTES), file, KINDS, MAX_BYTES)
     if text.lstrip().startswith(("{", "[")):
         return parse_document(text, file)
     if not looks_like_perftest(text):

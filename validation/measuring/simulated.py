@@ -52,7 +52,7 @@ class MeasuredRun:
 def memory_of(platform: Platform, kind: str) -> str:
     """The memory device of a platform that a plan's ``dram``, ``dax`` or ``dmabuf`` is. Raises Unmeasurable."""
     for name, memory in platform.memory.items():
-        behind = memory.device in platform.peers
+        behind = memory.device in {*platform.peers, *platform.devices}
         host = memory.device in platform.media
         found = {"dram": host and memory.domain == "none", "dax": host and memory.domain != "none", "dmabuf": behind}
         if found[kind]:

@@ -1,1 +1,5 @@
-"""Faults planted in a scheme's own code, one at a time, and how many of them the judge finds: the mutation score."""
+"""How many faults does the judge find? Faults planted in a scheme's own code, one at a time: the mutation score.
+
+``operators`` plants a fault, ``trials`` says under which loads and faults it is looked for, ``fates`` what became of
+it. A fault that survives has a reason in ``reasons.yaml``, or is a finding about the judge.
+"""

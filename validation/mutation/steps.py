@@ -18,10 +18,9 @@ from ...models.primitives.writer import dump_primitive
 from ...protocols.primitives import primitive
 from ...protocols.shapes import shape_name, shaped
 from ...scenarios.run.experiment import run_variant
-from ...scenarios.schema.load import scenario_from_data
 from ..crash.explorer import ASKED
 from ..matrix.configurations import Configuration, configurations
-from ..matrix.judging import BUDGET, VALUES, Interleaving, scenario_data
+from ..matrix.judging import BUDGET, VALUES, Interleaving, draft
 from . import kinds
 from .shown import Shown, Telling, ways
 
@@ -140,8 +139,7 @@ def ask(one: Primitive, setting: TrialSetting, kept: Collection[str] = ()) -> Sh
         file.write_text(dump_primitive(one), encoding="utf-8")
         scheme = shape_name(setting.shape, str(file), device=device)
         for schedule in SCHEDULES:
-            data = scenario_data(scheme, setting.configuration, VALUES[setting.shape], schedule)
-            scenario = scenario_from_data(data, "mutate")
+            scenario = draft(scheme, setting.configuration, VALUES[setting.shape], schedule).build()
             result = run_variant(scenario, scenario.variants()[0])
             if refused := getattr(result.scheme, "refused", None):
                 raise Refused(str(refused))

@@ -9,14 +9,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ...protocols.guarantees import Condition, Verdict
 from ...protocols.scheme import Scheme
+from ...scenarios.arguments import RoleFields
+from ...scenarios.build import Draft
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.inject import instants
 from ...scenarios.schema.fields import NOTHING
-from ...scenarios.schema.load import scenario_from_data
 from ...scenarios.schema.schema import Scenario, Variant
 from ..crash.executed import breaches
 from ..testing.world import World
@@ -61,21 +61,29 @@ class Load:
 
     def scenario(self, scheme: type[Scheme], fault: str, platform: str, ddio: str, seed: int = 1) -> Scenario:
         """A scenario of one variant."""
-        roles: dict[str, Any] = {name: {"processes": self.clients} for name, role in scheme.roles.items() if role.many}
+        roles: dict[str, RoleFields] = {
+            name: {"processes": self.clients} for name, role in scheme.roles.items() if role.many
+        }
         if self.threads > 1:
             roles |= {name: {"threads": self.threads} for name, role in scheme.roles.items() if role.served}
-        load: dict[str, Any] = {"kind": "ycsb", "mix": self.mix, "operations": self.operations, "keys": self.keys}
-        load |= {"value": self.value, "zipf": 0.0} | ({"deletes": self.deletes} if self.deletes else {})
-        data = {
-            "scenario": "mutate",
-            "seed": seed,
-            "vary": {"platform": [platform], "ddio": [ddio]},
-            "schemes": [scheme.name],
-            "roles": roles,
-            "workload": load,
-            "crash": {"fault": fault},
-        }
-        return scenario_from_data(data, f"the trial of {scheme.name}")
+        return Draft.new(
+            f"the trial of {scheme.name}",
+            scenario="mutate",
+            seed=seed,
+            vary={"platform": [platform], "ddio": [ddio]},
+            schemes=[scheme.name],
+            roles=roles,
+            workload={
+                "kind": "ycsb",
+                "mix": self.mix,
+                "operations": self.operations,
+                "keys": self.keys,
+                "value": self.value,
+                "zipf": 0.0,
+                "deletes": self.deletes,
+            },
+            crash={"fault": fault},
+        ).build()
 
 
 def of_power(

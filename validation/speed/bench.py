@@ -23,40 +23,22 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-import simpy
-
 from ...models.profiles.platform import load_platform
-from ...models.system import NodeSpec, System
-from ...models.verbs import Opcode, SendFlags, SendWR
+from ...models.system import System
+from ...models.verbs import Opcode
 from ...protocols.guarantees import Condition
 from ...scenarios.history import History
-from ...sim.clock import Clock
 from ..oracle import check
+from ..rigs.pair import Pair
 from . import naive
+from .operations import PLATFORM, ROUNDS, WINDOW, OperationFigures, measure_all, requests
 from .pace import opaque_states, unit_states
+from .timing import Pace, raw_timeouts, timed
 
 Amount = TypeVar("Amount", int, float)
 Measured = TypeVar("Measured")
 
-PLATFORM = "optane-adr"
-WINDOW = 64
-"""WRITEs that the client keeps outstanding, each signalled and polled (perftest's ib_write_bw keeps 128)."""
-REGION_BYTES = 1 << 20
 SIZES = (64, 4096)
-ROUNDS = 5
-
-
-@dataclass(frozen=True)
-class Pace:
-    """What was done in how long."""
-
-    done: int
-    seconds: float
-
-    @property
-    def per_second(self) -> float:
-        """How many a second."""
-        return self.done / self.seconds
 
 
 @dataclass(frozen=True)
@@ -77,23 +59,13 @@ class Figures:
 
     raw_timeouts_per_second: float
     sizes: dict[int, SizeFigures]
+    verbs: dict[str, OperationFigures]
+    stores: dict[str, OperationFigures]
     mebibytes_per_million_traced_verbs: float
     crash_states_per_second: float
     crash_states_per_second_opaque: float
     oracle_operations_per_second: float
     help_milliseconds: float
-
-
-def raw_timeouts(count: int) -> Pace:
-    """A process that only waits: what SimPy alone costs."""
-    clock = Clock()
-
-    def code() -> Generator[simpy.Event, Any, None]:
-        for _ in range(count):
-            yield clock.timeout(1)
-
-    done = clock.start(code())
-    return _timed(count, lambda: clock.run_until(done))
 
 
 def writes(size_bytes: int, count: int, traced: bool) -> Pace:
@@ -103,7 +75,7 @@ def writes(size_bytes: int, count: int, traced: bool) -> Pace:
     """
     system, code = write_workload(size_bytes, count, traced)
     done = system.clock.start(code)
-    return _timed(count, lambda: system.clock.run_until(done))
+    return timed(count, lambda: system.clock.run_until(done))
 
 
 def events(size_bytes: int, count: int) -> int:
@@ -118,33 +90,10 @@ def events(size_bytes: int, count: int) -> int:
 
 def write_workload(size_bytes: int, count: int, traced: bool) -> tuple[System, Generator[Any, Any, None]]:
     """The system and the client's code of :func:`writes`."""
-    memory = "pm" if traced else "dram"
-    system = System(load_platform(PLATFORM), {"server": [NodeSpec(memory=("dram", "pm"))], "client": [NodeSpec()]}, 1)
-    server, client = system.nodes["server"][0], system.nodes["client"][0]
-    target = server.memory[memory].allocate(REGION_BYTES, "target")
-    key = server.alloc_pd().reg_mr(target, REGION_BYTES).key
-    source = client.memory["dram"].allocate(size_bytes, "source", align=4096)
-    qp = client.alloc_pd().create_qp(client.create_cq(), client.create_cq())
-    qp.connect(server.alloc_pd().create_qp(server.create_cq(), server.create_cq()))
-    thread = client.thread(0, "client")
-    flags = SendFlags.IBV_SEND_SIGNALED
-    if size_bytes <= system.platform.nic.inline_max_bytes:
-        flags |= SendFlags.IBV_SEND_INLINE
-    places = REGION_BYTES // size_bytes
-
-    def code() -> Generator[Any, Any, None]:
-        write, outstanding = Opcode.IBV_WR_RDMA_WRITE, 0
-        for number in range(count):
-            if outstanding == WINDOW:
-                yield from thread.poll(qp.send_cq)
-                outstanding -= 1
-            at = target + number % places * size_bytes
-            yield from thread.post_send(qp, SendWR(number, write, source, size_bytes, at, key, flags))
-            outstanding += 1
-        for _ in range(outstanding):
-            yield from thread.poll(qp.send_cq)
-
-    return system, code()
+    platform = load_platform(PLATFORM)
+    pair = Pair(platform, memory="pm" if traced else "dram")
+    inline = size_bytes <= platform.nic.inline_max_bytes
+    return pair.system, requests(pair, Opcode.IBV_WR_RDMA_WRITE, size_bytes, count, inline=inline)
 
 
 def long_history(
@@ -179,13 +128,14 @@ def oracle(operations: int) -> Pace:
     """The oracle on one object's history of so many operations, durable linearizability."""
     history, contents = long_history(operations)
     end_ps = max(operation.return_ps or 0 for operation in history.operations)
-    return _timed(operations, lambda: check(history, end_ps, contents, [Condition.DURABLE]))
+    return timed(operations, lambda: check(history, end_ps, contents, [Condition.DURABLE]))
 
 
 def measure(effort: float, tell: Callable[[str], None]) -> Figures:
-    """All figures; ``effort`` 1.0 takes about a minute and a half, ``tell`` hears what is being measured."""
+    """All figures; ``effort`` 1.0 takes about two minutes, ``tell`` hears what is being measured."""
     raw: list[float] = []
     sizes = {size_bytes: _measure_size(size_bytes, effort, raw, tell) for size_bytes in SIZES}
+    verbs, stores = measure_all(effort, tell)
     tell("memory of traced WRITEs")
     memory = memory_of_traced(max(1000, int(50_000 * effort)))
     tell("crash exploration")
@@ -195,6 +145,8 @@ def measure(effort: float, tell: Callable[[str], None]) -> Figures:
     return Figures(
         raw_timeouts_per_second=median(raw),
         sizes=sizes,
+        verbs=verbs,
+        stores=stores,
         mebibytes_per_million_traced_verbs=memory,
         crash_states_per_second=Pace(*units).per_second,
         crash_states_per_second_opaque=Pace(*opaque).per_second,
@@ -234,7 +186,7 @@ def _measure_size(size_bytes: int, effort: float, raw: list[float], tell: Callab
 
 def naive_writes(size_bytes: int, count: int) -> Pace:
     """The same WRITEs on the naive model, which has a process for each message and an event for each hop."""
-    return _timed(count, lambda: naive.writes(size_bytes, count, WINDOW, PLATFORM))
+    return timed(count, lambda: naive.writes(size_bytes, count, WINDOW, PLATFORM))
 
 
 def memory_of_traced(count: int) -> float:
@@ -294,9 +246,3 @@ def _short(file: str) -> str:
     if path.is_absolute() and path.resolve().is_relative_to(root) and "site-packages" not in path.parts:
         return path.resolve().relative_to(root).as_posix()
     return path.parent.name if path.is_absolute() else "built in"
-
-
-def _timed(done: int, work: Callable[[], object]) -> Pace:
-    began = time.perf_counter()
-    work()
-    return Pace(done, time.perf_counter() - began)

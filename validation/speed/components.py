@@ -14,7 +14,8 @@ from statistics import median
 from ...models.profiles.platform import Platform, load_platform
 from ..published.experiments.verbs import saturated
 from ..rigs.pair import Pair
-from .bench import PLATFORM, WINDOW, profile_of, where_time_goes
+from .bench import profile_of, where_time_goes
+from .operations import PLATFORM, WINDOW
 
 COMPONENTS = {
     "nic": "adapter",

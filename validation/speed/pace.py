@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 
+from ...scenarios.build import Draft
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.results import RunResult
-from ...scenarios.schema.load import scenario_from_data
 from ..crash.explorer import Explorer
 
 KEYS = 1000
@@ -29,14 +29,14 @@ def opaque_states(seconds: float) -> tuple[int, float]:
 
 def workload(operations: int) -> RunResult:
     """A run to explore: saw, half of the operations puts, from 16 clients."""
-    data = {
-        "scenario": "pace",
-        "vary": {"platform": ["optane-adr"], "ddio": ["on"]},
-        "schemes": ["saw"],
-        "roles": {"client": {"machines": 2, "processes": 8}},
-        "workload": {"kind": "ycsb", "mix": "a", "keys": KEYS, "value": "64 B", "operations": operations},
-    }
-    scenario = scenario_from_data(data, "pace")
+    scenario = Draft.new(
+        "pace",
+        scenario="pace",
+        vary={"platform": ["optane-adr"], "ddio": ["on"]},
+        schemes=["saw"],
+        roles={"client": {"machines": 2, "processes": 8}},
+        workload={"kind": "ycsb", "mix": "a", "keys": KEYS, "value": "64 B", "operations": operations},
+    ).build()
     (variant,) = scenario.variants()
     return run_variant(scenario, variant)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ...protocols.guarantees import Condition, Verdict, claimed
 from ...protocols.scheme import Scheme
+from ...scenarios.build import Draft
 from ...scenarios.run.experiment import run_variant
-from ...scenarios.schema.load import scenario_from_data
 from ...scenarios.schema.schema import Scenario
 from ...sim.errors import InputError, Mistake, nearest
 from ..crash.explore import explore
@@ -74,19 +74,19 @@ def scenario_of(
 ) -> Scenario:
     """The scenario, of one variant, that :func:`crash_report` explores."""
     given = dict(workload or {})
-    load = given if given.get("kind", "ycsb") != "ycsb" else {**DEFAULT_WORKLOAD, **given}
+    load: Any = given if given.get("kind", "ycsb") != "ycsb" else {**DEFAULT_WORKLOAD, **given}
     asked = [condition_named(name) for name in conditions]
-    data: dict[str, Any] = {
-        "scenario": "test",
-        "seed": seed,
-        "vary": {"platform": [platform], **{name: [value] for name, value in settings.items()}},
-        "schemes": [scheme.name],
-        "roles": {role: {"machines": 1, "processes": clients} for role, played in scheme.roles.items() if played.many},
-        "workload": load,
-        "crash": {"fault": fault, "schedules": schedules},
-        "expect": {scheme.name: {str(condition): "holds" for condition in asked}},
-    }
-    return scenario_from_data(data, f"the test of {scheme.name}")
+    return Draft.new(
+        f"the test of {scheme.name}",
+        scenario="test",
+        seed=seed,
+        vary={"platform": [platform], **{name: [value] for name, value in settings.items()}},
+        schemes=[scheme.name],
+        roles={role: {"machines": 1, "processes": clients} for role, played in scheme.roles.items() if played.many},
+        workload=load,
+        crash={"fault": fault, "schedules": schedules},
+        expect={scheme.name: {str(condition): "holds" for condition in asked}},
+    ).build()
 
 
 def assert_holds(

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from ...models.profiles.platform import platform_names, platform_settings
 from ...protocols.scheme import Scheme
-from ...scenarios.schema.load import scenario_from_data
+from ...scenarios.arguments import OperationFields, ScheduleFields
+from ...scenarios.build import Draft
 from ...scenarios.schema.schema import Scenario
 
 LONGEST_NS = 20_000
@@ -25,17 +26,19 @@ def workloads(
     clients: int = 2,
     most: int = 8,
     value: str = "64 B",
-) -> dict[str, Any]:
+) -> ScheduleFields:
     """The ``workload`` map of a scenario: up to ``most`` operations of ``clients`` processes on ``keys`` objects."""
-    operations = []
+    operations: list[OperationFields] = []
     for _ in range(draw(st.integers(1, most))):
         at_ns = draw(st.integers(0, LONGEST_NS))
-        operation: dict[str, Any] = {
+        operation: OperationFields = {
             "process": draw(st.integers(0, clients - 1)),
             "f": draw(st.sampled_from(scheme.operations)),
             "object": f"k{draw(st.integers(0, keys - 1))}",
         }
-        operations.append(operation | ({"at": f"{at_ns} ns"} if at_ns else {}))
+        if at_ns:
+            operation["at"] = f"{at_ns} ns"
+        operations.append(operation)
     return {"kind": "schedule", "keys": keys, "value": value, "operations": operations}
 
 
@@ -66,13 +69,13 @@ def faults(scheme: type[Scheme], clients: int = 2) -> st.SearchStrategy[str]:
 def scenarios(draw: st.DrawFn, /, scheme: type[Scheme], *, clients: int = 2, **how: Any) -> Scenario:
     """A scenario of one variant: workload, platform, fault and seed drawn; ``how`` is as for :func:`workloads`."""
     platform, settings = draw(platforms())
-    data = {
-        "scenario": "drawn",
-        "seed": draw(st.integers(0, 2**32)),
-        "vary": {"platform": [platform], **{switch: [position] for switch, position in settings.items()}},
-        "schemes": [scheme.name],
-        "roles": {role: {"machines": 1, "processes": clients} for role, played in scheme.roles.items() if played.many},
-        "workload": draw(workloads(scheme, clients=clients, **how)),
-        "crash": {"fault": draw(faults(scheme, clients))},
-    }
-    return scenario_from_data(data, "a drawn scenario")
+    return Draft.new(
+        "a drawn scenario",
+        scenario="drawn",
+        seed=draw(st.integers(0, 2**32)),
+        vary={"platform": [platform], **{switch: [position] for switch, position in settings.items()}},
+        schemes=[scheme.name],
+        roles={role: {"machines": 1, "processes": clients} for role, played in scheme.roles.items() if played.many},
+        workload=draw(workloads(scheme, clients=clients, **how)),
+        crash={"fault": draw(faults(scheme, clients))},
+    ).build()

@@ -13,7 +13,7 @@ from ....validation.published.papers.judge import judge, quick, values_of
 from ....validation.published.papers.paper import Paper, PaperClaim
 from ....validation.published.papers.runs import needed, perform
 from ....validation.published.scoreboard import summarise
-from ...terminal.paper import AS_IT_IS, BAR, Swept
+from ...terminal.paper import AS_IT_IS, Swept
 from ...terminal.progress import progress
 
 
@@ -39,7 +39,7 @@ def document(swept: Swept) -> list[dict[str, Any]]:
     return [
         {
             "parameter": name,
-            **summarise([found for _, found in rows], BAR).row(),
+            **summarise([found for _, found in rows]).counts(),
             "claims": [found.row() for _, found in rows],
         }
         for name, rows in swept.items()

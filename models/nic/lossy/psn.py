@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from ...verbs.opcodes import NO_PAYLOAD, Opcode
-from ...verbs.work import VOID, SendWR
+from ..message import VOID, Message
 
 PSN_MASK = (1 << 24) - 1
 _HALF = 1 << 23
@@ -23,11 +23,11 @@ def distance(psn: int, other: int) -> int:
     return ((psn - other + _HALF) & PSN_MASK) - _HALF
 
 
-def psns(work: SendWR, mtu_bytes: int) -> int:
+def psns(message: Message, mtu_bytes: int) -> int:
     """How many PSNs a request takes: one for each packet of it, or of a READ's response."""
-    if work.opcode in NO_PAYLOAD and work.opcode is not Opcode.IBV_WR_RDMA_READ:
+    if message.opcode in NO_PAYLOAD and message.opcode is not Opcode.IBV_WR_RDMA_READ:
         return 1
-    return max(1, -(-work.length // mtu_bytes))
+    return max(1, -(-message.length // mtu_bytes))
 
 
 @dataclass(slots=True)
@@ -58,17 +58,29 @@ class TransportCounters:
 
 
 class Sent:
-    """A request that has a PSN; it may be on its way more than once, each time as a :class:`SendWR` of its own."""
+    """A request that has a PSN; it may be on its way more than once, each time as a :class:`Message` of its own."""
 
-    __slots__ = ("answer", "at_ps", "attempt", "got", "last", "latest", "observe", "payload", "psn", "sent_ps", "work")
+    __slots__ = (
+        "answer",
+        "at_ps",
+        "attempt",
+        "got",
+        "last",
+        "latest",
+        "message",
+        "observe",
+        "payload",
+        "psn",
+        "sent_ps",
+    )
 
-    def __init__(self, work: SendWR, psn: int, count: int, at_ps: int) -> None:
-        self.work = self.latest = work
+    def __init__(self, message: Message, psn: int, count: int, at_ps: int) -> None:
+        self.message = self.latest = message
         """As it was posted, and as it is (or was) on its way last."""
-        self.payload = work.payload
+        self.payload = message.payload
         self.psn = psn
         self.last = (psn + count - 1) & PSN_MASK
-        self.attempt = work.attempt
+        self.attempt = message.attempt
         """How often its queue pair had gone back when it was sent last."""
         self.at_ps = at_ps
         """When it comes to the engine, the last time."""
@@ -124,5 +136,5 @@ class TransportEnd:
         """Accepted since the last acknowledgement."""
         self.answers: dict[int, tuple[bytes, Callable[[int], None] | None]] = {}
         """By PSN: results of atomics, and the answers to FLUSH and ATOMIC WRITE, for the case that they are lost."""
-        self.broken: SendWR | None = None
+        self.broken: Message | None = None
         """Of an unreliable connection: the message that lacks a packet."""

@@ -18,7 +18,7 @@ A READ is repeated as a whole, where the specification lets it go on from the mi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 
 import numpy as np
@@ -31,9 +31,12 @@ from ...host.hostmemory import HostMemory
 from ...profiles.platform import Platform
 from ...verbs.objects import ACK_TIMEOUT_PS, RNR_RETRY_FOREVER, QueuePair
 from ...verbs.opcodes import NON_POSTED, Opcode, QpType, Status
-from ...verbs.work import REQUEST_SHIFT, SIGNALED, SendWR, repeated
+from ...verbs.ties import NEXT_REQUEST, PACKET_SHIFT, SEQUENCE_NAK
+from ...verbs.work import SIGNALED
+from ..ends import ReceiveEnd, SendEnd
 from ..inbound import Observe
-from ..port import PACKET_SHIFT, WITHDRAWN, Packet
+from ..message import Message
+from ..port import WITHDRAWN, Packet
 from .crossing import Crossing
 from .psn import PSN_MASK, Sent, TransportCounters, TransportEnd, distance, psns
 
@@ -41,8 +44,6 @@ FIRST_PSN = 0
 _READ = Opcode.IBV_WR_RDMA_READ
 _SUCCESS = Status.IBV_WC_SUCCESS
 _RNR = Status.IBV_WC_RNR_RETRY_EXC_ERR
-_NAK = 1 << 21
-"""In the key of a NAK for a sequence error: its packet may be answered otherwise as well."""
 
 
 class TransportNic(Crossing):
@@ -62,11 +63,11 @@ class TransportNic(Crossing):
         self._ends: dict[QueuePair, TransportEnd] = {}
         self._ack_interval = platform.transport.ack_interval
 
-    def end(self, qp: QueuePair) -> TransportEnd:
+    def kept(self, end: SendEnd | ReceiveEnd) -> TransportEnd:
         """What is kept of a queue pair of this adapter."""
-        found = self._ends.get(qp)
+        found = self._ends.get(end.qp)
         if found is None:
-            found = self._ends[qp] = TransportEnd(FIRST_PSN)
+            found = self._ends[end.qp] = TransportEnd(FIRST_PSN)
         return found
 
     @override
@@ -76,198 +77,199 @@ class TransportNic(Crossing):
         return super().counters() | {one.name: getattr(total, one.name) for one in fields(total)}
 
     @override
-    def counted(self, qp: QueuePair) -> TransportCounters:
+    def counted(self, end: SendEnd | ReceiveEnd) -> TransportCounters:
         """What is counted of a queue pair of this adapter."""
-        return self.end(qp).counters
+        return self.kept(end).counters
 
     def total(self) -> TransportCounters:
         """The same for all queue pairs of this adapter."""
         total = TransportCounters()
-        for end in self._ends.values():
-            total.add(end.counters)
+        for kept in self._ends.values():
+            total.add(kept.counters)
         return total
 
     # requester: what goes out -------------------------------------------------------------------------------
     @override
-    def goes(self, at_ps: int, work: SendWR) -> None:
+    def goes(self, at_ps: int, message: Message) -> None:
         """It gets its PSNs."""
-        qp = work.qp
-        end, count = self.end(qp), psns(work, self._mtu_bytes)
-        work.psn, work.asks = end.next_psn, True
-        end.next_psn = (end.next_psn + count) & PSN_MASK
-        if qp.reliable:
-            work.sent = Sent(work, work.psn, count, at_ps)
-            end.sent.append(work.sent)
+        end = message.end
+        kept, count = self.kept(end), psns(message, self._mtu_bytes)
+        message.psn, message.asks = kept.next_psn, True
+        kept.next_psn = (kept.next_psn + count) & PSN_MASK
+        if end.reliable:
+            message.sent = Sent(message, message.psn, count, at_ps)
+            kept.sent.append(message.sent)
 
     @override
-    def has_left(self, work: SendWR) -> None:
+    def has_left(self, message: Message) -> None:
         """The timer runs from here on, if it does not run already."""
-        qp = work.qp
-        if not qp.reliable:
+        end = message.end
+        if not end.reliable:
             return
-        end, sent = self.end(qp), work.sent
-        if sent is None or sent.latest is not work or not end.sent:
+        kept, sent = self.kept(end), message.sent
+        if sent is None or sent.latest is not message or not kept.sent:
             return
-        sent.sent_ps = work.sent_ps
+        sent.sent_ps = message.sent_ps
         # The acknowledge request bit: somebody waits for it, nothing is behind it, or it has been sent before.
-        behind = bool(qp.send_queue) or end.sent[-1] is not sent
-        work.asks = not behind or work is not sent.work or work.send_flags in SIGNALED
-        if qp.timeout and not end.timing:
-            end.timing = True
-            self.clock.call_at(work.sent_ps + (ACK_TIMEOUT_PS << qp.timeout), self._expire, qp)
+        behind = bool(end.send_queue) or kept.sent[-1] is not sent
+        message.asks = not behind or message is not sent.message or message.work.send_flags in SIGNALED
+        if end.qp.timeout and not kept.timing:
+            kept.timing = True
+            self.clock.call_at(message.sent_ps + (ACK_TIMEOUT_PS << end.qp.timeout), self._expire, end)
 
-    def _expire(self, qp: QueuePair) -> None:
+    def _expire(self, end: SendEnd) -> None:
         """The timer: is the oldest outstanding request due?"""
-        end, now_ps = self.end(qp), self.clock._now
-        end.timing = False
-        if qp.error or qp.stalled or not end.sent or end.sent[0].sent_ps is None:  # set again when it leaves
+        kept, now_ps = self.kept(end), self.clock._now
+        kept.timing = False
+        if end.qp.error or end.stalled or not kept.sent or kept.sent[0].sent_ps is None:  # set again when it leaves
             return
-        due_ps = max(end.sent[0].sent_ps, end.since_ps) + (ACK_TIMEOUT_PS << qp.timeout)
+        due_ps = max(kept.sent[0].sent_ps, kept.since_ps) + (ACK_TIMEOUT_PS << end.qp.timeout)
         if due_ps > now_ps:
-            end.timing = True
-            self.clock.call_at(due_ps, self._expire, qp)
+            kept.timing = True
+            self.clock.call_at(due_ps, self._expire, end)
             return
-        end.counters.local_ack_timeout_err += 1
-        self._retry(qp, end)
+        kept.counters.local_ack_timeout_err += 1
+        self._retry(end, kept)
 
-    def _retry(self, qp: QueuePair, end: TransportEnd) -> None:
+    def _retry(self, end: SendEnd, kept: TransportEnd) -> None:
         """Go back to the oldest outstanding request, unless that has been done too often."""
-        end.retries += 1
-        if end.retries > qp.retry_cnt:
-            self._answered(qp, end.sent[0].work, Status.IBV_WC_RETRY_EXC_ERR, None)
+        kept.retries += 1
+        if kept.retries > end.qp.retry_cnt:
+            self._answered(end, kept.sent[0].message, Status.IBV_WC_RETRY_EXC_ERR, None)
         else:
-            self._go_back(qp, end)
+            self._go_back(end, kept)
 
-    def _go_back(self, qp: QueuePair, end: TransportEnd) -> None:
+    def _go_back(self, end: SendEnd, kept: TransportEnd) -> None:
         """Send again all that is outstanding, from the oldest PSN that is not known to have been taken in."""
         now_ps = self.clock._now
-        self.port.withdraw(qp, now_ps)
-        qp.attempt += 1
-        for sent in end.sent:
+        self.port.withdraw(end, now_ps)
+        end.attempt += 1
+        for sent in kept.sent:
             came = sent.latest.start_ps != WITHDRAWN
-            work, skipped = sent.work, distance(end.oldest, sent.psn)
-            at = skipped * self._mtu_bytes if skipped > 0 and work.opcode not in NON_POSTED else 0
-            again = repeated(work, payload=sent.payload, attempt=qp.attempt, sent_bytes=at)
-            qp.key = again.key = qp.key + (1 << REQUEST_SHIFT)
-            again.qp, again.psn, again.sent, again.asks = qp, sent.psn, sent, True
+            message, skipped = sent.message, distance(kept.oldest, sent.psn)
+            at = skipped * self._mtu_bytes if skipped > 0 and message.opcode not in NON_POSTED else 0
+            end.key += NEXT_REQUEST
+            again = message.again(end.key)
+            again.payload, again.attempt, again.sent_bytes = sent.payload, end.attempt, at
+            again.psn, again.sent, again.asks = sent.psn, sent, True
             self._packets(again)
-            sent.latest, sent.attempt, sent.sent_ps = again, qp.attempt, None
+            sent.latest, sent.attempt, sent.sent_ps = again, end.attempt, None
             sent.at_ps = max(now_ps, sent.at_ps)
             if came:
-                end.counters.retransmitted += 1 + len(again.more or ())
+                kept.counters.retransmitted += 1 + len(again.more or ())
             self.port.again(sent.at_ps, again, self._request)
-        for work in qp.send_queue:  # keys rise in the order in which requests go out
-            qp.key = work.key = qp.key + (1 << REQUEST_SHIFT)
+        for message in end.send_queue:  # keys rise in the order in which requests go out
+            end.key = message.key = end.key + NEXT_REQUEST
 
     # requester: what comes back -----------------------------------------------------------------------------
     @override
-    def _take_ack(self, work: SendWR) -> None:
+    def _take_ack(self, message: Message) -> None:
         if self.sram.crowded:
-            self.contexts.answered(work, 0, 0, True, partial(self._acked, work))
+            self.contexts.answered(message, 0, 0, True, partial(self._acked, message))
         else:
-            self._acked(work)
+            self._acked(message)
 
-    def _acked(self, work: SendWR) -> None:
+    def _acked(self, message: Message) -> None:
         """An acknowledgement, or a NAK, has been processed."""
-        qp = work.qp
-        if qp.error:
+        end = message.end
+        if end.qp.error:
             return
-        end, sent = self.end(qp), work.sent
-        if sent is not None and work.status is _SUCCESS:
-            self._acknowledges(qp, end, sent.last, work.attempt)
+        kept, sent = self.kept(end), message.sent
+        if sent is not None and message.status is _SUCCESS:
+            self._acknowledges(end, kept, sent.last, message.attempt)
             return
-        refused = (work.psn + work.sent_bytes // self._mtu_bytes) & PSN_MASK
-        if not self._acknowledges(qp, end, refused - 1, work.attempt) or not end.sent:
+        refused = (message.psn + message.sent_bytes // self._mtu_bytes) & PSN_MASK
+        if not self._acknowledges(end, kept, refused - 1, message.attempt) or not kept.sent:
             return
-        oldest = end.sent[0]
+        oldest = kept.sent[0]
         if distance(refused, oldest.psn) < 0 or distance(refused, oldest.last) > 0:
             return  # it speaks of what has been settled
         if sent is None:
-            if work.attempt == oldest.attempt:
-                end.counters.packet_seq_err += 1
-                self._retry(qp, end)
-        elif work.status is not _RNR or (qp.rnr_retry != RNR_RETRY_FOREVER and qp.repeats >= qp.rnr_retry):
-            self._answered(qp, oldest.work, work.status, None)
-        elif not qp.stalled and work.attempt == oldest.attempt:
-            end.counters.rnr_nak_retry_err += 1
-            qp.repeats += 1
-            qp.stalled = True
-            self.port.withdraw(qp, self.clock._now)  # what has not come to the engine goes with the repetition
-            assert qp.peer is not None
-            self.clock.call_at(self.clock._now + qp.peer.nic.parameters.rnr_timer_ps, self._after_rnr, qp)
+            if message.attempt == oldest.attempt:
+                kept.counters.packet_seq_err += 1
+                self._retry(end, kept)
+        elif message.status is not _RNR or (end.qp.rnr_retry != RNR_RETRY_FOREVER and end.repeats >= end.qp.rnr_retry):
+            self._answered(end, oldest.message, message.status, None)
+        elif not end.stalled and message.attempt == oldest.attempt:
+            kept.counters.rnr_nak_retry_err += 1
+            end.repeats += 1
+            end.stalled = True
+            self.port.withdraw(end, self.clock._now)  # what has not come to the engine goes with the repetition
+            assert end.to is not None
+            self.clock.call_at(self.clock._now + end.to.nic.parameters.rnr_timer_ps, self._after_rnr, end)
 
-    def _after_rnr(self, qp: QueuePair) -> None:
-        if not qp.error:
-            qp.stalled = False
-            self._go_back(qp, self.end(qp))
-            self.pump(qp)
+    def _after_rnr(self, end: SendEnd) -> None:
+        if not end.qp.error:
+            end.stalled = False
+            self._go_back(end, self.kept(end))
+            self.pump(end)
 
-    def _acknowledges(self, qp: QueuePair, end: TransportEnd, psn: int, attempt: int) -> bool:
+    def _acknowledges(self, end: SendEnd, kept: TransportEnd, psn: int, attempt: int) -> bool:
         """All up to ``psn`` has been taken in, says an answer to what was sent at ``attempt``.
 
         False if that cannot be all of the truth: a response before it is missing.
         """
-        while end.sent and distance(psn, end.sent[0].last) >= 0:
-            sent = end.sent[0]
-            if sent.work.opcode in NON_POSTED:
+        while kept.sent and distance(psn, kept.sent[0].last) >= 0:
+            sent = kept.sent[0]
+            if sent.message.opcode in NON_POSTED:
                 if attempt >= sent.attempt:
-                    end.counters.implied_nak_seq_err += 1
-                    self._retry(qp, end)
+                    kept.counters.implied_nak_seq_err += 1
+                    self._retry(end, kept)
                 return False
-            self._answered(qp, sent.work, _SUCCESS, sent.observe)
-            if qp.error:
+            self._answered(end, sent.message, _SUCCESS, sent.observe)
+            if end.qp.error:
                 return False
-        if distance(psn, end.oldest) >= 0:
-            end.oldest = (psn + 1) & PSN_MASK
-            self._progress(end)
+        if distance(psn, kept.oldest) >= 0:
+            kept.oldest = (psn + 1) & PSN_MASK
+            self._progress(kept)
         return True
 
-    def _progress(self, end: TransportEnd) -> None:
-        end.retries, end.since_ps = 0, self.clock._now
+    def _progress(self, kept: TransportEnd) -> None:
+        kept.retries, kept.since_ps = 0, self.clock._now
 
     @override
     def _take_response(self, packet: Packet) -> None:
         """A packet of a response with data has been processed, if it is the one that is missed."""
-        work, at, payload, _, end_ps = packet
-        qp = work.qp
-        if qp.error or end_ps > qp.peer.off_ps:  # type: ignore[union-attr]  # cut off in the port
+        message, at, payload, _, end_ps = packet
+        end = message.end
+        if end.qp.error or end_ps > message.to.off_ps:  # cut off in the port
             return
-        end, sent = self.end(qp), work.sent
+        kept, sent = self.kept(end), message.sent
         assert sent is not None
-        if not end.sent or distance(sent.psn, end.sent[0].psn) < 0:
+        if not kept.sent or distance(sent.psn, kept.sent[0].psn) < 0:
             return  # a second response
-        if not self._acknowledges(qp, end, sent.psn - 1, work.attempt):
+        if not self._acknowledges(end, kept, sent.psn - 1, message.attempt):
             return
-        if sent.answer == work.attempt and at < sent.got:
+        if sent.answer == message.attempt and at < sent.got:
             return  # the same packet once more
         if not at:
-            sent.answer, sent.got = work.attempt, 0
-        if sent.answer != work.attempt or at != sent.got:
-            if work.attempt == sent.attempt:
-                end.counters.implied_nak_seq_err += 1
-                self._retry(qp, end)
+            sent.answer, sent.got = message.attempt, 0
+        if sent.answer != message.attempt or at != sent.got:
+            if message.attempt == sent.attempt:
+                kept.counters.implied_nak_seq_err += 1
+                self._retry(end, kept)
             return
         sent.got += len(payload)
-        self._progress(end)
+        self._progress(kept)
         super()._take_response(packet)
 
     @override
-    def _answered(self, qp: QueuePair, work: SendWR, status: Status, observe: Observe | None) -> None:
-        if qp.reliable and qp.outstanding:
-            end = self.end(qp)
-            if end.sent and end.sent[0] is getattr(work, "sent", None):
-                sent = end.sent.popleft()
-                work = sent.work
-                if distance(sent.last, end.oldest) >= 0:
-                    end.oldest = (sent.last + 1) & PSN_MASK
-                self._progress(end)
-        super()._answered(qp, work, status, observe)
+    def _answered(self, end: SendEnd, message: Message, status: Status, observe: Observe | None) -> None:
+        if end.reliable and end.outstanding:
+            kept = self.kept(end)
+            if kept.sent and kept.sent[0] is message.sent:
+                sent = kept.sent.popleft()
+                message = sent.message
+                if distance(sent.last, kept.oldest) >= 0:
+                    kept.oldest = (sent.last + 1) & PSN_MASK
+                self._progress(kept)
+        super()._answered(end, message, status, observe)
 
     @override
     def flush(self, qp: QueuePair) -> None:
         """Complete all that was posted to a broken queue pair with IBV_WC_WR_FLUSH_ERR."""
         super().flush(qp)
-        self.end(qp).sent.clear()
+        self.kept(qp.end).sent.clear()
 
     # responder ----------------------------------------------------------------------------------------------
     @override
@@ -283,89 +285,96 @@ class TransportNic(Crossing):
             super().serve(packet)
 
     def _expected(self, packet: Packet) -> bool:
-        work, at, _, _, end_ps = packet
-        qp = work.qp.peer or work.destination
-        assert qp is not None
-        if end_ps > work.qp.off_ps or qp.gone:
+        message, at, _, _, end_ps = packet
+        end = message.to
+        if end_ps > message.end.off_ps or end.gone:
             return False
-        end, psn = self.end(qp), (work.psn + at // self._mtu_bytes) & PSN_MASK
-        if qp.qp_type is QpType.IBV_QPT_UC:
-            if at and (psn != end.expected or end.broken is work):
-                end.broken = work
-            end.expected = (psn + 1) & PSN_MASK
-            return end.broken is not work
-        if not qp.reliable:
+        kept, psn = self.kept(end), (message.psn + at // self._mtu_bytes) & PSN_MASK
+        if end.qp.qp_type is QpType.IBV_QPT_UC:
+            if at and (psn != kept.expected or kept.broken is message):
+                kept.broken = message
+            kept.expected = (psn + 1) & PSN_MASK
+            return kept.broken is not message
+        if not end.reliable:
             return True
-        if qp.ignores(work):
+        if end.ignores(message):
             return False
-        early = distance(psn, end.expected)
+        early = distance(psn, kept.expected)
         if not early:
-            end.told = False
-            end.expected = (psn + (psns(work, self._mtu_bytes) if work.opcode is _READ else 1)) & PSN_MASK
+            kept.told = False
+            kept.expected = (psn + (psns(message, self._mtu_bytes) if message.opcode is _READ else 1)) & PSN_MASK
         elif early > 0:
-            end.counters.out_of_sequence += 1
-            if not end.told:
-                end.told = True
-                self._refuse_early(qp, end, work, at)
+            kept.counters.out_of_sequence += 1
+            if not kept.told:
+                kept.told = True
+                self._refuse_early(end, kept, message, at)
         else:
-            end.counters.duplicate_request += 1
-            self._duplicate(qp, end, packet)
+            kept.counters.duplicate_request += 1
+            self._duplicate(end, kept, packet)
         return not early
 
-    def _refuse_early(self, qp: QueuePair, end: TransportEnd, work: SendWR, at: int) -> None:
+    def _refuse_early(self, end: ReceiveEnd, kept: TransportEnd, message: Message, at: int) -> None:
         """Answer a packet that came too early: with the PSN that is expected, behind the answers before it."""
-        nak = replace(work, span=None, payload=b"", sent_bytes=0)
-        nak.qp, nak.psn, nak.key = work.qp, end.expected, work.key + _NAK + (at >> PACKET_SHIFT)
-        nak.sent = None
+        nak = message.again(message.key + SEQUENCE_NAK + (at >> PACKET_SHIFT))
+        nak.span, nak.payload, nak.sent_bytes, nak.psn = None, b"", 0, kept.expected
 
         def send(at_ps: int) -> None:
-            if distance(nak.psn, end.expected) <= 0:  # else one before it has been refused meanwhile
+            if distance(nak.psn, kept.expected) <= 0:  # else one before it has been refused meanwhile
                 nak.n_bytes, nak.more = self._ack_bytes, None
                 self.port.response(at_ps, nak, self._ack)
 
-        qp.responses.ready(nak, self.clock._now + self._ack_ps, send)
+        end.responses.ready(nak, self.clock._now + self._ack_ps, send)
 
-    def _duplicate(self, qp: QueuePair, end: TransportEnd, packet: Packet) -> None:
+    def _duplicate(self, end: ReceiveEnd, kept: TransportEnd, packet: Packet) -> None:
         """It has been taken in before; what is still being executed will be answered anyway."""
-        work, now_ps = packet[0], self.clock._now
-        if work.opcode is _READ:
+        message, now_ps = packet[0], self.clock._now
+        if message.opcode is _READ:
             super().serve(packet)
-        elif work.opcode in NON_POSTED:
-            answer = end.answers.get(work.psn)
+        elif message.opcode in NON_POSTED:
+            answer = kept.answers.get(message.psn)
             if answer is not None:
-                super().answer(qp, work, now_ps + self._ack_ps, *answer)
-        elif packet[3] and work.sent is not None and distance(work.sent.last, end.accepted) <= 0:
-            super()._acknowledge(qp, work, None)
+                super().answer(end, message, now_ps + self._ack_ps, *answer)
+        elif packet[3] and message.sent is not None and distance(message.sent.last, kept.accepted) <= 0:
+            super()._acknowledge(end, message, None)
 
     @override
     def _acknowledge(
-        self, qp: QueuePair, work: SendWR, observe: Observe | None, status: Status = Status.IBV_WC_SUCCESS
+        self,
+        end: ReceiveEnd,
+        message: Message,
+        observe: Observe | None,
+        status: Status = Status.IBV_WC_SUCCESS,
     ) -> None:
         """A WRITE or SEND has been accepted, or a request refused."""
-        end = self.end(qp)
-        if status is _SUCCESS and work.sent is not None:
-            end.accepted, work.sent.observe = work.sent.last, observe
-            end.unanswered += 1
-            if end.unanswered < self._ack_interval and not work.asks:
-                qp.responses.forget(work)
+        kept = self.kept(end)
+        if status is _SUCCESS and message.sent is not None:
+            kept.accepted, message.sent.observe = message.sent.last, observe
+            kept.unanswered += 1
+            if kept.unanswered < self._ack_interval and not message.asks:
+                end.responses.forget(message)
                 return
-            end.unanswered = 0
+            kept.unanswered = 0
         elif status is _RNR:
-            end.expected, end.told = (work.psn + work.sent_bytes // self._mtu_bytes) & PSN_MASK, False
-        super()._acknowledge(qp, work, observe, status)
+            kept.expected, kept.told = (message.psn + message.sent_bytes // self._mtu_bytes) & PSN_MASK, False
+        super()._acknowledge(end, message, observe, status)
 
     @override
     def answer(
-        self, qp: QueuePair, work: SendWR, ready_ps: int, payload: bytes = b"", observe: Observe | None = None
+        self,
+        end: ReceiveEnd,
+        message: Message,
+        ready_ps: int,
+        payload: bytes = b"",
+        observe: Observe | None = None,
     ) -> None:
         """A request has been executed: keep the answer, if it may be needed again."""
-        if work.opcode is not _READ:
-            answers = self.end(qp).answers
-            answers[work.psn] = payload, observe
+        if message.opcode is not _READ:
+            answers = self.kept(end).answers
+            answers[message.psn] = payload, observe
             if len(answers) > self.parameters.outstanding_reads:
                 del answers[next(iter(answers))]
-        super().answer(qp, work, ready_ps, payload, observe)
+        super().answer(end, message, ready_ps, payload, observe)
 
     @override
-    def _open(self, qp: QueuePair, work: SendWR, address: int) -> None:
+    def _open(self, end: ReceiveEnd, message: Message, address: int) -> None:
         """No WRITE takes the way on which nobody looks at its PSN's acknowledgement."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-Domain = Literal["media", "adr", "eadr", "wsp", "none", "pmr", "flash", "plp"]
-"""What of a memory device survives a power failure, beyond the medium itself (``none``: not even that)."""
+from ...durability.places import Domain
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,8 @@ class MemoryParameters:
     """A memory of a node, as protocols name it (``pm``, ``dram``, ``pmr``)."""
 
     device: str
-    """The kind of DIMM or device: a key of ``Platform.media`` or of ``Platform.peers``."""
+    """The kind of DIMM or device: a key of ``Platform.media``, ``peers``, ``devices`` or ``drives``."""
     domain: Domain
+    """What of it survives a power failure (``models.durability.places``)."""
     dimms: int
     """How many of them there are, interleaved; of a device beside the adapter there is one."""

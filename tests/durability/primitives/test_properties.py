@@ -134,7 +134,9 @@ def test_it_ends_and_no_step_ends_before_it_can_begin(made, platform, clients, l
     world.settle()
     hops = {step.hop: step for step in made.steps if step.do not in ("send", "interrupt")}
     for one in world.requesters:
-        assert (one.qp.peer is not None and not one.qp.peer.order.running) or one.qp.peer.order.idle(world.now_ps)
+        assert (
+            one.qp.peer is not None and not one.qp.peer.end.receive.order.running
+        ) or one.qp.peer.end.receive.order.idle(world.now_ps)
         ended: dict[str, list[int]] = {}
         for hop, at_ps in one.thread.span.marks:
             ended.setdefault(hop, []).append(at_ps)

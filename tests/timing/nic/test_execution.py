@@ -119,8 +119,8 @@ def test_any_mixture_of_verbs_completes_in_order(seed):
     rig.run()
     for client in rig.clients:
         assert [done.wr_id for done in rig.completions if done.wr_id in set(posted[client])] == posted[client]
-        assert (client.qp.posted, client.qp.reads_under_way, client.qp.fencing) == (0, 0, 0)
-        assert not client.qp.unseen
+        assert (client.qp.posted, client.qp.end.reads_under_way, client.qp.end.fencing) == (0, 0, 0)
+        assert not client.qp.end.unseen
     assert {done.status for done in rig.completions} == {Status.IBV_WC_SUCCESS}
     rig.run(rig.clock.now_ps + 100_000_000)
     assert rig.memory(400)[:8] == word(adds)

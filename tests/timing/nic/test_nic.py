@@ -170,7 +170,7 @@ def test_no_more_than_so_many_reads_are_under_way(limit):
     most = 0
     while behind.wr_id not in rig.client.done:
         rig.clock.step()
-        most = max(most, rig.client.qp.reads_under_way)
+        most = max(most, rig.client.qp.end.reads_under_way)
     assert most == limit
     unlimited = Rig()
     free = unlimited.client.wait([unlimited.client.post_read(at=0, line=at) for at in range(limit + 1)][-1])

@@ -202,7 +202,7 @@ def takes_in_what_comes_too_early(patch: pytest.MonkeyPatch) -> None:
     expected = TransportNic._expected
 
     def lenient(nic, packet):
-        return expected(nic, packet) or packet[0].psn > nic.end(packet[0].qp.peer).expected
+        return expected(nic, packet) or packet[0].psn > nic.kept(packet[0].to).expected
 
     patch.setattr(TransportNic, "_expected", lenient)
 
@@ -228,9 +228,8 @@ def counts_nothing(patch: pytest.MonkeyPatch) -> None:
     """Every packet is the one that is expected."""
 
     def always(nic, packet):
-        work = packet[0]
-        end: TransportEnd = nic.end(work.qp.peer)
-        end.expected = work.psn
+        kept: TransportEnd = nic.kept(packet[0].to)
+        kept.expected = packet[0].psn
         return True
 
     patch.setattr(TransportNic, "_expected", always)

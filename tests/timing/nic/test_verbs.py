@@ -140,7 +140,7 @@ def test_requests_that_are_answered_share_one_limit():
     most = 0
     while made[-1].wr_id not in rig.client.done:
         rig.clock.step()
-        most = max(most, rig.client.qp.reads_under_way)
+        most = max(most, rig.client.qp.end.reads_under_way)
     assert most == 1
     times = [rig.client.done[entry.wr_id].ps for entry in made]
     assert times == sorted(times)
@@ -275,7 +275,7 @@ def test_a_receiver_that_is_not_ready_is_asked_again_after_its_timer(rig, opcode
     assert [entry.status for entry in done] == [Status.IBV_WC_SUCCESS] * 3
     assert timer < done[0].ps < done[1].ps < done[2].ps < timer + 10_000_000
     assert done[2].data == line(2)[:8]
-    assert rig.client.qp.reads_under_way == 0
+    assert rig.client.qp.end.reads_under_way == 0
     assert len(rig.chunks(0)) == 1
 
 

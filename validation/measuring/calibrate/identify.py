@@ -106,6 +106,7 @@ def certainties(knobs: Sequence[Knob], slopes: Vector, residuals: Vector, series
     covariance = scaled.T @ scaled
     lost = np.square(directions[~kept]).sum(axis=0) if (~kept).any() else np.zeros(unknowns)
     spread = np.sqrt(np.maximum(np.diag(covariance), 0))
+    still = np.linalg.norm(slopes, axis=0) == 0
     found = []
     for index in range(unknowns):
         alone = _apart(slopes, index)
@@ -114,7 +115,8 @@ def certainties(knobs: Sequence[Knob], slopes: Vector, residuals: Vector, series
         error = math.inf if undetermined or free <= 0 else student(free) * math.sqrt(variance) * float(spread[index])
         with np.errstate(invalid="ignore", divide="ignore"):
             correlation = np.nan_to_num(covariance[index] / (spread[index] * spread))
-        correlation[index] = 0
+        # A knob that no measurement moves with is like no other: its correlation is what rounding leaves.
+        correlation[still | still[index]] = correlation[index] = 0
         other = int(np.argmax(np.abs(correlation)))
         like = knobs[other].name if unknowns > 1 and abs(correlation[other]) > ALIKE else ""
         apart = float(np.linalg.norm(alone)) / norm if norm else 0.0

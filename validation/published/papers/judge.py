@@ -7,14 +7,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from ..scoreboard import Claim, ClaimStatus, Range
+from ..scoreboard import RESOLVED, Claim, ClaimStatus, Range
 from .language import Term, where
 from .paper import Paper, PaperClaim
 from .runs import NOTHING, Measured, SchemeRun, hardware_of, platform_with, run_of
-
-SLACK = 0.02
-"""How much a value may fall from one point to the next and still count as not falling: what a run of so many operations
-can tell."""
 
 Values = Callable[[Term, Mapping[str, str]], float]
 
@@ -53,7 +49,7 @@ def judge(paper: Paper, claim: PaperClaim, values: Values) -> Claim:
         unit=claim.unit,
         tolerance=claim.tolerance,
         reason=claim.missed,
-        same_side=claim.kind == "value" and not claim.unit,
+        gain=claim.gain,
     )
 
 
@@ -62,7 +58,7 @@ def _simulated(claim: PaperClaim, found: list[float]) -> float | Range:
         case "check":
             return sum(found) / len(found)
         case "trend":
-            steps = [later >= earlier * (1 - SLACK) for earlier, later in pairwise(found)]
+            steps = [later >= earlier * (1 - RESOLVED) for earlier, later in pairwise(found)]
             steps += [found[-1] > found[0], found[0] >= claim.least]
             return sum(steps) / len(steps)
     return found[0] if len(found) == 1 and not isinstance(claim.published, Range) else Range(min(found), max(found))

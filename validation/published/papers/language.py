@@ -59,6 +59,14 @@ class Expression:
         result: float | bool = self._value(self._tree, [value_of(term) for term in self.terms])
         return result
 
+    @property
+    def compares(self) -> bool:
+        """Whether it is the quotient of one measure of two systems, which is one where they are equal."""
+        match self._tree:
+            case ast.BinOp(left=ast.Name(), op=ast.Div(), right=ast.Name()):
+                return self.terms[0].measure == self.terms[1].measure
+        return False
+
     def _name(self, found: re.Match[str]) -> str:
         measure, words = found[1], [word.strip() for word in found[2].split(",") if word.strip()]
         if measure not in MEASURES:

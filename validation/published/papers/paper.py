@@ -2,15 +2,17 @@
 
 Keys: ``paper, title, source, tolerances, scenario`` (what every run starts from), ``sweep`` (parameters of the platform
 that no measurement of the paper determines), ``axes`` (name: what each of its values sets in the scenario), ``at``
-(where a claim is made unless it says otherwise), ``figures``, ``claims``, and ``missed`` (why claims are missed:
-``claims`` that have one cause, and ``because``). A claim has ``id, figure, status, words``,
+(where a claim is made unless it says otherwise), ``figures`` and ``claims``. A claim has ``id, figure, status, words``,
 ``value`` with ``published`` (a number, a range, or ``{at_least: x}``), or ``check`` or ``trend``; ``over`` (an axis, or
 ``{axis: [values]}``) makes it one about several values of an axis.
+
+The file records the outcome too: ``missed`` (``claims`` that are missed for one cause, and ``because``; all others are
+met) and ``quick_differs`` (claims with the other outcome over the few points of a quick look).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path as FilePath
@@ -80,8 +82,16 @@ class PaperClaim:
     unit: str
     counts: bool
     """Whether a claim that excludes another one counts as a prediction: one of them does."""
+    gain: bool
+    """Whether it compares two systems by a quotient, and so is judged as a gain or a loss."""
     missed: str
-    """Why it is missed, if it is and somebody has found out."""
+    """Why it is missed; empty if it is recorded as met."""
+    quick_differs: bool
+    """Whether its outcome over the few points of a quick look is the other one."""
+
+    def recorded(self, *, quick: bool = False) -> bool:
+        """Whether it is met as far as the paper's file has recorded it."""
+        return (not self.missed) is not (quick and self.quick_differs)
 
     def points(self) -> Iterator[dict[str, str]]:
         """Where it is made: one point, or one for each value of what it is made over."""
@@ -132,7 +142,7 @@ class _Reader:
 
     def paper(self) -> Paper:
         data = self.data
-        self._keys((), data, (*_PAPER, "missed"), _PAPER)
+        self._keys((), data, (*_PAPER, "missed", "quick_differs"), _PAPER)
         if self.mistakes:
             raise InputError(self.mistakes)
         axes = {name: self._axis(name, value) for name, value in data["axes"].items()}
@@ -141,6 +151,7 @@ class _Reader:
         self._at(("at",), data["at"], standard)
         figures = {name: self._figure(name, value, standard) for name, value in data["figures"].items()}
         self.missed = self._missed(data.get("missed", []), data["claims"])
+        self.quick_differs = self._claims(("quick_differs",), data.get("quick_differs", []), data["claims"])
         claims = [self._claim(turn, value, figures, standard) for turn, value in enumerate(data["claims"])]
         if self.mistakes:
             raise InputError(self.mistakes)
@@ -196,8 +207,7 @@ class _Reader:
         published = self._published((*here, "published"), data.get("published")) if kind == "value" else _HOLDS
         if len(self.mistakes) > before or expression is None:
             return None
-        tolerances = self.data["tolerances"]
-        usual = tolerances["range"] if isinstance(published, Range) else tolerances["value"]
+        gain = kind == "value" and expression.compares and not isinstance(published, Bound)
         return PaperClaim(
             id=data["id"],
             figure=str(data["figure"]),
@@ -210,23 +220,40 @@ class _Reader:
             kind=kind,
             least=float(data.get("least", 0.0)),
             published=published,
-            tolerance=float(data.get("tolerance", usual)),
+            tolerance=float(data.get("tolerance", self._tolerance((*here, "published"), published, gain))),
             unit=data.get("unit", ""),
             counts=bool(data.get("counts", data["status"] == ClaimStatus.PREDICT)),
+            gain=gain,
             missed=self.missed.get(data["id"], ""),
+            quick_differs=data["id"] in self.quick_differs,
         )
+
+    def _tolerance(self, here: FieldPath, published: float | Range | Bound, gain: bool) -> float:
+        """The paper's own for such a number. A range of gains lies on one side of one."""
+        name = "range" if isinstance(published, Range) else "value"
+        if gain and published in (1, Range(1, 1)):
+            name = "equal"
+        elif gain and isinstance(published, Range) and published.low <= 1 <= published.high:
+            self._wrong(here, str(published), "a range on one side of 1, so that it says which of the two is ahead")
+        if name not in self.data["tolerances"]:
+            self._wrong(("tolerances",), f"no '{name}'", "range, value and equal, as far as claims need them")
+        return float(self.data["tolerances"].get(name, 0.0))
 
     def _missed(self, data: Any, claims: list[Any]) -> dict[str, str]:
         """Why claims are missed, by their names."""
-        known = {claim["id"]: None for claim in claims if isinstance(claim, dict) and "id" in claim}
         found = {}
         for turn, cause in enumerate(data):
             here: FieldPath = ("missed", turn)
             self._keys(here, cause, _MISSED, _MISSED)
-            for number, name in enumerate(cause.get("claims", ())):
-                self._known((*here, "claims", number), name, known)
+            for name in self._claims((*here, "claims"), cause.get("claims", ()), claims):
                 found[name] = " ".join(str(cause.get("because", "")).split())
         return found
+
+    def _claims(self, here: FieldPath, names: Sequence[str], claims: list[Any]) -> Sequence[str]:
+        known = {claim["id"]: None for claim in claims if isinstance(claim, dict) and "id" in claim}
+        for number, name in enumerate(names):
+            self._known((*here, number), name, known)
+        return names
 
     def _expression(self, here: FieldPath, text: str) -> Expression | None:
         try:

@@ -5,7 +5,6 @@ What a run measured is kept in a file, under a hash of its scenario and of the c
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import multiprocessing
@@ -22,8 +21,8 @@ from typing_extensions import override
 
 from ....models.profiles.platform import Platform, load_platform
 from ....models.profiles.vary import varied
+from ....scenarios.build import Draft
 from ....scenarios.run.experiment import run_variant
-from ....scenarios.schema.load import scenario_from_data
 from .language import Term, where
 from .paper import Paper, PaperClaim
 
@@ -72,24 +71,18 @@ def needed(paper: Paper, claims: Iterable[PaperClaim], *, figures: bool) -> list
     return list(found)
 
 
-def scenario(
-    paper: Paper, run: SchemeRun, operations: int | None = None, values: Mapping[str, Any] = NOTHING
-) -> dict[str, Any]:
-    """The scenario of a run, as plain data; ``operations`` and ``values`` in place of those that the paper's file has.
+def scenario(paper: Paper, run: SchemeRun, operations: int | None = None, values: Mapping[str, Any] = NOTHING) -> Draft:
+    """The scenario of a run; ``operations`` and ``values`` in place of those that the paper's file has.
 
     Of ``values`` those that are fields of a scenario (``roles.server.threads: 1``); the others are the platform's.
     """
-    data = copy.deepcopy(dict(paper.scenario))
-    data |= {"scenario": f"{paper.name}-run", "title": str(run), "schemes": [run.scheme]}
+    name = f"{paper.name}-run"
+    draft = Draft.given(paper.scenario, name).with_(scenario=name, title=str(run), schemes=[run.scheme])
     for axis, value in run.at:
-        for field, setting in paper.axes[axis].values[value].items():
-            _put(data, field, setting)
+        draft = draft.set(paper.axes[axis].values[value])
     if operations is not None:
-        data["workload"] |= {"operations": operations, "warmup": operations // 10}
-    for field, setting in values.items():
-        if _is_scenarios(field):
-            _put(data, field, setting)
-    return data
+        draft = draft.set({"workload.operations": operations, "workload.warmup": operations // 10})
+    return draft.set({field: setting for field, setting in values.items() if _is_scenarios(field)})
 
 
 def hardware_of(values: Mapping[str, Any]) -> dict[str, str]:
@@ -104,13 +97,6 @@ def platform_with(name: str, hardware: Mapping[str, str], **settings: str) -> Pl
 
 def _is_scenarios(path: str) -> bool:
     return path.partition(".")[0] in _SCENARIOS
-
-
-def _put(data: dict[str, Any], field: str, setting: Any) -> None:
-    *parents, last = field.split(".")
-    for parent in parents:
-        data = data.setdefault(parent, {})
-    data[last] = setting
 
 
 def perform(
@@ -129,7 +115,7 @@ def perform(
     """
     todo = {run: scenario(paper, run, operations, values) for run in runs}
     hardware = hardware_of(values)
-    names = {run: _name(data, hardware) for run, data in todo.items()}
+    names = {run: _name(draft.data, hardware) for run, draft in todo.items()}
     before = _read(kept)
     found = {run: before[names[run]] for run in todo if names[run] in before}
     for run in found:
@@ -162,9 +148,9 @@ def perform(
     return found
 
 
-def measure(data: Mapping[str, Any], values: Mapping[str, str] = NOTHING) -> dict[str, Any]:
+def measure(draft: Draft, values: Mapping[str, str] = NOTHING) -> dict[str, Any]:
     """Run a scenario of one variant, on its platform with ``values`` set otherwise; what it measured."""
-    made = scenario_from_data(data, str(data["scenario"]))
+    made = draft.build()
     (variant,) = made.variants()
     platform = platform_with(variant.platform, values, **variant.settings)
     result = run_variant(made, variant, platform=platform)
@@ -193,7 +179,7 @@ def _read(kept: Path | None) -> dict[str, Measured]:
 
 
 def _name(data: Mapping[str, Any], values: Mapping[str, str]) -> str:
-    text = json.dumps([data, dict(values)], sort_keys=True) + fingerprint()
+    text = json.dumps([dict(data), dict(values)], sort_keys=True) + fingerprint()
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

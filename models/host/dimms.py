@@ -1,0 +1,211 @@
+"""DIMMs behind the root complex: coherent memory, which caches keep copies of and memory controllers write."""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from ...sim.bytespace import LINE_BYTES, lines
+from ...sim.trace import NEVER, Chunk, Stage
+from ..durability.places import Domain, Path
+from ..memory.devices import MemoryDevice
+from ..pcie.credits import PostedCredits
+from ..pcie.link import Tlp
+from ..profiles.parameters.memory import MediaParameters
+from .attached import AttachedMemory, Behind
+from .cacheset import line_key
+from .fillbuffers import FillBuffers
+from .llc import insert
+from .rootcomplex import RootComplex
+
+INBOX_WRITES = 4096
+"""So many inbound writes wait for somebody who asks the caches; then those are told that are visible."""
+
+
+class Dimms(AttachedMemory, parameters=MediaParameters):
+    """One such device: all DIMMs of a kind in a node, interleaved."""
+
+    def __init__(self, root: RootComplex, device: MemoryDevice, parameters: MediaParameters) -> None:
+        super().__init__(root.trace, device)
+        self.dma_path = Path.DMA_DDIO if root.ddio else Path.DMA_NO_DDIO
+        self._root = root
+        self._media = parameters
+        self._number = device.number
+        self._posted_write_ps = root.platform.pcie.visible_ps
+
+    # from the adapters --------------------------------------------------------------------------------------------
+    @override
+    def dma_write(
+        self,
+        offset: int,
+        data: bytes,
+        channel: int,
+        writer: str,
+        accepted_ps: int,
+        transit_ps: int,
+        arrive_ps: int,
+        *,
+        behind: Behind = (),
+        late_ps: int = 0,
+        not_before_ps: int = 0,
+        credits: PostedCredits | None = None,
+        chunk: Chunk | None = None,
+    ) -> int:
+        root, device = self._root, self.device
+        visible_ps = arrive_ps + self._posted_write_ps
+        if credits is not None and (root.ddio or late_ps):
+            credits.give(visible_ps, len(data))
+            credits = None
+        last_ps = root.last_visible_ps
+        root.last_visible_ps = visible_ps if visible_ps > last_ps else last_ps
+        if late_ps or not_before_ps:
+            visible_ps = max(visible_ps + late_ps, not_before_ps)
+        inbox = root.inbox
+        entry = (visible_ps, self._number, offset, offset + len(data))
+        if visible_ps >= root.inbox_ps:
+            root.inbox_ps = visible_ps
+            inbox.append(entry)
+        else:
+            insert(inbox, entry)
+        if credits is not None:
+            root.owed[id(entry)] = credits, len(data)
+        if len(inbox) > INBOX_WRITES:
+            root.catch_up(accepted_ps)
+        if chunk is not None:
+            number = chunk.number
+            chunk.reached_ps[Stage.TRANSIT : Stage.QUEUED] = transit_ps, visible_ps
+        elif device.traced:
+            reached = [accepted_ps, transit_ps, visible_ps, NEVER, NEVER]
+            number = self.trace.write(
+                self._number, channel, offset, data, self.dma_path, writer, reached, behind
+            ).number
+        else:
+            number = self._untraced = self._untraced + 1
+        device.space.write_at(visible_ps, channel, number, offset, data, None, accepted_ps)
+        return visible_ps
+
+    @override
+    def dma_writes(
+        self,
+        offset: int,
+        data: bytes,
+        channel: int,
+        writer: str,
+        accepted_ps: int,
+        tlps: list[Tlp],
+        credits: PostedCredits | None = None,
+    ) -> int:
+        """Where nothing stands between the TLPs the caches are told of them as one run."""
+        root, device = self._root, self.device
+        way_ps = self._posted_write_ps
+        first_ps = tlps[0][2] + way_ps
+        if first_ps < root.inbox_ps:
+            return super().dma_writes(offset, data, channel, writer, accepted_ps, tlps, credits)
+        sizes, starts, arrivals = zip(*tlps, strict=True)
+        instants: list[int] = [arrive_ps + way_ps for arrive_ps in arrivals]
+        parts = list(zip(sizes, instants, strict=True))
+        inbox, number = root.inbox, self._number
+        if root.ddio:
+            inbox.append((first_ps, number, offset, offset + len(data), parts))
+            if credits is not None:
+                for size, at_ps in parts:
+                    credits.give(at_ps, size)
+        else:
+            at = offset
+            for size, at_ps in parts:
+                inbox.append((at_ps, number, at, at + size))
+                at += size
+                if credits is not None:
+                    root.owed[id(inbox[-1])] = credits, size
+        visible_ps = root.inbox_ps = instants[-1]
+        last_ps = root.last_visible_ps
+        root.last_visible_ps = visible_ps if visible_ps > last_ps else last_ps
+        if len(inbox) > INBOX_WRITES:
+            root.catch_up(accepted_ps)
+        if device.traced:
+            moves = list(zip(sizes, starts, instants, strict=True))
+            first = self.trace.write_run(number, channel, offset, data, self.dma_path, writer, accepted_ps, moves)
+        else:
+            first = self._untraced + 1
+            self._untraced += len(tlps)
+        device.space.write_run(channel, first, offset, data, parts, accepted_ps)
+        return visible_ps
+
+    @override
+    def dma_read_ps(self, offset: int, length: int) -> int:
+        """Shorter from the cache, longer from slow media; the root complex keeps until when memory is not ready."""
+        root = self._root
+        now_ps = root.clock._now
+        root.catch_up(now_ps)
+        pcie, asked = root.platform.pcie, lines(offset, length)
+        root.memory_ready_ps = 0
+        if root.caches.dma_reads(self._number, asked):
+            return pcie.read_ps - root.platform.llc.dma_read_hit_saving_ps
+        media = self._media
+        took_ps, root.memory_ready_ps = root.home.read_lines(self._number, asked[0], asked[-1], now_ps, root.line_ps)
+        return pcie.read_ps + max(0, took_ps - media.load_ps + media.dma_read_extra_ps)
+
+    # from the cores -----------------------------------------------------------------------------------------------
+    @override
+    def access_ps(
+        self, offset: int, length: int, dirty: bool, agent: int, fills: FillBuffers, wait: bool = True
+    ) -> int:
+        """What the lines take where they are (``models.host.access``).
+
+        A line that has left the caches and is not in a write pending queue yet is waited for: the home agent orders
+        the access behind it.
+        """
+        root = self._root
+        start_ps = root.clock._now
+        root.catch_up(start_ps)
+        return root.access.cost_ps(agent, fills, self._number, offset, length, dirty, start_ps, wait)
+
+    @override
+    def store(self, offset: int, data: bytes, channel: int, writer: str, at_ps: int) -> None:
+        done = 0
+        while done < len(data):  # one chunk a line: stores of one core to one line persist in their order
+            take = min(LINE_BYTES - (offset + done) % LINE_BYTES, len(data) - done)
+            reached = [at_ps, at_ps, at_ps, NEVER, NEVER]
+            self.write(offset + done, data[done : done + take], channel, Path.STORE, writer, reached)
+            done += take
+
+    @override
+    def ntstore(self, offset: int, data: bytes, channel: int, writer: str, at_ps: int) -> int:
+        root, number = self._root, self._number
+        root.catch_up(at_ps)
+        done, last_ps = 0, at_ps
+        while done < len(data):
+            take = min(LINE_BYTES - (offset + done) % LINE_BYTES, len(data) - done)
+            piece, line = data[done : done + take], (offset + done) // LINE_BYTES
+            key = line_key(number, line)
+            dirty = root.caches.flush(key, keep=False)
+            queued_ps, stored_ps = root.home.queue(key, at_ps, self._media.ntstore_to_wpq_ps, True)
+            if dirty and self.device.traced:  # what the cache had goes along
+                self.trace.wrote_back(number, line, at_ps, queued_ps, stored_ps)
+            last_ps = max(last_ps, queued_ps)
+            reached = [at_ps, at_ps, queued_ps, queued_ps, stored_ps]
+            self.write(offset + done, piece, channel, Path.NTSTORE, writer, reached)
+            done += take
+        return last_ps
+
+    @override
+    def write_back(self, line: int, issued_ps: int, keep: bool) -> int:
+        """A line that is on its way to the queue (from the IIO's write cache, evicted, written back by another core)
+        is waited for: the home agent orders the flush behind it."""
+        root = self._root
+        root.catch_up(root.clock._now)
+        key = line_key(self._number, line)
+        drained_ps = max(issued_ps, root.home.left_ps(key))
+        if not root.caches.flush(key, keep):
+            return drained_ps
+        return max(drained_ps, root.home.write_back(key, issued_ps, flush=True))
+
+    @override
+    def persisted_ps(self, line: int, queued_ps: int) -> int:
+        if self.device.domain is not Domain.MEDIA:
+            return queued_ps
+        return max(queued_ps, self._root.home.stored_ps(self._number, line))
+
+    @override
+    def drained_ps(self, line: int) -> int:
+        """Queued, or past the queues of its DIMM."""
+        return self._root.home.drained_ps(self._number, line)

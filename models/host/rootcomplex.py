@@ -1,0 +1,123 @@
+"""The root complex of a host: what all its DIMMs share, which is one order of posted writes, caches and home agent.
+
+Inbound writes are visible at instants that are known at once. The caches hear of them later, in order of time, when
+somebody asks the caches (:meth:`RootComplex.catch_up`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+
+from ...sim.bytespace import LINE_BYTES, lines
+from ...sim.clock import Clock
+from ...sim.streams import Streams
+from ...sim.trace import Trace
+from ..memory.devices import AddressSpace
+from ..memory.xpbuffer import service_ps
+from ..pcie.credits import PostedCredits
+from ..profiles.platform import Platform
+from .access import CacheAccess
+from .cacheset import line_key
+from .homeagent import HomeAgent
+from .llc import CacheCounters, IoWrite
+from .privatecaches import Caches, victims_from
+
+
+class RootComplex:
+    """Asked in order of time."""
+
+    def __init__(self, clock: Clock, trace: Trace, platform: Platform, memory: AddressSpace, streams: Streams) -> None:
+        self.clock = clock
+        self.trace = trace
+        self.platform = platform
+        self.ddio = platform.llc.ddio
+        self.caches = Caches(platform.llc, platform.private, partial(victims_from, streams, memory.by_index[0].number))
+        self.home = HomeAgent(clock, trace, platform, memory)
+        self.access = CacheAccess(platform, self.caches, self.home)
+        self.inbox: deque[IoWrite] = deque()
+        """Inbound writes that caches and queues do not know yet, in order of time."""
+        self.inbox_ps = 0
+        """When the last of all that ever came into it is visible."""
+        self.owed: dict[int, tuple[PostedCredits, int]] = {}
+        """By the identity of an inbound write in the inbox: whom to tell when it is taken, and of how many bytes."""
+        self.last_visible_ps = 0
+        """When all posted writes that came to the root port so far are visible, completions included; it keeps order,
+        but for what is late."""
+        self.memory_ready_ps = 0
+        """When memory can serve the DMA read that was looked at last."""
+        self.line_ps = service_ps(LINE_BYTES, platform.pcie.tlp_bits_per_s)
+        self._devices = {device.number: device for device in memory.devices.values()}
+        self._last_queued_ps = 0
+        """With DDIO off: when all inbound writes that are visible so far are in a write pending queue."""
+        trace.unsettled.append(self.catch_up)
+
+    @property
+    def counters(self) -> CacheCounters:
+        """What the caches have done so far."""
+        return self.caches.counters
+
+    @property
+    def next_taken_ps(self) -> int | None:
+        """When memory is asked next about a write whose credits it holds, if it holds any; after :meth:`catch_up`."""
+        return self.inbox[0][0] if self.owed else None
+
+    def catch_up(self, now_ps: int) -> None:
+        """Let the caches know, and the write pending queues have, what inbound writes have brought until ``now_ps``.
+
+        Whoever asks caches or queues catches up first, so that they are asked in order of time.
+        """
+        inbox = self.inbox
+        if not inbox or inbox[0][0] > now_ps:
+            return
+        if self.ddio:
+            for at_ps, key, reads in self.caches.io_writes(inbox, now_ps):
+                if reads:
+                    self.home.read_line(key, at_ps)
+                else:
+                    self.home.write_back(key, at_ps)
+            return
+        keep, drain_ps = self.platform.llc.non_allocating_hit == "update", self.platform.llc.iio_wc_drain_ps
+        while inbox and inbox[0][0] <= now_ps:
+            entry = inbox.popleft()
+            visible_ps, number, start, end = entry[:4]
+            taken_ps = visible_ps
+            for line in lines(start, end - start):
+                # The dirty bytes of a copy, if there is one, go along: then the line is whole.
+                key, way_ps = line_key(number, line), drain_ps
+                merged = self.caches.flush(key, keep)
+                self.counters.io_passed += 1
+                if not merged and (start > line * LINE_BYTES or end < (line + 1) * LINE_BYTES):
+                    self.counters.io_fills += 1  # memory writes whole lines: it reads this one before
+                    way_ps += self.home.read_line(key, visible_ps)[0]
+                queued_ps, stored_ps = self.home.queue(key, visible_ps, way_ps)
+                self._last_queued_ps = max(self._last_queued_ps, queued_ps)
+                taken_ps = max(taken_ps, queued_ps)
+                if self._devices[number].traced:
+                    self.trace.wrote_back(number, line, visible_ps, queued_ps, stored_ps)
+            if self.owed:
+                credits, size = self.owed.pop(id(entry), (None, 0))
+                if credits is not None:
+                    credits.give(taken_ps, size)
+
+    def looked_at_ps(self, at_root_ps: int) -> int:
+        """When a read request, at the root complex at ``at_root_ps``, is looked at: behind all posted writes."""
+        return max(at_root_ps, self.last_visible_ps)
+
+    def read_ready_ps(self, at_root_ps: int, latency_ps: int) -> int:
+        """When a read of host memory that is looked at now is served.
+
+        With DDIO off it also waits until the writes before it are in the write pending queues (Intel's appliance
+        persistency method); and a read after persist until its line can be read.
+        """
+        now_ps = self.clock._now
+        ready_ps = max(at_root_ps + latency_ps // 2, now_ps, self.memory_ready_ps)
+        if self.ddio:
+            return ready_ps
+        self.catch_up(now_ps)
+        return max(ready_ps, self._last_queued_ps)
+
+    def flush_all(self) -> int:
+        """All lines of all caches are written back and dropped from now on; returns when memory has them."""
+        self.catch_up(self.clock.now_ps)
+        return self.access.flush_all(self.clock.now_ps)

@@ -1,0 +1,211 @@
+"""What an adapter keeps of a queue pair: the end that sends requests, and the end that receives them.
+
+``ibv_qp`` is its program's; a provider wraps it into a structure of its own, and so does this adapter
+(:attr:`QueuePair.end`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...sim.trace import NEVER
+from ..verbs.objects import QueuePair
+from ..verbs.opcodes import Opcode
+from ..verbs.ties import tie
+from ..verbs.work import RecvWR
+from .execution import ExecutionOrder
+from .inbound import Inbound
+from .lanes import Lanes
+from .message import Message
+from .responses import Responses
+
+if TYPE_CHECKING:
+    from .nic import Nic
+
+Route = tuple[int, int, Lanes, int, ExecutionOrder, Inbound, Responses, str]
+"""The plain way of WRITEs to a region: its first address, its end, the lanes, the channel; what a responder asks of the
+queue pair before it lets one take it, and after; and what it writes as."""
+
+
+class SendEnd:
+    """The requester's half of a queue pair."""
+
+    __slots__ = (
+        "answered_ps",
+        "attempt",
+        "closed",
+        "fencing",
+        "key",
+        "last_answer_ps",
+        "nic",
+        "number",
+        "off_ps",
+        "outstanding",
+        "qp",
+        "reads_under_way",
+        "receive",
+        "reliable",
+        "repeats",
+        "send_queue",
+        "stalled",
+        "to",
+        "unit",
+        "unseen",
+        "unsignalled",
+        "untold",
+    )
+
+    def __init__(self, qp: QueuePair, nic: Nic) -> None:
+        self.qp = qp
+        self.nic = nic
+        self.number = qp.number
+        self.reliable = qp.reliable
+        self.unit = qp.number % nic.parameters.processing_units
+        """Which of the adapter's units serves it."""
+        self.receive = ReceiveEnd(qp, nic, self.unit)
+        """The other half."""
+        self.to: ReceiveEnd | None = None
+        """Where requests go, once it is connected."""
+        self.off_ps = nic.off_ps
+        """When it, or its adapter, ceased to be: what had not left the port by then never does."""
+        self.key = tie(adapter=nic.number + 1, queue_pair=qp.number)
+        """The key of its last request among the customers of one station and instant."""
+        self.send_queue: deque[Message] = deque()
+        """Posted and not yet on the wire, in order."""
+        self.outstanding: deque[Message] = deque()
+        """On the wire and not yet answered, in order."""
+        self.reads_under_way = 0
+        """Of those, READ, atomics, FLUSH and ATOMIC WRITE."""
+        self.fencing = 0
+        """Of those, the ones that a fence waits for."""
+        self.unseen: deque[Callable[[int], None]] = deque()
+        """What responses that have come prove, as far as no program has polled a completion that tells of them."""
+        self.untold = 0
+        """Of those, the ones that belong to no completion yet: unsignalled requests."""
+        self.unsignalled = 0
+        """Unsignalled requests that are done and whose places no completion has given back."""
+        self.attempt = 0
+        """How often it has gone back to repeat something."""
+        self.repeats = 0
+        """Repetitions in a row of the request that found no receive request."""
+        self.stalled = False
+        """An RNR NAK's timer is running."""
+        self.closed = False
+        """The head of the send queue fails as soon as nothing is outstanding."""
+        self.last_answer_ps = 0
+        """Responses to one queue pair are processed in order."""
+        self.answered_ps = 0
+        """When the last of those will have been processed that are not outstanding any more."""
+
+    def reveal(self, answers: int, at_ps: int) -> None:
+        """A completion has been polled: what the oldest ``answers`` responses prove is known now."""
+        for _ in range(answers):
+            self.unseen.popleft()(at_ps)
+
+
+class _Writers(dict[Opcode, str]):
+    """What writes into memory on behalf of a queue pair's peer, by verb: made once, since a run has many."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+
+    def __missing__(self, opcode: Opcode) -> str:
+        self[opcode] = f"{opcode}, queue pair {self._number}"
+        return self[opcode]
+
+
+class ReceiveEnd:
+    """The responder's half of a queue pair."""
+
+    __slots__ = (
+        "_inbound",
+        "_order",
+        "_responses",
+        "_writers",
+        "expected_attempt",
+        "expected_bytes",
+        "expected_key",
+        "messages",
+        "nic",
+        "number",
+        "off_ps",
+        "qp",
+        "receive_offset",
+        "receive_queue",
+        "receiving",
+        "reliable",
+        "routes",
+        "unit",
+        "used_bytes",
+    )
+
+    def __init__(self, qp: QueuePair, nic: Nic, unit: int) -> None:
+        self.qp = qp
+        self.nic = nic
+        self.number = qp.number
+        self.reliable = qp.reliable
+        self.unit = unit
+        self.off_ps = nic.off_ps
+        """As the other half's."""
+        self.receive_queue: deque[RecvWR] = qp.receive_queue
+        self.used_bytes = 0
+        """Of the multi-packet buffer at the head of that queue."""
+        self.receive_offset = 0
+        """Where in its buffer the message lies that is just arriving."""
+        self.receiving: RecvWR | None = None
+        """What the message that is just arriving has taken."""
+        self.messages: deque[int] | None = None
+        """Where messages lie that the adapter itself has still to deal with, oldest first; None: it deals with none."""
+        self.expected_attempt = 0
+        self.expected_key = 0
+        """The request that found no receive request: it and all behind it are not taken in before they are repeated."""
+        self.expected_bytes = 0
+        """Of an unreliable connection: where the next packet of the message belongs; -1 once one was lost."""
+        self.routes: dict[int, Route] = {}
+        """By key: of a region whose WRITEs take the plain way."""
+        self._writers: _Writers | None = None
+        self._responses: Responses | None = None
+        self._order: ExecutionOrder | None = None
+        self._inbound: Inbound | None = None
+
+    # Made when the first request arrives: most ends of most connections never see one.
+    @property
+    def writers(self) -> _Writers:
+        """What its peer's requests write as."""
+        if self._writers is None:
+            self._writers = _Writers(self.number)
+        return self._writers
+
+    @property
+    def responses(self) -> Responses:
+        """What it has to answer."""
+        if self._responses is None:
+            self._responses = self.nic.responses()
+        return self._responses
+
+    @property
+    def order(self) -> ExecutionOrder:
+        """In which order its peer's requests are executed."""
+        if self._order is None:
+            self._order = self.nic.execution_order()
+        return self._order
+
+    @property
+    def inbound(self) -> Inbound:
+        """What arrived through it."""
+        if self._inbound is None:
+            self._inbound = self.nic.inbound(self.qp)
+        return self._inbound
+
+    def ignores(self, message: Message) -> bool:
+        """Whether a request that arrives is not taken in: the connection is broken, or one before it is repeated."""
+        late = message.attempt < self.expected_attempt and message.key >= self.expected_key
+        return self.qp.error or message.attempt < 0 or late
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has been destroyed, or its adapter has no power."""
+        return self.off_ps < NEVER

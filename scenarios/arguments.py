@@ -1,0 +1,133 @@
+"""What a scenario may be given in Python: the keys of its file, with their types.
+
+Sizes are text with a unit (``"256 B"``) or bytes, times text with a unit (``"1.2 us"``). What each key means, its
+default and its bounds are in :mod:`rpsim.scenarios.schema.schema`; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Required, TypedDict
+
+Switch = Literal["on", "off"]
+
+
+class BackgroundFields(TypedDict, total=False):
+    """Other programs on a role's machines."""
+
+    kind: Required[Literal["compute", "memory", "network"]]
+    threads: int
+    device: str
+    bandwidth: str
+    to: str
+    size: str | int
+    rate: int
+
+
+class RoleFields(TypedDict, total=False):
+    """How often there is a role, and how its threads use the cores of its machines."""
+
+    machines: int
+    processes: int
+    cores: int | None
+    threads: int
+    pinned: bool
+    waits: Literal["poll", "sleep", "adaptive"]
+    core_type: str | None
+    background: Sequence[BackgroundFields]
+
+
+class YcsbFields(TypedDict, total=False):
+    """Closed-loop clients with one of YCSB's mixes over Zipfian keys."""
+
+    kind: Required[Literal["ycsb"]]
+    mix: Required[str]
+    keys: Required[int]
+    value: Required[str | int]
+    operations: Required[int]
+    zipf: float
+    warmup: int
+    deletes: float
+
+
+class OperationFields(TypedDict, total=False):
+    """One operation of a client process, not before a time."""
+
+    process: Required[int]
+    f: Required[str]
+    object: Required[str]
+    at: str
+    stamp: int
+
+
+class ScheduleFields(TypedDict, total=False):
+    """An explicit list of operations."""
+
+    kind: Required[Literal["schedule"]]
+    keys: Required[int]
+    value: Required[str | int]
+    operations: Required[Sequence[OperationFields]]
+    room: int
+
+
+class CrashFields(TypedDict, total=False):
+    """Which fault is explored, at which instants, over which crash states."""
+
+    nested: int
+    fault: str
+    instants: Literal["all"] | int
+    view: Literal["adversarial", "timed"]
+    budget: int
+    schedules: int
+    perturb: Sequence[str]
+    first: int
+
+
+OutageFields = TypedDict("OutageFields", {"core": str, "at": str, "for": str})
+"""A stretch of time in which a core does nothing."""
+HeldFields = TypedDict("HeldFields", {"machine": str, "queue_pair": int, "for": str})
+"""A queue pair whose packets an adapter has accepted and holds up."""
+PacketFields = TypedDict(
+    "PacketFields",
+    {
+        "from": Required[str],
+        "to": Required[str],
+        "packet": Required[int],
+        "lost": bool,
+        "delay": str,
+        "repeated_after": str,
+    },
+    total=False,
+)
+"""What happens to one packet of a path."""
+
+
+class NetworkFields(TypedDict, total=False):
+    """What happens to packets on their way, at random or chosen."""
+
+    loss: float
+    delay: str
+    reorder: float
+    repeat: float
+    packets: Sequence[PacketFields]
+
+
+class ScenarioFields(TypedDict, total=False):
+    """All of a scenario; ``scenario`` is its name."""
+
+    scenario: str
+    title: str
+    description: str
+    seed: int
+    platform: str | None
+    ddio: Switch | None
+    vary: Mapping[str, Sequence[str]]
+    roles: Mapping[str, RoleFields]
+    schemes: str | Sequence[str]
+    workload: YcsbFields | ScheduleFields
+    scale: int
+    crash: CrashFields
+    outages: Sequence[OutageFields]
+    held: Sequence[HeldFields] | None
+    network: NetworkFields | None
+    expect: Mapping[str, Mapping[str, str | Mapping[str, str]]]

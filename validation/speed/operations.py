@@ -1,0 +1,186 @@
+"""What programs do with the simulator, and what each of it costs: verbs of each kind, operations of stores.
+
+Seconds are seconds of this machine, hence *raw timeouts an operation*: how many rounds of a SimPy process that only
+waits take as long, measured in turn with it. Calls and bytecodes an operation (:mod:`.counting`) are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from ...models.profiles.platform import load_platform
+from ...models.verbs import Opcode, RecvWR, SendFlags, SendWR, Span
+from ...scenarios.run.experiment import AssembledVariant
+from ...scenarios.schema.load import scenario_from_data
+from ..rigs.pair import Pair
+from .counting import Counts, counts
+from .timing import raw_timeouts, timed
+
+PLATFORM = "optane-adr"
+WINDOW = 64
+"""Requests that a client keeps outstanding, each signalled and polled (perftest's ib_write_bw keeps 128)."""
+ROUNDS = 5
+
+Code = Generator[Any, Any, None]
+Work = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One row of the benchmark: ``prepare`` makes all ready for so many operations, and returns the work to measure."""
+
+    name: str
+    prepare: Callable[[int], Work]
+    timed: int
+    """How many of them a round measures; fewer take too little time to be measured."""
+    counted: int
+    """How many are counted: what only some of them do (a split, a wrap of a ring) is averaged over them."""
+    aim: float | None = None
+    """Raw timeouts that an operation takes at most (docs/limits.md, "Speed")."""
+
+
+@dataclass(frozen=True)
+class OperationFigures:
+    """What an operation costs: medians of its rounds, and exact counts."""
+
+    per_second: float
+    timeouts: float
+    counts: Counts
+
+
+def requests(
+    pair: Pair, opcode: Opcode, length: int, count: int, *, inline: bool = False, span: bool = False, first: int = 0
+) -> Code:
+    """The client's code that has ``WINDOW`` requests outstanding, one behind the other in the server's region.
+
+    An atomic is a CAS of the region's first word, which counts up, and each of them swaps. ``first`` is the number of
+    the first request, ``span`` gives each a span of its own, as an operation of a store has.
+    """
+    thread, qp, target, outstanding = pair.thread, pair.queue_pairs[0], pair.target, 0
+    flags = SendFlags.IBV_SEND_SIGNALED | (SendFlags.IBV_SEND_INLINE if inline else SendFlags.NONE)
+    swaps = opcode is Opcode.IBV_WR_ATOMIC_CMP_AND_SWP
+    places = 1 if swaps else pair.region_bytes // length
+    for number in range(first, first + count):
+        if outstanding == WINDOW:
+            yield from thread.poll(pair.sent)
+            outstanding -= 1
+        if span:
+            thread.span = Span("WRITE")
+        work = SendWR(number, opcode, pair.source, length, target + number % places * length, pair.rkey, flags)
+        if swaps:
+            work.compare_add, work.swap = number, number + 1
+        yield from thread.post_send(qp, work)
+        outstanding += 1
+    for _ in range(outstanding):
+        yield from thread.poll(pair.sent)
+
+
+def verb(opcode: Opcode, length: int, *, inline: bool = False, span: bool = False) -> Callable[[int], Work]:
+    """Requests of one kind to a server's DRAM, after some that warm up what the first of a queue pair set up."""
+
+    def prepare(count: int) -> Work:
+        pair = Pair(load_platform(PLATFORM))
+        pair.run(requests(pair, opcode, length, 2 * WINDOW, inline=inline, span=span))
+        code = requests(pair, opcode, length, count, inline=inline, span=span, first=2 * WINDOW)
+        return lambda: pair.run(code)
+
+    return prepare
+
+
+def send(length: int) -> Callable[[int], Work]:
+    """SENDs that a thread of the server receives: it polls, and posts the receive request again."""
+
+    def prepare(count: int) -> Work:
+        pair = Pair(load_platform(PLATFORM))
+        pair.post_recv(2 * WINDOW, length)
+        receiver, peer = pair.server_thread(), pair.peers[0]
+        buffer = peer.receive_queue[0].local_address
+
+        def receive(count: int) -> Code:
+            for number in range(count):
+                yield from receiver.poll(pair.received)
+                receiver.post_recv(peer, RecvWR(number, buffer, length))
+
+        def work(count: int) -> None:
+            received = pair.clock.start(receive(count))
+            pair.run(requests(pair, Opcode.IBV_WR_SEND, length, count, inline=True))
+            pair.clock.run_until(received)
+
+        work(2 * WINDOW)
+        return lambda: work(count)
+
+    return prepare
+
+
+def store(scheme: str) -> Callable[[int], Work]:
+    """YCSB A on a store of 200 values of 256 B, from 16 clients on two machines: the quickstart's workload, traced."""
+
+    def prepare(count: int) -> Work:
+        data = {
+            "scenario": "bench",
+            "vary": {"platform": [PLATFORM]},
+            "schemes": [scheme],
+            "roles": {"client": {"machines": 2, "processes": 8}},
+            "workload": {"kind": "ycsb", "mix": "a", "keys": 200, "value": "256 B", "operations": count, "zipf": 0.99},
+        }
+        scenario = scenario_from_data(data, "bench")
+        (variant,) = scenario.variants()
+        experiment = AssembledVariant(scenario, variant)
+        return lambda: experiment.system.clock.run_until(experiment.finished)
+
+    return prepare
+
+
+_WRITE, _READ = Opcode.IBV_WR_RDMA_WRITE, Opcode.IBV_WR_RDMA_READ
+
+VERBS: dict[str, Operation] = {
+    "write_64_inline": Operation("WRITE 64 B, inline", verb(_WRITE, 64, inline=True), 6_000, 160, 12),
+    "write_64_fetched": Operation("WRITE 64 B, fetched", verb(_WRITE, 64), 3_000, 160),
+    "write_64_span": Operation("WRITE 64 B with a span", verb(_WRITE, 64, inline=True, span=True), 3_000, 160),
+    "write_4096": Operation("WRITE 4 KiB", verb(_WRITE, 4096), 1_500, 160, 70),
+    "read_64": Operation("READ 64 B", verb(_READ, 64), 1_500, 160, 40),
+    "read_1024": Operation("READ 1 KiB", verb(_READ, 1024), 1_000, 160, 60),
+    "read_65536": Operation("READ 64 KiB", verb(_READ, 65536), 64, 8),
+    "send_64": Operation("SEND 64 B, received", send(64), 3_000, 160, 30),
+    "cas": Operation("CAS", verb(Opcode.IBV_WR_ATOMIC_CMP_AND_SWP, 8), 1_500, 160),
+}
+"""By the names that JSON and tests/smoke/ceilings.json have."""
+
+STORES: dict[str, Operation] = {
+    "saw": Operation("saw", store("saw"), 320, 96, 366),
+    "efactory": Operation("efactory", store("efactory"), 320, 96, 455),
+    "client-active": Operation("client-active", store("client-active"), 320, 96, 286),
+}
+"""Operations of stores. The aims are twice as many a second as before the adapter was composed of parts: 1,640, 1,320
+and 2,100 on a machine that makes 1.2 million raw timeouts a second."""
+
+
+def count(operation: Operation) -> Counts:
+    """What one of these operations executes, exactly."""
+    return counts(operation.prepare(operation.counted)).each(operation.counted)
+
+
+def measure_all(effort: float, tell: Callable[[str], None]) -> tuple[dict[str, OperationFigures], ...]:
+    """The figures of all verbs, and of all stores; ``effort`` 1.0 takes half a minute."""
+
+    def figures(rows: Mapping[str, Operation]) -> Iterator[tuple[str, OperationFigures]]:
+        for key, operation in rows.items():
+            tell(operation.name)
+            yield key, measure(operation, effort)
+
+    return dict(figures(VERBS)), dict(figures(STORES))
+
+
+def measure(operation: Operation, effort: float) -> OperationFigures:
+    """What one of these operations costs here; ``effort`` 1.0 takes some two seconds."""
+    paces, ratios = [], []
+    for _ in range(ROUNDS):
+        done = max(WINDOW, int(operation.timed * effort))
+        work = operation.prepare(done)
+        raw = raw_timeouts(max(1000, int(100_000 * effort))).per_second
+        paces.append(timed(done, work).per_second)
+        ratios.append(raw / paces[-1])
+    return OperationFigures(median(paces), median(ratios), count(operation))
