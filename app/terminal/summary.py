@@ -29,13 +29,13 @@ def performance(outcomes: Sequence[JobOutcome]) -> list[str]:
                 rows.append([name, f, count(len(outcome.latency_ps[f])), *times, rate])
                 name = rate = ""
         head = [scheme, "op", "count", "p50 us", "p99 us", "p99.9 us", "mean us", "kops/s"]
-        lines += ["", *table(head, rows, left=2)]
+        lines += ["", *table(head, rows, left=2, labels=2)]
     return lines
 
 
 def costs(outcomes: Sequence[JobOutcome]) -> list[str]:
     """CPU time, round trips and flushes of an operation, by role."""
-    lines = ["CPU time and counts of an operation, by role"]
+    lines = ["CPU time in us, round trips and other counts of an operation, by role"]
     for scheme in dict.fromkeys(outcome.scheme for outcome in outcomes):
         rows = []
         for outcome in (o for o in outcomes if o.scheme == scheme):
@@ -45,8 +45,8 @@ def costs(outcomes: Sequence[JobOutcome]) -> list[str]:
                 counted = [f"{spent[key]:.2f}" for key in ("verbs", "round_trips", "flushes")]
                 rows.append([name, role, *times, *counted])
                 name = ""
-        head = [scheme, "role", "CPU us", "polling us", "asleep us", "verbs", "round trips", "flushes"]
-        lines += ["", *table(head, rows, left=2)]
+        head = [scheme, "role", "CPU", "polling", "asleep", "verbs", "trips", "flushes"]
+        lines += ["", *table(head, rows, left=2, labels=2)]
     return lines
 
 
