@@ -3,7 +3,8 @@
 How fast is a remote-persistence protocol on given hardware, and what survives when the power fails at any instant?
 
 The floors, each of which imports only those before it: ``rpsim.sim``, ``rpsim.models``, ``rpsim.protocols``,
-``rpsim.scenarios``, ``rpsim.validation``, ``rpsim.app``. The names below are loaded when first used.
+``rpsim.scenarios``, ``rpsim.validation``, ``rpsim.app``. The names below are loaded when first used; docs/python.md
+shows ``rpsim.run``, ``rpsim.crash``, ``rpsim.check`` and ``rpsim.load`` at work.
 """
 
 from importlib import import_module
@@ -12,34 +13,58 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # type checkers take it for true; typing's own costs more than the rest of this import
 if TYPE_CHECKING:
+    from .app.answers import CheckAnswer, CrashAnswer, CrashCase, RunAnswer
+    from .app.api import check, crash, load, run
     from .protocols.guarantees import Condition, Verdict
     from .protocols.scheme import Request, Role, Scheme
+    from .scenarios.build import Draft
     from .scenarios.history import History, Operation
+    from .scenarios.schema.schema import Scenario
     from .sim.errors import InputError, Mistake
 
 _MODULE_OF = {
+    "CheckAnswer": ".app.answers",
     "Condition": ".protocols.guarantees",
+    "CrashAnswer": ".app.answers",
+    "CrashCase": ".app.answers",
+    "Draft": ".scenarios.build",
     "History": ".scenarios.history",
     "InputError": ".sim.errors",
     "Mistake": ".sim.errors",
     "Operation": ".scenarios.history",
     "Request": ".protocols.scheme",
     "Role": ".protocols.scheme",
+    "RunAnswer": ".app.answers",
+    "Scenario": ".scenarios.schema.schema",
     "Scheme": ".protocols.scheme",
     "Verdict": ".protocols.guarantees",
+    "check": ".app.api",
+    "crash": ".app.api",
+    "load": ".app.api",
+    "run": ".app.api",
 }
 
 __all__ = [
+    "CheckAnswer",
     "Condition",
+    "CrashAnswer",
+    "CrashCase",
+    "Draft",
     "History",
     "InputError",
     "Mistake",
     "Operation",
     "Request",
     "Role",
+    "RunAnswer",
+    "Scenario",
     "Scheme",
     "Verdict",
     "__version__",
+    "check",
+    "crash",
+    "load",
+    "run",
 ]
 
 

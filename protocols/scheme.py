@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from ..models.cpu import Thread
 from ..models.system import System
-from ..sim.errors import InputError, Mistake, nearest
+from ..sim.errors import InputError, unknown
 from .guarantees import Claims
 
 Code = Generator[Any, Any, Any]
@@ -192,7 +192,5 @@ def scheme(name: str) -> type[Scheme]:
 
         return shaped(name)
     if name not in known:
-        raise InputError(
-            Mistake(f"'{name}'", f"a scheme: {', '.join(known)}", field="scheme", nearest=nearest(name, known))
-        )
+        raise InputError(unknown(name, known, "a scheme: {}", field="scheme"))
     return known[name]

@@ -29,7 +29,7 @@ from ..models.persist.service import Service
 from ..models.primitives.language import Primitive
 from ..models.primitives.messages import TRAILER, TRAILER_BYTES
 from ..models.system import System
-from ..sim.errors import InputError, Mistake, nearest
+from ..sim.errors import InputError, Mistake, unknown
 from .parts.rpc import Connection, Server
 from .primitives import primitive
 from .scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
@@ -409,8 +409,7 @@ def shaped(name: str) -> type[Shape]:
         expected = "SHAPE over PRIMITIVE, then perhaps [switch=choice], 'by SEND', 'into pm'"
         raise InputError(Mistake(f"'{name}'", expected, field="scheme"))
     if match["shape"] not in SHAPES:
-        expected, close = f"a shape: {', '.join(SHAPES)}", nearest(match["shape"], SHAPES)
-        raise InputError(Mistake(f"'{match['shape']}'", expected, field="scheme", nearest=close))
+        raise InputError(unknown(match["shape"], SHAPES, "a shape: {}", field="scheme"))
     pairs = [text.partition("=") for text in (match["switches"] or "").split(",") if text.strip()]
     found = primitive(match["primitive"], {key.strip(): value.strip() for key, _, value in pairs})
     follows = match["follows"]

@@ -14,7 +14,7 @@ place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from .errors import InputError, Mistake, nearest
@@ -67,7 +67,6 @@ class Cursor:
         """The line, from 1, or that of the nearest place above that has one."""
         return self.source.line(self.path if self.written is None else self.written)
 
-    @property
     def sound(self) -> bool:
         """Whether there is no mistake at this place or below."""
         return not self.mistakes.within(self.path)
@@ -95,12 +94,16 @@ class Cursor:
     def __contains__(self, key: str) -> bool:
         return isinstance(self.data, dict) and key in self.data
 
-    def __getitem__(self, key: str) -> Cursor:
+    def __getitem__(self, key: str | int) -> Cursor:
         return self.get(key)
 
-    def get(self, key: str, default: Any = None) -> Cursor:
-        """The child under a key, or in its place ``default``."""
-        data = self.data.get(key, default) if isinstance(self.data, dict) else default
+    def get(self, key: str | int, default: Any = None) -> Cursor:
+        """The child under a key or at a position, or in its place ``default``."""
+        data = default
+        if isinstance(self.data, dict):
+            data = self.data.get(key, default)
+        elif isinstance(self.data, list) and isinstance(key, int) and key < len(self.data):
+            data = self.data[key]
         return self._child(key, data)
 
     def _child(self, key: str | int, data: Any) -> Cursor:
@@ -130,6 +133,10 @@ class Cursor:
             self.wrong(expected)
         return isinstance(self.data, dict)
 
+    def map(self, expected: str) -> dict[str, Any]:
+        """A map as it stands; stand-in: an empty one."""
+        return self.data if self.is_map(expected) else {}
+
     def fields(self, expected: str, least: int = 0) -> dict[str, Cursor]:
         """The children of a map of at least so many, by key."""
         if not isinstance(self.data, dict) or len(self.data) < least:
@@ -145,9 +152,9 @@ class Cursor:
             return []
         return [self._child(number, one) for number, one in enumerate(data)]
 
-    def listed(self, expected: str, least: int = 1) -> list[Cursor]:
-        """The children of a list, or this place itself where one value stands for a list of it."""
-        return self.items(expected, least) if isinstance(self.data, list) else [self]
+    def listed(self, expected: str) -> list[Cursor]:
+        """The children of a list of one at least, or this place itself where one text stands for a list of it."""
+        return [self] if isinstance(self.data, str) else self.items(expected, least=1)
 
     # values -------------------------------------------------------------------------------------------------------
     def text(self, expected: str, blank: bool = True) -> str:
@@ -173,12 +180,12 @@ class Cursor:
         self.wrong(expected.format(", ".join(names)), found, nearest(str(self.data), names))
         return known[0]
 
-    def whole(self, least: int = 0, most: int | None = None, expected: str | None = None) -> int:
+    def whole(self, least: int = 0, most: int | None = None) -> int:
         """A whole number between two ends; stand-in: the lower one."""
         data = self.data
         if isinstance(data, int) and not isinstance(data, bool) and least <= data and (most is None or data <= most):
             return data
-        self.wrong(expected or f"a whole number from {least}" + ("" if most is None else f" to {most}"))
+        self.wrong(f"a whole number from {least}" + ("" if most is None else f" to {most}"))
         return least
 
     def number(self, expected: str = "a number") -> float:
@@ -203,8 +210,3 @@ class Cursor:
             pass
         self.wrong(expected)
         return 0
-
-    def at(self, path: FieldPath, data: Any) -> Cursor:
-        """Other data at another path of what is read, still written here."""
-        place = self.path if self.written is None else self.written
-        return replace(self, data=data, path=path, written=place)

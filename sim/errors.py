@@ -49,3 +49,11 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that ``name`` is most likely a misspelling of, or None."""
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return matches[0] if matches else None
+
+
+def unknown(
+    name: str, known: Iterable[str], expected: str = "one of {}", *, file: str | None = None, field: str | None = None
+) -> Mistake:
+    """The mistake of a name that is none of the known ones, whose list stands for ``{}`` in ``expected``."""
+    known = list(known)
+    return Mistake(f"'{name}'", expected.format(", ".join(known)), file, None, field, nearest(name, known))

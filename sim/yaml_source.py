@@ -12,7 +12,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
@@ -27,7 +27,7 @@ MAX_NODES = 200_000
 """After aliases are followed: a few lines of aliases to aliases would otherwise fill the memory."""
 MAX_DEPTH = 60
 _SAFE_DEPTH = 2_000
-_FAST = getattr(yaml, "CSafeLoader", None)
+_FAST: Any = getattr(yaml, "CSafeLoader", None)
 """PyYAML's loader over libyaml, eight times as fast; None where PyYAML was built without."""
 _DIFFERENT = re.compile(r"[\t?!\x85\u2028\u2029\ufeff]|[|>]#|^(?:%|---|\.\.\.)", re.MULTILINE)
 
@@ -123,8 +123,8 @@ def _compose(text: str, file: str) -> yaml.Node | None:
     try:
         if _may_be_fast(text):
             with contextlib.suppress(yaml.YAMLError, ValueError):
-                return cast("yaml.Node | None", yaml.compose(text, Loader=_FAST))
-        return cast("yaml.Node | None", yaml.compose(text, Loader=yaml.SafeLoader))
+                return yaml.compose(text, Loader=_FAST)
+        return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         raise InputError(_syntax_mistake(error, file)) from None
     except yaml.reader.ReaderError as error:

@@ -70,13 +70,13 @@ def main(options: argparse.Namespace) -> int:
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[str], None]]:
     """A bar on standard error of so many steps; yields the function that is called with the name of each."""
-    from ..terminal.progress import progress
+    from ..terminal.progress import bar
 
-    with progress("bench", total) as bar:
+    with bar("bench", total) as shown:
 
         def tell(what: str) -> None:
-            bar.say(what)
-            bar.step()
+            shown.set_description(what)
+            shown.update()
 
         yield tell
 

@@ -58,7 +58,7 @@ def main(options: argparse.Namespace) -> int:
     from ...validation.measuring.reading import read_measurements
     from ..terminal.calibration import document, text
     from ..terminal.output import as_json
-    from ..terminal.progress import progress
+    from ..terminal.progress import bar
     from ..terminal.text import plural
 
     base = base_of(options)
@@ -72,14 +72,19 @@ def main(options: argparse.Namespace) -> int:
     what = f"{'compare' if options.compare else 'calibrate'} {platform.name}"
     if options.compare:
         measurements = merged(read_measurements(file) for file in files)
-        with progress(what), Runner(base, options.jobs) as runner:
+        with bar(what), Runner(base, options.jobs) as runner:
             found = calibration.compare(measurements, runner, largest)
     else:
         share, knobs = _share(options.hold_out), _knobs(options, base.platform())
         measurements = merged(read_measurements(file) for file in files)
-        with progress(what) as bar, Runner(base, options.jobs) as runner:
+        with bar(what) as shown, Runner(base, options.jobs) as runner:
             found = calibration.calibrate(
-                measurements, runner, knobs=knobs, share=share, largest_bytes=largest, tell=bar.say
+                measurements,
+                runner,
+                knobs=knobs,
+                share=share,
+                largest_bytes=largest,
+                tell=lambda step: shown.set_description(f"{what}: {step}"),
             )
     if options.out is not None:
         path = Path(options.out)

@@ -23,18 +23,17 @@ COMMAND = Command(
 
 def main(options: argparse.Namespace) -> int:
     """Explore, judge, print, write; returns 0 when all verdicts are as expected, else 1."""
-    from ...protocols.scheme import schemes
+    from ...protocols.scheme import scheme
     from ..terminal.expected import Surprise, surprises
     from ..terminal.output import as_json, as_trace, footer, write_json
     from ..terminal.summary import by_brute_force, closing, crash_entry, findings, performance, verdicts, with_wall_time
 
     began = time.monotonic()
     scenario, outcomes, target = simulate(options, crash=True)
-    known = schemes()
     odd: list[Surprise] = []
     for outcome in outcomes:
         assert outcome.crash is not None
-        odd += surprises(outcome.crash, scenario.expect, known[outcome.scheme].claims)
+        odd += surprises(outcome.crash, scenario.expect, scheme(outcome.scheme).claims)
     places = [
         (index, number)
         for index, outcome in enumerate(outcomes)

@@ -77,6 +77,7 @@ def _configuration(options: argparse.Namespace) -> Configuration:
 
 def explore(configuration: Configuration, steps: int, jobs: int, seed: int, scratch: Path) -> DesignSearch:
     """The whole search; candidates are written to ``scratch``, which is where their processes read them."""
+    from ...sim.jobs.runner import JobRunner
     from ...validation.matrix.design import (
         CandidateTrial,
         DesignSearch,
@@ -89,14 +90,14 @@ def explore(configuration: Configuration, steps: int, jobs: int, seed: int, scra
         survives,
         wanted,
     )
-    from ...validation.matrix.rows import in_parallel
-    from ..terminal.progress import progress
+    from ..terminal.progress import bar
 
     search = DesignSearch(configuration, steps)
     todo = candidates(steps)
     kept: list[CandidateTrial] = []
     known: dict[object, Candidate] = {}
-    with progress("design", len(todo)) as bar:
+    alone = JobRunner()
+    with bar("design", len(todo)) as shown, JobRunner(jobs) as together:
         while todo:
             length = len(todo[0].steps)
             some = [one for one in todo if len(one.steps) == length][:ROUND]
@@ -112,13 +113,13 @@ def explore(configuration: Configuration, steps: int, jobs: int, seed: int, scra
                     file.write_text(one.text(file.stem), encoding="utf-8")
                     trials.append(CandidateTrial(one, configuration, str(file), seed))
             search.tried += len(trials)
-            fast = in_parallel(survives, trials, jobs if len(trials) > 8 else 1)
+            fast = (together if len(trials) > 8 else alone).in_order(survives, trials)
             kept += [trial for trial, fine in zip(trials, fast, strict=True) if fine]
-            bar.reach(len(candidates(steps)) - len(todo))
+            shown.update(len(candidates(steps)) - len(todo) - shown.n)
+        answers = list((together if len(kept) > 4 else alone).in_order(judged, kept))
     search.survivors = len(kept)
     shipped = published()
     search.durable = []
-    answers = in_parallel(judged, kept, jobs if len(kept) > 4 else 1)
     for trial, answer in zip(kept, answers, strict=True):
         if answer is not None:
             read = possible(trial.candidate, Path(trial.file))

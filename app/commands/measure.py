@@ -38,7 +38,7 @@ def main(options: argparse.Namespace) -> int:
     from ...validation.measuring.plan import read_plan
     from ..terminal.measurements import text
     from ..terminal.output import as_json
-    from ..terminal.progress import progress
+    from ..terminal.progress import bar
     from ..terminal.text import plural
 
     plan = read_plan(plan_path(options.subject))
@@ -51,8 +51,8 @@ def main(options: argparse.Namespace) -> int:
         replace(point, iterations=min(point.iterations, most), warmup=min(point.warmup, most)) for point in plan.points
     ]
     what = f"measure {plan.name} on {platform.name}"
-    with progress(what, len(points)) as bar, Runner(base, min(options.jobs, len(points))) as runner:
-        found = runner.measurements(points, lambda _: bar.step())
+    with bar(what, len(points)) as shown, Runner(base, options.jobs) as runner:
+        found = runner.measurements(points, lambda _: shown.update())
     program = {"name": "rpsim", "version": __version__}
     where = {"platform": platform.name, "settings": dict(platform.settings)}
     answer = Document("simulated", tuple(found), program, where, plan.name).as_data()

@@ -32,7 +32,7 @@ def main(options: argparse.Namespace) -> int:
     from ...validation.mutation.work import Work
     from ..terminal.mutation import document, text
     from ..terminal.output import as_json, writable
-    from ..terminal.progress import progress
+    from ..terminal.progress import bar
 
     subject, primitives = options.subject, known_primitives()
     name = "all schemes and primitives" if subject is None else subject
@@ -45,8 +45,13 @@ def main(options: argparse.Namespace) -> int:
     if options.shared and not chosen:
         raise InputError(Mistake(f"the primitive '{subject}'", "a scheme, which has shared modules", field="--shared"))
     kept = writable(options.out) / KEPT
-    with progress("mutate") as bar:
-        work = Work(options.jobs, kept, bar.reach)
+    with bar("mutate", 0) as shown:
+
+        def advance(number: int, total: int) -> None:
+            shown.total = total
+            shown.update(number - shown.n)
+
+        work = Work(options.jobs, kept, advance)
         fates = score(chosen, work, shared=options.shared or subject is None, quick=options.quick) if chosen else []
         fates += score_primitives(steps, work, quick=options.quick)
     if options.json:

@@ -31,9 +31,8 @@ def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[J
     if crash and options.nested is not None:
         overrides += (f"crash.nested={options.nested}",)
     scenario = load_scenario(options.subject, overrides, options.seed)
-    if crash and scenario.workload.keys > EXPLORED_KEYS:
-        found = f"{scenario.workload.keys:,} objects, each of which would be recovered in every crash state"
-        raise InputError(Mistake(found, f"at most {EXPLORED_KEYS:,}", options.subject, field="workload.keys"))
+    if crash:
+        check_size(scenario, options.subject)
     target = folder(options.out, scenario.name, scenario.resolved(), scenario.seed, options.command)
     variants = len(scenario.variants())
     spare = max(1, options.jobs // variants)
@@ -46,6 +45,13 @@ def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[J
         for index in range(variants)
     ]
     return scenario, perform_all(jobs, options.jobs, f"{options.command} {scenario.name}"), target
+
+
+def check_size(scenario: Scenario, subject: str | None = None) -> None:
+    """Raises InputError if a scenario has too many objects for an exploration; ``subject`` is what messages call it."""
+    if scenario.workload.keys > EXPLORED_KEYS:
+        found = f"{scenario.workload.keys:,} objects, each of which would be recovered in every crash state"
+        raise InputError(Mistake(found, f"at most {EXPLORED_KEYS:,}", subject, field="workload.keys"))
 
 
 def title(scenario: Scenario) -> list[str]:

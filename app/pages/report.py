@@ -31,7 +31,7 @@ def report(scenario: Scenario, outcomes: Sequence[JobOutcome], summary: Mapping[
         facts=_facts(scenario, outcomes),
         crash=_crash(outcomes, summary) if any(outcome.crash for outcome in outcomes) else None,
         sliders=[slider_data(outcome.slider) for outcome in outcomes if outcome.slider],
-        performance=[_performance(outcome) for outcome in outcomes],
+        performance=[performance(outcome) for outcome in outcomes],
         hops=list(hops),
         resolved=json.dumps(scenario.resolved(), indent=2, default=str),
         figures=figures | {f"hops-{i}": figure for i, figure in enumerate(hops.values())},
@@ -64,11 +64,7 @@ def _facts(scenario: Scenario, outcomes: Sequence[JobOutcome]) -> dict[str, str]
 def _crash(outcomes: Sequence[JobOutcome], summary: Mapping[str, Any]) -> dict[str, Any]:
     """The findings in a sentence a scheme, the verdicts, and the smallest counterexamples."""
     reports = [outcome.crash for outcome in outcomes if outcome.crash]
-    conditions = list(dict.fromkeys(condition for report in reports for condition in report.verdicts))
     unexpected = summary.get("unexpected", [])
-    odd = {(s["scheme"], s["platform"], s["condition"]): s["expected"] for s in unexpected}
-    overs = dict.fromkeys(f"{'All' if r.exhaustive else 'A sample'}: {r.over}." for r in reports if r.over)
-    views = ", ".join(dict.fromkeys(report.view for report in reports))
     wrong = f"{plural(len(unexpected), 'verdict')} not as expected, marked below."
     return {
         "findings": {
@@ -76,10 +72,22 @@ def _crash(outcomes: Sequence[JobOutcome], summary: Mapping[str, Any]) -> dict[s
             for scheme in dict.fromkeys(report.scheme for report in reports)
         },
         "tail": wrong if unexpected else "All verdicts are as expected.",
+        **verdicts(outcomes, unexpected),
+        "examples": _counterexamples(outcomes, summary),
+    }
+
+
+def verdicts(outcomes: Sequence[JobOutcome], unexpected: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The guarantee vector of every scheme and platform, and what was explored; ``unexpected`` verdicts are marked."""
+    reports = [outcome.crash for outcome in outcomes if outcome.crash]
+    conditions = list(dict.fromkeys(condition for report in reports for condition in report.verdicts))
+    odd = {(s["scheme"], s["platform"], s["condition"]): s["expected"] for s in unexpected}
+    overs = dict.fromkeys(f"{'All' if r.exhaustive else 'A sample'}: {r.over}." for r in reports if r.over)
+    views = ", ".join(dict.fromkeys(report.view for report in reports))
+    return {
         "conditions": conditions,
         "rows": [_verdicts(report, conditions, odd) for report in reports],
         "note": f"View: {views}. {' '.join(overs)}",
-        "examples": _counterexamples(outcomes, summary),
     }
 
 
@@ -123,7 +131,7 @@ def _verdicts(
     }
 
 
-def _performance(outcome: JobOutcome) -> dict[str, Any]:
+def performance(outcome: JobOutcome) -> dict[str, Any]:
     """Count, quantiles and mean of each operation of a variant, and its rate."""
     return {
         "scheme": outcome.scheme,

@@ -1,44 +1,36 @@
-"""The progress bar of every command: on standard error where that is a terminal; gone when the work is done."""
+"""Progress bars, on standard error where that is a terminal; jobs that are performed under one."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from tqdm import tqdm
 
+from ...sim.jobs.runner import JobRunner
 from .text import WIDTH
 
-
-class Progress:
-    """A bar that is being shown."""
-
-    def __init__(self, bar: tqdm[Any], description: str) -> None:
-        self._bar = bar
-        self._description = description
-
-    def step(self, share: float = 1) -> None:
-        """One unit of work is done, or a share of one."""
-        self._bar.update(share)
-
-    def reach(self, done: float, total: float | None = None) -> None:
-        """``done`` units of work are done since the beginning; ``total`` replaces the number of units, if given."""
-        if total is not None:
-            self._bar.total = total
-        self._bar.update(done - self._bar.n)
-
-    def say(self, what: str) -> None:
-        """Show what is being done."""
-        self._bar.set_description(f"{self._description}: {what}")
+_Job = TypeVar("_Job")
+_Answer = TypeVar("_Answer")
 
 
-@contextmanager
-def progress(description: str, total: float | None = None) -> Iterator[Progress]:
-    """Show a bar for ``total`` units of work; without a total, the description alone."""
+def bar(description: str, total: float | None = None) -> tqdm[Any]:
+    """A progress bar, a context; it goes when its context ends. ``total`` None: only words are shown."""
     form = "{desc}" if total is None else "{desc} {percentage:3.0f}%|{bar}| {elapsed}"
-    with tqdm(
-        total=total, desc=description, leave=False, file=sys.stderr, disable=None, ncols=WIDTH, bar_format=form
-    ) as bar:
-        yield Progress(bar, description)
+    return tqdm(total=total, desc=description, leave=False, file=sys.stderr, disable=None, ncols=WIDTH, bar_format=form)
+
+
+def performed(
+    description: str, function: Callable[[_Job], _Answer], jobs: Sequence[_Job], workers: int
+) -> list[_Answer]:
+    """The answers in the order of the jobs, which so many processes share, under a bar that knows what jobs report."""
+    shares = [0.0] * len(jobs)
+    with bar(description, len(jobs)) as shown, JobRunner(workers) as runner:
+
+        def advance(number: int, share: float) -> None:
+            if share > shares[number]:
+                shown.update(share - shares[number])
+                shares[number] = share
+
+        return list(runner.in_order(function, jobs, advance))

@@ -1,24 +1,19 @@
-"""Running a scenario's variants side by side in processes, and what each brings home (plain data that pickles)."""
+"""A scenario's variants: a job for each, and what the job finds (plain data that pickles)."""
 
 from __future__ import annotations
 
-import multiprocessing
-import queue as queues
-import signal
-import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import InputError, Mistake
-from ...sim.parent import end_with_parent
-from .text import WIDTH
+from ...sim.jobs.runner import report
+from .progress import performed
 
 if TYPE_CHECKING:
     from ...protocols.guarantees import Condition
     from ...scenarios.run.results import RunResult
+    from ...scenarios.schema.schema import Scenario
     from ...validation.crash.brute_force import Comparison
     from ...validation.crash.findings import CrashReport
 
@@ -35,9 +30,10 @@ PIDS = 10_000
 
 @dataclass(frozen=True)
 class Job:
-    """One variant of a scenario; a worker loads the scenario again, since a system under simulation cannot travel."""
+    """One variant of a scenario: only plain data, since a system under simulation cannot travel to a worker."""
 
-    scenario: str
+    scenario: str | Scenario
+    """A name or a path, which a worker loads again with the overrides and the seed; or the scenario itself."""
     overrides: tuple[str, ...]
     seed: int | None
     index: int
@@ -76,12 +72,14 @@ class JobOutcome:
     """Events for Perfetto: of the run, numbered from the variant's first process on."""
 
 
-def perform(job: Job, progress: Progress) -> JobOutcome:
-    """Run a job in this process; raises InputError where the scenario turns out to be impossible."""
+def perform(job: Job, progress: Progress = report) -> JobOutcome:
+    """Run a job in this process. Raises InputError where the scenario turns out to be impossible."""
     from ...scenarios.run.experiment import run_variant
     from ...scenarios.schema.load import load_scenario
 
-    scenario = load_scenario(job.scenario, job.overrides, job.seed)
+    scenario = job.scenario
+    if isinstance(scenario, str):
+        scenario = load_scenario(scenario, job.overrides, job.seed)
     variant = scenario.variants()[job.index]
     result = run_variant(scenario, variant)
     outcome = _outcome(result)
@@ -89,7 +87,7 @@ def perform(job: Job, progress: Progress) -> JobOutcome:
         from ...validation.crash.explore import explore, slider
 
         progress(RUN_SHARE)
-        report = explore(
+        found = explore(
             result,
             scenario,
             variant,
@@ -97,16 +95,15 @@ def perform(job: Job, progress: Progress) -> JobOutcome:
             processes=job.processes,
             also=job.also,
         )
-        outcome.crash = report
+        outcome.crash = found
         if job.brute:
-            outcome.brute = _by_brute_force(result, report, variant.label)
+            outcome.brute = _by_brute_force(result, found, variant.label)
         if job.slider:
-            outcome.slider = slider(report, result, scenario, variant)
+            outcome.slider = slider(found, result, scenario, variant)
     if job.trace:
         from ...scenarios.run.perfetto import trace_events
 
         outcome.trace = trace_events(result, operations=job.trace, first_pid=1 + job.index * PIDS)
-    progress(1.0)
     return outcome
 
 
@@ -148,89 +145,5 @@ def _blank(value: object) -> object:
 
 
 def perform_all(jobs: Sequence[Job], workers: int, description: str) -> list[JobOutcome]:
-    """Perform all jobs and return their outcomes in the order of the jobs, whoever finished first."""
-    from tqdm import tqdm
-
-    shares = [0.0] * len(jobs)
-    form = "{desc} {percentage:3.0f}%|{bar}| {elapsed}"
-    with tqdm(total=len(jobs), desc=description, disable=None, leave=False, ncols=WIDTH, bar_format=form) as bar:
-
-        def advance(index: int, done: float) -> None:
-            if done > shares[index]:
-                bar.update(done - shares[index])
-                shares[index] = done
-
-        if min(workers, len(jobs)) <= 1:
-            return [perform(job, lambda done, i=i: advance(i, done)) for i, job in enumerate(jobs)]  # type: ignore[misc]
-        return _in_processes(jobs, min(workers, len(jobs)), advance)
-
-
-def _in_processes(jobs: Sequence[Job], workers: int, advance: Callable[[int, float], None]) -> list[JobOutcome]:
-    context = multiprocessing.get_context("spawn")
-    reports: multiprocessing.Queue[tuple[int, float]] = context.Queue()
-    pool = ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(reports,))
-    try:
-        with _deaf_to_interrupts():  # what is started here inherits it: Ctrl-C is for this process to handle
-            futures = [pool.submit(_perform_in_worker, job, i) for i, job in enumerate(jobs)]
-        waiting: set[Future[JobOutcome | list[Mistake]]] = set(futures)
-        while waiting:
-            done, waiting = wait(waiting, timeout=0.2)
-            while True:
-                try:
-                    advance(*reports.get_nowait())
-                except queues.Empty:
-                    break
-            for future in done:
-                answer = future.result()
-                if isinstance(answer, list):
-                    raise InputError(answer)
-        outcomes = [future.result() for future in futures]
-        pool.shutdown()
-        return [outcome for outcome in outcomes if isinstance(outcome, JobOutcome)]
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in multiprocessing.active_children():
-            child.terminate()
-            child.join()
-        raise
-    finally:
-        reports.close()
-        reports.cancel_join_thread()
-
-
-_reports: multiprocessing.Queue[tuple[int, float]] | None = None
-
-
-def _start_worker(reports: multiprocessing.Queue[tuple[int, float]]) -> None:
-    global _reports  # noqa: PLW0603 (a worker's only way to keep what its initializer got)
-    _reports = reports
-    reports.cancel_join_thread()
-    end_with_parent()
-
-
-def _perform_in_worker(job: Job, index: int) -> JobOutcome | list[Mistake]:
-    last = 0.0
-
-    def progress(done: float) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if _reports is not None and (done >= 1.0 or now - last > 0.1):
-            last = now
-            _reports.put((index, done))
-
-    try:
-        return perform(job, progress)
-    except InputError as error:
-        return error.mistakes
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    """Perform all jobs and return their outcomes in the order of the jobs, whichever ended first."""
+    return performed(description, perform, jobs, workers)

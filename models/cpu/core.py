@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import simpy
@@ -14,9 +14,16 @@ from ...sim.stations import Fifo
 from ...sim.trace import Flush
 from ..durability.ordering import Ordering
 from ..host.fillbuffers import FillBuffers
+from .accounting import Account
 
-if TYPE_CHECKING:
-    from .software import SoftwareThread as Thread
+
+class CoreThread(Protocol):
+    """A thread as its core knows it."""
+
+    account: Account
+
+    def leave(self, to: Core) -> int:
+        """The scheduler moves it to another core; returns when it may go on there."""
 
 
 class Pauses:
@@ -146,7 +153,7 @@ class Core:
         """How long it has worked until now, for threads and interrupts."""
         return self._station.busy_ps - max(0, self._station.free_ps - now_ps)
 
-    def enter(self, clock: Clock, process: simpy.Process, thread: Thread) -> bool:
+    def enter(self, clock: Clock, process: simpy.Process, thread: CoreThread) -> bool:
         """``process`` asks for an instruction whose cost shows when the core comes to it: whether that is now.
 
         Else it is resumed at that instant. Then it has to ask for its :meth:`work` at once.
@@ -165,16 +172,16 @@ class Core:
         clock.thread_call(start_ps, self.agent, self._come, (clock, process))
         return False
 
-    def admit(self, thread: Thread, pinned: bool) -> None:
+    def admit(self, thread: CoreThread, pinned: bool) -> None:
         """A new thread runs here; threads stay where they are unless the core has a scheduler."""
 
-    def spin(self, thread: Thread, process: simpy.Process) -> None:
+    def spin(self, thread: CoreThread, process: simpy.Process) -> None:
         """``process`` looks for something in a loop from now on, until it asks for work: that takes no turn here."""
 
     def reap(self) -> None:
         """Threads have ended: they need nothing any more."""
 
-    def queue(self, process: simpy.Process, cost_ps: int, thread: Thread) -> None:
+    def queue(self, process: simpy.Process, cost_ps: int, thread: CoreThread) -> None:
         """While the core is held: ``process`` asks for work, and is resumed when it is done."""
         self._queue.append((process, cost_ps))
 

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import simpy
 
 from ...sim.clock import Clock
-from .software import Code, Deadline, Signal
-
-if TYPE_CHECKING:
-    from .thread import Thread
+from ..memory.devices import AddressSpace
+from .software import Code, Deadline, Signal, SoftwareThread
 
 IN_FULL = 1024
 """So many rounds in a row that find nothing are gone through: some 100 us, longer than anything takes that is not
@@ -30,10 +27,11 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 class Looking:
-    """One such loop of ``thread``."""
+    """One such loop of ``thread``, over addresses of ``memory``."""
 
-    def __init__(self, thread: Thread) -> None:
+    def __init__(self, thread: SoftwareThread, memory: AddressSpace) -> None:
         self._thread = thread
+        self._locate = memory.locate
         self._began_ps = thread.now_ps
         self._vain = 0
         self._ranges: Ranges = ()
@@ -57,9 +55,8 @@ class Looking:
 
     def _under_way(self) -> bool:
         """Whether something will be visible there of which nobody will be told any more."""
-        locate = self._thread.host.memory.locate
         for address, length in self._ranges:
-            device, offset = locate(address)
+            device, offset = self._locate(address)
             if device.space.is_written(offset, length):
                 return True
         return False
@@ -70,7 +67,7 @@ class Looking:
         told = partial(_told, clock, written)
         spaces = []
         for address, length in self._ranges:
-            device, offset = thread.host.memory.locate(address)
+            device, offset = self._locate(address)
             device.space.watch(offset, length, told)
             spaces.append(device.space)
         passes_ps = min((deadline.at_ps + 1 for deadline in deadlines), default=None)

@@ -22,8 +22,7 @@ from typing_extensions import override
 from ...sim.clock import Clock
 from ..durability.ordering import Ordering
 from ..profiles.parameters.cpu import OperatingSystem
-from .core import Core
-from .software import SoftwareThread as Thread
+from .core import Core, CoreThread
 
 WORK, ENTER, SPIN = 1, 2, 3
 """What a thread has its core for: work of a known length, an instruction that has to look first, a loop."""
@@ -34,7 +33,7 @@ class Task:
 
     __slots__ = ("delayed_ps", "kind", "left_ps", "number", "pinned", "process", "queued", "thread", "vruntime_ps")
 
-    def __init__(self, thread: Thread, number: int, pinned: bool, vruntime_ps: int) -> None:
+    def __init__(self, thread: CoreThread, number: int, pinned: bool, vruntime_ps: int) -> None:
         self.thread = thread
         self.number = number
         self.pinned = pinned
@@ -79,7 +78,7 @@ class FairCore(Core):
         self._os = os
         self._mates = mates
         """All cores of the node, this one included."""
-        self._tasks: dict[Thread, Task] = {}
+        self._tasks: dict[CoreThread, Task] = {}
         self._waiting: list[Task] = []
         self._last: Task | None = None
         self._least_ps = 0
@@ -106,17 +105,17 @@ class FairCore(Core):
 
     # what threads ask for ---------------------------------------------------------------------------------
     @override
-    def admit(self, thread: Thread, pinned: bool) -> None:
+    def admit(self, thread: CoreThread, pinned: bool) -> None:
         """A new thread of this core; one that is not pinned may move to others."""
         self._tasks[thread] = Task(thread, len(self._tasks), pinned, self._least_ps)
 
     @override
-    def queue(self, process: simpy.Process, cost_ps: int, thread: Thread) -> None:
+    def queue(self, process: simpy.Process, cost_ps: int, thread: CoreThread) -> None:
         """``process`` asks for work, and is resumed when it is done."""
         self._demand(thread, process, WORK, cost_ps)
 
     @override
-    def enter(self, clock: Clock, process: simpy.Process, thread: Thread) -> bool:
+    def enter(self, clock: Clock, process: simpy.Process, thread: CoreThread) -> bool:
         """Whether an instruction that looks first may do so now; else ``process`` is resumed when it may."""
         if self.current is not None and self.current.thread is thread and self._inside:
             return True
@@ -124,7 +123,7 @@ class FairCore(Core):
         return False
 
     @override
-    def spin(self, thread: Thread, process: simpy.Process) -> None:
+    def spin(self, thread: CoreThread, process: simpy.Process) -> None:
         """``process`` looks for something in a loop from now on, until it asks for work."""
         self._demand(thread, process, SPIN, 0)
 
@@ -134,7 +133,7 @@ class FairCore(Core):
         """Never: a slice may end between any two pieces of work."""
         return False
 
-    def _demand(self, thread: Thread, process: simpy.Process, kind: int, left_ps: int) -> None:
+    def _demand(self, thread: CoreThread, process: simpy.Process, kind: int, left_ps: int) -> None:
         task = self._tasks[thread]
         if self.current is task:
             if not self._inside:  # it has spun until now

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import simpy
 
@@ -14,11 +14,6 @@ from ..profiles.parameters.cpu import CpuParameters
 from ..verbs.span import Span
 from .accounting import Account
 from .core import Core
-
-if TYPE_CHECKING:
-    from ..profiles.platform import Platform
-    from ..verbs.objects import ProtectionDomain
-    from ..verbs.work import MemoryRegion
 
 Code = Generator[Any, Any, Any]
 
@@ -73,9 +68,7 @@ class Deadline:
 class SoftwareThread:
     """A thread as its operating system knows it; :class:`~rpsim.models.cpu.thread.Thread` has the instructions."""
 
-    def __init__(
-        self, clock: Clock, platform: Platform, cpu: CpuParameters, core: Core, name: str, pinned: bool = True
-    ) -> None:
+    def __init__(self, clock: Clock, cpu: CpuParameters, core: Core, name: str, pinned: bool = True) -> None:
         self.clock = clock
         self.name = name
         self.core = core
@@ -172,19 +165,6 @@ class SoftwareThread:
         """Raise a signal that somebody may sleep for: ``futex(FUTEX_WAKE)``."""
         yield from self.kernel(self._cpu.os.syscall_ps)
         signal.set()
-
-    def reg_mr(self, domain: ProtectionDomain, address: int, length: int, **access: Any) -> Code:
-        """``ibv_reg_mr`` while the program runs: what pinning and translating its pages takes; returns the region."""
-        system = self._cpu.os
-        pages = (address + length - 1) // system.page_bytes - address // system.page_bytes + 1
-        yield from self.kernel(system.reg_mr_ps + pages * system.reg_mr_page_ps)
-        return domain.reg_mr(address, length, **access)
-
-    def dereg_mr(self, domain: ProtectionDomain, region: MemoryRegion) -> Code:
-        """``ibv_dereg_mr``: the adapter forgets the region, then its pages are unpinned; as long as registering."""
-        system = self._cpu.os
-        domain.dereg_mr(region)
-        yield from self.kernel(system.reg_mr_ps + -(-region.length // system.page_bytes) * system.reg_mr_page_ps)
 
     def leave(self, to: Core) -> int:
         """The scheduler moves it to another core; returns when it may go on there."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
 from typing_extensions import override
 
@@ -22,9 +23,9 @@ from ..host.hostmemory import HostMemory
 from ..profiles.parameters.cpu import CpuParameters
 from ..profiles.platform import Platform
 from ..verbs import wqe
-from ..verbs.objects import CompletionQueue, QueuePair, SharedReceiveQueue, WorkCompletion
+from ..verbs.objects import CompletionQueue, ProtectionDomain, QueuePair, SharedReceiveQueue, WorkCompletion
 from ..verbs.opcodes import Opcode
-from ..verbs.work import INLINE, RecvWR, SendWR
+from ..verbs.work import INLINE, MemoryRegion, RecvWR, SendWR
 from .channel import CompletionEvents, WaitingThread
 from .core import Core
 from .looking import Looking
@@ -55,7 +56,7 @@ class Thread(CompletionEvents):
         waits: str = "poll",
     ) -> None:
         """``hand_over`` is what posting and polling take, ``cpu`` the parameters of its kind of core."""
-        super().__init__(clock, platform, cpu or platform.cpu, core, name, pinned)
+        super().__init__(clock, cpu or platform.cpu, core, name, pinned)
         self.host = host
         self._ordering = ordering
         self._nic = platform.nic
@@ -88,7 +89,7 @@ class Thread(CompletionEvents):
 
     def looking(self) -> Looking:
         """For a loop that looks at memory until it finds what somebody else writes there: a round begins now."""
-        return Looking(self)
+        return Looking(self, self.host.memory)
 
     def _copy_ps(self, length: int) -> int:
         return length * 8 * 10**12 // self._cpu.memcpy_bits_per_s
@@ -415,6 +416,19 @@ class Thread(CompletionEvents):
     def post_recv(self, qp: QueuePair | SharedReceiveQueue, work: RecvWR) -> None:
         """``ibv_post_recv``, or ``ibv_post_srq_recv``; its cost is part of ``compute``."""
         qp.post_recv(work)
+
+    def reg_mr(self, domain: ProtectionDomain, address: int, length: int, **access: Any) -> Code:
+        """``ibv_reg_mr`` while the program runs: what pinning and translating its pages takes; returns the region."""
+        system = self._cpu.os
+        pages = (address + length - 1) // system.page_bytes - address // system.page_bytes + 1
+        yield from self.kernel(system.reg_mr_ps + pages * system.reg_mr_page_ps)
+        return domain.reg_mr(address, length, **access)
+
+    def dereg_mr(self, domain: ProtectionDomain, region: MemoryRegion) -> Code:
+        """``ibv_dereg_mr``: the adapter forgets the region, then its pages are unpinned; as long as registering."""
+        system = self._cpu.os
+        domain.dereg_mr(region)
+        yield from self.kernel(system.reg_mr_ps + -(-region.length // system.page_bytes) * system.reg_mr_page_ps)
 
     def poll(self, queue: CompletionQueue) -> Code:
         """Poll until there is a completion; returns the :class:`WorkCompletion`."""

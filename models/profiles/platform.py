@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ...sim.errors import InputError, Mistake, nearest
+from ...sim.cursor import Cursor
+from ...sim.errors import Mistake, nearest
 from ..durability.places import Domain
 from ..durability.rules import Switches
 from .kinds import KindParameters, find_kinds
@@ -25,8 +26,8 @@ from .parameters.memory import ImcParameters, MediaParameters, MemoryParameters
 from .parameters.pcie import PcieParameters
 from .parameters.storage import DriveParameters, KernelParameters, PeerParameters
 from .parameters.transport import TransportParameters
-from .profiles import ProfileFile, ProfileSetting, profile_names, read_profile
-from .reader import Group, Leaf, Parameter, ProfileReader
+from .profiles import ProfileSetting, profile_names, read_profile
+from .reader import Group, Parameter, ProfileReader, place
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +99,9 @@ def platform_title(name: str) -> str:
 
 def platform_settings(name: str) -> dict[str, ProfileSetting]:
     """The settings that a profile has. Raises InputError like :func:`load_platform`."""
-    mistakes: list[Mistake] = []
-    settings = read_profile(name).declared(mistakes)
-    if mistakes:
-        raise InputError(mistakes)
+    profile = read_profile(name)
+    settings = profile.declared()
+    profile.at.finish()
     return settings
 
 
@@ -117,30 +117,29 @@ def load_platform(name: str, **settings: str | bool | int) -> Platform:
 
 def _load(name: str, settings: tuple[tuple[str, str | bool | int], ...]) -> Platform:
     profile = read_profile(name)
-    reader = ProfileReader()
-    declared = profile.declared(reader.mistakes)
+    reader, mistakes = ProfileReader(), profile.at.mistakes
+    declared = profile.declared()
     chosen = {key: setting.default for key, setting in declared.items()}
     for key, value in settings:
         text = ("on" if value else "off") if isinstance(value, bool) else str(value)
         if key not in declared:
             known = f"one of {', '.join(declared)}" if declared else "no settings: this platform has none"
             found = f"the unknown setting '{key}' of {profile.name}"
-            reader.mistakes.append(Mistake(found, known, nearest=nearest(key, declared)))
+            mistakes.append(Mistake(found, known, nearest=nearest(key, declared)))
         elif text not in declared[key].values:
             expected = f"one of {', '.join(declared[key].values)}"
             found = f"'{text}' for the setting {key} of {profile.name}"
-            reader.mistakes.append(Mistake(found, expected, nearest=nearest(text, declared[key].values)))
+            mistakes.append(Mistake(found, expected, nearest=nearest(text, declared[key].values)))
         else:
             chosen[key] = text
     for key, setting in declared.items():
-        profile.put(setting, chosen[key], reader.mistakes)
+        profile.put(setting, chosen[key])
     if "devices" in profile.tree.parts:
         find_kinds()
     values = reader.read(Platform, profile.tree, skip=_NOT_READ)
-    if not reader.mistakes:
-        _check(values, profile, reader.mistakes)
-    if reader.mistakes:
-        raise InputError(reader.mistakes)
+    if not mistakes:
+        _check(values, profile.tree)
+    mistakes.finish()
     return Platform(
         name=profile.name,
         title=profile.title,
@@ -154,16 +153,15 @@ def _load(name: str, settings: tuple[tuple[str, str | bool | int], ...]) -> Plat
 _load_shipped = functools.lru_cache(maxsize=64)(_load)
 
 
-def _check(values: Mapping[str, Any], profile: ProfileFile, mistakes: list[Mistake]) -> None:
+def _check(values: Mapping[str, Any], tree: Group) -> None:
     """What no single value can tell."""
-    file, tree = profile.source.file, profile.tree
     llc, nic = values["llc"], values["nic"]
 
     def wrong(found: str, expected: str, path: str, close: str | None = None) -> None:
-        at: Group | Leaf = tree
+        part: Group | Cursor = tree
         for name in path.split("."):
-            at = at.parts[name] if isinstance(at, Group) else at
-        mistakes.append(Mistake(found, expected, at.origin.file or file, at.origin.line(at.path), path, close))
+            part = part.parts[name] if isinstance(part, Group) else part
+        place(part).wrong(expected, found, close)
 
     for name, memory in values["memory"].items():
         _check_memory(name, memory, values, wrong)

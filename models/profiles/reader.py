@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from ...sim.errors import Mistake, nearest
+from ...sim.cursor import Cursor
+from ...sim.errors import nearest
 from ...sim.units import parse_bytes, parse_duration_ps, parse_rate
-from ...sim.yaml_source import FieldPath, Source, describe, dotted
+from ...sim.yaml_source import describe, dotted
 from ..durability.places import Term
 from .kinds import KindParameters
 from .parameters.counts import CountOrZero
@@ -57,49 +58,24 @@ class Parameter:
         return word if word in ("assumption", "fitted") else "published"
 
 
-@dataclass(frozen=True)
-class Leaf:
-    """A value as it stands in a file, not read yet."""
-
-    data: Any
-    origin: Source
-    path: FieldPath
-    written: FieldPath | None = None
-    """Where the file has it, if not at ``path``."""
-
-    def line(self, key: str = "") -> int | None:
-        """The line of the value, or of ``key`` inside."""
-        place = self.path if self.written is None else self.written
-        return self.origin.line((*place, key) if key else place)
-
-    def mistake(self, found: str, expected: str, key: str = "", close: str | None = None) -> Mistake:
-        """What is wrong here, or at ``key`` inside; ``close`` is the nearest known name."""
-        path = (*self.path, key) if key else self.path
-        return Mistake(found, expected, self.origin.file, self.line(key), dotted(path), close)
-
-
 @dataclass
 class Group:
-    """A map of groups and values, and where it stands."""
+    """A map of groups and values (a value is not read yet), and where it stands."""
 
-    parts: dict[str, Group | Leaf]
-    origin: Source
-    path: FieldPath
-
-    def mistake(self, found: str, expected: str, key: str = "", close: str | None = None) -> Mistake:
-        """What is wrong here, or at ``key`` inside; ``close`` is the nearest known name."""
-        path = (*self.path, key) if key else self.path
-        return Mistake(found, expected, self.origin.file, self.origin.line(path), dotted(path), close)
+    parts: dict[str, Group | Cursor]
+    at: Cursor
 
 
-def group(data: Mapping[str, Any], origin: Source, path: FieldPath = ()) -> Group:
-    """The tree of a YAML map; what holds ``value`` (or ``source``), or is no map, is a leaf."""
-    parts: dict[str, Group | Leaf] = {}
-    for key, part in data.items():
-        here = (*path, key)
-        is_group = isinstance(part, dict) and not {"value", "source"} & part.keys()
-        parts[key] = group(part, origin, here) if is_group else Leaf(part, origin, here)
-    return Group(parts, origin, path)
+def group(at: Cursor, skip: Iterable[str] = ()) -> Group:
+    """The tree of a YAML map without the keys ``skip``; what holds ``value`` (or ``source``), or is no map, is a
+    value.
+    """
+    parts: dict[str, Group | Cursor] = {}
+    for key in [key for key in at.data if key not in skip]:
+        part = at[key]
+        is_group = isinstance(part.data, dict) and not {"value", "source"} & part.data.keys()
+        parts[key] = group(part) if is_group else part
+    return Group(parts, at)
 
 
 def merge(base: Group, changes: Group) -> Group:
@@ -108,7 +84,12 @@ def merge(base: Group, changes: Group) -> Group:
     for key, part in changes.parts.items():
         old = parts.get(key)
         parts[key] = merge(old, part) if isinstance(old, Group) and isinstance(part, Group) else part
-    return Group(parts, changes.origin, changes.path)
+    return Group(parts, changes.at)
+
+
+def place(part: Group | Cursor) -> Cursor:
+    """Where a group or a value stands."""
+    return part.at if isinstance(part, Group) else part
 
 
 def yaml_key(field: str) -> str:
@@ -120,11 +101,10 @@ def yaml_key(field: str) -> str:
 
 
 class ProfileReader:
-    """Turns trees into dataclasses; collects every parameter and every mistake on the way."""
+    """Turns trees into dataclasses; collects every parameter, and notes every mistake where it is."""
 
     def __init__(self) -> None:
         self.parameters: list[Parameter] = []
-        self.mistakes: list[Mistake] = []
 
     def read(self, kind: type[Any], tree: Group, skip: Iterable[str] = ()) -> dict[str, Any]:
         """The values of all fields of the dataclass ``kind`` but ``skip``; incomplete where there are mistakes.
@@ -132,96 +112,71 @@ class ProfileReader:
         A field that has a default may be absent.
         """
         hints = get_type_hints(kind)
-        fields = [field for field in dataclasses.fields(kind) if field.name not in skip]
-        names = [field.name for field in fields]
-        absent = (dataclasses.MISSING, dataclasses.MISSING)
-        optional = {field.name for field in fields if (field.default, field.default_factory) != absent}
-        known = {yaml_key(name): name for name in names}
+        known = {yaml_key(field.name): field for field in dataclasses.fields(kind) if field.name not in skip}
         for key, part in tree.parts.items():
             if key not in known:
-                found, expected = f"the unknown key '{key}'", f"one of {', '.join(known)}"
-                self.mistakes.append(part.mistake(found, expected, close=nearest(key, known)))
+                place(part).wrong(f"one of {', '.join(known)}", f"the unknown key '{key}'", nearest(key, known))
         values: dict[str, Any] = {}
-        for key, name in known.items():
+        for key, field in known.items():
             if key in tree.parts:
-                values[name] = self._read_part(hints[name], name, tree.parts[key])
-            elif name not in optional:
-                self.mistakes.append(tree.mistake("nothing", f"{_wanted(hints[name], name)} under '{key}'", key))
+                values[field.name] = self._read_part(hints[field.name], field.name, tree.parts[key])
+            elif field.default is field.default_factory is dataclasses.MISSING:
+                tree.at[key].wrong(f"{_wanted(hints[field.name], field.name)} under '{key}'", "nothing")
         return values
 
-    def _read_part(self, hint: Any, name: str, part: Group | Leaf) -> Any:
+    def _read_part(self, hint: Any, name: str, part: Group | Cursor) -> Any:
         is_map = get_origin(hint) is not None and issubclass(_runtime_type(hint), Mapping)
         if is_map or dataclasses.is_dataclass(hint):
-            if isinstance(part, Leaf):
-                self.mistakes.append(part.mistake(describe(part.data), "a map of values"))
-                return None
-            if not is_map:
-                return self._build(hint, part)
-            item = get_args(hint)[1]
-            return {key: self._read_part(item, key, inner) for key, inner in part.parts.items()}
+            if not isinstance(part, Group):
+                return part.wrong("a map of values")
+            if is_map:
+                return {key: self._read_part(get_args(hint)[1], key, inner) for key, inner in part.parts.items()}
+            return self._build(hint, part)
         if isinstance(part, Group):
-            self.mistakes.append(part.mistake(describe(part.parts), _EXPECTED_LEAF))
-            return None
+            return part.at.wrong(_EXPECTED_LEAF, describe(part.parts))
         return self._read_leaf(hint, name, part)
 
     def _build(self, kind: Any, tree: Group) -> Any:
-        before = len(self.mistakes)
+        at = tree.at
         if kind is KindParameters:
             kind, tree = self._kind(tree)
-            if kind is None:
-                return None
-        values = self.read(kind, tree)
-        return kind(**values) if len(self.mistakes) == before else None
+        values = {} if kind is None else self.read(kind, tree)
+        return kind(**values) if at.sound() else None
 
     def _kind(self, tree: Group) -> tuple[type[KindParameters] | None, Group]:
         """The class of parameters that ``kind`` names, and the values beside it."""
-        known, leaf = KindParameters.kinds, tree.parts.get("kind")
+        known, named = KindParameters.kinds, tree.parts.get("kind")
         expected = f"one of {', '.join(known)}" if known else "no kind: models/host/ has none of its own"
-        if not isinstance(leaf, Leaf):
-            self.mistakes.append(tree.mistake("nothing", f"{expected} under 'kind'", "kind"))
+        if not isinstance(named, Cursor):
+            tree.at["kind"].wrong(f"{expected} under 'kind'", "nothing")
             return None, tree
-        word = self._read_leaf(str, "kind", leaf)
-        if word is None:
-            return None, tree
+        word = self._read_leaf(str, "kind", named)
         if word not in known:
-            self.mistakes.append(leaf.mistake(f"the unknown kind '{word}'", expected, "value", nearest(word, known)))
+            if word is not None:
+                named["value"].wrong(expected, f"the unknown kind '{word}'", nearest(word, known))
             return None, tree
         rest = {key: part for key, part in tree.parts.items() if key != "kind"}
-        return known[word], Group(rest, tree.origin, tree.path)
+        return known[word], Group(rest, tree.at)
 
-    def _read_leaf(self, hint: Any, name: str, leaf: Leaf) -> Any:
-        data = leaf.data
-        if not isinstance(data, dict):
-            self.mistakes.append(leaf.mistake(f"{describe(data)} without a source", _EXPECTED_LEAF))
-            return None
-        for key in [key for key in data if key not in LEAF_KEYS]:
-            found, expected = f"the unknown key '{key}'", f"one of {', '.join(LEAF_KEYS)}"
-            self.mistakes.append(leaf.mistake(found, expected, key, nearest(key, LEAF_KEYS)))
-        source, note, bounds = data.get("source"), data.get("note", ""), data.get("range")
+    def _read_leaf(self, hint: Any, name: str, at: Cursor) -> Any:
+        if not isinstance(at.data, dict):
+            return at.wrong(_EXPECTED_LEAF, f"{describe(at.data)} without a source")
+        at.keys(LEAF_KEYS)
+        source, value, note = at["source"].data, at["value"].data, at.get("note", "").data
         if not isinstance(source, str) or not source.strip():
-            found = describe(source) if "source" in data else "no source"
-            self.mistakes.append(leaf.mistake(found, "where the value comes from, in words, under 'source'", "source"))
-            return None
+            found = None if "source" in at else "no source"
+            return at["source"].wrong("where the value comes from, in words, under 'source'", found)
         try:
-            value = convert(hint, name, data.get("value"))
-            bounds_text = self._read_range(hint, name, value, bounds)
+            read = convert(hint, name, value)
+            bounds = self._read_range(hint, name, read, at.data.get("range"))
         except ValueError as error:
             found, _, expected = str(error).partition(": ")
-            self.mistakes.append(leaf.mistake(found, expected, "value"))
-            return None
+            return at["value"].wrong(expected, found)
+        text, note = _text(value), str(note)
         self.parameters.append(
-            Parameter(
-                dotted(leaf.path),
-                value,
-                _text(data["value"]),
-                source.strip(),
-                str(note),
-                bounds_text,
-                leaf.origin.file,
-                leaf.line(),
-            )
+            Parameter(dotted(at.path), read, text, source.strip(), note, bounds, at.source.file, at.line)
         )
-        return value
+        return read
 
     @staticmethod
     def _read_range(hint: Any, name: str, value: Any, bounds: Any) -> tuple[str, str] | None:

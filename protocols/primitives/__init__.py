@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...models.primitives.language import Primitive
 from ...models.primitives.reader import read_primitive
-from ...sim.errors import InputError, Mistake, nearest
+from ...sim.errors import InputError, unknown
 from ..guarantees import Condition
 
 
@@ -32,14 +32,14 @@ def primitive(name: str | Path, switches: Mapping[str, str] | None = None) -> Pr
     if "/" in text or text.endswith((".yaml", ".yml")) or Path(text).exists():
         return _checked(read_primitive(Path(name), switches))
     expected = "a file, or a shipped primitive (rpsim list primitives)"
-    raise InputError(Mistake(f"'{text}'", expected, field="primitive", nearest=nearest(text, known)))
+    raise InputError(unknown(text, known, expected, field="primitive"))
 
 
 def _checked(found: Primitive) -> Primitive:
     """Its claims are in the vocabulary of guarantees."""
     names = [str(condition) for condition in Condition]
     wrong = [
-        Mistake(f"'{claim}'", f"a condition: {', '.join(names)}", found.file, None, "claims", nearest(claim, names))
+        unknown(claim, names, "a condition: {}", file=found.file, field="claims")
         for claim in found.claims
         if claim not in names
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpsim.sim.errors import InputError
+from rpsim.validation.published.papers import runs
 from rpsim.validation.published.papers.judge import judge, quick
 from rpsim.validation.published.papers.language import Expression, Term
 from rpsim.validation.published.papers.paper import load_paper, papers, read_paper
@@ -141,13 +143,18 @@ def test_what_was_measured_is_kept_and_not_run_again(tmp_path, monkeypatch):
     run = SchemeRun("saw", (("clients", "1"), ("mix", "update-only"), ("size", "64")))
     kept = tmp_path / "runs.jsonl"
     first = perform(paper, [run], operations=30, kept=kept)
-    kept.write_text(kept.read_text() + '{"run": "half', encoding="utf-8")  # whoever was stopped here
-    monkeypatch.setattr("rpsim.validation.published.papers.runs.measure", None)  # must not be called
+    kept.write_text(kept.read_text() + '{"job": "half', encoding="utf-8")  # stopped while writing
+
+    @wraps(runs.measure)
+    def again(data, values):
+        raise AssertionError("it is measured again")
+
+    monkeypatch.setattr(runs, "measure", again)
     assert perform(paper, [run], operations=30, kept=kept) == first
     measured = first[run]
     assert measured["thr"] > 0 and measured["med"]["put"] <= measured["p99"]["put"]
     assert measured["lat"]["put"] == measured["lat"][""]
-    with pytest.raises(TypeError):
+    with pytest.raises(AssertionError, match="measured again"):
         perform(paper, [run], operations=31, kept=kept)
 
 

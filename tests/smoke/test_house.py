@@ -27,6 +27,8 @@ ONLY_IN = {
     "markupsafe": {"app"},
     "plotly": {"app"},
     "tqdm": {"app"},
+    "concurrent": {"sim"},
+    "multiprocessing": {"sim"},
 }
 """Libraries that some floors alone may import."""
 
@@ -139,6 +141,7 @@ def test_no_floor_imports_one_above_it_nor_a_library_of_another(root: Path) -> N
         ("scenarios/a.py", "import plotly.graph_objects as go", "scenarios imports plotly"),
         ("validation/a.py", "import argparse", "validation imports argparse, which belongs to ['app']"),
         ("scenarios/a.py", "from tqdm.auto import tqdm", "scenarios imports tqdm"),
+        ("validation/a.py", "from concurrent.futures import Executor", "concurrent, which belongs to ['sim']"),
     ],
 )
 def test_a_forbidden_import_is_reported(tmp_path: Path, path: str, source: str, complaint: str) -> None:

@@ -46,6 +46,12 @@ def test_one_primitive_prints_what_the_page_shows(capsys):
     assert out == printed("one_primitive.txt", out)
 
 
+def test_the_example_in_python_prints_what_the_page_shows(capsys):
+    runpy.run_path(str(EXAMPLES / "python_api.py"))
+    out = capsys.readouterr().out
+    assert out == printed("python_api.txt", out)
+
+
 @pytest.mark.parametrize("name", ["lost-ack.json", "read-then-lost.json"])
 def test_the_told_cases_replay_as_told(name, capsys):
     assert main(["replay", str(EXAMPLES / name)]) == 0
@@ -113,8 +119,9 @@ def test_what_is_added_as_the_page_says_works(tmp_path):
     assert "read-back " in answers["rpsim list schemes"]
     assert "our-lab " in answers["rpsim list platforms"]
     assert "our-lab, ddio on" in answers["rpsim run ycsb-b"]
-    out = answers["rpsim crash read-back"]
-    assert out == printed("read-back.txt", out)
+    for name in ("read-back", "card"):
+        out = answers[f"rpsim crash {name}"]
+        assert out == printed(f"{name}.txt", out)
 
 
 def test_the_switch_delays_what_the_page_says_it_does():

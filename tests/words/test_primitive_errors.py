@@ -115,13 +115,13 @@ def test_a_mistake_in_a_step(steps, expected):
     ("text", "expected"),
     [
         ("steps: 3\n", "p.yaml:5: steps: found 3, expected a list of steps"),
-        ("complet: update\n", "found the unknown field 'complet', expected one of name, title"),
+        ("complet: update\n", "found the unknown key 'complet', expected one of name, title"),
         ("complete: flush\n", "complete: found 'flush', expected a step: update"),
         (
             "follows: WRIT\n",
-            "follows[0]: found 'WRIT', expected one of WRITE, WRITE_WITH_IMM, SEND; did you mean 'WRITE'",
+            "follows: found 'WRIT', expected one of WRITE, WRITE_WITH_IMM, SEND; did you mean 'WRITE'",
         ),
-        ("transport: XRC\n", "transport[0]: found 'XRC', expected one of RC, UC, UD"),
+        ("transport: XRC\n", "transport: found 'XRC', expected one of RC, UC, UD"),
         ("transport: UD\n", "follows: found 'WRITE' over UD, expected ways of updates that UD carries"),
         (
             "transport: UC\nsteps:\n- {id: r, at: wire, do: send, verb: READ}\n",

@@ -6,16 +6,14 @@ advance, and what the walk in order would not have come to is thrown away: the a
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
 from ...protocols.guarantees import Condition
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.results import RunResult
 from ...scenarios.schema.schema import Scenario, Variant
-from ...sim.parent import end_with_parent
+from ...sim.jobs.runner import Processes
 from .explorer import Exploration, Explorer
 
 Conditions = frozenset[Condition]
@@ -37,18 +35,9 @@ def walk(
 def in_advance(scenario: Scenario, variant: Variant, conditions: Conditions, processes: int) -> Iterator[Walk]:
     """Explores all schedules but the first in up to so many processes; what nobody asks for is given up at the end."""
     further = range(1, scenario.crash.schedules)
-    pool = ProcessPoolExecutor(
-        min(processes, len(further)), multiprocessing.get_context("spawn"), initializer=end_with_parent
-    )
-    try:
+    with Processes(min(processes, len(further))) as pool:
         found = {number: pool.submit(_in_worker, scenario, variant, conditions, number) for number in further}
         yield lambda number: found[number].result()
-    finally:
-        workers = list((pool._processes or {}).values())  # nothing public stops one that is under way
-        pool.shutdown(wait=False, cancel_futures=True)
-        for worker in workers:
-            worker.terminate()
-            worker.join()
 
 
 def _in_worker(scenario: Scenario, variant: Variant, conditions: Conditions, number: int) -> Exploration:

@@ -87,7 +87,7 @@ def why_not_forced(piece: Piece, at_ps: int) -> str:
     if Place.FLASH in way.places:
         return _why_not_on_flash(place, way)
     if way.barrier:
-        return _why_not_kept(place, way)
+        return _why_not_kept(piece, place, way)
     flush = "no flush of the line had completed"
     if place in (Place.NIC, Place.PCIE):
         reason = f"no {events_that_force(Scope.QP_EARLIER)} of its queue pair had forced it on"
@@ -106,14 +106,15 @@ def _why_not_on_flash(place: Place, way: Way) -> str:
     return "it had not completed" if place is Place.PCIE else f"no {way.barrier} had completed behind it, nor FUA"
 
 
-def _why_not_kept(place: Place, way: Way) -> str:
+def _why_not_kept(piece: Piece, place: Place, way: Way) -> str:
     """The same of a write to a device beside the adapter: no flush reaches it."""
     barrier = f"no {way.barrier} had completed"
     if place not in (Place.NIC, Place.PCIE, Place.STORE_BUFFER):
         return barrier
     by_adapter = way.places[Stage.ACCEPTED] is Place.NIC
     scope, whose = (Scope.QP_EARLIER, "queue pair") if by_adapter else (Scope.CORE_EARLIER, "core")
-    return f"no {events_that_force(scope, Target.PMR)} of its {whose} had forced it on, and {barrier}"
+    reason = f"no {events_that_force(scope, Target.PMR)} of its {whose} had forced it on"
+    return reason if piece.tied else f"{reason}, and {barrier}"
 
 
 def _timeline(case: Case, lost: tuple[LineFate, ...]) -> list[TimelineRow]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from ...protocols.guarantees import Condition, Verdict
-from ...sim.errors import InputError, Mistake, nearest
+from ...sim.errors import InputError, Mistake, unknown
 from ..oracle import assert_implications
 from ..oracle.conditions.exactly_once import SHOWS
 from ..oracle.conditions.exactly_once import find as find_twice
@@ -39,7 +39,7 @@ CRASH_CONDITIONS = frozenset(
         Condition.BUFFERED, Condition.DURABLE, Condition.PERSISTENT, Condition.STRICT,
     }
 )  # fmt: skip
-"""Those that say nothing where nothing crashed; judged all the same if asked for by name."""
+"""Conditions that say nothing about a history without a crash; judged all the same if asked for by name."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,7 @@ def _conditions(names: Sequence[str]) -> list[Condition]:
     known = [str(condition) for condition in Condition]
     for name in names:
         if name not in known:
-            raise InputError(
-                Mistake(f"'{name}'", f"one of {', '.join(known)}", field="--condition", nearest=nearest(name, known))
-            )
+            raise InputError(unknown(name, known, field="--condition"))
     return [Condition(name) for name in names]
 
 
@@ -241,7 +239,7 @@ class _Bench:
         return rows
 
     def _by_bounds(self, subject: Subject, judge: Judge) -> ZoneJudge:
-        """Who judges an object by a condition that asks for no order: a search is for those that do."""
+        """The judge of an object by a condition that needs no order; conditions that need one have a search."""
         if isinstance(judge, ZoneJudge):
             return judge
         if subject.key not in self._removed:

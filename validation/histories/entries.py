@@ -1,4 +1,4 @@
-"""What a history says, whatever its format: operations, crashes, and values that can be compared."""
+"""The content of a history in any format: operations, crashes, and values that can be compared."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class HistoryEntry:
     reborn_ps: int | None = None
     """When the processes that were killed at it had all invoked something again."""
     promised_ps: int | None = None
-    """When ``ok`` said that it would take effect, if that is told apart from ``return_ps``."""
+    """The instant of ``applied``, where the history has one beside ``ok``."""
     session: Hashable = None
     """The connection, or else the process (a new one after a crash that killed it)."""
     batch: Hashable = None
@@ -114,7 +114,7 @@ class CrashLine:
 
 @dataclass(frozen=True)
 class HistoryFile:
-    """What a history file says; ``time_zero_ns`` is what was taken off its times, if they were too large.
+    """The content of a history file; ``time_zero_ns`` was subtracted from its times, if they were too large.
 
     ``timed`` is false for a file whose events have no times: then the order of its lines stands for them.
     """
@@ -137,7 +137,7 @@ def in_order(entries: Iterable[HistoryEntry]) -> Iterator[HistoryEntry]:
 
 
 def settle(entries: Iterable[HistoryEntry], crashes: Iterable[CrashLine]) -> None:
-    """Work out, once all is read, by when operations were in effect and when what was on its way was lost."""
+    """Work out, once all is read, by when operations were in effect and when those on their way were lost."""
     crashes = list(crashes)
     system_ps = sorted(crash.at_ps for crash in crashes if crash.node == "system")
     eras_ps = sorted(crash.at_ps for crash in crashes if crash.ends_era)

@@ -52,7 +52,7 @@ class Events:
         self.by_id: dict[Hashable, HistoryEntry] = {}
         self.ended: dict[int | str, str] = {}
         self.promised: dict[int | str, list[HistoryEntry]] = {}
-        """By process: what returned and may still be told to be applied."""
+        """By process: operations that returned and whose ``applied`` may still come."""
         self.waiting: dict[int | str, list[HistoryEntry]] = {}
         self.muddled: set[int | str] = set()
         self.lost = False
@@ -64,7 +64,7 @@ class Events:
         self.systems = 0
 
     def finish(self, timed: bool = True) -> HistoryFile:
-        """What was read; InputError with all mistakes if there were any."""
+        """The history that was read. Raises InputError with all mistakes if there were any."""
         if not self.mistakes and not self.entries:
             self.mistakes.append(Mistake("no operations", "at least one line of type invoke", self.file))
         if self.mistakes:
@@ -81,7 +81,7 @@ class Events:
             raise Enough
 
     def unreadable(self, line: int, found: str, expected: str) -> None:
-        """A line that says nothing: what it might have said excuses mistakes after it."""
+        """A line that cannot be read: its missing event excuses mistakes after it."""
         self.lost = True
         self.wrong(line, found, expected)
 
@@ -271,7 +271,7 @@ class Events:
                     entry.outcome, entry.return_ps, entry.return_line = "fail", at_ps, line
 
     def _meant(self, line: int, data: Mapping[str, Any], open_ones: list[HistoryEntry]) -> list[HistoryEntry]:
-        """Of the operations that a process has under way, those that a response is of."""
+        """The operations of a process that a response may belong to, of those under way."""
         if "batch" in data:
             batch = freeze(data["batch"])
             if batch == open_ones[-1].batch:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...protocols.guarantees import Condition
-from ...sim.errors import InputError, Mistake, nearest
+from ...sim.errors import InputError, Mistake, nearest, unknown
 from ...sim.yaml_source import describe
 from ..oracle.known import NEVER_PS
 from ..oracle.models.simple import FENCES, MODELS, READS, REMOVES, SYNCS, UNKNOWN, WRITES, Call, Model, Takes
@@ -26,7 +26,7 @@ class Act:
     answers: Takes = Takes.SAME
 
     def span(self, until_ps: int, condition: Condition = Condition.LINEARIZABLE) -> Interval:
-        """What the search sees of it at ``until_ps``, with the deadline that ``condition`` sets it."""
+        """The operation as the search sees it at ``until_ps``, with the deadline that ``condition`` sets."""
         entry = self.entry
         if entry.returned_by(until_ps):
             return Interval(entry.line, self.call, entry.invoke_ps, entry.return_ps)
@@ -58,7 +58,7 @@ def deadline_ps(entry: HistoryEntry, condition: Condition) -> int | None:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """One object and what was done to it, in the order of invocation; without what certainly failed (``failed``)."""
+    """One object and its operations in the order of invocation, without those that certainly failed (``failed``)."""
 
     key: Hashable
     acts: list[Act]
@@ -105,8 +105,7 @@ def model_named(name: str | None, history: HistoryFile) -> Model:
         return user_model(name)
     if name is not None:
         if name not in MODELS:
-            expected = f"one of {', '.join(MODELS)}, or path/to/file.py:Name"
-            raise InputError(Mistake(f"'{name}'", expected, field="--model", nearest=nearest(name, MODELS)))
+            raise InputError(unknown(name, MODELS, "one of {}, or path/to/file.py:Name", field="--model"))
         return MODELS[name]
     used = {entry.f: entry for entry in reversed(history.entries) if entry.f not in SYNCS + FENCES}
     fitting = [model for model in MODELS.values() if used.keys() <= model.operations.keys()]
@@ -144,7 +143,7 @@ def _all_misfits(history: HistoryFile, model: Model) -> list[Mistake]:
 def fit(history: HistoryFile, model: Model) -> list[Subject]:
     """The history's objects, in the order of their first operations; InputError where a value is not the model's.
 
-    What no operation ties together is an object of its own: other keys, and the model's own ``parts`` of one.
+    Keys that no operation ties together are objects of their own, and so are a model's own ``parts`` of one key.
     """
     mistakes = _all_misfits(history, model)
     if mistakes:
@@ -206,7 +205,7 @@ def _result(entry: HistoryEntry, model: Model) -> Hashable:
 
 
 def _misfits(history: HistoryFile, entry: HistoryEntry, asks: Takes, answers: Takes) -> list[Mistake]:
-    """What is wrong with the values of one operation."""
+    """The mistakes in the values of one operation."""
     wrong = []
     if not suits(asks, entry.argument, entry.has_argument):
         found = describe(entry.argument) if entry.has_argument else "no value"

@@ -35,7 +35,7 @@ ORDERED = LOCAL | {Condition.BUFFERED, Condition.BUFFERED_CUT}
 
 @dataclass(frozen=True)
 class Opinion:
-    """What a judge says. ``lines`` are the operations that ``explanation`` names, the offending one first.
+    """A judge's answer. ``lines`` are the operations that ``explanation`` names, the offending one first.
 
     ``order`` is a legal order, by lines, where one was looked for and found; of what has none, the longest that was
     known before the end. ``passed`` of ``of`` responses were looked at when an undecided search gave up.
@@ -50,12 +50,12 @@ class Opinion:
     of: int = 0
     by: str = ""
     sure: bool = False
-    """Whether ``lines`` are all the operations that it needs: what it says holds of them alone."""
+    """Whether ``lines`` are all the operations that the explanation needs: it is true of them alone."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What is asked for beside the condition: a budget for searches, and how much may be lost (``bounded_loss``)."""
+    """The question beside the condition: a budget for searches, and how much may be lost (``bounded_loss``)."""
 
     budget: Budget = field(default_factory=Budget)
     loss_ps: int | None = None
@@ -100,7 +100,7 @@ class ZoneJudge:
         self._acts = subject.acts
 
     def judge(self, condition: Condition, acts: Sequence[Act], until_ps: int = NEVER_PS, budget: int = 0) -> Opinion:
-        """What is wrong with ``acts`` at ``until_ps``; the budget plays no part."""
+        """The answer about ``acts`` at ``until_ps``; the budget plays no part."""
         whole = acts is self._acts and until_ps == NEVER_PS
         known = self._whole if whole else self._known(acts, until_ps)
         flaw = self._find(condition, known)
@@ -186,7 +186,7 @@ class SearchJudge:
         return None
 
     def opinion(self, answer: SearchAnswer, acts: Sequence[Act]) -> Opinion:
-        """What the search found, in words."""
+        """The answer of the search in words."""
         name = "the object" if self._subject.key is None else key_text(self._subject.key)
         return told(answer, acts, name, answer.states)
 

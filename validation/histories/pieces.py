@@ -19,22 +19,22 @@ from .fitting import Act, Subject
 from .judges import Opinion, SearchJudge, Terms
 
 SHRINKING_BUDGET = 300_000
-"""How many steps shrinking may take, of all trials together; what is left then is shown."""
+"""How many steps shrinking may take, of all trials together; the piece that is left then is shown."""
 
 
 class AnyJudge(Protocol):
-    """Whoever judges operations by a condition, at an instant."""
+    """A judge of operations by a condition, at an instant."""
 
     @property
     def registers(self) -> bool:
         """Whether all objects are registers with unique values: each value's operations can be looked at apart."""
 
     def judge(self, condition: Condition, acts: Sequence[Act], until_ps: int = ..., budget: int = ...) -> Opinion:
-        """What is wrong with ``acts`` at ``until_ps``."""
+        """The answer about ``acts`` at ``until_ps``."""
 
 
 def first_failure(judge: AnyJudge, condition: Condition, acts: Sequence[Act], found: Opinion) -> tuple[int, Opinion]:
-    """The earliest response by which ``acts`` have no order: its instant, and what is wrong then."""
+    """The earliest response by which ``acts`` have no order: its instant, and the answer then."""
     ends_ps = sorted(
         {act.entry.return_ps for act in acts if act.entry.outcome == "ok" and act.entry.return_ps is not None}
     )
@@ -120,7 +120,7 @@ def shrink(
 
 
 def named_and_written(acts: Sequence[Act], lines: Sequence[int]) -> list[Act]:
-    """The operations on ``lines`` and those that wrote what they read."""
+    """The operations on ``lines`` and the writers of the values that they read."""
     return _named(acts, lines)
 
 

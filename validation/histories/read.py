@@ -1,7 +1,7 @@
 """History files: read into operations and crashes, whatever their format, with every mistake in its line.
 
-The format is told by the content: JSON Lines (docs/check.md), EDN as Jepsen stores it, or the log it prints; where the
-content leaves it open, by the name of the file.
+The format is recognised by the content: JSON Lines (docs/check.md), EDN as Jepsen stores it, or the log it prints;
+where the content leaves it open, by the name of the file.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from .fitting import Subject
 from .judges import Opinion, SearchJudge, Terms
 
 SLICE = 1_000
-"""Steps that each search takes in the first round; each round gives twice what the one before gave."""
+"""Steps that each search takes in the first round; each round gives twice as many as the one before."""
 
 
 def take_turns(

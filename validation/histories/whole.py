@@ -37,7 +37,7 @@ class WholeJudge:
     def judge(
         self, condition: Condition, acts: Sequence[Act], until_ps: int = NEVER_PS, budget: int | None = None
     ) -> Opinion:
-        """What is wrong with ``acts`` at ``until_ps``; undecided after ``budget`` steps."""
+        """The answer about ``acts`` at ``until_ps``; undecided after ``budget`` steps."""
         eras = self.eras(acts, until_ps)
         if condition is Condition.SESSION:
             return self._session(eras)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ...sim.errors import InputError, Mistake, nearest
+from ...sim.errors import InputError, Mistake, unknown
 from .families.families import commits, covers, devices, sequences, sights, stores, tears, unordered
 from .families.primitives import primitives
 from .language.format import LIBRARY, read_tests
@@ -55,6 +55,4 @@ def _named(subject: str) -> list[Test]:
         return list(FAMILIES[subject]())
     if subject in names():
         return read_tests([LIBRARY / f"{subject}.yaml"])
-    known = names()
-    expected = f"a file, a folder, or a name: {', '.join(known)}"
-    raise InputError(Mistake(f"'{subject}'", expected, nearest=nearest(subject, known)))
+    raise InputError(unknown(subject, names(), "a file, a folder, or a name: {}"))

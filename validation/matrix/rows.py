@@ -1,12 +1,9 @@
-"""Rows of the matrix of primitives: jobs that processes share, and what each brings home (plain data that pickles)."""
+"""Rows of the matrix of primitives: a job for each, and what the job finds (plain data that pickles)."""
 
 from __future__ import annotations
 
-import multiprocessing
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from ...protocols.guarantees import Condition, Verdict, claimed
 from ...protocols.shapes import SHAPES, shaped
@@ -14,9 +11,6 @@ from ...sim.errors import InputError, Mistake, nearest
 from .configurations import Configuration
 from .judging import FAULT, CellFinding, judge
 from .timing import QUEUE_PAIRS, SIZES, Costs, measure
-
-_Job = TypeVar("_Job")
-_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True)
@@ -90,27 +84,3 @@ def shapes(names: Sequence[str]) -> tuple[str, ...]:
             expected, close = f"a shape: {', '.join(SHAPES)}", nearest(name, SHAPES)
             raise InputError(Mistake(f"'{name}'", expected, field="--shapes", nearest=close))
     return tuple(dict.fromkeys(names))
-
-
-def in_parallel(
-    function: Callable[[_Job], _Answer],
-    jobs: Sequence[_Job],
-    workers: int,
-    done: Callable[[int], None] = lambda number: None,
-) -> list[_Answer]:
-    """The answers in the order of the jobs, computed by ``workers`` processes; ``done`` is told how many there are."""
-    answers: list[_Answer] = []
-    if min(workers, len(jobs)) <= 1:
-        for job in jobs:
-            answers.append(function(job))
-            done(len(answers))
-        return answers
-    with ProcessPoolExecutor(min(workers, len(jobs)), multiprocessing.get_context("spawn")) as pool:
-        try:
-            for answer in pool.map(function, jobs):
-                answers.append(answer)
-                done(len(answers))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return answers

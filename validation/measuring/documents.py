@@ -6,14 +6,13 @@ One document is ``{"format": "rpsim-measurements-1", "origin", "program", "plan"
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...sim.errors import InputError, Mistake, nearest
-from ...sim.yaml_source import FieldPath, describe, dotted, parse_yaml
+from ...sim.cursor import Cursor
+from ...sim.json_source import parse_json
 from . import conditions as known
 from .conditions import Conditions, Measurement
 
@@ -71,132 +70,64 @@ def as_result(one: Measurement) -> dict[str, Any]:
 
 def parse_document(text: str, file: str) -> Document:
     """A document of measurements; ``file`` is what messages call it. Raises InputError with every mistake at once."""
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        found = "the end of the file" if error.pos >= len(text.rstrip()) else f"{error.msg.lower()}"
-        raise InputError(Mistake(found, "JSON", file, error.lineno)) from None
-    except RecursionError:
-        raise InputError(Mistake("lists nested too deeply", "a document of measurements", file)) from None
-    reader = _Reader(text, file)
-    document = reader.document(data)
-    if reader.mistakes:
-        raise InputError(reader.located())
-    assert document is not None
+    source = parse_json(text, file, "a document of measurements")
+    at = Cursor.over(source, "a document of measurements: an object with format and results")
+    at["format"].choice((FORMAT,), f"'{FORMAT}'")
+    document = Document(
+        origin=at["origin"].choice(ORIGINS),
+        measurements=tuple(found for one in at["results"].items("a list of results") for found in _result(one)),
+        program=at.get("program", {}).map("an object"),
+        machine=at.get("machine", {}).map("an object"),
+        plan=at["plan"].text("a text") if at["plan"].data else "",
+        source=at["source"].text("a text") if at["source"].data else "",
+    )
+    at.finish(MOST_MISTAKES)
     return document
 
 
-class _Reader:
-    def __init__(self, text: str, file: str) -> None:
-        self.text = text
-        self.file = file
-        self.mistakes: list[tuple[FieldPath, str, str, str | None]] = []
+def _result(at: Cursor) -> list[Measurement]:
+    """The measurement at a place; none where something is wrong with it."""
+    if not at.is_map("a result: an object with id, verb, size_bytes"):
+        return []
+    at.keys(_KEYS)
+    for key in ("id", "verb", "size_bytes"):
+        if key not in at:
+            at[key].wrong(f"the result's {key}")
+    values: dict[str, Any] = {"id": at.get("id", "").text("a text")}
+    for key, words in {"verb": tuple(known.VERBS), **_WORDS}.items():
+        values |= {key: at[key].choice(words)} if key in at else {}
+    for key, least in _COUNTS.items():
+        values |= {key: at[key].whole(least)} if key in at else {}
+    values |= {"inline": at["inline"].truth()} if "inline" in at else {}
+    skipped, failed = (at.get(key, "").text("why, in words") for key in ("skipped", "failed"))
+    latency_ns = _latencies(at["latency_ns"]) if "latency_ns" in at else {}
+    rates = [_number(at[key], "a number from 0") if key in at else None for key in _RATES]
+    pairs = at.get("histogram", [])
+    if not isinstance(pairs.data, list) or not all(map(_is_pair, pairs.data)):
+        pairs.wrong("a list of [upper edge in ns, count]")
+    if not at["latency_ns"].data and not any((*rates, skipped, failed)):
+        at.wrong("latency_ns, operations_per_s, bytes_per_s, or skipped", "nothing measured")
+    if at.sound() and not known.legal(values["verb"], values.get("transport", "rc")):
+        at["verb"].wrong("a verb of that transport", f"{values['verb']} over {values['transport']}")
+    if not at.sound():
+        return []
+    histogram = tuple((float(edge), count) for edge, count in pairs.data)
+    about, (operations, in_bytes) = Conditions(**values), rates
+    return [Measurement(about, latency_ns, histogram, operations, in_bytes, skipped or failed, at.source.file)]
 
-    def wrong(self, found: str, expected: str, path: FieldPath, close: str | None = None) -> None:
-        self.mistakes.append((path, found, expected, close))
 
-    def located(self) -> list[Mistake]:
-        """The mistakes with their lines: the text is read again for them, as YAML, which JSON is."""
-        try:
-            source = parse_yaml(self.text, self.file)
-        except InputError:
-            source = None
-        shown = self.mistakes[:MOST_MISTAKES]
-        return [
-            Mistake(found, expected, self.file, source.line(path) if source else None, dotted(path) or None, close)
-            for path, found, expected, close in shown
-        ]
+def _latencies(at: Cursor) -> dict[str, float]:
+    given = at.fields(f"an object with {', '.join(known.STATISTICS)}", least=1)
+    if given:
+        at.keys(known.STATISTICS)
+    return {key: _number(value, "a number of ns from 0") for key, value in given.items() if key in known.STATISTICS}
 
-    def document(self, data: Any) -> Document | None:
-        if not isinstance(data, dict):
-            self.wrong(describe(data), "a document of measurements: an object with format and results", ())
-            return None
-        if data.get("format") != FORMAT:
-            self.wrong(describe(data.get("format")), f"'{FORMAT}'", ("format",))
-        if data.get("origin") not in ORIGINS:
-            self.wrong(describe(data.get("origin")), f"one of {', '.join(ORIGINS)}", ("origin",))
-        maps = {key: data.get(key, {}) for key in ("program", "machine")}
-        for key, value in maps.items():
-            if not isinstance(value, dict):
-                self.wrong(describe(value), "an object", (key,))
-        words = {key: data.get(key) or "" for key in ("plan", "source")}
-        for key, value in words.items():
-            if not isinstance(value, str):
-                self.wrong(describe(value), "a text", (key,))
-        results = data.get("results")
-        if not isinstance(results, list):
-            self.wrong(describe(results), "a list of results", ("results",))
-            results = []
-        found = [self.result(one, ("results", index)) for index, one in enumerate(results)]
-        if self.mistakes:
-            return None
-        measurements = tuple(one for one in found if one is not None)
-        return Document(data["origin"], measurements, maps["program"], maps["machine"], words["plan"], words["source"])
 
-    def result(self, data: Any, at: FieldPath) -> Measurement | None:
-        before = len(self.mistakes)
-        if not isinstance(data, dict):
-            self.wrong(describe(data), "a result: an object with id, verb, size_bytes", at)
-            return None
-        for key in data.keys() - set(_KEYS):
-            self.wrong(f"the unknown key '{key}'", f"one of {', '.join(_KEYS)}", (*at, key), nearest(key, _KEYS))
-        values: dict[str, Any] = {}
-        for key in ("id", "verb", "size_bytes"):
-            if key not in data:
-                self.wrong("nothing", f"the result's {key}", (*at, key))
-        if "id" in data and not isinstance(data["id"], str):
-            self.wrong(describe(data["id"]), "a text", (*at, "id"))
-        for key, words in {"verb": tuple(known.VERBS), **_WORDS}.items():
-            if key in data and data[key] not in words:
-                close = nearest(str(data[key]), words)
-                self.wrong(describe(data[key]), f"one of {', '.join(words)}", (*at, key), close)
-        for key, least in _COUNTS.items():
-            value = data.get(key, least)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                self.wrong(describe(value), f"a whole number from {least}", (*at, key))
-        if not isinstance(data.get("inline", False), bool):
-            self.wrong(describe(data["inline"]), "true or false", (*at, "inline"))
-        for key in ("skipped", "failed"):
-            if not isinstance(data.get(key, ""), str):
-                self.wrong(describe(data[key]), "why, in words", (*at, key))
-        self._numbers(data, at)
-        if len(self.mistakes) > before:
-            return None
-        values = {key: data[key] for key in ("id", "verb", "inline", *_WORDS, *_COUNTS) if key in data}
-        if not known.legal(values["verb"], values.get("transport", "rc")):
-            self.wrong(f"{values['verb']} over {values['transport']}", "a verb of that transport", (*at, "verb"))
-            return None
-        return Measurement(
-            Conditions(**values),
-            data.get("latency_ns", {}),
-            tuple((float(edge), count) for edge, count in data.get("histogram", [])),
-            data.get("operations_per_s"),
-            data.get("bytes_per_s"),
-            data.get("skipped", "") or data.get("failed", ""),
-            self.file,
-        )
-
-    def _numbers(self, data: Mapping[str, Any], at: FieldPath) -> None:
-        """Latencies, histogram, rates: at least one of them, unless the result was skipped."""
-        latency = data.get("latency_ns", {})
-        if not isinstance(latency, dict) or ("latency_ns" in data and not latency):
-            self.wrong(describe(latency), f"an object with {', '.join(known.STATISTICS)}", (*at, "latency_ns"))
-            latency = {}
-        for key, value in latency.items():
-            if key not in known.STATISTICS:
-                close = nearest(key, known.STATISTICS)
-                path = (*at, "latency_ns", key)
-                self.wrong(f"the unknown key '{key}'", f"one of {', '.join(known.STATISTICS)}", path, close)
-            elif not _is_number(value):
-                self.wrong(describe(value), "a number of ns from 0", (*at, "latency_ns", key))
-        for key in _RATES:
-            if key in data and not _is_number(data[key]):
-                self.wrong(describe(data[key]), "a number from 0", (*at, key))
-        pairs = data.get("histogram", [])
-        if not isinstance(pairs, list) or not all(_is_pair(pair) for pair in pairs):
-            self.wrong(describe(pairs), "a list of [upper edge in ns, count]", (*at, "histogram"))
-        if not latency and not any(data.get(key) for key in (*_RATES, "skipped", "failed")):
-            self.wrong("nothing measured", "latency_ns, operations_per_s, bytes_per_s, or skipped", at)
+def _number(at: Cursor, expected: str) -> Any:
+    """The number as the document has it: a float, or an integer."""
+    if not _is_number(at.data):
+        at.wrong(expected)
+    return at.data
 
 
 def _is_number(value: Any) -> bool:

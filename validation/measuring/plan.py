@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
 
-from ...sim.errors import InputError, Mistake, nearest
+from ...sim.cursor import Cursor
 from ...sim.units import parse_bytes
-from ...sim.yaml_source import FieldPath, Source, describe, dotted, read_yaml
+from ...sim.yaml_source import describe, read_yaml
 from . import conditions as known
 from .conditions import Conditions
 
@@ -49,137 +49,92 @@ class MeasurementPlan:
 
 def read_plan(path: FilePath) -> MeasurementPlan:
     """The plan in a file. Raises InputError with every mistake at once."""
-    source = read_yaml(path)
-    data = source.mapping("a map with plan and measurements")
-    reader = _Reader(source)
-    for key in data.keys() - {"plan", "title", "measurements"}:
-        reader.mistake(
-            f"the unknown key '{key}'",
-            "plan, title or measurements",
-            (key,),
-            nearest(key, ("plan", "title", "measurements")),
-        )
-    if not isinstance(data.get("plan"), str):
-        reader.mistake(describe(data.get("plan")), "the plan's name", ("plan",))
-    if not isinstance(data.get("title", ""), str):
-        reader.mistake(describe(data["title"]), "what it measures, in a line", ("title",))
-    entries = data.get("measurements")
-    if not isinstance(entries, list) or not entries:
-        reader.mistake(describe(entries), "a list of measurements", ("measurements",))
-        entries = []
-    points = [point for index, entry in enumerate(entries) for point in reader.points(entry, ("measurements", index))]
-    if not reader.mistakes and len(points) > MOST:
-        reader.mistake(f"{len(points):,} combinations", f"at most {MOST:,}", ("measurements",))
-    if reader.mistakes:
-        raise InputError(reader.mistakes)
-    return MeasurementPlan(data["plan"], data.get("title", ""), tuple(points))
+    at = Cursor.over(read_yaml(path), "a map with plan and measurements")
+    at.keys(("plan", "title", "measurements"))
+    name, title = at["plan"].text("the plan's name"), at.get("title", "").text("what it measures, in a line")
+    ids: dict[str, int | None] = {}
+    entries = at["measurements"].items("a list of measurements", least=1)
+    points = [point for entry in entries for point in _points(entry, ids)]
+    if at.sound() and len(points) > MOST:
+        at["measurements"].wrong(f"at most {MOST:,}", f"{len(points):,} combinations")
+    at.finish()
+    return MeasurementPlan(name, title, tuple(points))
 
 
-class _Reader:
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.mistakes: list[Mistake] = []
-        self._ids: dict[str, int | None] = {}
+def _points(at: Cursor, ids: dict[str, int | None]) -> list[Conditions]:
+    """The combinations of one entry; none where something is wrong with it."""
+    if not at.is_map("a measurement: a map with id, verb, sizes"):
+        return []
+    misspelt = at.keys(KEYS)
+    values = {key: _values(at[key]) if key in at else [DEFAULTS.get(key)] for key in KEYS if key != "id"}
+    absent = {"verb", "sizes"} - at.data.keys() - misspelt
+    if "verb" in absent:
+        at["verb"].wrong(f"one of {', '.join(known.VERBS)}")
+    if "sizes" in absent and not set(values["verb"]) - {None} <= set(known.WORDS):
+        at["sizes"].wrong("a size, as in 64 B, or a list of sizes")
+    name = at["id"].data
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9-]+", name):
+        at["id"].wrong("an id of small letters, digits and '-'")
+    elif name in ids:
+        first = f" (line {ids[name]} has it)" if ids[name] else ""
+        at["id"].wrong(f"an id that no other measurement has{first}", f"'{name}' a second time")
+    else:
+        ids[name] = at["id"].line
+    if at.sound():
+        _together(at, values)
+    if not at.sound():
+        return []
+    return [
+        _conditions(name, dict(zip(LISTS, combination, strict=True)), values)
+        for combination in itertools.product(*(values[key] for key in LISTS))
+    ]
 
-    def mistake(self, found: str, expected: str, path: FieldPath, close: str | None = None) -> None:
-        self.mistakes.append(Mistake(found, expected, self.source.file, self.source.line(path), dotted(path), close))
 
-    def points(self, data: Any, at: FieldPath) -> list[Conditions]:
-        """The combinations of one entry; none where something is wrong with it."""
-        before = len(self.mistakes)
-        if not isinstance(data, dict):
-            self.mistake(describe(data), "a measurement: a map with id, verb, sizes", at)
-            return []
-        for key in data.keys() - set(KEYS):
-            self.mistake(f"the unknown key '{key}'", f"one of {', '.join(KEYS)}", (*at, key), nearest(key, KEYS))
-        values = {key: self._values(data, key, at) for key in KEYS if key != "id"}
-        name = data.get("id")
-        if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9-]+", name):
-            self.mistake(describe(name), "an id of small letters, digits and '-'", (*at, "id"))
-        elif name in self._ids:
-            first = f" (line {self._ids[name]} has it)" if self._ids[name] else ""
-            self.mistake(f"'{name}' a second time", f"an id that no other measurement has{first}", (*at, "id"))
-        else:
-            self._ids[name] = self.source.line((*at, "id"))
-        if len(self.mistakes) > before:
-            return []
-        self._together(data, values, at)
-        if len(self.mistakes) > before:
-            return []
-        return [
-            _conditions(str(name), dict(zip(LISTS, combination, strict=True)), values)
-            for combination in itertools.product(*(values[key] for key in LISTS))
-        ]
+def _values(at: Cursor) -> list[Any]:
+    """What is said of a key, as a list."""
+    key = at.path[-1]
+    if not isinstance(at.data, list):
+        return [_value(key, at)]
+    if key not in LISTS and at.data:
+        at.wrong("one value")
+        return [None]
+    return [_value(key, one) for one in at.items("one value, or a list of some", least=1)] or [None]
 
-    def _values(self, data: dict[str, Any], key: str, at: FieldPath) -> list[Any]:
-        """What ``key`` says, as a list."""
-        path = (*at, key)
-        if key not in data:
-            verbs = data.get("verb")
-            small = [verbs] if isinstance(verbs, str) else verbs
-            if key in {nearest(other, KEYS) for other in data.keys() - set(KEYS)}:
-                return [DEFAULTS.get(key)]  # it is there, misspelt, and told already
-            if key == "verb" or (key == "sizes" and not set(small or ()) <= set(known.WORDS)):
-                what = f"one of {', '.join(known.VERBS)}" if key == "verb" else "a size, as in 64 B, or a list of sizes"
-                self.mistake("nothing", what, path)
-            return [DEFAULTS.get(key)]
-        found = data[key]
-        if not isinstance(found, list):
-            return [self._value(key, found, path)]
-        if key not in LISTS or not found:
-            self.mistake(describe(found), "one value" if found else "one value, or a list of some", path)
-            return [None]
-        return [self._value(key, item, (*path, index)) for index, item in enumerate(found)]
 
-    def _value(self, key: str, found: Any, path: FieldPath) -> Any:
-        if key in WORDS:
-            word = {True: "yes", False: "no"}.get(found, found) if isinstance(found, bool) else found
-            if word not in WORDS[key]:
-                close = nearest(str(found), WORDS[key])
-                self.mistake(describe(found), f"one of {', '.join(WORDS[key])}", path, close)
-            return word
-        if key in ("sizes", "region"):
-            return self._size(found, path)
-        least = 0 if key == "warmup" else 1
-        if isinstance(found, bool) or not isinstance(found, int) or found < least:
-            self.mistake(describe(found), f"a whole number from {least}", path)
-        return found
-
-    def _size(self, found: Any, path: FieldPath) -> int:
-        if isinstance(found, int) and not isinstance(found, bool) and found > 0:
-            return found
-        try:
-            size = parse_bytes(found) if isinstance(found, str) else 0
-        except ValueError:
-            size = 0
-        if size <= 0:
-            self.mistake(describe(found), "a size from 1 B, as in 64 B or 4 KiB", path)
+def _value(key: str | int, at: Cursor) -> Any:
+    if key in WORDS:
+        word = at.data if not isinstance(at.data, bool) else "yes" if at.data else "no"
+        return replace(at, data=word).choice(WORDS[str(key)], found=describe(at.data))
+    if key in ("sizes", "region"):
+        expected = "a size from 1 B, as in 64 B or 4 KiB"
+        whole = isinstance(at.data, int) and not isinstance(at.data, bool)
+        size = at.data if whole else at.parsed(parse_bytes, expected)
+        if size < 1 and at.sound():
+            at.wrong(expected)
         return max(1, size)
+    return at.whole(0 if key == "warmup" else 1)
 
-    def _together(self, data: dict[str, Any], values: dict[str, list[Any]], at: FieldPath) -> None:
-        """What no single value can tell."""
-        verbs, transports = values["verb"], values["transport"]
-        for verb, transport in itertools.product(verbs, transports):
-            if not known.legal(verb, transport):
-                have = [name for name in known.TRANSPORTS if known.legal(verb, name)]
-                self.mistake(f"{verb} over {transport}", f"{verb} over {' or '.join(have)}", (*at, "transport"))
-        for key in ("placement", "level"):
-            if key in data and not all(verb.endswith("FLUSH") for verb in verbs):
-                self.mistake(f"{key} of {', '.join(verbs)}", f"{key} of a FLUSH only", (*at, key))
-        if values["inline"] == ["yes"] and not set(verbs) <= set(known.INLINE):
-            self.mistake("yes", f"auto or no: only {', '.join(known.INLINE)} carry data", (*at, "inline"))
-        if max(values["sizes"]) > min(values["region"]):
-            self.mistake(
-                f"{max(values['sizes'])} B in a region of {min(values['region'])} B", "sizes within the region",
-                (*at, "sizes"),
-            )  # fmt: skip
-        if values["method"] == ["half_round_trip"]:
-            single = values["depth"] == [1] and values["qps"] == [1]
-            if not single or not set(verbs) <= set(known.ANSWERABLE):
-                expected = (
-                    f"completion; half_round_trip is for {', '.join(known.ANSWERABLE)}, depth 1 and one queue pair"
-                )
-                self.mistake("half_round_trip", expected, (*at, "method"))
+
+def _together(at: Cursor, values: dict[str, list[Any]]) -> None:
+    """What no single value can tell."""
+    verbs, transports = values["verb"], values["transport"]
+    for verb, transport in itertools.product(verbs, transports):
+        if not known.legal(verb, transport):
+            have = [name for name in known.TRANSPORTS if known.legal(verb, name)]
+            at["transport"].wrong(f"{verb} over {' or '.join(have)}", f"{verb} over {transport}")
+    for key in ("placement", "level"):
+        if key in at and not all(verb.endswith("FLUSH") for verb in verbs):
+            at[key].wrong(f"{key} of a FLUSH only", f"{key} of {', '.join(verbs)}")
+    if values["inline"] == ["yes"] and not set(verbs) <= set(known.INLINE):
+        at["inline"].wrong(f"auto or no: only {', '.join(known.INLINE)} carry data", "yes")
+    if max(values["sizes"]) > min(values["region"]):
+        found = f"{max(values['sizes'])} B in a region of {min(values['region'])} B"
+        at["sizes"].wrong("sizes within the region", found)
+    if values["method"] == ["half_round_trip"]:
+        single = values["depth"] == [1] and values["qps"] == [1]
+        if not single or not set(verbs) <= set(known.ANSWERABLE):
+            expected = f"completion; half_round_trip is for {', '.join(known.ANSWERABLE)}, depth 1 and one queue pair"
+            at["method"].wrong(expected, "half_round_trip")
 
 
 def _conditions(name: str, one: dict[str, Any], values: dict[str, list[Any]]) -> Conditions:

@@ -15,16 +15,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...protocols.scheme import Scheme
 from ...protocols.scheme import scheme as scheme_named
 from ...scenarios.run.experiment import run_variant
 from ..oracle import Inconsistent
 from ..testing.checks import scenario_of
-from .mutants import planted, seeded
+from .mutants import planted, seeded, watched
 from .operators import Change
 from .trials import trials
 
@@ -33,6 +32,8 @@ SECONDS = 10
 RUN_SECONDS = 2
 """The same of the small run without any crash."""
 ALONE = "without any crash"
+_JUDGE = __name__.partition(".mutation.")[0]
+"""The package of all that judges."""
 _SHORT = (ALONE, "nothing fails", "lives", "server[0] process", "client[0] power")
 """Runs that come to an end unless their code does not."""
 
@@ -83,6 +84,10 @@ class FateVerdict:
         """Whether the code fails in a run without any crash."""
         return self.notes.get(FaultOutcome.BROKEN, ("", ""))[1].startswith(ALONE)
 
+    def row(self) -> dict[str, Any]:
+        """As plain data."""
+        return {"outcome": str(self.outcome), "how": self.how, "scheme": self.scheme}
+
     def ended(self) -> FateVerdict:
         """No verdict has found it."""
         for outcome in (FaultOutcome.UNDECIDED, FaultOutcome.BROKEN):
@@ -90,6 +95,27 @@ class FateVerdict:
                 scheme, how = self.notes[outcome]
                 return FateVerdict(outcome, how, scheme)
         return self
+
+
+def shown_of(pair: tuple[str, str]) -> dict[str, Any]:
+    """A scheme as it is in a trial: what is broken, the statements that are executed, seconds of a processor."""
+    (name, wanted), began = pair, time.process_time()
+    (trial,) = (each for each in trials() if each.name == wanted)
+    with watched(scheme_named(name)) as (same, reached):
+        found = trial.ask(same, ())
+    lines = {module: sorted(lines) for module, lines in reached.items()}
+    return {"broken": sorted(found.broken), "exhaustive": found.exhaustive, "reached": lines} | spent(began)
+
+
+def fate_of(task: FaultTask) -> dict[str, Any]:
+    """The fate of a fault as plain data, with the seconds of a processor."""
+    began = time.process_time()
+    return fate(task).row() | spent(began)
+
+
+def spent(began: float) -> dict[str, float]:
+    """The seconds of a processor since then."""
+    return {"cpu_s": round(time.process_time() - began, 3)}
 
 
 def fate(task: FaultTask) -> FateVerdict:
@@ -155,9 +181,8 @@ def guarded(found: FateVerdict, scheme: str, trial: str, seconds: float = SECOND
 
 def _is_ours(error: Exception) -> bool:
     """Whether the judge contradicts itself, or the innermost frame of an error is the judge's own code."""
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = bool(frames) and Path(frames[-1].filename).is_relative_to(Path(__file__).parents[1])
-    return isinstance(error, Inconsistent) or ours
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return isinstance(error, Inconsistent) or (bool(modules) and modules[-1].startswith(f"{_JUDGE}."))
 
 
 class _TooLong(BaseException):

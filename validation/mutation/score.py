@@ -15,11 +15,11 @@ from typing import Any
 
 from ...protocols.scheme import Scheme
 from ...protocols.scheme import scheme as scheme_named
+from ...sim.jobs.code import digest
 from ...sim.yaml_source import read_yaml
-from .fates import FateVerdict, FaultOutcome, FaultTask, Try, fate, faults
-from .mutants import seeded, watched
+from .fates import FateVerdict, FaultOutcome, FaultTask, Try, fate_of, faults, shown_of
+from .mutants import seeded
 from .shown import Shown
-from .store import digest
 from .trials import Trial, kept, trials
 from .work import Work
 
@@ -81,24 +81,15 @@ def score(schemes: Sequence[type[Scheme]], work: Work, *, shared: bool = False, 
     asked = [(known.name, trial.name) for known in schemes for trial in chosen]
     planted = _planted(schemes, shared, quick)
     work.expect(len(asked) + len(planted))
-    shown = work.do(asked, [digest([name], trial) for name, trial in asked], _shown)
+    shown = work.do(asked, [digest(shown_of, pair, *_modules([pair[0]])) for pair in asked], shown_of)
     known = {one.name: _known(one, shown, chosen) for one in schemes}
     tasks = [_task(module, number, names, known, chosen) for (module, number), names in planted.items()]
-    verdicts = work.do(tasks, [digest(_names(task), *_parts(task)) for task in tasks], _fate)
+    digests = [digest(fate_of, list(_parts(task)), *_modules(_names(task))) for task in tasks]
+    verdicts = work.do(tasks, digests, fate_of)
     return [_told(task, verdicts[task], known) for task in tasks]
 
 
 # what a scheme is without any fault ------------------------------------------------------------------------------
-def _shown(pair: tuple[str, str]) -> dict[str, Any]:
-    """A scheme in a trial: what is broken, and the statements that are executed. Plain data."""
-    name, wanted = pair
-    (trial,) = (each for each in trials() if each.name == wanted)
-    with watched(scheme_named(name)) as (same, reached):
-        found = trial.ask(same, ())
-    lines = {module: sorted(lines) for module, lines in reached.items()}
-    return {"broken": sorted(found.broken), "exhaustive": found.exhaustive, "reached": lines}
-
-
 def _known(known: type[Scheme], shown: Mapping[tuple[str, str], Any], chosen: Sequence[Trial]) -> Baseline:
     rows = {trial.name: shown[known.name, trial.name] for trial in chosen}
     keeps = kept({name: Shown(frozenset(row["broken"]), row["exhaustive"]) for name, row in rows.items()})
@@ -158,16 +149,16 @@ def _names(task: FaultTask) -> set[str]:
     return {task.owner, *(each.scheme for each in task.tries)}
 
 
+def _modules(names: Iterable[str]) -> list[str]:
+    """The modules that these schemes are in: what they import is followed from there."""
+    return [scheme_named(name).__module__ for name in names]
+
+
 def _parts(task: FaultTask) -> Iterator[object]:
     """What the fate of a fault depends on besides code."""
     _, change = faults(task.owner)[task.module, task.number]
     yield from (task.module, change.operator, change.line, change.name)
     yield [(each.scheme, each.trial, sorted(each.kept)) for each in task.tries]
-
-
-def _fate(task: FaultTask) -> dict[str, Any]:
-    found = fate(task)
-    return {"outcome": str(found.outcome), "how": found.how, "scheme": found.scheme}
 
 
 def _told(task: FaultTask, row: Mapping[str, Any], known: Mapping[str, Baseline]) -> Fate:

@@ -19,11 +19,11 @@ FINDERS: Mapping[Condition, Finder] = {
     Condition.PERSISTENT: persistent.find,
     Condition.STRICT: strict.find,
 }
-"""How a condition is judged on one register with unique values, for those that can be."""
+"""By condition: the function that judges one register with unique values."""
 
 CONDITIONS: Mapping[Condition, Finder] = {condition: FINDERS[condition] for condition in EXPLORED}
-"""Those that can differ where each object is read once after the crash: there ``strict`` is ``durable`` (what is read
-once may have taken effect before the crash as well as after it), and ``linearizable`` always is."""
+"""The conditions that can differ where each object is read once after the crash: there ``strict`` is ``durable`` (what
+is read once may have taken effect before the crash as well as after it), and ``linearizable`` always is."""
 
 _LINEAR = (
     Condition.LINEARIZABLE, Condition.DURABLE, Condition.COMMITTED, Condition.EXACTLY_ONCE, Condition.SESSION,
@@ -44,7 +44,8 @@ IMPLIES: Mapping[Condition, tuple[Condition, ...]] = {
 class Finding:
     """The verdict on one condition; if it is violated, the first object at fault, and why, in one sentence.
 
-    ``operations`` are those that the sentence names, the offending one first; reads after recovery are none of them.
+    ``operations`` are the ones that the sentence names, the offending one first; reads after recovery are not among
+    them.
     """
 
     condition: Condition
@@ -55,7 +56,7 @@ class Finding:
 
 
 Reads = Value | tuple[Value, ...]
-"""What was read of an object after the crash: one value, or those of several reads one after the other."""
+"""The value read of an object after the crash, or the values of several reads in their order."""
 
 
 def check(
@@ -69,7 +70,7 @@ def check(
 ) -> dict[Condition, Finding]:
     """Judge ``history`` up to a system crash at ``crash_ps``, after which fresh processes read ``reads_after``.
 
-    Several reads of one object are given as a tuple in their order. Objects that nobody read after the crash are judged
+    Several reads of one object are given as a tuple in their order. Objects without a read after the crash are judged
     by what came before it. ``loaded`` holds the objects that had a value (stamp 0) before time zero, None says all;
     ``probe`` is the name of the reads after recovery. Raises InputError if the updates of an object do not write
     unique values.

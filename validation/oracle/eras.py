@@ -18,7 +18,7 @@ from .known import BEFORE_PS
 from .models.model import Call, Model
 
 Tag = tuple[int, Hashable, Hashable]
-"""What scopes of syncs tell apart: the object's index, its key, the connection."""
+"""What the scope of a sync may name: the object's index, its key, the connection."""
 
 
 class Op(NamedTuple):

@@ -1,4 +1,4 @@
-"""One object followed event by event, whatever its updates are: quickly where they write, plainly where some remove."""
+"""One object followed event by event: incrementally where all updates write, from scratch where some remove."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RemovableHistory:
         self._answers: dict[Value, frozenset[Condition]] = {}
 
     def invoke(self, operation: Operation) -> None:
-        """``operation`` is invoked now."""
+        """Note that ``operation`` is invoked now."""
         if operation.f in self.known.updates:
             self.known.invoke(operation)
             self._changed()
@@ -55,6 +55,6 @@ def followed(object: Hashable, history: History) -> RegisterHistory | RemovableH
 
 
 def all_followed(objects: Iterable[Hashable], history: History) -> dict[Hashable, RegisterHistory | RemovableHistory]:
-    """The same of several objects."""
+    """As :func:`followed`, for several objects."""
     removed = {o.object for o in history.operations if isinstance(o.argument, Removed)}
     return {one: (RemovableHistory if one in removed else RegisterHistory)(one, history.updates) for one in objects}

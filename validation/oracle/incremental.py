@@ -78,14 +78,14 @@ class RegisterHistory:
         self._existed_ps: dict[Value, int] = {self.known.initial: BEFORE_PS}
         """By value: the first return of its write or of a read of it."""
         self._youngest_read_ps = _NOTHING_READ
-        """The latest invocation of an update whose value somebody read."""
+        """The latest invocation of an update whose value was read."""
         self._homeless: dict[Value, list[Operation]] = {}
         """Reads of values that no update may have written."""
         self._conflict = False
         """Whether two clusters must each precede the other, so that the history is not linearizable already."""
 
     def invoke(self, operation: Operation) -> None:
-        """``operation`` is invoked now."""
+        """Note that ``operation`` is invoked now."""
         self._advance(operation.invoke_ps)
         if operation.f not in self.known.updates:
             return
@@ -163,12 +163,12 @@ class RegisterHistory:
         return self._finish_ps[cluster] < others_ps
 
     def _exists(self, read: Operation) -> None:
-        """``read`` returned a version."""
+        """Note that ``read`` returned a version."""
         self._existed_ps.setdefault(read.result, return_ps(read))
         self._youngest_read_ps = max(self._youngest_read_ps, self._written_ps(read))
 
     def _written_ps(self, read: Operation) -> int:
-        """When what was read was written at the earliest, if it was a version."""
+        """The earliest instant at which the value of the read was written, if it is a version."""
         if not self.known.wrote(read):
             return _NOTHING_READ
         write = self.known.writes.get(read.result)

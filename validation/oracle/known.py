@@ -1,4 +1,4 @@
-"""What is known of one object at one instant: the updates that may be in effect, those acknowledged, the reads.
+"""The knowledge of one object at one instant: the updates that may be in effect, the acknowledged ones, the reads.
 
 Operations carry their future when a recorded run is walked again (``outcome`` is already set at their invocation),
 so nothing of an operation's response is looked at before it is handed to :meth:`ObjectHistory.complete`.
@@ -30,13 +30,13 @@ RECOVERY = -1
 """The process of the reads after recovery, where there are several of one object."""
 
 NOT_READ = _NotRead.NOT_READ
-"""In place of a recovered value: nobody read the object after the crash."""
+"""In place of a recovered value: there was no read of the object after the crash."""
 
 Recovered = Value | Literal[_NotRead.NOT_READ]
 
 
 class Inconsistent(AssertionError):
-    """The oracle contradicts itself: its mistake, whatever was judged."""
+    """The oracle contradicts itself: a bug in the oracle, whatever the history says."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class ObjectHistory:
     """By stamp: when ``ok`` promised an update that takes effect later."""
     failed: dict[Value, Operation] = field(default_factory=dict)
     reads: list[Operation] = field(default_factory=list)
-    """Those that returned ``ok``."""
+    """The updates that returned ``ok`` by now."""
     killed_ps: dict[Value, int] = field(default_factory=dict)
     """By stamp: when a crash killed the process of an update that had not returned."""
     reborn_ps: dict[Value, int] = field(default_factory=dict)
@@ -162,7 +162,7 @@ class Absent:
 
 
 Finder = Callable[[ObjectHistory, Recovered], Flaw | None]
-"""A condition: what is wrong with one object whose read after recovery returned the given value, or None."""
+"""A condition: the flaw of one object whose read after recovery returned the given value, or None."""
 
 
 def return_ps(operation: Operation) -> int:
@@ -175,7 +175,7 @@ def return_ps(operation: Operation) -> int:
 def cut(
     history: History, crash_ps: int, loaded: Container[Hashable] | None = None, probe: str = "get"
 ) -> dict[Hashable, ObjectHistory]:
-    """What is known of each object of ``history`` after a crash of the system at ``crash_ps``.
+    """The knowledge of each object of ``history`` after a crash of the system at ``crash_ps``.
 
     All objects were loaded if ``loaded`` is None.
     """

@@ -16,9 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Hashable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
@@ -28,6 +26,7 @@ from ...models.system import System
 from ...models.verbs import Opcode
 from ...protocols.guarantees import Condition
 from ...scenarios.history import History
+from ...sim.jobs.runner import Processes
 from ..oracle import check
 from ..rigs.pair import Pair
 from . import naive
@@ -196,7 +195,7 @@ def memory_of_traced(count: int) -> float:
 
 def _in_fresh_process(measured: Callable[[Amount], Measured], amount: Amount) -> Measured:
     """What is measured where nothing else has run: nothing has grown, and CPython has adapted its code to nothing."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+    with Processes(1) as fresh:
         return fresh.submit(measured, amount).result()
 
 

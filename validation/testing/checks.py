@@ -10,7 +10,7 @@ from ...protocols.scheme import Scheme
 from ...scenarios.build import Draft
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.schema.schema import Scenario
-from ...sim.errors import InputError, Mistake, nearest
+from ...sim.errors import InputError, Mistake, unknown
 from ..crash.explore import explore
 from ..crash.findings import CrashReport
 from .telling import story
@@ -113,6 +113,5 @@ def condition_named(name: str | Condition) -> Condition:
     """The condition of that name; raises InputError for any other."""
     known = [str(condition) for condition in Condition]
     if str(name) not in known:
-        expected = f"a condition: {', '.join(known)}"
-        raise InputError(Mistake(f"'{name}'", expected, field="conditions", nearest=nearest(str(name), known)))
+        raise InputError(unknown(str(name), known, "a condition: {}", field="conditions"))
     return Condition(str(name))

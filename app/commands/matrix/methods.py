@@ -9,9 +9,8 @@ from typing import Any
 
 from ....validation.matrix.configurations import configurations
 from ....validation.matrix.methods import Method, MethodAnswer, answer, questions
-from ....validation.matrix.rows import in_parallel
 from ...terminal.output import as_json, folder, footer, manifest, replacing, write_json
-from ...terminal.progress import progress
+from ...terminal.progress import performed
 from ...terminal.text import paragraph, table
 from .arguments import listed, one_seed, platforms
 
@@ -23,8 +22,7 @@ def main(options: argparse.Namespace) -> int:
     todo = questions(where, listed(options.primitives), one_seed(options))
     inputs = {"questions": [[one.configuration.label, one.receive_in, one.update, one.kind] for one in todo]}
     target = folder(options.out, "methods", inputs | {"of": todo[0].primitives}, todo[0].seed, "methods")
-    with progress("methods", len(todo)) as bar:
-        answers = in_parallel(answer, todo, options.jobs, bar.reach)
+    answers = performed("methods", answer, todo, options.jobs)
     document = {"seed": todo[0].seed, "methods": [_entry(one) for one in answers]}
     with replacing(target) as draft:
         write_json(draft / "methods.json", document)

@@ -14,11 +14,11 @@ from ....protocols.shapes import shaped
 from ....sim.errors import InputError, Mistake
 from ....sim.units import parse_bytes
 from ....validation.matrix.configurations import configurations
-from ....validation.matrix.rows import PrimitiveRow, RowJob, in_parallel, row, shapes
+from ....validation.matrix.rows import PrimitiveRow, RowJob, row, shapes
 from ....validation.matrix.timing import QUEUE_PAIRS, SIZES
 from ...terminal import matrix as matrix_text
 from ...terminal.output import as_json, folder, footer, manifest, replacing, write_json
-from ...terminal.progress import progress
+from ...terminal.progress import performed
 from .arguments import listed, one_seed, platforms
 
 PAGE = "matrix.html"
@@ -33,8 +33,7 @@ def main(options: argparse.Namespace) -> int:
     jobs = _jobs(options)
     inputs = {"jobs": [[one.primitive, one.configuration.label, one.shapes, one.sizes, one.seed] for one in jobs]}
     target = folder(options.out, "matrix", inputs | _files(jobs), jobs[0].seed, "matrix")
-    with progress("matrix", len(jobs)) as bar:
-        rows = in_parallel(row, jobs, options.jobs, bar.reach)
+    rows = performed("matrix", row, jobs, options.jobs)
     cases = {
         (number, shape): f"case-{number + 1}-{shape}.json"
         for number, one in enumerate(rows)

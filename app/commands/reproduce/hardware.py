@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....sim.jobs.kept import Kept
 from ....validation.published.curves.board import Board, Result, chosen, run
-from ....validation.published.curves.kept import Kept
 from ....validation.published.scoreboard import NOT_ANALYSED, Bound, Claim, ClaimStatus, Summary
 from ...terminal.output import as_json, folder, footer, manifest, replacing, writable, write_json
-from ...terminal.progress import Progress, progress
+from ...terminal.progress import bar
 from ...terminal.text import paragraph, plural, table
 
 if TYPE_CHECKING:
+    from tqdm import tqdm
+
     from ....validation.published.curves.curves import Curve
     from ....validation.published.curves.sweep import Variation
 
@@ -171,22 +173,22 @@ def _bar(summary: Summary) -> list[str]:
 
 def _run(curves: Sequence[Curve], jobs: int, kept: Kept, done: list[str]) -> Board:
     points = sum(len(curve.points) for curve in curves)
-    with progress("reproduce hardware", points) as bar:
-        return run(curves, jobs, _updates(bar, done), kept=kept)
+    with bar("reproduce hardware", points) as shown:
+        return run(curves, jobs, _updates(shown, done), kept=kept)
 
 
 def _sweep(curves: Sequence[Curve], board: Board, jobs: int, kept: Kept, done: list[str]) -> list[Variation]:
     from ....validation.published.curves.sweep import again, sweep
 
     points = sum(map(len, again(curves).values()))
-    with progress("sweep", points) as bar:
-        return sweep(curves, board, jobs, _updates(bar, done), kept)
+    with bar("sweep", points) as shown:
+        return sweep(curves, board, jobs, _updates(shown, done), kept)
 
 
-def _updates(bar: Progress, done: list[str]) -> Callable[[str], None]:
+def _updates(shown: tqdm[Any], done: list[str]) -> Callable[[str], None]:
     def tell(what: str) -> None:
         done.append(what)
-        bar.step()
+        shown.update()
 
     return tell
 

@@ -16,7 +16,7 @@ from ....validation.published.papers.runs import needed, perform
 from ....validation.published.scoreboard import Summary, summarise
 from ...terminal.output import as_json, folder, footer, manifest, replacing, write_json
 from ...terminal.paper import Row, Swept, text
-from ...terminal.progress import progress
+from ...terminal.progress import bar
 from ...terminal.text import plural
 from . import sweep as swept_over
 
@@ -38,11 +38,11 @@ def main(options: argparse.Namespace) -> int:
     operations = QUICK_OPERATIONS if options.quick else None
     done: list[str] = []
     try:
-        with progress(f"reproduce {paper.name}", len(runs)) as bar:
+        with bar(f"reproduce {paper.name}", len(runs)) as shown:
 
             def tell(run: str) -> None:
                 done.append(run)
-                bar.step()
+                shown.update()
 
             measured = perform(paper, runs, jobs=options.jobs, operations=operations, kept=kept, tell=tell)
     except KeyboardInterrupt:

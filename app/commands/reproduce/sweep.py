@@ -14,7 +14,7 @@ from ....validation.published.papers.paper import Paper, PaperClaim
 from ....validation.published.papers.runs import needed, perform
 from ....validation.published.scoreboard import summarise
 from ...terminal.paper import AS_IT_IS, Swept
-from ...terminal.progress import progress
+from ...terminal.progress import bar
 
 
 def sweep(paper: Paper, claims: Sequence[PaperClaim], kept: Path, jobs: int, operations: int) -> Swept:
@@ -24,10 +24,10 @@ def sweep(paper: Paper, claims: Sequence[PaperClaim], kept: Path, jobs: int, ope
     variants: dict[str, Mapping[str, Any]] = {AS_IT_IS: {}}
     variants |= {f"{path} = {value}": {path: value} for path, value in paper.sweep}
     found: Swept = {}
-    with progress("sweep", len(runs) * len(variants)) as bar:
+    with bar("sweep", len(runs) * len(variants)) as shown:
         for name, values in variants.items():
             measured = perform(
-                paper, runs, jobs=jobs, operations=operations, kept=kept, tell=lambda _: bar.step(), values=values
+                paper, runs, jobs=jobs, operations=operations, kept=kept, tell=lambda _: shown.update(), values=values
             )
             looked_up = values_of(paper, measured, values)
             found[name] = [(claim, judge(paper, claim, looked_up)) for claim in few]

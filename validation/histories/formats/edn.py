@@ -37,7 +37,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 class Malformed(ValueError):
-    """What is no EDN: where (an offset), what was found and what was expected."""
+    """Text that is no EDN: at which offset, what was found and what was expected."""
 
     def __init__(self, at: int, found: str, expected: str) -> None:
         super().__init__(f"{found}, expected {expected}")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
-from typing import Any
 
 from ....models.durability.rules import EXECUTION, RULES, Placement
 from ....models.primitives.language import Primitive
 from ....protocols.primitives import primitive
+from ....sim.cursor import Cursor
 from ....sim.errors import InputError, Mistake, nearest
-from ....sim.yaml_source import FieldPath, Source, describe, dotted, read_yaml
+from ....sim.yaml_source import describe, read_yaml
 from .expansion import Expanded, NoWords
 from .expression import NoOutcome, OutcomeExpression, parse_outcome
 from .operations import NoOperation, parse_operation
@@ -71,120 +71,63 @@ def _files(path: FilePath) -> list[FilePath]:
 
 def read_file(path: FilePath) -> list[Test]:
     """The tests of one file."""
-    source = read_yaml(path)
-    data = source.mapping("a map with profiles and tests")
-    reader = _Reader(source)
-    tests = reader.read(data)
-    if reader.mistakes:
-        raise InputError(reader.mistakes)
+    at = Cursor.over(read_yaml(path), "a map with profiles and tests")
+    at.keys(TOP)
+    tests = _FileReader(read_profiles(at["profiles"]), read_primitives(at["primitives"])).tests(at["tests"])
+    at.finish()
     return tests
 
 
-class _Reader:
-    """One file's data, and what is wrong with it."""
+@dataclass(frozen=True)
+class _FileReader:
+    """The local names of one file, and what reads its tests."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.mistakes: list[Mistake] = []
-        self.profiles: dict[str, LitmusProfile] = {}
-        self.primitives: dict[str, Primitive] = {}
+    profiles: Mapping[str, LitmusProfile]
+    primitives: Mapping[str, Primitive]
 
-    def wrong(self, path: FieldPath, found: str, expected: str, close: str | None = None) -> None:
-        """Note a mistake."""
-        line = self.source.line(path)
-        self.mistakes.append(Mistake(found, expected, self.source.file, line, dotted(path) or None, close))
+    def tests(self, at: Cursor) -> list[Test]:
+        """All tests that nothing is wrong with."""
+        found: list[Test] = []
+        lines: dict[str, int | None] = {}
+        for one in at.items("a list of tests", least=1):
+            for test in self._test(one):
+                found.append(test)
+                if test.id in lines:
+                    one["id"].wrong(f"each id once (first in line {lines[test.id]})", f"'{test.id}' a second time")
+                lines.setdefault(test.id, one.line)
+        return found
 
-    def _keys(self, path: FieldPath, data: Mapping[str, Any], known: Sequence[str], needed: Sequence[str]) -> None:
-        misspelt = set()
-        for key in data:
-            if key not in known:
-                close = nearest(key, known)
-                misspelt.add(close)
-                self.wrong((*path, key), f"the unknown key '{key}'", f"one of {', '.join(known)}", close)
-        for key in needed:
-            if key not in data and key not in misspelt:
-                self.wrong(path, f"no {key}", f"a {'test' if 'A' in known else 'case'} with {', '.join(needed)}")
-
-    def read(self, data: Mapping[str, Any]) -> list[Test]:
-        """Everything."""
-        self._keys((), data, TOP, ())
-        self.profiles = read_profiles(self.source, data.get("profiles"), self.mistakes)
-        self.primitives = read_primitives(self.source, data.get("primitives"), self.mistakes)
-        listed = data.get("tests")
-        if not isinstance(listed, list) or not listed:
-            self.wrong(("tests",), describe(listed), "a list of tests")
+    def _test(self, at: Cursor) -> list[Test]:
+        if not at.is_map(f"a map with {', '.join(TEST_KEYS)}"):
             return []
-        tests = [self._test(("tests", i), entry) for i, entry in enumerate(listed)]
-        seen: dict[str, int] = {}
-        for i, test in enumerate(tests):
-            if test is not None and seen.setdefault(test.id, i) != i:
-                first = self.source.line(("tests", seen[test.id]))
-                self.wrong(("tests", i, "id"), f"'{test.id}' a second time", f"each id once (first in line {first})")
-        return [test for test in tests if test is not None]
-
-    def _test(self, path: FieldPath, data: Any) -> Test | None:
-        if not isinstance(data, dict):
-            self.wrong(path, describe(data), f"a map with {', '.join(TEST_KEYS)}")
-            return None
-        before = len(self.mistakes)
-        self._keys(path, data, TEST_KEYS, ("id", "A", "cases"))
-        identity = self._text((*path, "id"), data.get("id", ""), "a name")
-        grain = str(data.get("grain", "8"))
-        if grain not in GRAINS:
-            self.wrong((*path, "grain"), describe(data["grain"]), f"one of {', '.join(GRAINS)}")
-            grain = "8"
-        a = self._program((*path, "A"), data.get("A", []), of_a=True)
-        b = self._program((*path, "B"), data.get("B", []), of_a=False)
-        so_far = len(self.mistakes)
-        found = self._expanded(path, a)
-        if len(self.mistakes) > so_far:  # what the outcomes may speak of is not known
-            return None
-        rules = self._rules((*path, "rule"), data.get("rule"))
-        stems = "grain" in data
+        at.keys(TEST_KEYS, ("id", "A", "cases"), "a test")
+        identity = at.get("id", "").word("a name")
+        grain = _grain(at.get("grain", "8"))
+        a, b = (_program(at.get(key, []), of_a=key == "A") for key in ("A", "B"))
+        expanded = self._expanded(at["A"], a)
+        if expanded is None:  # what the outcomes may speak of is not known
+            return []
         test = Test(
             identity,
-            tuple(found.a),
-            (*found.b, *b),
+            tuple(expanded.a),
+            (*expanded.b, *b),
             (),
             grain,
-            rules,
-            tuple(found.parts),
-            len(found.b),
-            stems,
-            self.source.file,
-            self.source.line(path),
+            _rules(at["rule"]),
+            tuple(expanded.parts),
+            len(expanded.b),
+            "grain" in at,
+            at.source.file,
+            at.line,
         )
-        self._consistent(path, test)
-        listed = data.get("cases")
-        if not isinstance(listed, list) or not listed:
-            if "cases" in data:
-                self.wrong((*path, "cases"), describe(listed), "a list of cases")
-            return None
-        cases = [case for i, entry in enumerate(listed) for case in self._case((*path, "cases", i), entry, test)]
-        return replace(test, cases=tuple(cases)) if len(self.mistakes) == before else None
+        _consistent(at, test)
+        listed = at["cases"].items("a list of cases", least=1) if "cases" in at else []
+        cases = [case for one in listed for case in self._case(one, test)]
+        return [replace(test, cases=tuple(cases))] if at.sound() else []
 
-    def _text(self, path: FieldPath, value: Any, expected: str) -> str:
-        if isinstance(value, str | int | float) and not isinstance(value, bool):
-            return str(value)
-        self.wrong(path, describe(value), expected)
-        return ""
-
-    def _program(self, path: FieldPath, data: Any, of_a: bool) -> tuple[LitmusOperation, ...]:
-        if not isinstance(data, list) or len(data) > MOST_OPERATIONS:
-            self.wrong(path, describe(data), f"a list of at most {MOST_OPERATIONS} operations")
-            return ()
-        operations = []
-        for i, text in enumerate(data):
-            try:
-                operations.append(parse_operation(self._text((*path, i), text, "an operation"), of_a))
-            except NoOperation as error:
-                found, expected, close = error.args
-                self.wrong((*path, i), found, expected, close)
-        return tuple(operations)
-
-    def _expanded(self, path: FieldPath, a: tuple[LitmusOperation, ...]) -> Expanded:
+    def _expanded(self, at: Cursor, a: Sequence[LitmusOperation]) -> Expanded | None:
         """A's operations with what primitives stand for, and what B does in them, before its own operations."""
-        found = Expanded()
+        found, whole = Expanded(), True
         for i, operation in enumerate(a):
             try:
                 known = self.primitives.get(operation.primitive)
@@ -192,102 +135,106 @@ class _Reader:
                     known = primitive(operation.primitive)
                 found.add(operation, known)
             except InputError as error:
-                for one in error.mistakes:
-                    self.wrong((*path, "A", i), one.found, one.expected, one.nearest)
+                whole = False
+                at[i].adopt(error)
             except NoWords as error:
-                self.wrong((*path, "A", i), *error.args)
-        return found
+                whole = False
+                does, known_words = error.args
+                at[i].wrong(known_words, does)
+        return found if whole else None
 
-    def _rules(self, path: FieldPath, data: Any) -> tuple[str, ...]:
-        names = [] if data is None else data if isinstance(data, list) else [data]
-        for name in names:
-            if name not in RULE_NAMES:
-                close = nearest(str(name), RULE_NAMES)
-                self.wrong(
-                    path, describe(name), "a rule of models/durability/rules.py, a switch, a domain or a place", close
-                )
-        return tuple(str(name) for name in names)
-
-    def _consistent(self, path: FieldPath, test: Test) -> None:
-        """What no single operation can tell."""
-        queue_pairs = {operation.qp for operation in test.a if operation.request}
-        setters: dict[str, str] = {}
-        for who, program in (("A", test.a), ("B", test.b)):
-            for i, operation in enumerate(program):
-                here = (*path, who, i)
-                if operation.qp and operation.qp not in queue_pairs:
-                    known = ", ".join(sorted(queue_pairs)) or "none: A posts nothing"
-                    self.wrong(here, f"the queue pair '{operation.qp}'", f"one that A posts on ({known})")
-                if operation.verb == "AW" and len(operation.names) > 1 and test.grain != "4":
-                    self.wrong(here, f"an ATOMIC WRITE of {len(operation.names)} words", "one aligned word of 8 bytes")
-                for register in operation.registers:
-                    if register in setters:
-                        self.wrong(here, f"register {register} again", f"each set once ('{setters[register]}')")
-                    setters[register] = operation.text
-        most = {"4": 2, "8": 8}.get(test.grain, MOST_OPERATIONS)
-        for group in groups(test):
-            if len(group) > most:
-                where = "aligned word" if test.grain == "4" else "line"
-                self.wrong(path, f"{len(group)} variables side by side", f"at most {most}, which fill the {where}")
-            if len({name.startswith("dram.") for name in group}) > 1:
-                self.wrong(path, f"{' and '.join(group)} side by side", "variables of one memory")
-
-    def _case(self, path: FieldPath, data: Any, test: Test) -> list[LitmusCase]:
-        if not isinstance(data, dict):
-            self.wrong(path, describe(data), f"a map with {', '.join(CASE_KEYS)}")
+    def _case(self, at: Cursor, test: Test) -> list[LitmusCase]:
+        if not at.is_map(f"a map with {', '.join(CASE_KEYS)}"):
             return []
-        self._keys(path, data, CASE_KEYS, ("p", "outcome", "verdict"))
-        crash = data.get("crash", "none")
-        if crash not in list(CrashMoment):
-            close = nearest(str(crash), list(CrashMoment))
-            self.wrong((*path, "crash"), describe(crash), f"one of {', '.join(CrashMoment)}", close)
-            crash = "none"
-        verdict = data.get("verdict", "allowed")
-        if verdict not in VERDICTS:
-            close = nearest(str(verdict), VERDICTS)
-            self.wrong((*path, "verdict"), describe(verdict), " or ".join(VERDICTS), close)
-            verdict = "allowed"
-        outcome = self._outcome((*path, "outcome"), data.get("outcome", "1==1"), test, CrashMoment(crash))
-        texts = {key: str(data.get(key) or "") for key in ("source", "basis", "note", "unseen")}
+        at.keys(CASE_KEYS, ("p", "outcome", "verdict"), "a case")
+        crash = at.get("crash", "none").choice(CrashMoment)
+        verdict = at.get("verdict", "allowed").choice(VERDICTS, " or ".join(VERDICTS))
+        outcome = _outcome(at.get("outcome", "1==1"), test, crash)
+        texts = {key: str(at[key].data or "") for key in ("source", "basis", "note", "unseen")}
+        names = at.get("p", []).data
         found = []
-        names = data.get("p", [])
         for name in names if isinstance(names, list) else [names]:
             try:
                 profile = profile_named(str(name), self.profiles)
             except InputError as error:
-                for one in error.mistakes:
-                    self.wrong((*path, "p"), one.found, one.expected, one.nearest)
+                at["p"].adopt(error)
                 continue
             if profile.domain != "pmr" and any(operation.verb == "pmrsts" for operation in test.b):
-                self.wrong((*path, "p"), f"pmrsts on the domain {profile.domain}", "a profile with domain: pmr")
+                at["p"].wrong("a profile with domain: pmr", f"pmrsts on the domain {profile.domain}")
             if outcome is not None:
-                line = self.source.line(path)
-                found.append(
-                    LitmusCase(profile, CrashMoment(crash), outcome, OutcomeFinding(verdict), line=line, **texts)
-                )
+                found.append(LitmusCase(profile, crash, outcome, OutcomeFinding(verdict), line=at.line, **texts))
         return found
 
-    def _outcome(self, path: FieldPath, text: Any, test: Test, crash: CrashMoment) -> OutcomeExpression | None:
+
+def _grain(at: Cursor) -> str:
+    return replace(at, data=str(at.data)).choice(GRAINS, found=describe(at.data))
+
+
+def _program(at: Cursor, of_a: bool) -> list[LitmusOperation]:
+    operations = []
+    for one in at.items(f"a list of at most {MOST_OPERATIONS} operations", most=MOST_OPERATIONS):
         try:
-            outcome = parse_outcome(self._text(path, text, "an outcome"))
-        except NoOutcome as error:
-            self.wrong(path, *error.args)
-            return None
-        registers = [register for operation in (*test.a, *test.b) for register in operation.registers]
-        variables = sorted({name for operation in (*test.a, *test.b) for name in operation.names})
-        for name in outcome.registers:
-            if name not in registers:
-                known = ", ".join(registers) or "none"
-                self.wrong(path, f"'{name}'", f"a register of the programs ({known})", nearest(name, registers))
-        for space in ("mem", "pm"):
-            names = outcome.of(space)
-            if names and (space == "mem") != (crash is CrashMoment.NONE):
-                expected = "pm.x, the medium after the crash" if space == "mem" else "mem.x: nothing crashes"
-                self.wrong(path, f"{space}.{names[0]}", expected)
-            for name in names:
-                if name not in variables:
-                    close = nearest(name, variables)
-                    self.wrong(path, f"'{space}.{name}'", f"a variable of B ({', '.join(variables)})", close)
-                elif space == "pm" and name.startswith("dram."):
-                    self.wrong(path, f"'{space}.{name}'", "a variable that is not in DRAM")
-        return outcome
+            operations.append(parse_operation(one.word("an operation"), of_a))
+        except NoOperation as error:
+            found, expected, close = error.args
+            one.wrong(expected, found, close)
+    return operations
+
+
+def _rules(at: Cursor) -> tuple[str, ...]:
+    names = [] if at.data is None else at.data if isinstance(at.data, list) else [at.data]
+    for name in names:
+        replace(at, data=name).choice(RULE_NAMES, "a rule of models/durability/rules.py, a switch, a domain or a place")
+    return tuple(str(name) for name in names)
+
+
+def _consistent(at: Cursor, test: Test) -> None:
+    """What no single operation can tell."""
+    queue_pairs = {operation.qp for operation in test.a if operation.request}
+    setters: dict[str, str] = {}
+    for who, program in (("A", test.a), ("B", test.b)):
+        for i, operation in enumerate(program):
+            here = at[who][i]
+            if operation.qp and operation.qp not in queue_pairs:
+                known = ", ".join(sorted(queue_pairs)) or "none: A posts nothing"
+                here.wrong(f"one that A posts on ({known})", f"the queue pair '{operation.qp}'")
+            if operation.verb == "AW" and len(operation.names) > 1 and test.grain != "4":
+                here.wrong("one aligned word of 8 bytes", f"an ATOMIC WRITE of {len(operation.names)} words")
+            for register in operation.registers:
+                if register in setters:
+                    here.wrong(f"each set once ('{setters[register]}')", f"register {register} again")
+                setters[register] = operation.text
+    most = {"4": 2, "8": 8}.get(test.grain, MOST_OPERATIONS)
+    for group in groups(test):
+        if len(group) > most:
+            where = "aligned word" if test.grain == "4" else "line"
+            at.wrong(f"at most {most}, which fill the {where}", f"{len(group)} variables side by side")
+        if len({name.startswith("dram.") for name in group}) > 1:
+            at.wrong("variables of one memory", f"{' and '.join(group)} side by side")
+
+
+def _outcome(at: Cursor, test: Test, crash: CrashMoment) -> OutcomeExpression | None:
+    try:
+        outcome = parse_outcome(at.word("an outcome"))
+    except NoOutcome as error:
+        found, expected = error.args
+        at.wrong(expected, found)
+        return None
+    registers = [register for operation in (*test.a, *test.b) for register in operation.registers]
+    variables = sorted({name for operation in (*test.a, *test.b) for name in operation.names})
+    for name in outcome.registers:
+        if name not in registers:
+            known = ", ".join(registers) or "none"
+            at.wrong(f"a register of the programs ({known})", f"'{name}'", nearest(name, registers))
+    for space in ("mem", "pm"):
+        names = outcome.of(space)
+        if names and (space == "mem") != (crash is CrashMoment.NONE):
+            expected = "pm.x, the medium after the crash" if space == "mem" else "mem.x: nothing crashes"
+            at.wrong(expected, f"{space}.{names[0]}")
+        for name in names:
+            if name not in variables:
+                close = nearest(name, variables)
+                at.wrong(f"a variable of B ({', '.join(variables)})", f"'{space}.{name}'", close)
+            elif space == "pm" and name.startswith("dram."):
+                at.wrong("a variable that is not in DRAM", f"'{space}.{name}'")
+    return outcome

@@ -11,8 +11,8 @@ from ....models.durability.rules import Placement, Switches
 from ....models.primitives.language import Primitive
 from ....models.profiles.platform import load_platform, platform_names, platform_settings
 from ....protocols.primitives import primitive
-from ....sim.errors import InputError, Mistake, nearest
-from ....sim.yaml_source import FieldPath, Source, describe, dotted
+from ....sim.cursor import Cursor
+from ....sim.errors import InputError, Mistake, nearest, unknown
 from .program import LitmusProfile
 
 DOMAINS = ("media", "adr", "eadr", "wsp", "pmr")
@@ -28,82 +28,51 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def read_profiles(source: Source, data: Any, mistakes: list[Mistake]) -> dict[str, LitmusProfile]:
+def read_profiles(at: Cursor) -> dict[str, LitmusProfile]:
     """The section ``profiles`` of a file."""
-    if data is None:
-        return {}
-    if not isinstance(data, dict):
-        mistakes.append(_mistake(source, ("profiles",), describe(data), "a map from names to settings"))
-        return {}
-    return {name: _profile(source, name, settings, mistakes) for name, settings in data.items()}
+    given = {} if at.data is None else at.fields("a map from names to settings")
+    return {name: _profile(name, settings) for name, settings in given.items()}
 
 
-def read_primitives(source: Source, data: Any, mistakes: list[Mistake]) -> dict[str, Primitive]:
+def read_primitives(at: Cursor) -> dict[str, Primitive]:
     """The section ``primitives``: a local name for a file, or for a primitive with its switches set."""
-    if data is None:
-        return {}
-    if not isinstance(data, dict):
-        mistakes.append(_mistake(source, ("primitives",), describe(data), "a map from names to files or primitives"))
-        return {}
     found: dict[str, Primitive] = {}
-    for name, value in data.items():
-        here: FieldPath = ("primitives", name)
-        settings = dict(value) if isinstance(value, dict) else {"use": value}
+    for name, value in ({} if at.data is None else at.fields("a map from names to files or primitives")).items():
+        settings = dict(value.data) if isinstance(value.data, dict) else {"use": value.data}
         used = settings.pop("use", None)
         if not isinstance(used, str):
-            expected = "a file, a primitive, or a map with use: and switches"
-            mistakes.append(_mistake(source, here, describe(value), expected))
+            value.wrong("a file, a primitive, or a map with use: and switches")
             continue
-        near = FilePath(source.file).parent / used
+        near = FilePath(at.source.file).parent / used
         try:
             path: FilePath | str = near if near.suffix and near.exists() else used
-            found[str(name)] = primitive(path, {key: str(choice) for key, choice in settings.items()})
+            found[name] = primitive(path, {key: str(choice) for key, choice in settings.items()})
         except InputError as error:
-            for one in error.mistakes:
-                if one.file is None:
-                    mistakes.append(_mistake(source, here, one.found, one.expected, one.nearest))
-                else:
-                    mistakes.append(one)
+            value.adopt(error)
     return found
 
 
-def _mistake(source: Source, path: FieldPath, found: str, expected: str, close: str | None = None) -> Mistake:
-    return Mistake(found, expected, source.file, source.line(path), dotted(path), close)
-
-
-def _profile(source: Source, name: str, data: Any, mistakes: list[Mistake]) -> LitmusProfile:
-    here: FieldPath = ("profiles", name)
-    if not isinstance(data, dict):
-        mistakes.append(_mistake(source, here, describe(data), f"a map with {', '.join(KEYS[:6])}"))
+def _profile(name: str, at: Cursor) -> LitmusProfile:
+    if not at.is_map(f"a map with {', '.join(KEYS[:6])}"):
         return LitmusProfile(name)
+    at.keys(KEYS)
     chosen: dict[str, Any] = {}
-    for key, value in data.items():
-        path = (*here, key)
-        if key not in KEYS:
-            expected = f"one of {', '.join(KEYS)}"
-            mistakes.append(_mistake(source, path, f"the unknown key '{key}'", expected, nearest(key, KEYS)))
-        elif key == "platform":
-            if value in platform_names():
-                chosen[key] = value
-            else:
-                expected = f"a shipped platform: {', '.join(platform_names())}"
-                close = nearest(str(value), platform_names())
-                mistakes.append(_mistake(source, path, describe(value), expected, close))
+    for key in [key for key in KEYS if key in at]:
+        value = at[key]
+        if key == "platform":
+            chosen[key] = value.choice(platform_names(), "a shipped platform: {}")
         elif key in _CHOICES:
-            if value in _CHOICES[key] and not isinstance(value, bool):
-                chosen[key] = value
-            else:
-                expected = f"one of {', '.join(map(str, _CHOICES[key]))}"
-                close = nearest(str(value), map(str, _CHOICES[key]))
-                mistakes.append(_mistake(source, path, describe(value), expected, close))
-        elif isinstance(value, bool | str) and value in TRUTHS:
-            chosen[key] = TRUTHS[value]
+            chosen[key] = value.choice(_CHOICES[key])
+        elif isinstance(value.data, bool | str) and value.data in TRUTHS:
+            chosen[key] = TRUTHS[value.data]
         else:
-            mistakes.append(_mistake(source, path, describe(value), "on or off"))
-    return _made(name, chosen, lambda text: mistakes.append(_mistake(source, here, *text)))
+            value.wrong("on or off")
+        if not value.sound():
+            chosen.pop(key, None)
+    return _made(name, chosen, at)
 
 
-def _made(name: str, chosen: Mapping[str, Any], complain: Any) -> LitmusProfile:
+def _made(name: str, chosen: Mapping[str, Any], at: Cursor) -> LitmusProfile:
     """The profile of checked settings, over those of the platform if one is named."""
     switches = {key: value for key, value in chosen.items() if key in SWITCHES}
     values: dict[str, Any] = {}
@@ -117,7 +86,7 @@ def _made(name: str, chosen: Mapping[str, Any], complain: Any) -> LitmusProfile:
     if "line" in chosen:
         values["whole_lines"] = chosen["line"] == "whole"
     if values.get("pmrwbm") and values.get("domain") != "pmr":
-        complain(("pmrwbm on a domain that is no PMR", "domain: pmr"))
+        at.wrong("domain: pmr", "pmrwbm on a domain that is no PMR")
     return LitmusProfile(name, **values, switches=Switches(**switches))
 
 
@@ -141,8 +110,7 @@ def profile_named(name: str, local: Mapping[str, LitmusProfile]) -> LitmusProfil
         return local[name]
     platform, *settings = [part.strip() for part in name.split(",")]
     if platform not in platform_names():
-        known = [*local, *platform_names()]
-        raise InputError(Mistake(f"'{name}'", f"a profile: {', '.join(known)}", nearest=nearest(name, known)))
+        raise InputError(unknown(name, [*local, *platform_names()], "a profile: {}"))
     chosen: dict[str, str] = {}
     for setting in settings:
         key, _, value = setting.partition(" ")

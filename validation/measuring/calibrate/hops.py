@@ -14,8 +14,9 @@ import numpy as np
 
 from ....models.profiles.platform import load_platform
 from ....sim.units import PS_PER_NS, format_duration, parse_duration_ps
-from ...published.curves.board import PointTask, simulate
+from ...published.curves.board import PointTask
 from ...published.curves.curves import Curve, load_curves
+from ...published.experiments.point import simulate
 from ...published.scoreboard import Bound, ClaimStatus
 from .solver import Vector, root_mean_square, shortest_step, slopes
 
@@ -117,5 +118,5 @@ def _errors(curves: list[Curve], values: np.ndarray) -> tuple[list[str], np.ndar
             if isinstance(published, Bound) or isinstance(x, str) or x > LARGEST_BYTES:
                 continue
             names.append(f"{curve.id}[{x}]")
-            errors.append(simulate(PointTask(curve, x, texts)) / published - 1)
+            errors.append(simulate(PointTask(curve, x, texts).point) / published - 1)
     return names, np.array(errors)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
@@ -12,6 +10,7 @@ from typing import Self
 
 from ....models.profiles.platform import Platform, load_platform
 from ....models.profiles.vary import varied
+from ....sim.jobs.runner import JobRunner
 from ..conditions import Conditions, Measurement
 from ..simulated import Unmeasurable, measure, per_operation_ps
 
@@ -65,7 +64,7 @@ class Runner:
 
     def __init__(self, base: Base, jobs: int = 1) -> None:
         self.base = base
-        self._pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) if jobs > 1 else None
+        self._jobs = JobRunner(jobs)
         self.runs = 0
         """Simulated measurements so far."""
 
@@ -75,17 +74,13 @@ class Runner:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=error is None, cancel_futures=True)
+        self._jobs.__exit__(kind, error, trace)
 
     def numbers(self, points: Sequence[Conditions], variants: Sequence[Texts]) -> list[list[float | str]]:
         """ps an operation of every point on each variant of the platform, or why a point cannot be measured."""
         tasks = [_Task(self.base, tuple(texts.items()), point) for texts in variants for point in points]
         self.runs += len(tasks)
-        if self._pool is None:
-            found = [_number(task) for task in tasks]
-        else:
-            found = list(self._pool.map(_number, tasks, chunksize=max(1, min(16, len(tasks) // 8))))
+        found = list(self._jobs.in_order(_number, tasks))
         size = len(points)
         return [found[at : at + size] for at in range(0, len(found), size)] if size else [[] for _ in variants]
 
@@ -94,9 +89,8 @@ class Runner:
     ) -> list[Measurement]:
         """All iterations of every point; ``tell`` is called with each when it is done, in their order."""
         tasks = [_Task(self.base, (), point) for point in points]
-        answers = map(_measured, tasks) if self._pool is None else self._pool.map(_measured, tasks)
         found = []
-        for one in answers:
+        for one in self._jobs.in_order(_measured, tasks):
             found.append(one)
             if tell is not None:
                 tell(one)

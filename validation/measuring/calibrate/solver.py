@@ -4,6 +4,9 @@ The residuals come from a simulator: times are sums and maxima of its parameters
 Slopes are differences of two runs; after two rounds they are corrected instead (Broyden, Math. Comp. 19, 1965), until
 that helps no more. Directions that the residuals do not tell apart are not moved along: a singular value decomposition
 cut at ``CUT`` gives the shortest of all steps (Hansen, Rank-Deficient and Discrete Ill-Posed Problems, SIAM 1998).
+
+``scipy.optimize.least_squares`` with the same slopes and tolerances takes more runs of the simulator: the numbers are
+in docs/architecture.md, "Defence of the design".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``bounded_loss``: what a crash loses had returned at most a stated time before it.
+"""``bounded_loss``: an update that a crash loses had returned at most a stated time before it.
 
 As ``no_lost_ack``, asked only of updates that had returned longer before the crash. Values from before time zero were
 durable, however long the time is.

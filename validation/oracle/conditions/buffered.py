@@ -23,7 +23,7 @@ _FINE = 4
 """Instants are spread, so that there is room between the last event of an instant and a crash at it."""
 
 _Whole = tuple[tuple[State, ...], tuple[State, ...] | None, frozenset[Tag]]
-"""The objects' states now, those kept by the cut (None before it), and what was updated behind it."""
+"""The objects' states now, their states at the cut (None before it), and the objects updated behind it."""
 
 
 def spans_of(eras: Eras) -> tuple[Model, list[Interval]]:
@@ -93,5 +93,5 @@ def _parts(state: State) -> _Whole:
 
 
 def now(state: State, object: int) -> Hashable:
-    """What an object holds in a state of the model of all objects."""
+    """The state of one object, out of a state of the model of all objects."""
     return _parts(state)[0][object]

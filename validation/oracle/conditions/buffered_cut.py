@@ -30,7 +30,7 @@ _BEGIN = BEFORE_PS
 
 @dataclass(frozen=True)
 class Cuts:
-    """What was found: the cuts, if there are some; else the operations and the object of the farthest failure."""
+    """The answer: the cuts, if there are some; else the operations and the object of the farthest failure."""
 
     verdict: Verdict
     steps: int
@@ -95,7 +95,7 @@ def _kept_by(eras: Eras, barrier: Barrier, era: int, op: Op) -> bool:
 
 
 def find_in_registers(eras: Eras) -> Cuts:
-    """The earliest cuts that keep what is read later, and whether they fit."""
+    """The earliest cuts that keep every value read later, and whether they fit."""
     forced = _forced(eras)
     cuts_ps = [eras.began_ps(era, _BEGIN) for era in range(len(eras.crashes_ps))]
     written = {(op.object, op.call.argument): op for op in eras.ops if op.call.f in WRITES}

@@ -73,7 +73,7 @@ class _Cell:
 
 @dataclass
 class _Sets:
-    """What one object allows: by era the survivor and the instants at which the era may be cut; or a clash."""
+    """The choices of one object: by era the survivor and the instants at which the era may be cut; or a clash."""
 
     instants: dict[int, tuple[State, list[Interval], tuple[int, ...]]] = field(default_factory=dict)
     clash: ZoneClash | None = None
@@ -148,7 +148,7 @@ def _least(
 
 
 class _Object:
-    """One object's operations; ``sets`` says what it allows for a choice of eras for its open reads."""
+    """One object's operations; ``sets`` gives its choices, once eras are chosen for its open reads."""
 
     def __init__(self, eras: Eras, ops: Sequence[Op]) -> None:
         self.object = ops[0].object
@@ -184,7 +184,7 @@ class _Object:
         return choices
 
     def sets(self, chosen: tuple[int, ...]) -> _Sets:
-        """What is allowed if the open reads belong to the ``chosen`` eras."""
+        """The choices of this object if its open reads belong to the ``chosen`` eras."""
         if chosen not in self._known:
             self._known[chosen] = self._find([*self._closed, *zip(self._open, chosen, strict=True)])
         return self._known[chosen]

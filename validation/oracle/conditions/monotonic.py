@@ -1,5 +1,5 @@
 """``monotonic``: for two reads of one object around a crash, the later does not return a version certainly older than
-the earlier. What was read once is not taken back.
+the earlier. A value that was read once is not taken back.
 
 A version took effect at some instant after its write was invoked, and no later than its write returned ``ok`` or any
 read of it returned. Version a is *certainly older* than version b if, by these bounds alone, it took effect first:
@@ -25,7 +25,7 @@ from ..wording import microseconds, read_text, recovered_text, update_text, valu
 
 
 def find(known: ObjectHistory, recovered: Recovered) -> Flaw | None:
-    """The first read after a crash that takes back what a read before it had shown, or None."""
+    """The first read after a crash that takes back a value shown by a read before the crash, or None."""
     crashes_ps = known.crashes_ps or [NEVER_PS - 1]  # where none is known, it comes between all reads and recovery
     versions = sorted((read for read in known.reads if known.wrote(read)), key=return_ps)
     ended_ps = [return_ps(read) for read in versions]

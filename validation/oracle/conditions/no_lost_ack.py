@@ -70,7 +70,9 @@ def find_older(known: ObjectHistory, spared_ps: int) -> Flaw | None:
 
 
 def _age_ps(known: ObjectHistory, absent: Absent, value: Value, by_ps: int = NEVER_PS) -> int:
-    """Before what an update must have been invoked not to be certainly younger than ``value``, read by then."""
+    """The instant before which an update must have been invoked, or it is certainly younger than ``value``, read by
+    then.
+    """
     if value is None:
         return absent.youngest_ps(by_ps)
     if value == known.initial:

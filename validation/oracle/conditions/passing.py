@@ -28,11 +28,11 @@ Read = tuple[int, int, Place | None]
 
 
 class _None(Exception):
-    """There is no order."""
+    """No order of all writes fits the session's reads."""
 
 
 class Passing:
-    """The lanes, of which ``own`` is the reader's; ``needs`` holds what has to pass no later than a place."""
+    """The lanes, of which ``own`` is the reader's; ``needs`` holds, by place, the writes that have to pass by then."""
 
     def __init__(self, lanes: Sequence[Objects], own: int, needs: Mapping[Place, Sequence[Place]]) -> None:
         self._lanes, self._own, self._needs = lanes, own, needs
@@ -45,7 +45,7 @@ class Passing:
         self._reads: dict[int, list[tuple[int, Place | None]]] = {}
         """By object: its reads so far and their writers."""
         self._named: dict[Place, int] = {}
-        """Writers, each with the last read that returned what it wrote."""
+        """Writers, each with the last read that returned its value."""
 
     def fits(self, reads: Sequence[Read]) -> bool:
         """Whether there is an order."""

@@ -52,7 +52,7 @@ def _spans(known: ObjectHistory, recovered: Recovered, deadlines_ps: Mapping[Val
 
 
 def _seen(value: Value) -> Value:
-    """What a client saw, who is told of no stamp that removed."""
+    """The operations as a client saw them: no stamp says which removal an absent object comes from."""
     return None if isinstance(value, Removed) else value
 
 

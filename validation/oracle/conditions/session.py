@@ -46,7 +46,9 @@ class LanePosition(NamedTuple):
 
 @dataclass(frozen=True)
 class SessionBreak:
-    """The read that breaks its session's order, what it should have seen, and the write whose value it returned."""
+    """The read that breaks its session's order, the write that it should have seen, and the write whose value it
+    returned.
+    """
 
     verdict: Verdict
     steps: int
@@ -69,7 +71,7 @@ class _Lane:
     marks: list[int] = field(default_factory=list)
     """The positions from which on more of other lanes comes before."""
     vectors: list[Vector] = field(default_factory=list)
-    """For each mark: what of other lanes comes before."""
+    """For each mark: the positions in other lanes that come before it."""
 
 
 def find(eras: Eras) -> SessionBreak:
@@ -107,7 +109,7 @@ class _Lanes:
         """By lane and object: the positions of its writes."""
         self.nodes: dict[int, LanePosition] = {}
         self.across: list[tuple[LanePosition, LanePosition]] = []
-        """What comes before what in different lanes."""
+        """The order between positions of different lanes."""
         for op in sorted(ops, key=lambda op: (op.invoke_ps, op.number)):
             self._take(op)
 
@@ -219,7 +221,7 @@ def _mixed(reads: list[Op]) -> Iterator[list[Op]]:
 
 
 class View:
-    """All writes and one session's reads, and what comes before what."""
+    """All writes and one session's reads, and the order between them as far as it is known."""
 
     def __init__(self, writes: _Writes, session: Hashable, reads: Sequence[Op]) -> None:
         self.reads = sorted(reads, key=lambda op: (op.invoke_ps, op.number))
@@ -232,7 +234,7 @@ class View:
         self._own: dict[int, LanePosition] = {}
         """By number, of operations that are not in the lanes that all views share."""
         self._across: list[tuple[LanePosition, LanePosition]] = []
-        """What comes before what in a session that has several lanes."""
+        """The order inside a session that has several lanes."""
         wanted = dict.fromkeys((op.object, op.call.result) for op in self.reads)
         alone = [op for op in (writes.of.get(value) for value in wanted) if op is not None]
         mine = [op for op in alone if op.number in writes.open and op.tag[2] == session]
@@ -287,7 +289,7 @@ class View:
         return node
 
     def _vector(self, node: LanePosition) -> Vector:
-        """What of other lanes comes before ``node``, as far as is known."""
+        """The positions in other lanes that are known to come before ``node``."""
         place = self.lanes[node.lane]
         mark = bisect_right(place.marks, node.position) - 1
         return place.vectors[mark] if mark >= 0 else _NOTHING

@@ -21,14 +21,14 @@ class _Sign(Enum):
 
 
 UNKNOWN: Final = _Sign.UNKNOWN
-"""In place of a result: nobody saw the response."""
+"""In place of a result: no response was seen."""
 ILLEGAL: Final = _Sign.ILLEGAL
 """In place of a state: from this state the operation could not have returned that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One operation: what was asked for and what came back (or UNKNOWN)."""
+    """One operation: its name, its argument, and its result (or UNKNOWN)."""
 
     f: str
     argument: Hashable = None
@@ -99,4 +99,4 @@ PUTS = ("enqueue", "push")
 SYNCS = ("sync", "fsync", "flush")
 """Of every model: what returned before one was invoked is durable once it has returned (see ``scope``)."""
 FENCES = ("ofence",)
-"""Of every model: they order what a client posts, and say nothing to the conditions judged."""
+"""Operations of every model that order a client's posts; the conditions ignore them."""

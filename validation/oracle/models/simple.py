@@ -103,7 +103,7 @@ def _finds_nothing(call: Call) -> bool:
 
 
 def _by_item(call: Call) -> Hashable:
-    """What is put in and what comes out again go together."""
+    """The putting in and the taking out of one item belong together."""
     item = call.argument if call.f in PUTS else call.result
     return None if item is UNKNOWN or item is None else ("item", item)
 

@@ -116,7 +116,7 @@ def _allocator_step(state: State, call: Call) -> State:
 
 
 def _allocator_inert(call: Call) -> bool:
-    """An ``alloc`` that got nothing; one whose answer nobody saw (its block leaked, wherever it is)."""
+    """An ``alloc`` that got nothing, or one whose answer was never seen (its block leaked, wherever it is)."""
     return call.f == "alloc" and (call.result is None or call.result is UNKNOWN)
 
 

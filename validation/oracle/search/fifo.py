@@ -45,7 +45,7 @@ class _Overtakers:
     first_gone: Sequence[Item]
 
     def of(self, item: Item) -> Item | None:
-        """Of those that were certainly put in later, the one that was gone first."""
+        """Of the items that were certainly put in later, the one that was gone first."""
         turn = bisect_right(self.puts_ps, item.there_ps)
         return self.first_gone[turn] if turn < len(self.puts_ps) else None
 

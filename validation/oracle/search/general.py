@@ -45,7 +45,7 @@ _INVOKE, _RETURN, _EXPIRE = 0, 1, 2
 
 @dataclass
 class Budget:
-    """What a search, or several one after the other, may use; ``spent`` counts steps."""
+    """The steps that a search, or several in a row, may take; ``spent`` counts them."""
 
     steps: int = BUDGET
     bytes: int = BUDGET_BYTES
@@ -53,7 +53,7 @@ class Budget:
 
 
 class Interval(NamedTuple):
-    """An operation: a number of the caller's, what it did, and when. ``return_ps`` is None if nobody saw a response.
+    """An operation: the caller's number for it, its call, and when. ``return_ps`` is None if no response was seen.
 
     Then the call's result is UNKNOWN, and it takes effect after ``invoke_ps`` or never; not after ``by_ps``.
     """
@@ -67,7 +67,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchAnswer:
-    """What the search found.
+    """The answer of a search.
 
     ``order`` is one legal order (numbers of operations) if the verdict is ``holds``, else the longest that was known
     before the end. ``stuck`` is the operation whose return no configuration survived (``violated``), or at whose return

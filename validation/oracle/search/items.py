@@ -22,7 +22,7 @@ class NotForItems(Exception):
 
 
 class ItemClash(Enum):
-    """Why no order fits; of each, what the numbers of a :class:`Misfit` are."""
+    """The reasons why no order fits; each says which operations a :class:`Misfit` numbers."""
 
     NEVER_PUT = "the take"
     TWICE = "the take, the one that had the item first, and the put"
@@ -34,7 +34,7 @@ class ItemClash(Enum):
 
 
 class Misfit(NamedTuple):
-    """What does not fit: the numbers of the operations that show it."""
+    """A reason why no order fits, and the numbers of the operations that show it."""
 
     clash: ItemClash
     numbers: tuple[int, ...]
@@ -42,7 +42,7 @@ class Misfit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item's two operations; what was never taken is inside for ever."""
+    """One item's two operations; an item that was never taken is inside for ever."""
 
     put: Interval
     take: Interval | None
@@ -64,7 +64,7 @@ class Item:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Of its operations."""
+        """The numbers of the item's operations."""
         return (self.put.number,) if self.take is None else (self.put.number, self.take.number)
 
 
@@ -76,11 +76,11 @@ class Items:
     empty: list[Interval] = field(default_factory=list)
     """Takes that found nothing."""
     unknown: list[Interval] = field(default_factory=list)
-    """Takes of which nobody saw a response."""
+    """Takes without a response."""
 
 
 def by_item(spans: Iterable[Interval]) -> Items | Misfit:
-    """The operations by item, or what no container can have done. Beyond if an item is put in twice."""
+    """The operations by item, or a misfit that no container allows. Raises NotForItems if an item is put in twice."""
     puts: dict[Hashable, Interval] = {}
     takes: dict[Hashable, Interval] = {}
     found = Items()

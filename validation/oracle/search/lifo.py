@@ -109,7 +109,7 @@ def _under_way(items: Sequence[Item]) -> dict[int, tuple[int, ...]]:
 
 
 class _Counts:
-    """A number for each of ``size`` places, in a tree of sums: what is taken off a node counts for all below it."""
+    """A number for each of ``size`` places, in a tree of sums: a decrement of a node counts for all places below it."""
 
     def __init__(self, size: int, spans: Iterable[tuple[int, int]]) -> None:
         steps = [0] * (size + 1)
@@ -123,7 +123,7 @@ class _Counts:
             count += step
             leaves.append(count)
         self._least = [0] * self._leaves + leaves + [NEVER_PS] * (self._leaves - size)
-        """Of what is below a node, without what was taken off above it."""
+        """The least number below a node, without the decrements above it."""
         self._off = [0] * (2 * self._leaves)
         for node in range(self._leaves - 1, 0, -1):
             self._least[node] = min(self._least[2 * node], self._least[2 * node + 1])

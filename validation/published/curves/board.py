@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from functools import cache
 from types import MappingProxyType
 
-from ....models.profiles.platform import Platform, load_platform
-from ....models.profiles.vary import varied
-from ..experiments.experiments import Experiment, experiments
+from ....sim.jobs.kept import Kept
+from ....sim.jobs.runner import JobRunner
+from ..experiments.point import Point, simulate
 from ..scoreboard import Bar, Claim, Summary, summarise
 from .curves import Curve, X, load_curves
-from .kept import Kept
 
 Tell = Callable[[str], None]
 """Called with a point's name when it is done."""
@@ -24,12 +20,19 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class PointTask:
-    """One point to run; plain data that travels to a worker."""
+    """A point of a curve to run."""
 
     curve: Curve
     x: X
     values: tuple[tuple[str, str], ...] = ()
     """Parameters of the platform that are set otherwise: (path, text)."""
+
+    @property
+    def point(self) -> Point:
+        """What is run: nothing of what was published."""
+        curve = self.curve
+        settings, given = tuple(curve.settings.items()), tuple(curve.given.items())
+        return Point(curve.platform, settings, curve.experiment, given, curve.unit, self.x, self.values)
 
 
 @dataclass(frozen=True)
@@ -72,23 +75,6 @@ class Board:
         return summarise(self.claims(), bar)
 
 
-@cache
-def _known() -> dict[str, Experiment]:
-    return experiments()
-
-
-@cache
-def _platform(name: str, settings: tuple[tuple[str, str], ...], values: tuple[tuple[str, str], ...]) -> Platform:
-    return varied(load_platform(name, **dict(settings)), dict(values))
-
-
-def simulate(task: PointTask) -> float:
-    """The simulator's number at one point, in the curve's unit."""
-    curve = task.curve
-    platform = _platform(curve.platform, tuple(curve.settings.items()), task.values)
-    return _known()[curve.experiment].run(platform, task.x, curve.unit, dict(curve.given))
-
-
 def chosen(component: str | None = None, quick: bool = False) -> list[Curve]:
     """The curves to run; quick: of each the points that its file names."""
     curves = load_curves(component)
@@ -121,30 +107,11 @@ def perform(
     todo: Sequence[PointTask], jobs: int = 1, tell: Tell | None = None, kept: Kept | None = None
 ) -> list[tuple[PointTask, float]]:
     """Run these points, in their order; with several jobs in processes. Those that ``kept`` has are not run again."""
-    kept = kept or Kept(None)
+    points = [task.point for task in todo]
     values: dict[int, float] = {}
-
-    def done(index: int, value: float) -> None:
-        values[index] = value
-        if tell:
-            tell(f"{todo[index].curve.id} at {todo[index].x}")
-
-    for index, value in kept.of(todo).items():
-        done(index, value)
-    rest = [index for index in range(len(todo)) if index not in values]
-    if jobs == 1 or len(rest) < 2:
-        for index in rest:
-            value = simulate(todo[index])
-            kept.add(todo[index], value)
-            done(index, value)
-        return [(task, values[index]) for index, task in enumerate(todo)]
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        waiting = {pool.submit(simulate, todo[index]): index for index in rest}
-        try:
-            for future in as_completed(waiting):
-                kept.add(todo[waiting[future]], future.result())
-                done(waiting[future], future.result())
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    with JobRunner(jobs) as runner:
+        for index, value in (kept or Kept()).completed(runner, simulate, points, [point.digest for point in points]):
+            values[index] = value
+            if tell:
+                tell(f"{todo[index].curve.id} at {todo[index].x}")
     return [(task, values[index]) for index, task in enumerate(todo)]

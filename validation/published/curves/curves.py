@@ -9,13 +9,14 @@ one for each x). A point of a shape is ``{at_least: 2}`` or ``{at_most: 2}``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any
 
 from ....models.profiles.platform import load_platform, platform_names
-from ....sim.errors import InputError, Mistake, nearest
-from ....sim.yaml_source import FieldPath, Source, describe, dotted, read_yaml
+from ....sim.cursor import Cursor
+from ....sim.errors import InputError, nearest, unknown
+from ....sim.yaml_source import describe, read_yaml
 from ..experiments.experiments import UNITS, Experiment, experiments
 from ..scoreboard import Bound, ClaimStatus
 
@@ -65,150 +66,110 @@ def load_curves(component: str | None = None) -> list[Curve]:
     """The shipped curves, of one component or of all; raises InputError for an unknown component."""
     names = components()
     if component is not None and component not in names:
-        close = nearest(component, names)
-        raise InputError(
-            Mistake(f"'{component}'", f"a component: {', '.join(names)}", None, None, "--component", close)
-        )
+        raise InputError(unknown(component, names, "a component: {}", field="--component"))
     chosen = names if component is None else [component]
     return [curve for name in chosen for curve in read_curves(FOLDER / f"{name}.yaml")]
 
 
 def read_curves(path: FilePath) -> list[Curve]:
     """The curves of one file. Raises InputError with every mistake at once."""
-    source = read_yaml(path)
-    data = source.mapping("a map with component and curves")
-    reader = _Reader(source)
-    component, entries = data.get("component"), data.get("curves")
-    if not isinstance(component, str):
-        reader.mistake(component, "the component's name", ("component",))
-    if not isinstance(entries, list):
-        reader.mistake(entries, "a list of curves", ("curves",))
-        entries = []
-    curves = [reader.curve(str(component), entry, ("curves", index)) for index, entry in enumerate(entries)]
-    if reader.mistakes:
-        raise InputError(reader.mistakes)
-    return [curve for curve in curves if curve is not None]
+    at = Cursor.over(read_yaml(path), "a map with component and curves")
+    component = at["component"].text("the component's name")
+    ids: set[str] = set()
+    curves = [found for one in at["curves"].items("a list of curves") for found in _curve(component, one, ids)]
+    at.finish()
+    return curves
 
 
-class _Reader:
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.mistakes: list[Mistake] = []
-        self._experiments = experiments()
-        self._ids: set[str] = set()
-
-    def mistake(self, found: Any, expected: str, path: FieldPath, close: str | None = None) -> None:
-        place = self.source.line(path)
-        self.mistakes.append(Mistake(describe(found), expected, self.source.file, place, dotted(path), close))
-
-    def curve(self, component: str, data: Any, at: FieldPath) -> Curve | None:
-        before = len(self.mistakes)
-        if not isinstance(data, dict):
-            self.mistake(data, "a curve: a map with id, title, points", at)
-            return None
-        for key in data.keys() - set(_KEYS):
-            self.mistake(key, f"one of {', '.join(_KEYS)}", (*at, key), nearest(key, _KEYS))
-        for key in _TEXTS:
-            if not isinstance(data.get(key), str):
-                self.mistake(data.get(key), f"the curve's {key}", (*at, key))
-        if len(self.mistakes) > before:
-            return None
-        self._one_of(data["confidence"], CONFIDENCE, (*at, "confidence"))
-        self._one_of(data["role"], [str(status) for status in ClaimStatus], (*at, "role"))
-        self._one_of(data["platform"], platform_names(), (*at, "platform"))
-        self._one_of(data["experiment"], self._experiments, (*at, "experiment"))
-        self._one_of(data["unit"], UNITS, (*at, "unit"))
-        if data["id"] in self._ids:
-            self.mistake(data["id"], "an id that no other curve has", (*at, "id"))
-        self._ids.add(data["id"])
-        if len(self.mistakes) > before:
-            return None
-        role = ClaimStatus(data["role"])
-        given, settings = self._map(data, "with", at), self._map(data, "settings", at)
-        experiment = self._experiments[data["experiment"]]
-        self._fits(experiment, given, data["unit"], at)
-        points = {self._x(x): self._point(value, role, (*at, "points", x)) for x, value in self._points(data, at)}
-        quick = self._some(data.get("quick", list(points)[:1]), points, (*at, "quick"))
-        missed = data.get("missed", "")
-        if isinstance(missed, dict):
-            missed = {self._x(x): str(text) for x, text in missed.items()}
-            self._some(list(missed), points, (*at, "missed"))
-        if len(self.mistakes) > before:
-            return None
-        chosen = {key: _word(value) for key, value in settings.items()}
-        load_platform(data["platform"], **chosen)  # refuses what the platform does not have
-        return Curve(
-            id=data["id"],
+def _curve(component: str, at: Cursor, ids: set[str]) -> list[Curve]:
+    """The curve at a place; none where something is wrong with it."""
+    if not at.is_map("a curve: a map with id, title, points"):
+        return []
+    at.keys(_KEYS)
+    texts = {key: at[key].text(f"the curve's {key}") for key in _TEXTS}
+    if not at.sound():
+        return []
+    at["confidence"].choice(CONFIDENCE)
+    role = at["role"].choice(ClaimStatus)
+    at["platform"].choice(platform_names())
+    at["experiment"].choice(experiments())
+    at["unit"].choice(UNITS)
+    if texts["id"] in ids:
+        at["id"].wrong("an id that no other curve has")
+    ids.add(texts["id"])
+    if not at.sound():
+        return []
+    given, settings = (at.get(key, {}).fields("a map") for key in ("with", "settings"))
+    _fits(at, experiments()[texts["experiment"]], given)
+    points = {
+        _number(x): _point(point, role)
+        for x, point in at["points"].fields("a map from x to what was measured", 1).items()
+    }
+    quick = _some(at.get("quick", [str(x) for x in points][:1]), points)
+    missed = at.get("missed", "").data
+    if isinstance(missed, dict):
+        missed = {_number(x): str(text) for x, text in missed.items()}
+        _some(replace(at["missed"], data=list(missed)), points)
+    if not at.sound():
+        return []
+    chosen = {key: _word(setting.data) for key, setting in settings.items()}
+    load_platform(texts["platform"], **chosen)  # refuses what the platform does not have
+    return [
+        Curve(
+            id=texts["id"],
             component=component,
-            title=data["title"],
-            source=data["source"],
-            condition=data["condition"],
-            confidence=data["confidence"],
+            title=texts["title"],
+            source=texts["source"],
+            condition=texts["condition"],
+            confidence=texts["confidence"],
             role=role,
-            platform=data["platform"],
+            platform=texts["platform"],
             settings=chosen,
-            experiment=data["experiment"],
-            given=given,
-            x=str(data.get("x", "size in B")),
-            unit=data["unit"],
-            tolerance=float(data.get("tolerance", TOLERANCE)),
+            experiment=texts["experiment"],
+            given={key: value.data for key, value in given.items()},
+            x=str(at.get("x", "size in B").data),
+            unit=texts["unit"],
+            tolerance=at.get("tolerance", TOLERANCE).number(),
             points=points,
             quick=quick,
             missed=missed,
         )
+    ]
 
-    def _one_of(self, found: str, known: Any, path: FieldPath) -> None:
-        if found not in known:
-            self.mistake(found, f"one of {', '.join(known)}", path, nearest(found, known))
 
-    def _fits(self, experiment: Experiment, given: Mapping[str, Any], unit: str, at: FieldPath) -> None:
-        known = experiment.arguments()
-        for key in given.keys() - set(known):
+def _fits(at: Cursor, experiment: Experiment, given: Mapping[str, Cursor]) -> None:
+    """What is given is what the experiment takes, and the unit is that of what it measures."""
+    known, kind = experiment.arguments(), experiment.kind
+    for key, value in given.items():
+        if key not in known:
             expected = f"an argument of {experiment.name}: {', '.join(known) or 'it has none'}"
-            self.mistake(key, expected, (*at, "with", key), nearest(key, known))
-        if UNITS[unit][0] != experiment.kind:
-            units = [name for name, (kind, _) in UNITS.items() if kind == experiment.kind]
-            self.mistake(unit, f"one of {', '.join(units)}, since {experiment.name} measures that", (*at, "unit"))
+            value.wrong(expected, describe(key), nearest(key, known))
+    if UNITS[at["unit"].data][0] != kind:
+        units = [name for name, (measured, _) in UNITS.items() if measured == kind]
+        at["unit"].wrong(f"one of {', '.join(units)}, since {experiment.name} measures that")
 
-    def _map(self, data: Mapping[str, Any], key: str, at: FieldPath) -> dict[str, Any]:
-        found = data.get(key, {})
-        if not isinstance(found, dict):
-            self.mistake(found, "a map", (*at, key))
-            return {}
-        return found
 
-    def _points(self, data: Mapping[str, Any], at: FieldPath) -> list[tuple[Any, Any]]:
-        found = data.get("points")
-        if not isinstance(found, dict) or not found:
-            self.mistake(found, "a map from x to what was measured", (*at, "points"))
-            return []
-        return list(found.items())
+def _point(at: Cursor, role: ClaimStatus) -> float | Bound:
+    if role is not ClaimStatus.SHAPE:
+        return at.number()
+    if isinstance(at.data, dict) and at.data and at.data.keys() <= {"at_least", "at_most"}:
+        return Bound(**{key: at[key].number() for key in at.data})
+    at.wrong("{at_least: number} or {at_most: number}")
+    return 1.0
 
-    def _point(self, value: Any, role: ClaimStatus, path: FieldPath) -> float | Bound:
-        if role is ClaimStatus.SHAPE and isinstance(value, dict) and value and value.keys() <= {"at_least", "at_most"}:
-            return Bound(**{key: float(bound) for key, bound in value.items()})
-        if role is ClaimStatus.SHAPE or isinstance(value, bool) or not isinstance(value, int | float):
-            expected = "{at_least: number} or {at_most: number}" if role is ClaimStatus.SHAPE else "a number"
-            self.mistake(value, expected, path)
-            return 1.0
-        return float(value)
 
-    def _some(self, found: Any, points: Mapping[X, Any], path: FieldPath) -> tuple[X, ...]:
-        chosen = [self._x(x) for x in found] if isinstance(found, list) else []
-        if not isinstance(found, list) or any(x not in points for x in chosen):
-            self.mistake(found, f"x of some of the points: {', '.join(map(str, points))}", path)
-        return tuple(chosen)
-
-    @staticmethod
-    def _x(x: Any) -> X:
-        return _number(x)
+def _some(at: Cursor, points: Mapping[X, Any]) -> tuple[X, ...]:
+    chosen = [_number(x) for x in at.data] if isinstance(at.data, list) else []
+    if not isinstance(at.data, list) or any(x not in points for x in chosen):
+        at.wrong(f"x of some of the points: {', '.join(map(str, points))}")
+    return tuple(chosen)
 
 
 def _number(x: Any) -> X:
     """Keys of a map are text: a number where it is one."""
     try:
         value = float(x)
-    except ValueError:
+    except (TypeError, ValueError):
         return str(x)
     return int(value) if value.is_integer() else value
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from ....models.profiles.platform import load_platform
 from ....models.profiles.vary import ends, uncertain
+from ....sim.jobs.kept import Kept
 from ..experiments.experiments import experiments
 from ..scoreboard import ClaimStatus, Summary
 from .board import Board, PointTask, Result, Tell, perform, tasks
 from .curves import Curve
-from .kept import Kept
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,11 @@ def sweep(
     known = {result.curve.id: result for result in board.results}
     platforms, before = variations(curves), _met(board)
     answer = []
-    for (path, text), todo in again(curves).items():
+    wanted = again(curves)
+    found = iter(perform([task for todo in wanted.values() for task in todo], jobs, tell, kept))
+    for (path, text), todo in wanted.items():
         simulated = {curve.id: dict(known[curve.id].simulated) for curve in curves}
-        for task, value in perform(todo, jobs, tell, kept):
+        for task, value in islice(found, len(todo)):
             simulated[task.curve.id][task.x] = value
         swept = Board([Result(curve, simulated[curve.id]) for curve in curves])
         after = _met(swept)

@@ -9,8 +9,9 @@ from typing import Any
 
 from ..scoreboard import RESOLVED, Claim, ClaimStatus, Range
 from .language import Term, where
+from .measure import NOTHING, platform_with
 from .paper import Paper, PaperClaim
-from .runs import NOTHING, Measured, SchemeRun, hardware_of, platform_with, run_of
+from .runs import Measured, SchemeRun, hardware_of, run_of
 
 Values = Callable[[Term, Mapping[str, str]], float]
 

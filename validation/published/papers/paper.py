@@ -12,15 +12,16 @@ met) and ``quick_differs`` (claims with the other outcome over the few points of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path as FilePath
 from typing import Any
 
 from ....protocols.scheme import schemes
-from ....sim.errors import InputError, Mistake, nearest
-from ....sim.yaml_source import FieldPath, Source, describe, dotted, read_yaml
+from ....sim.cursor import Cursor
+from ....sim.errors import InputError, unknown
+from ....sim.yaml_source import read_yaml
 from ..scoreboard import Bound, ClaimStatus, Range
 from .language import MEASURES, Expression
 
@@ -125,195 +126,177 @@ def papers() -> list[str]:
 def load_paper(name: str) -> Paper:
     """A paper's claims. Raises InputError with all mistakes of its file, or the nearest name for an unknown paper."""
     if name not in papers():
-        raise InputError(Mistake(f"'{name}'", f"a paper: {', '.join(papers())}", nearest=nearest(name, papers())))
+        raise InputError(unknown(name, papers(), "a paper: {}"))
     return read_paper(FOLDER / f"{name}.yaml")
 
 
 def read_paper(path: FilePath) -> Paper:
-    """The paper in a file."""
-    return _Reader(read_yaml(path)).paper()
+    """The paper in a file. Raises InputError with every mistake at once."""
+    at = Cursor.over(read_yaml(path), "the claims of a paper")
+    at.keys((*_PAPER, "missed", "quick_differs"), _PAPER, "a paper")
+    at.finish()
+    paper = _PaperReader(at).paper()
+    at.finish()
+    return paper
 
 
-class _Reader:
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.data = source.mapping("the claims of a paper")
-        self.mistakes: list[Mistake] = []
+class _PaperReader:
+    def __init__(self, at: Cursor) -> None:
+        self.root = at
+        self.axes = {name: _axis(name, one) for name, one in at["axes"].fields("axes by their names", least=1).items()}
+        at.finish()  # without axes nothing else can be judged
+        self.standard = {name: next(iter(axis.values)) for name, axis in self.axes.items()}
+        self.standard = self._at(at["at"])
+        self.listed = at["claims"].items("a list of claims", least=1)
+        self.figures = {name: self._figure(name, one) for name, one in at["figures"].fields("figures by name").items()}
+        self.missed: dict[str, str] = {}
+        for cause in at.get("missed", []).items("a list of causes"):
+            if cause.is_map(f"a map with {' and '.join(_MISSED)}"):
+                cause.keys(_MISSED, _MISSED, "a cause")
+                because = " ".join(str(cause.get("because", "").data).split())
+                self.missed |= dict.fromkeys(self._claims(cause.get("claims", [])), because)
+        self.quick_differs = self._claims(at.get("quick_differs", []))
 
     def paper(self) -> Paper:
-        data = self.data
-        self._keys((), data, (*_PAPER, "missed", "quick_differs"), _PAPER)
-        if self.mistakes:
-            raise InputError(self.mistakes)
-        axes = {name: self._axis(name, value) for name, value in data["axes"].items()}
-        self.axes = axes
-        standard = {name: str(data["at"].get(name, next(iter(axis.values)))) for name, axis in axes.items()}
-        self._at(("at",), data["at"], standard)
-        figures = {name: self._figure(name, value, standard) for name, value in data["figures"].items()}
-        self.missed = self._missed(data.get("missed", []), data["claims"])
-        self.quick_differs = self._claims(("quick_differs",), data.get("quick_differs", []), data["claims"])
-        claims = [self._claim(turn, value, figures, standard) for turn, value in enumerate(data["claims"])]
-        if self.mistakes:
-            raise InputError(self.mistakes)
+        root = self.root
+        sweep = {path: one.items("a list of values") for path, one in root["sweep"].fields("values by path").items()}
         return Paper(
-            data["paper"],
-            data["title"],
-            data["source"],
-            " ".join(str(data["tolerances"].get("about", "")).split()),
-            data["scenario"],
-            axes,
-            figures,
-            tuple(claim for claim in claims if claim is not None),
-            tuple((path, value) for path, values in data["sweep"].items() for value in values),
+            name=root["paper"].text("the paper's name"),
+            title=root["title"].text("the paper's title"),
+            source=root["source"].text("the paper's source"),
+            about=" ".join(str(root["tolerances"].get("about", "").data).split()),
+            scenario=root["scenario"].map("a scenario"),
+            axes=self.axes,
+            figures=self.figures,
+            claims=tuple(found for claim in self.listed for found in self._claim(claim)),
+            sweep=tuple((path, value.data) for path, values in sweep.items() for value in values),
         )
 
-    def _axis(self, name: str, data: Any) -> Axis:
-        values = {str(value): dict(fields) for value, fields in data["values"].items()}
-        quick = tuple(str(value) for value in data.get("quick", values))
-        for turn, value in enumerate(quick):
-            self._known(("axes", name, "quick", turn), value, values)
-        return Axis(name, values, quick)
-
-    def _figure(self, name: str, data: Any, standard: At) -> Figure:
-        here: FieldPath = ("figures", name)
-        self._keys(here, data, _FIGURE, ("title", "y", "x", "schemes"))
-        self._known((*here, "x"), data.get("x"), self.axes)
-        self._known((*here, "y"), data.get("y"), MEASURES)
-        for turn, scheme in enumerate(data.get("schemes", ())):
-            self._known((*here, "schemes", turn), scheme, schemes())
-        at = self._at((*here, "at"), data.get("at", {}), standard)
+    def _figure(self, name: str, at: Cursor) -> Figure:
+        if not at.is_map(f"a map with {', '.join(_FIGURE)}"):
+            return Figure(name, "", "", "", {}, (), None)
+        at.keys(_FIGURE, ("title", "y", "x", "schemes"), "a figure")
         return Figure(
-            name, str(data.get("title")), data.get("y"), data.get("x"), at, tuple(data.get("schemes", ())),
-            data.get("operation"),
-        )  # fmt: skip
-
-    def _claim(self, turn: int, data: Any, figures: Mapping[str, Figure], standard: At) -> PaperClaim | None:
-        here: FieldPath = ("claims", turn)
-        if not isinstance(data, dict):
-            self._wrong(here, describe(data), "a claim")
-            return None
-        before = len(self.mistakes)
-        self._keys(here, data, _CLAIM, ("id", "figure", "status", "words"))
-        self._known((*here, "figure"), str(data.get("figure")), {**figures, "none": None})
-        self._known((*here, "status"), data.get("status"), {str(status): None for status in ClaimStatus})
-        at = self._at((*here, "at"), data.get("at", {}), standard)
-        over = self._over((*here, "over"), data.get("over", {}))
-        kind = next((kind for kind in ("check", "trend", "value") if kind in data), None)
-        text = data.get("check") or data.get("value")
-        if kind is None or text is None:
-            self._wrong(here, "no formula", "'value' with 'published', or 'check', or 'trend' with 'value'")
-            return None
-        expression = self._expression((*here, "check" if kind == "check" else "value"), str(text))
-        published = self._published((*here, "published"), data.get("published")) if kind == "value" else _HOLDS
-        if len(self.mistakes) > before or expression is None:
-            return None
-        gain = kind == "value" and expression.compares and not isinstance(published, Bound)
-        return PaperClaim(
-            id=data["id"],
-            figure=str(data["figure"]),
-            status=ClaimStatus(data["status"]),
-            words=data["words"],
-            why=data.get("why", ""),
-            at=at,
-            over=over,
-            expression=expression,
-            kind=kind,
-            least=float(data.get("least", 0.0)),
-            published=published,
-            tolerance=float(data.get("tolerance", self._tolerance((*here, "published"), published, gain))),
-            unit=data.get("unit", ""),
-            counts=bool(data.get("counts", data["status"] == ClaimStatus.PREDICT)),
-            gain=gain,
-            missed=self.missed.get(data["id"], ""),
-            quick_differs=data["id"] in self.quick_differs,
+            name,
+            str(at["title"].data),
+            at["y"].choice(MEASURES),
+            at["x"].choice(self.axes),
+            self._at(at.get("at", {})),
+            tuple(scheme.choice(schemes()) for scheme in at.get("schemes", []).items("a list of schemes")),
+            at["operation"].data,
         )
 
-    def _tolerance(self, here: FieldPath, published: float | Range | Bound, gain: bool) -> float:
+    def _claim(self, at: Cursor) -> list[PaperClaim]:
+        """The claim at a place; none where something is wrong with it."""
+        if not at.is_map("a claim"):
+            return []
+        at.keys(_CLAIM, ("id", "figure", "status", "words"), "a claim")
+        figure = replace(at["figure"], data=str(at.get("figure", "none").data)).choice([*self.figures, "none"])
+        status = at.get("status", ClaimStatus.PREDICT).choice(ClaimStatus)
+        place, over = self._at(at.get("at", {})), self._over(at.get("over", {}))
+        kind = next((kind for kind in ("check", "trend", "value") if kind in at), None)
+        formula = at["check"] if at["check"].data else at["value"]
+        if kind is None or formula.data is None:
+            at.wrong("'value' with 'published', or 'check', or 'trend' with 'value'", "no formula")
+            return []
+        expression = self._expression(formula)
+        published = _published(at["published"]) if kind == "value" else _HOLDS
+        least, tolerance = at.get("least", 0.0).number(), at.get("tolerance", 0.0).number()
+        id, words, why, unit = (at.get(key, "").word(f"the claim's {key}") for key in ("id", "words", "why", "unit"))
+        if not at.sound() or expression is None:
+            return []
+        gain = kind == "value" and expression.compares and not isinstance(published, Bound)
+        if "tolerance" not in at:
+            tolerance = self._tolerance(at["published"], published, gain)
+        return [
+            PaperClaim(
+                id=id,
+                figure=figure,
+                status=status,
+                words=words,
+                why=why,
+                at=place,
+                over=over,
+                expression=expression,
+                kind=kind,
+                least=least,
+                published=published,
+                tolerance=tolerance,
+                unit=unit,
+                counts=bool(at.get("counts", status is ClaimStatus.PREDICT).data),
+                gain=gain,
+                missed=self.missed.get(id, ""),
+                quick_differs=id in self.quick_differs,
+            )
+        ]
+
+    def _tolerance(self, at: Cursor, published: float | Range | Bound, gain: bool) -> float:
         """The paper's own for such a number. A range of gains lies on one side of one."""
         name = "range" if isinstance(published, Range) else "value"
         if gain and published in (1, Range(1, 1)):
             name = "equal"
         elif gain and isinstance(published, Range) and published.low <= 1 <= published.high:
-            self._wrong(here, str(published), "a range on one side of 1, so that it says which of the two is ahead")
-        if name not in self.data["tolerances"]:
-            self._wrong(("tolerances",), f"no '{name}'", "range, value and equal, as far as claims need them")
-        return float(self.data["tolerances"].get(name, 0.0))
+            at.wrong("a range on one side of 1, so that it says which of the two is ahead", str(published))
+        tolerances = self.root["tolerances"]
+        if name not in tolerances:
+            tolerances.wrong("range, value and equal, as far as claims need them", f"no '{name}'")
+        return tolerances.get(name, 0.0).number()
 
-    def _missed(self, data: Any, claims: list[Any]) -> dict[str, str]:
-        """Why claims are missed, by their names."""
-        found = {}
-        for turn, cause in enumerate(data):
-            here: FieldPath = ("missed", turn)
-            self._keys(here, cause, _MISSED, _MISSED)
-            for name in self._claims((*here, "claims"), cause.get("claims", ()), claims):
-                found[name] = " ".join(str(cause.get("because", "")).split())
-        return found
+    def _claims(self, at: Cursor) -> list[str]:
+        """Names of claims."""
+        known = [str(claim["id"].data) for claim in self.listed] or [""]
+        return [name.choice(known) for name in at.items("a list of claims")]
 
-    def _claims(self, here: FieldPath, names: Sequence[str], claims: list[Any]) -> Sequence[str]:
-        known = {claim["id"]: None for claim in claims if isinstance(claim, dict) and "id" in claim}
-        for number, name in enumerate(names):
-            self._known((*here, number), name, known)
-        return names
-
-    def _expression(self, here: FieldPath, text: str) -> Expression | None:
+    def _expression(self, at: Cursor) -> Expression | None:
         try:
-            expression = Expression(text)
+            expression = Expression(str(at.data))
         except ValueError as error:
-            self._wrong(here, str(error), "a formula such as thr[efactory] / thr[imm]")
+            at.wrong("a formula such as thr[efactory] / thr[imm]", str(error))
             return None
         for term in expression.terms:
             if term.scheme:
-                self._known(here, term.scheme, schemes())
+                replace(at, data=term.scheme).choice(schemes())
             for axis, value in term.at:
-                self._known(here, axis, self.axes)
-                if axis in self.axes:
-                    self._known(here, value, self.axes[axis].values)
+                self._value(at, axis, value)
         return expression
 
-    def _published(self, here: FieldPath, data: Any) -> float | Range | Bound:
-        match data:
-            case bool():
-                pass
-            case int() | float():
-                return float(data)
-            case [int() | float() as low, int() | float() as high] if low <= high:
-                return Range(float(low), float(high))
-            case {"at_least": int() | float() as least, **rest} if not rest:
-                return Bound(at_least=float(least))
-            case {"at_most": int() | float() as most, **rest} if not rest:
-                return Bound(at_most=float(most))
-        self._wrong(here, describe(data), "a number, [low, high], {at_least: x} or {at_most: x}")
-        return 0.0
+    def _value(self, at: Cursor, axis: str, value: Any) -> str:
+        """A value of an axis."""
+        if replace(at, data=axis).choice(self.axes) == axis:
+            return replace(at, data=str(value)).choice(self.axes[axis].values)
+        return str(value)
 
-    def _at(self, here: FieldPath, data: Any, standard: At) -> dict[str, str]:
-        for axis, value in data.items():
-            self._known((*here, axis), axis, self.axes)
-            if axis in self.axes:
-                self._known((*here, axis), str(value), self.axes[axis].values)
-        return {**standard, **{axis: str(value) for axis, value in data.items()}}
+    def _at(self, at: Cursor) -> dict[str, str]:
+        given = at.fields("values by axis")
+        return {**self.standard, **{axis: self._value(one, axis, one.data) for axis, one in given.items()}}
 
-    def _over(self, here: FieldPath, data: Any) -> dict[str, tuple[str, ...]]:
-        if isinstance(data, str):
-            self._known(here, data, self.axes)
-            return {data: tuple(self.axes[data].values)} if data in self.axes else {}
-        found = {axis: tuple(str(value) for value in values) for axis, values in data.items()}
-        for axis, values in found.items():
-            self._known((*here, axis), axis, self.axes)
-            for value in values if axis in self.axes else ():
-                self._known((*here, axis), value, self.axes[axis].values)
-        return found
+    def _over(self, at: Cursor) -> dict[str, tuple[str, ...]]:
+        if isinstance(at.data, str):
+            axis = at.choice(self.axes)
+            return {axis: tuple(self.axes[axis].values)}
+        return {
+            axis: tuple(self._value(values, axis, value.data) for value in values.items("a list of values of the axis"))
+            for axis, values in at.fields("an axis, or lists of values by axis").items()
+        }
 
-    def _keys(self, here: FieldPath, data: Mapping[str, Any], known: tuple[str, ...], needed: tuple[str, ...]) -> None:
-        for key in data:
-            self._known((*here, key), key, dict.fromkeys(known))
-        missing = [key for key in needed if key not in data]
-        if missing:
-            self._wrong(here, f"no '{missing[0]}'", f"the keys {', '.join(needed)}")
 
-    def _known(self, here: FieldPath, name: Any, known: Mapping[str, Any]) -> None:
-        if name not in known:
-            self._wrong(here, f"'{name}'", f"one of {', '.join(known)}", nearest(str(name), known))
+def _axis(name: str, at: Cursor) -> Axis:
+    values = {value: one.map("fields of the scenario") for value, one in at["values"].fields("values", least=1).items()}
+    quick = at.get("quick", list(values)).items("a list of some of the values")
+    return Axis(name, values, tuple(replace(one, data=str(one.data)).choice(values or [name]) for one in quick))
 
-    def _wrong(self, here: FieldPath, found: str, expected: str, near: str | None = None) -> None:
-        place = self.source.line(here)
-        self.mistakes.append(Mistake(found, expected, self.source.file, place, dotted(here) or None, near))
+
+def _published(at: Cursor) -> float | Range | Bound:
+    match at.data:
+        case bool():
+            pass
+        case int() | float():
+            return float(at.data)
+        case [int() | float() as low, int() | float() as high] if low <= high:
+            return Range(float(low), float(high))
+        case {"at_least": int() | float() as least, **rest} if not rest:
+            return Bound(at_least=float(least))
+        case {"at_most": int() | float() as most, **rest} if not rest:
+            return Bound(at_most=float(most))
+    at.wrong("a number, [low, high], {at_least: x} or {at_most: x}")
+    return 0.0

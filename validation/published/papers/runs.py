@@ -1,39 +1,29 @@
-"""The runs behind a paper's claims: each scheme at each point once, in several processes, resumed where they stopped.
-
-What a run measured is kept in a file, under a hash of its scenario and of the code: whoever changes a model runs again.
-"""
+"""The runs behind a paper's claims: each scheme at each point once; what was measured is kept."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import multiprocessing
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 from typing_extensions import override
 
-from ....models.profiles.platform import Platform, load_platform
-from ....models.profiles.vary import varied
+from ....protocols.scheme import scheme
 from ....scenarios.build import Draft
-from ....scenarios.run.experiment import run_variant
+from ....sim.jobs.code import digest
+from ....sim.jobs.kept import Kept
+from ....sim.jobs.runner import JobRunner
 from .language import Term, where
+from .measure import NOTHING, measure
 from .paper import Paper, PaperClaim
 
 Measured = Mapping[str, Any]
 """What a run measured: ``thr``, and ``lat``, ``med``, ``p99`` by operation (``""``: all), latencies in us."""
-Tell = Callable[[str], None]
-NOTHING: Mapping[str, str] = MappingProxyType({})
+Tell = Callable[[str], object]
 
-_US = 1e6
 _SCENARIOS = ("roles", "workload")
-_FLOORS = ("sim", "models", "protocols", "scenarios")
 
 
 @dataclass(frozen=True)
@@ -90,11 +80,6 @@ def hardware_of(values: Mapping[str, Any]) -> dict[str, str]:
     return {path: str(value) for path, value in values.items() if not _is_scenarios(path)}
 
 
-def platform_with(name: str, hardware: Mapping[str, str], **settings: str) -> Platform:
-    """A platform with some parameters set otherwise."""
-    return varied(load_platform(name, **settings), hardware)
-
-
 def _is_scenarios(path: str) -> bool:
     return path.partition(".")[0] in _SCENARIOS
 
@@ -113,82 +98,16 @@ def perform(
 
     ``values`` are set otherwise: parameters of the platform (``cpu.request``: ``300 ns``), fields of the scenario.
     """
-    todo = {run: scenario(paper, run, operations, values) for run in runs}
-    hardware = hardware_of(values)
-    names = {run: _name(draft.data, hardware) for run, draft in todo.items()}
-    before = _read(kept)
-    found = {run: before[names[run]] for run in todo if names[run] in before}
-    for run in found:
-        if tell is not None:
-            tell(str(run))
-
-    def done(run: SchemeRun, measured: Measured) -> None:
-        found[run] = measured
-        if kept is not None:
-            with kept.open("a", encoding="utf-8", newline="\n") as file:
-                file.write(json.dumps({"run": names[run], **measured}) + "\n")
-        if tell is not None:
-            tell(str(run))
-
-    rest = [run for run in todo if run not in found]
-    if jobs == 1 or len(rest) < 2:
-        for run in rest:
-            done(run, measure(todo[run], hardware))
-        return found
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        waiting = {pool.submit(measure, todo[run], hardware): run for run in rest}
-        try:
-            for future in as_completed(waiting):
-                done(waiting[future], future.result())
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in multiprocessing.active_children():  # what is under way is measured again
-                worker.terminate()
-            raise
+    todo = {run: scenario(paper, run, operations, values) for run in dict.fromkeys(runs)}
+    hardware, order = hardware_of(values), list(todo)
+    digests = [
+        digest(measure, [dict(draft.data), hardware], scheme(run.scheme).__module__) for run, draft in todo.items()
+    ]
+    found: dict[SchemeRun, Measured] = {}
+    job = partial(measure, values=hardware)
+    with JobRunner(jobs) as runner:
+        for number, measured in Kept(kept).completed(runner, job, list(todo.values()), digests):
+            found[order[number]] = measured
+            if tell is not None:
+                tell(str(order[number]))
     return found
-
-
-def measure(draft: Draft, values: Mapping[str, str] = NOTHING) -> dict[str, Any]:
-    """Run a scenario of one variant, on its platform with ``values`` set otherwise; what it measured."""
-    made = draft.build()
-    (variant,) = made.variants()
-    platform = platform_with(variant.platform, values, **variant.settings)
-    result = run_variant(made, variant, platform=platform)
-    latencies = {f: values for f, values in result.latency_ps.items() if len(values)}
-    latencies[""] = np.concatenate(list(latencies.values()))
-    return {
-        "thr": result.throughput_ops_per_s,
-        "lat": {f: float(np.mean(values)) / _US for f, values in latencies.items()},
-        "med": {f: float(np.median(values)) / _US for f, values in latencies.items()},
-        "p99": {f: float(np.percentile(values, 99)) / _US for f, values in latencies.items()},
-        "operations": result.operations,
-    }
-
-
-def _read(kept: Path | None) -> dict[str, Measured]:
-    if kept is None or not kept.exists():
-        return {}
-    found = {}
-    for line in kept.read_text(encoding="utf-8").splitlines():
-        try:
-            row = json.loads(line)
-        except ValueError:  # the last one, of whoever was stopped while writing it
-            continue
-        found[row.pop("run")] = row
-    return found
-
-
-def _name(data: Mapping[str, Any], values: Mapping[str, str]) -> str:
-    text = json.dumps([dict(data), dict(values)], sort_keys=True) + fingerprint()
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-@cache
-def fingerprint() -> str:
-    """A hash of all code and numbers that a run depends on."""
-    home, total = Path(__file__).parents[3], hashlib.sha256()
-    for floor in _FLOORS:
-        for path in sorted((home / floor).rglob("*")):
-            if path.suffix in (".py", ".yaml"):
-                total.update(path.read_bytes())
-    return total.hexdigest()[:16]

@@ -1,0 +1,149 @@
+"""rpsim from Python: run, crash, check and load, their answers as fields, records, words and pages."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+import rpsim
+from rpsim.app.main import main
+
+SMALL = {"workload.keys": 4, "workload.operations": 24, "workload.value": "64 B", "roles.client.processes": 2}
+ONE = {"schemes": ["client-active"], "platform": "optane-adr", "seed": 7}
+HISTORY = Path(__file__).parents[2] / "docs/examples/lost-update.jsonl"
+
+
+@pytest.fixture(scope="module")
+def crashed():
+    return rpsim.crash("quickstart", ddio="on", set=SMALL, **ONE)
+
+
+def on_the_command_line(capsys, tmp_path, command):
+    settings = [word for item in SMALL.items() for word in ("--set", "=".join(map(str, item)))]
+    settings += ["--set", "schemes=[client-active]", "--set", "platform=optane-adr", "--set", "ddio=on", "--seed", "7"]
+    main([command, "quickstart", *settings, "--json", "--jobs", "1", "--no-report", "--out", str(tmp_path)])
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_run_is_that_of_the_command_line(capsys, tmp_path):
+    answer = rpsim.run("quickstart", ddio="on", set=SMALL, **ONE)
+    (entry,) = on_the_command_line(capsys, tmp_path, "run")["schemes"]
+    (run,) = answer.runs
+    assert (run.scheme, run.platform, run.operations) == (entry["scheme"], entry["platform"], entry["operations"])
+    assert run.latency_ns == entry["latency_ns"] and run.throughput_ops_per_s == entry["throughput_ops_per_s"]
+    records = answer.records()
+    assert [row["operation"] for row in records] == ["get", "put"] and sum(row["count"] for row in records) == 24
+    assert records[1]["p50_ns"] == entry["latency_ns"]["put"]["p50"] and records[1]["seed"] == 7
+    rows = answer.operations()
+    assert len(rows) == 24 and {"invoke_ps", "latency_ns", "platform"} <= rows[0].keys()
+    assert "p50 us" in str(answer) and "client-active" in str(answer)
+    assert "p50, us" in unescape(answer._repr_html_())
+
+
+def test_a_crash_is_that_of_the_command_line(crashed, capsys, tmp_path):
+    (entry,) = on_the_command_line(capsys, tmp_path, "crash")["schemes"]
+    (found,) = crashed.explorations
+    assert dict(found.verdicts) == entry["verdicts"] == crashed.verdicts["client-active"]
+    assert (found.states, found.exhaustive) == (entry["states"], entry["exhaustive"])
+    assert dict(found.violating_states) == entry["violating_states"]
+    assert not crashed.unexpected
+    assert {case.condition for case in crashed.cases} == {one["condition"] for one in entry["counterexamples"]}
+    lost = next(case for case in crashed.cases if case.condition == "no_lost_ack")
+    assert lost.lines_lost[0].label in lost.timeline() and lost.timeline() in str(crashed)
+    assert {row["condition"]: row["verdict"] for row in crashed.records()} == entry["verdicts"]
+
+
+def test_a_case_that_is_saved_replays(crashed, tmp_path, capsys):
+    file = tmp_path / "case.json"
+    crashed.cases[0].save(file)
+    assert main(["replay", str(file)]) == 0
+    assert crashed.cases[0].timeline().splitlines()[-1] in capsys.readouterr().out
+    with pytest.raises(rpsim.InputError, match="cannot be written"):
+        crashed.cases[0].save(tmp_path / "no such folder" / "case.json")
+
+
+def test_a_notebook_shows_verdicts_slider_and_the_smallest_case(crashed):
+    page = unescape(crashed._repr_html_())
+    assert page.startswith('<iframe srcdoc="<!doctype html>')
+    for part in (
+        "no_lost_ack",
+        'id="crash-lanes"',
+        "Smallest counterexample",
+        "const SLIDERS = [{",
+        crashed.cases[0].scheme,
+    ):
+        assert part in page
+    assert "{{" not in page and "Plotly" not in page
+
+
+def test_verdicts_of_several_platforms_are_the_worst(crashed):
+    (one,) = crashed.explorations
+    words = [("holds", "holds", "undecided"), ("holds", "undecided", "violated"), ("holds", "holds", "undecided")]
+    several = [replace(one, verdicts=dict(zip("abc", verdicts, strict=True))) for verdicts in words]
+    answer = replace(crashed, explorations=(*several, replace(one, scheme="other", verdicts={"a": "violated"})))
+    assert answer.verdicts == {
+        "client-active": {"a": "holds", "b": "undecided", "c": "violated"},
+        "other": {"a": "violated"},
+    }
+
+
+def test_the_variants_may_run_in_processes_of_their_own():
+    schemes = ["saw", "client-active"]
+    alone, together = (
+        rpsim.run("quickstart", ddio="on", set=SMALL, **{**ONE, "schemes": schemes}, jobs=n) for n in (1, 2)
+    )
+    assert alone == together
+    assert pickle.loads(pickle.dumps(alone.scenario)) == alone.scenario
+
+
+def test_load_takes_whatever_run_takes(tmp_path):
+    loaded = rpsim.load("quickstart", schemes=["saw"], set={"workload.keys": 9})
+    assert loaded.schemes == ("saw",) and loaded.workload.keys == 9
+    assert rpsim.load(loaded) == loaded == rpsim.load(rpsim.Draft.of(loaded))
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "scenario: mine\nplatform: optane-adr\nschemes: [saw]\n"
+        "workload: {kind: ycsb, mix: a, keys: 2, value: 8 B, operations: 3}\n"
+    )
+    assert rpsim.load(file).name == "mine"
+
+
+def test_a_history_is_judged_from_a_file_and_from_events(capsys):
+    status = main(["check", str(HISTORY), "--json"])
+    command = json.loads(capsys.readouterr().out)["verdicts"]
+    judged = rpsim.check(HISTORY)
+    assert dict(judged.verdicts) == {name: one["verdict"] for name, one in command.items()}
+    assert judged.holds is (status == 0) is False
+    events = [json.loads(text) for text in HISTORY.read_text().splitlines()]
+    again = rpsim.check(events)
+    assert (again.verdicts, again.explanations) == (judged.verdicts, judged.explanations)
+    assert set(judged.explanations) == {row["condition"] for row in judged.records() if row["verdict"] != "holds"}
+    assert "VIOLATED" in str(judged) and "srcdoc" in judged._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: rpsim.run("quickstat"), "quickstat: found no such scenario, expected the path of a scenario file"),
+        (lambda: rpsim.run("quickstart", schemes=["sav"]), "argument schemes: schemes[0]: found 'sav'"),
+        (lambda: rpsim.run("quickstart", sheme=["saw"]), "found the unknown argument 'sheme'"),
+        (lambda: rpsim.run("quickstart", jobs=0), "argument jobs: found 0, expected a whole number of processes"),
+        (lambda: rpsim.crash("quickstart", set={"workload.keys": 200_000}), "workload.keys: found 200,000 objects"),
+        (lambda: rpsim.crash("quickstart", crash={"fault": "server[0] powr"}), "argument crash: crash.fault: found"),
+        (
+            lambda: rpsim.check([{"process": 0, "type": "invok", "f": "read", "time": 1}]),
+            "history:1: type: found 'invok'",
+        ),
+        (lambda: rpsim.check(HISTORY, model="regster"), "did you mean 'register'?"),
+        (lambda: rpsim.check(HISTORY, loss="soon"), "loss: found 'soon', expected a time with its unit"),
+    ],
+)
+def test_wrong_input_is_one_clear_error(call, message):
+    with pytest.raises(rpsim.InputError) as caught:
+        call()
+    assert message in str(caught.value)
