@@ -14,8 +14,8 @@ from ..protocols.scheme import schemes
 from ..scenarios.schema.schema import Scenario
 from ..validation.crash.findings import Counterexample, LineFate
 from ..validation.histories.check import Report
-from .commands.check import text as check_text
 from .commands.run import title
+from .terminal.check import text as check_text
 from .terminal.expected import Surprise, surprises
 from .terminal.output import OPERATION_COLUMNS, as_json, write_text
 from .terminal.summary import closing, costs, grouped, performance, verdicts

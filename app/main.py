@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import pkgutil
 import re
 import signal
 import sys
@@ -22,9 +23,27 @@ from typing import Any, NoReturn
 from typing_extensions import override
 
 from ..sim.errors import InputError, Mistake, nearest
-from .options import COMMANDS, Option
+from . import commands
+from .options import Command, Option
+
+ORDER = (
+    "run", "crash", "litmus", "check", "replay", "reproduce", "measure", "calibrate", "mutate", "matrix", "design",
+    "bench", "list", "new",
+)  # fmt: skip
+"""In which order the help shows commands; others follow by name."""
 
 WRONG_INPUT, BUG, INTERRUPTED, READER_GONE, TERMINATED = 2, 70, 130, 141, 143
+
+
+def _tables() -> dict[str, Command]:
+    """The tables of all commands: each module or folder of ``app.commands`` is one, and its ``COMMAND`` is light."""
+    found = sorted(module.name for module in pkgutil.iter_modules(commands.__path__))
+    names = [*(name for name in ORDER if name in found), *(name for name in found if name not in ORDER)]
+    return {name: importlib.import_module(f".commands.{name}", __package__).COMMAND for name in names}
+
+
+COMMANDS = _tables()
+"""Every command by its name."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -47,9 +66,15 @@ def parser() -> Parser:
         allow_abbrev=False,
     )
     top.add_argument("--version", action="store_true", help="print the version and exit")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    added_to = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for name, command in COMMANDS.items():
-        added = commands.add_parser(name, help=command.help, description=command.help, allow_abbrev=False)
+        added = added_to.add_parser(
+            name,
+            usage=" ".join(filter(None, (f"rpsim {name}", command.usage, "[OPTION ...]"))),
+            help=command.help,
+            description=command.help,
+            allow_abbrev=False,
+        )
         first, _, second = command.argument.partition(" ")
         if first:
             added.add_argument(
@@ -89,6 +114,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if command.argument and command.needed and not options.subject:
         found = f"no {command.argument}"
         raise InputError(Mistake(found, command.argument_help, field=f"rpsim {options.command}"))
+    given = {option.flag for option in command.options if getattr(options, option.attribute) not in (None, False, [])}
+    given |= {"--json"} if options.json else set()
+    if mistakes := list(command.misfits(getattr(options, "subject", None), given)):
+        raise InputError(mistakes)
     for option in command.options:
         setattr(options, option.attribute, option.read(getattr(options, option.attribute)))
     return options
@@ -118,8 +147,8 @@ def dispatch(arguments: Sequence[str]) -> int:
     if options.command is None:
         parser().print_help()
         return 0
-    command = importlib.import_module(f".commands.{options.command}", __package__)  # the heavy imports start here
-    status: int = command.main(options)
+    command = importlib.import_module(f".commands.{options.command}", __package__)
+    status: int = command.main(options)  # the heavy imports start here
     return status
 
 
@@ -132,7 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return status
     except InputError as error:
         for mistake in error.mistakes:
-            print(mistake if mistake.file else f"rpsim: {mistake}", file=sys.stderr)
+            named = mistake.file or (mistake.field or "").startswith("rpsim ")
+            print(mistake if named else f"rpsim: {mistake}", file=sys.stderr)
         return WRONG_INPUT
     except KeyboardInterrupt:
         print("rpsim: interrupted", file=sys.stderr)

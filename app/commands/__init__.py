@@ -1,4 +1,5 @@
-"""The commands of ``rpsim``, a module each: what it was given is checked, done, and printed.
+"""The commands of ``rpsim``, a module or a folder each.
 
-``app.options`` has the table of their arguments. The heavy imports start in here.
+The ``COMMAND`` of each is the table of its arguments and options (``app.options``); its ``main`` checks them, does the
+work and prints. Every start of ``rpsim`` imports all of them: heavy modules are imported inside functions.
 """

@@ -6,14 +6,24 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...validation.speed.bench import SIZES, Figures, measure, where_time_goes
-from ...validation.speed.components import by_component
-from ...validation.speed.operations import ROUNDS, STORES, VERBS, WINDOW, Operation, OperationFigures, measure_all
-from ..terminal.output import as_json
-from ..terminal.progress import bar
+from ..options import Command, Option
 from ..terminal.text import count, paragraph, table
+
+if TYPE_CHECKING:
+    from ...validation.speed.bench import Figures
+    from ...validation.speed.operations import Operation, OperationFigures
+
+COMMAND = Command(
+    "how fast the simulator and the checker are on this machine",
+    options=(
+        Option("--quick", "a tenth of the work: rough figures in seconds"),
+        Option("--components", "instead: what each component costs", without=("--oracle", "--operations")),
+        Option("--oracle", "instead: the oracle, beside the plain search", without=("--operations",)),
+        Option("--operations", "instead: what each verb and each store's operation costs"),
+    ),
+)
 
 AIMS: tuple[tuple[str, str, float], ...] = (
     ("64 B WRITEs a second", "verbs_per_second", 100_000),
@@ -42,6 +52,10 @@ def main(options: argparse.Namespace) -> int:
         return _oracle(options)
     if options.operations:
         return _operations(options)
+    from ...validation.speed.bench import SIZES, measure, where_time_goes
+    from ...validation.speed.operations import ROUNDS, STORES, VERBS
+    from ..terminal.output import as_json
+
     with _progress(2 * ROUNDS + len(VERBS) + len(STORES) + 3) as tell:
         figures = measure(_effort(options), tell)
     profile = {size: where_time_goes(size, 2_000) for size in SIZES}
@@ -55,7 +69,9 @@ def main(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[str], None]]:
-    """A bar of so many steps; yields the function that is called with the name of each."""
+    """A bar on standard error of so many steps; yields the function that is called with the name of each."""
+    from ..terminal.progress import bar
+
     with bar("bench", total) as shown:
 
         def tell(what: str) -> None:
@@ -71,6 +87,9 @@ def _effort(options: argparse.Namespace) -> float:
 
 def _operations(options: argparse.Namespace) -> int:
     """Only what each verb, and each operation of a store, costs."""
+    from ...validation.speed.operations import STORES, VERBS, measure_all
+    from ..terminal.output import as_json
+
     with _progress(len(VERBS) + len(STORES)) as tell:
         verbs, stores = measure_all(_effort(options), tell)
     answer = operations_document(verbs, stores)
@@ -81,6 +100,7 @@ def _operations(options: argparse.Namespace) -> int:
 def _oracle(options: argparse.Namespace) -> int:
     """Only the oracle: seconds by size, and steps beside those of the plain search."""
     from ...validation.speed.oracle import HARD, measure
+    from ..terminal.output import as_json
 
     with _progress(HARD + 4) as tell:
         figures = measure(_effort(options), tell)
@@ -127,7 +147,9 @@ def _oracle(options: argparse.Namespace) -> int:
 
 def _components(options: argparse.Namespace) -> int:
     """Only what each component costs, in shares and ratios."""
+    from ...validation.speed.bench import SIZES
     from ...validation.speed.components import of_component, of_feature, with_everything
+    from ..terminal.output import as_json
 
     count_of = {size: (500 if options.quick else 4_000) * SIZES[0] // size + 200 for size in SIZES}
     shares = {size: of_component(size, count_of[size]) for size in SIZES}
@@ -155,6 +177,8 @@ def _components(options: argparse.Namespace) -> int:
 
 
 def _by_component(shares: Mapping[int, Mapping[str, float]]) -> list[str]:
+    from ...validation.speed.bench import SIZES
+
     names = dict.fromkeys(name for size in SIZES for name in shares[size])
     rows = [[name, *(f"{shares[size].get(name, 0.0):.1%}" for size in SIZES)] for name in names]
     return table(["component", *(f"{size} B" for size in SIZES)], rows)
@@ -185,6 +209,8 @@ def operations_document(
 
 def operations_text(answer: Mapping[str, Any]) -> list[str]:
     """The same as lines of a terminal."""
+    from ...validation.speed.operations import STORES, VERBS
+
     return [
         *_rows("verb", VERBS, answer["verbs"]),
         "",
@@ -212,6 +238,9 @@ def _rows(title: str, operations: Mapping[str, Operation], found: Mapping[str, M
 
 def document(figures: Figures, profile: dict[int, list[tuple[str, str, float, float]]]) -> dict[str, Any]:
     """The answer as JSON: at the top what holds at 64 B, the same for each size under ``sizes``."""
+    from ...validation.speed.bench import SIZES
+    from ...validation.speed.components import by_component
+
     sizes = {
         str(size): {
             "verbs_per_second": round(one.verbs_per_second),
@@ -246,6 +275,9 @@ def document(figures: Figures, profile: dict[int, list[tuple[str, str, float, fl
 
 def text(answer: dict[str, Any]) -> list[str]:
     """The answer as lines of a terminal."""
+    from ...validation.speed.bench import SIZES
+    from ...validation.speed.operations import ROUNDS, WINDOW
+
     rows = []
     for name, path, aim in AIMS:
         found = answer

@@ -3,54 +3,89 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...sim.errors import InputError, Mistake
-from ...sim.units import parse_bytes, parse_duration_ps, parse_rate
-from ...validation.measuring.calibrate import calibration
-from ...validation.measuring.calibrate.calibration import Calibration, Fitted, Point, rms
-from ...validation.measuring.calibrate.knobs import Knob, knob
-from ...validation.measuring.calibrate.profile import check_target, profile_text, write_profile, write_whole
-from ...validation.measuring.calibrate.runner import Runner
-from ...validation.measuring.documents import merged
-from ...validation.measuring.reading import read_measurements
-from ..terminal.output import as_json
-from ..terminal.progress import bar
-from ..terminal.text import paragraph, plural, table
+from ..options import OF_PLATFORM, Command, Option
 from .measure import base_of
 
-NAME = 36
-"""Columns of a series or of parameters in a table."""
-WORST = 5
-"""Measurements that are named as the worst."""
+if TYPE_CHECKING:
+    from ...models.profiles.platform import Platform
+    from ...validation.measuring.calibrate.calibration import Calibration
+    from ...validation.measuring.calibrate.knobs import Knob
+
+COMMAND = Command(
+    "fit a platform to measurements of a real machine, or compare",
+    "MEASUREMENTS",
+    "files: JSON of measurements, or what perftest printed (ib_write_lat and the like)",
+    several=True,
+    options=(
+        *OF_PLATFORM,
+        Option("--out", "write what was fitted as a platform profile", "PROFILE"),
+        Option(
+            "--compare",
+            "fit nothing: the measurements beside the platform",
+            without=("--out", "--fit", "--bounds", "--hold-out"),
+        ),
+        Option("--html", "write a page: measured and simulated, curve by curve", "FILE"),
+        Option(
+            "--fit",
+            "fit this one (A+B: two, scaled together); may be repeated (default: what the measurements determine)",
+            "PARAMETER",
+            several=True,
+        ),
+        Option(
+            "--bounds",
+            "where a parameter of --fit may lie (default: a twentieth to twenty times); may be repeated",
+            "P=LOW..HIGH",
+            several=True,
+            needs="--fit",
+        ),
+        Option("--hold-out", "how much is held out to judge by (default: 25%%; 0: none)", "SHARE"),
+        Option("--largest", "leave out larger messages (default: 64KiB)", "SIZE"),
+    ),
+)
 
 
 def main(options: argparse.Namespace) -> int:
     """Fit or compare, print, write; returns 1 if the fit foretells what was held out no better than before, else 0."""
+    from ... import __version__
+    from ...validation.measuring.calibrate import calibration
+    from ...validation.measuring.calibrate.profile import check_target, profile_text, write_profile, write_whole
+    from ...validation.measuring.calibrate.runner import Runner
+    from ...validation.measuring.documents import merged
+    from ...validation.measuring.reading import read_measurements
+    from ..terminal.calibration import document, text
+    from ..terminal.output import as_json
+    from ..terminal.progress import bar
+    from ..terminal.text import plural
+
     base = base_of(options)
     platform = base.platform()
-    share, largest = _share(options.hold_out), _size(options.largest)
-    knobs = _knobs(options, base.platform())
+    largest = _size(options.largest)
     files = [Path(name) for name in options.subject]
-    for option, path in (("--out", options.out), ("--html", options.html)):
-        if path is not None:
-            check_target(Path(path), options.force or option == "--html", option)
-    if options.compare and options.out is not None:
-        raise InputError(Mistake("--out", "--compare alone: it fits nothing (--html writes a page)", field="--compare"))
-    measurements = merged(read_measurements(file) for file in files)
+    if options.out is not None:
+        check_target(Path(options.out), options.force)
+    if options.html is not None:
+        check_target(Path(options.html), True, "--html")
     what = f"{'compare' if options.compare else 'calibrate'} {platform.name}"
-    with bar(what) as shown, Runner(base, options.jobs) as runner:
-        if options.compare:
+    if options.compare:
+        measurements = merged(read_measurements(file) for file in files)
+        with bar(what), Runner(base, options.jobs) as runner:
             found = calibration.compare(measurements, runner, largest)
-        else:
+    else:
+        share, knobs = _share(options.hold_out), _knobs(options, base.platform())
+        measurements = merged(read_measurements(file) for file in files)
+        with bar(what) as shown, Runner(base, options.jobs) as runner:
             found = calibration.calibrate(
-                measurements, runner, knobs=knobs, share=share, largest_bytes=largest,
+                measurements,
+                runner,
+                knobs=knobs,
+                share=share,
+                largest_bytes=largest,
                 tell=lambda step: shown.set_description(f"{what}: {step}"),
-            )  # fmt: skip
-    from ... import __version__
-
+            )
     if options.out is not None:
         path = Path(options.out)
         write_profile(path, profile_text(found, options.platform, path, files, __version__))
@@ -59,7 +94,7 @@ def main(options: argparse.Namespace) -> int:
 
         write_whole(Path(options.html), page(found, [file.name for file in files], options.platform))
     if options.json:
-        print(as_json(document(found, options)), end="")
+        print(as_json(document(found, options.platform, options.out)), end="")
     else:
         written = [f"{name}: {path}" for name, path in (("page", options.html), ("profile", options.out)) if path]
         head = f"{what}: {plural(len(found.points), 'measurement')} of {plural(len(files), 'file')}"
@@ -68,14 +103,18 @@ def main(options: argparse.Namespace) -> int:
 
 
 def helped(found: Calibration) -> bool:
-    """Whether what was held out (all, if nothing was) is foretold no worse than before."""
-    asked = found.of(True) or list(found.points)
-    return rms(asked) <= rms(asked, after=False)
+    """Whether the held out points (all points, if none was held out) are predicted no worse than before."""
+    from ...validation.measuring.calibrate.calibration import rms
+
+    judged = found.of(True) or list(found.points)
+    return rms(judged) <= rms(judged, after=False)
 
 
 def _share(text: str | None) -> float:
+    from ...validation.measuring.calibrate.calibration import HELD_OUT
+
     if text is None:
-        return calibration.HELD_OUT
+        return HELD_OUT
     try:
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
@@ -86,14 +125,19 @@ def _share(text: str | None) -> float:
 
 
 def _size(text: str | None) -> int:
+    from ...sim.units import parse_bytes
+    from ...validation.measuring.calibrate.calibration import LARGEST_BYTES
+
     try:
-        return calibration.LARGEST_BYTES if text is None else parse_bytes(text)
+        return LARGEST_BYTES if text is None else parse_bytes(text)
     except ValueError as error:
         raise InputError(Mistake(str(error), "a size, as in 4KiB", field="--largest")) from None
 
 
-def _knobs(options: argparse.Namespace, platform: Any) -> list[Knob] | None:
-    """What ``--fit`` names, with the bounds that ``--bounds`` states."""
+def _knobs(options: argparse.Namespace, platform: Platform) -> list[Knob] | None:
+    """The parameters that ``--fit`` names, with the bounds that ``--bounds`` states."""
+    from ...validation.measuring.calibrate.knobs import knob
+
     bounds = {}
     for item in options.bounds:
         path, _, ends = item.partition("=")
@@ -104,8 +148,6 @@ def _knobs(options: argparse.Namespace, platform: Any) -> list[Knob] | None:
             )
         bounds[path] = (low, high)
     if not options.fit:
-        if bounds:
-            raise InputError(Mistake(f"bounds of {next(iter(bounds))}", "--fit to name it as well", field="--bounds"))
         return None
     groups = [tuple(item.split("+")) for item in options.fit]
     named = [path for group in groups for path in group]
@@ -117,159 +159,3 @@ def _knobs(options: argparse.Namespace, platform: Any) -> list[Knob] | None:
                 Mistake(f"bounds of {path}", "a parameter that --fit names (the first of a sum)", field="--bounds")
             )
     return [knob(platform, group, bounds.get(group[0])) for group in groups]
-
-
-# what is printed ----------------------------------------------------------------------------------------------
-def text(found: Calibration) -> list[str]:
-    """Parameters, errors by series, the worst points, what was left out."""
-    lines = []
-    if found.fitted:
-        lines += [*_parameters(found), ""]
-    lines += [*_series(found), "", *_summary(found)]
-    if found.skipped:
-        reasons: dict[str, int] = {}
-        for _, reason in found.skipped:
-            reasons[reason] = reasons.get(reason, 0) + 1
-        told = "; ".join(f"{count}: {reason}" for reason, count in reasons.items())
-        lines += paragraph(f"left out: {told}", 0, 2)
-    return lines
-
-
-def _parameters(found: Calibration) -> list[str]:
-    rows, told = [], []
-    ranges = {parameter.path: parameter.range for parameter in found.platform.parameters()}
-    for one in found.fitted:
-        interval = one.interval()
-        span = spanned(interval) if interval else "not determined"
-        value = one.knob.together(one.slower)
-        sum_of = "sum of " if len(one.knob.paths) > 1 else ""
-        rows.append([f"{sum_of}{one.knob.paths[0]}", one.knob.together(1.0), value, span, f"{one.certainty.apart:.0%}"])
-        rows += [[f"   and {path}", "", "", "", ""] for path in one.knob.paths[1:]]
-        told += _told(one, ranges)
-    lines = table(["parameter", "was", "fitted", "95% confidence", "apart"], rows)
-    lines += ["", "determined by"]
-    for one in found.fitted:
-        series = " and ".join(f"{name} ({share:.0%})" for name, share in one.certainty.series[:2] if share >= 0.1)
-        lines += paragraph(f"{one.knob.paths[0]}: {series or 'nothing'}", 2, 2)
-    told += found.alike()
-    if told or found.together:
-        lines += ["", "take care"]
-        for line in told:
-            lines += paragraph(line, 2, 2)
-        for group in found.together:
-            what = " and ".join(group)
-            alone = (
-                "at this value no measurement moves with" if len(group) == 1 else "the measurements do not tell apart:"
-            )
-            lines += paragraph(f"{alone} {what}", 2, 2)
-    if found.left:
-        lines += ["", "not fitted"]
-        reasons: dict[str, list[str]] = {}
-        for name, reason in found.left:
-            reasons.setdefault(reason, []).append(name)
-        for reason, names in reasons.items():
-            lines += paragraph(f"{reason}: {', '.join(names)}", 2, 2)
-    return lines
-
-
-def spanned(ends: tuple[str, str]) -> str:
-    """``351.4 to 416.7 ns``."""
-    low, high = (end.rpartition(" ") for end in ends)
-    return f"{low[0]} to {ends[1]}" if low[2] == high[2] else f"{ends[0]} to {ends[1]}"
-
-
-def _told(one: Fitted, ranges: Mapping[str, tuple[str, str] | None]) -> list[str]:
-    lines = []
-    for path, text in one.knob.rounded(one.slower).items():
-        known = ranges.get(path)
-        if known and outside(text, known):
-            lines.append(f"{path}: {text} is outside of what the platform's sources have ({known[0]} to {known[1]})")
-    if one.at_bound:
-        lines.append(f"{one.knob.paths[0]} stands at its {one.at_bound} bound: it stands for something else")
-    return lines
-
-
-def outside(text: str, known: tuple[str, str]) -> bool:
-    """Whether a time or a rate is not between two others."""
-    parse = parse_rate if text.endswith("/s") else parse_duration_ps
-    low, value, high = (parse(one) for one in (known[0], text, known[1]))
-    return not low <= value <= high
-
-
-def _series(found: Calibration) -> list[str]:
-    rows = []
-    for name, points in found.series().items():
-        kept, out = [p for p in points if not p.held_out], [p for p in points if p.held_out]
-        short = name if len(name) <= NAME else f"{name[: NAME - 3]}..."
-        row = [short, str(len(points)), _percent(points, False)]
-        rows.append([*row, _percent(kept), _percent(out)] if found.fitted else row)
-    head = ["error (rms) by series", "points", "before" if found.fitted else "error"]
-    return table([*head, "fitted", "held out"] if found.fitted else head, rows)
-
-
-def _percent(points: Sequence[Point], after: bool = True) -> str:
-    return f"{rms(points, after):.1%}" if points else "-"
-
-
-def _summary(found: Calibration) -> list[str]:
-    fitted, out = found.of(False), found.of(True)
-    if not found.fitted:
-        line = f"error (rms) {rms(found.points):.1%} over {plural(len(found.points), 'point')}"
-    else:
-        line = (
-            f"error (rms) of {plural(len(fitted), 'point')} fitted to: {rms(fitted, False):.1%} before, "
-            f"{rms(fitted):.1%} after"
-        )
-        if out:
-            line += f"; of {len(out)} held out: {rms(out, False):.1%} before, {rms(out):.1%} after"
-    lines = paragraph(line, 0, 2)
-    worst = sorted(found.points, key=lambda point: -abs(point.error()))[:WORST]
-    told = "; ".join(f"{point.name} {point.error():+.0%}" for point in worst)
-    return lines + paragraph(f"worst: {told}", 0, 2)
-
-
-def document(found: Calibration, options: argparse.Namespace) -> dict[str, Any]:
-    """The answer as JSON."""
-    fitted, out = found.of(False), found.of(True)
-    return {
-        "platform": options.platform,
-        "settings": dict(found.platform.settings),
-        "parameters": [_parameter(one) for one in found.fitted],
-        "not_fitted": [{"parameter": name, "reason": reason} for name, reason in found.left],
-        "not_told_apart": [list(group) for group in found.together],
-        "error": {
-            "fitted": {"points": len(fitted), "before": rms(fitted, False), "after": rms(fitted)},
-            "held_out": {"points": len(out), "before": rms(out, False), "after": rms(out)} if out else None,
-        },
-        "points": [
-            {
-                "id": point.measurement.conditions.id,
-                "series": point.series,
-                "size_bytes": point.measurement.conditions.size_bytes,
-                "measured_ns": point.measured_ps / 1000,
-                "before_ns": point.before_ps / 1000,
-                "after_ns": point.after_ps / 1000,
-                "held_out": point.held_out,
-            }
-            for point in found.points
-        ],
-        "left_out": [{"measurement": name, "reason": reason} for name, reason in found.skipped],
-        "rounds": found.rounds,
-        "simulations": found.runs,
-        "profile": options.out,
-    }
-
-
-def _parameter(one: Fitted) -> dict[str, Any]:
-    interval = one.interval()
-    return {
-        "paths": list(one.knob.paths),
-        "values": one.knob.rounded(one.slower),
-        "before": one.knob.rounded(1.0),
-        "sum": one.knob.together(one.slower),
-        "confidence_95": list(interval) if interval else None,
-        "at_bound": one.at_bound or None,
-        "apart": round(one.certainty.apart, 4),
-        "like": one.certainty.like or None,
-        "determined_by": {name: round(share, 4) for name, share in one.certainty.series[:4]},
-    }

@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from ...protocols.guarantees import Verdict
 from ...sim.errors import InputError, Mistake
-from ...sim.units import parse_bytes, parse_duration_ps
-from ...validation.histories.check import Judgement, Report, Witness, check_history, uncollected
-from ...validation.histories.fitting import Act, key_text
-from ...validation.histories.read import CrashLine, read_history
-from ...validation.oracle.search.general import BUDGET, BUDGET_BYTES
-from ...validation.oracle.wording import moment_text, nanoseconds
-from ..terminal.output import as_json, write_text
-from ..terminal.text import count, paragraph, plural, table
+from ..options import Command, Option
 
-MOST_ROWS = 40
-"""How many operations of a piece are printed; ``--json`` has all."""
+COMMAND = Command(
+    "judge a history file of your own system: the oracle alone",
+    "HISTORY",
+    "a file of JSON Lines, one event a line, or Jepsen's EDN or log (docs/check.md)",
+    options=(
+        Option("--model", "the sequential model (default: the first that fits)", "M"),
+        Option(
+            "--condition",
+            "judge by this condition; may be repeated (default: all that apply)",
+            "C",
+            several=True,
+            to="conditions",
+        ),
+        Option("--budget", "how many steps the search of an object may take", "N", least=1),
+        Option("--memory", "what the searches of a condition may hold (default: 1 GiB)", "SIZE"),
+        Option("--loss", "the time of bounded_loss, as in 1s or 250us", "TIME"),
+        Option("--html", "write the history as a page, with linearization points", "FILE"),
+    ),
+)
 
 
 def main(options: argparse.Namespace) -> int:
     """Read, judge, print; returns 0 when every condition holds, else 1 (violated, or undecided)."""
+    from ...protocols.guarantees import Condition, Verdict
+    from ...sim.units import parse_bytes, parse_duration_ps
+    from ...validation.histories.check import check_history, uncollected
+    from ...validation.histories.read import read_history
+    from ...validation.oracle.search.general import BUDGET, BUDGET_BYTES
+    from ..terminal.check import document, text
+    from ..terminal.output import as_json, write_text
+
     loss_ps = _quantity(options.loss, parse_duration_ps, "--loss", "a time with its unit, as in 1s or 250us")
     memory = _quantity(options.memory, parse_bytes, "--memory", "a size with its unit, as in 512 MiB")
     budget, memory = options.budget or BUDGET, BUDGET_BYTES if memory is None else memory
+    if options.loss is not None and options.conditions and Condition.BOUNDED_LOSS not in options.conditions:
+        raise InputError(Mistake("no bounded_loss among the conditions", "--condition bounded_loss", field="--loss"))
     with uncollected():
         history = read_history(Path(options.subject))
         report = check_history(history, options.model, options.conditions, budget, memory, loss_ps)
@@ -46,177 +64,3 @@ def _quantity(text: str | None, parse: Callable[[str], int], option: str, expect
         return None if text is None else parse(text)
     except ValueError:
         raise InputError(Mistake(f"'{text}'", expected, field=option)) from None
-
-
-def text(report: Report) -> list[str]:
-    """The report as lines of a terminal."""
-    history = report.history
-    size = f"{plural(len(history.entries), 'operation')} on {plural(report.objects, 'object')}"
-    crashes = ", ".join(f"{crash_text(crash)} (line {crash.line})" for crash in history.crashes[:4])
-    more = f", and {len(history.crashes) - 4} more" if len(history.crashes) > 4 else ""
-    lines = [*paragraph(f"{history.file}: {size}; {'crashes: ' + crashes + more if crashes else 'no crash'}", 0, 2)]
-    lines += [f"model: {report.model.name}", ""]
-    rows = [
-        [str(condition), str(one.verdict), ", ".join(one.by), count(one.steps), f"{one.seconds:.3f}"]
-        for condition, one in report.verdicts.items()
-    ]
-    lines += table(["condition", "verdict", "by", "steps", "seconds"], rows, left=3)
-    for reason in dict.fromkeys(report.not_judged.values()):
-        which = ", ".join(str(condition) for condition, why in report.not_judged.items() if why == reason)
-        lines += ["", *paragraph(f"not judged: {which} ({reason})", 2, 2)]
-    told: dict[tuple[str, tuple[int, ...]], list[str]] = {}
-    for condition, one in report.verdicts.items():
-        if one.witness is not None:
-            told.setdefault(_story(one.witness), []).append(str(condition))
-        elif one.undecided:
-            lines += ["", f"{condition} UNDECIDED", *paragraph(one.undecided, 2, 2)]
-    shown: set[tuple[int, ...]] = set()
-    for story, names in told.items():
-        witness = next(j.witness for j in report.verdicts.values() if j.witness and _story(j.witness) == story)
-        lines += ["", *_violation(report, names, witness)]
-        lines += ["  by the piece above"] if story[1] in shown else _piece(report, witness)
-        shown.add(story[1])
-    return lines
-
-
-def _story(witness: Witness) -> tuple[str, tuple[int, ...]]:
-    return witness.explanation, tuple(act.entry.line for act in witness.piece)
-
-
-def _violation(report: Report, names: Sequence[str], witness: Witness) -> list[str]:
-    act = witness.act
-    lines = [f"{', '.join(names)} VIOLATED at line {act.entry.return_line}: {act.text}", ""]
-    lines += paragraph(witness.explanation, 2, 2)
-    if witness.prefix is not None:
-        lines += ["", *paragraph(_prefix_text(report, witness), 2, 2)]
-    return [*lines, ""]
-
-
-def _prefix_text(report: Report, witness: Witness) -> str:
-    """How far an order goes: ``the longest prefix with an order: until 38 ns, 3 operations (lines 1, 4, 7)``."""
-    if witness.prefix_ps is None or witness.prefix is None:
-        return "no prefix has an order: it is the first response"
-    some = ", ".join(map(str, witness.prefix[:12])) + (", ..." if len(witness.prefix) > 12 else "")
-    size = plural(len(witness.prefix), "operation")
-    until = moment_text(witness.prefix_ps, report.history.time_zero_ns, report.history.timed)
-    where = "" if witness.key is None else f" of {key_text(witness.key)}"
-    return f"the longest prefix{where} with an order: until {until}, {size} (lines {some})"
-
-
-def _piece(report: Report, witness: Witness) -> list[str]:
-    act = witness.act
-    of = count(len(report.history.entries))
-    lines = [f"  the shortest failing piece: {count(len(witness.piece))} of {of} operations"]
-    rows: list[tuple[float, list[str]]] = []
-    for one in witness.piece[:MOST_ROWS]:
-        entry = one.entry
-        mark = "  <--" if one is act else ""
-        times = [_ns(report, entry.invoke_ps), _until(report, witness, one)]
-        rows.append((entry.invoke_ps, [f"{entry.line}", f"process {key_text(entry.process)}", *times, one.text + mark]))
-    for crash in report.history.crashes:
-        if witness.piece[0].entry.invoke_ps <= crash.at_ps <= witness.at_ps:
-            rows.append(
-                (crash.at_ps, [f"{crash.line}", "", _ns(report, crash.at_ps), "", f"-- {crash_text(crash)} --"])
-            )
-    cells = [row for _, row in sorted(rows, key=lambda row: row[0])]
-    unit = " ns" if report.history.timed else ""
-    lines += _rows(["line", "who", f"from{unit}", f"to{unit}", "what"], cells)
-    if len(witness.piece) > MOST_ROWS:
-        lines.append(f"    ... and {count(len(witness.piece) - MOST_ROWS)} more (--json has them)")
-    return lines
-
-
-def _rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Numbers flush right, texts flush left."""
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    return [
-        "    "
-        + "  ".join(
-            cell.ljust(widths[i]) if i in (1, 4) else cell.rjust(widths[i]) for i, cell in enumerate(row)
-        ).rstrip()
-        for row in (head, *rows)
-    ]
-
-
-def _until(report: Report, witness: Witness, act: Act) -> str:
-    entry = act.entry
-    if entry.outcome == "fail":
-        return "failed"
-    if entry.return_ps is None or entry.return_ps > witness.at_ps:
-        return "open"
-    return _ns(report, entry.return_ps)
-
-
-def _ns(report: Report, time_ps: int) -> str:
-    """A time as the file had it."""
-    return nanoseconds(time_ps, report.history.time_zero_ns)
-
-
-def crash_text(crash: CrashLine) -> str:
-    """``crash of the system``, ``crash of client 3``."""
-    return f"crash of client {crash.process}" if crash.node == "client" else f"crash of the {crash.node}"
-
-
-def document(report: Report) -> dict[str, Any]:
-    """The report as one JSON document."""
-    history = report.history
-    return {
-        "history": history.file,
-        "format": history.format,
-        "model": report.model.name,
-        "operations": len(history.entries),
-        "objects": report.objects,
-        "crashes": [
-            {"line": c.line, "node": c.node, "process": c.process, "time": c.at_ps / 1000} for c in history.crashes
-        ],
-        "verdicts": {str(condition): _judgement(report, one) for condition, one in report.verdicts.items()},
-        "not_judged": {str(condition): reason for condition, reason in report.not_judged.items()},
-    }
-
-
-def _judgement(report: Report, one: Judgement) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "verdict": str(one.verdict),
-        "by": list(one.by),
-        "steps": one.steps,
-        "seconds": round(one.seconds, 6),
-        "witness": None,
-    }
-    if one.witness is not None:
-        witness = one.witness
-        answer["witness"] = {
-            "key": None if witness.key is None else key_text(witness.key),
-            "operation": _row(report, witness, witness.act),
-            "explanation": witness.explanation,
-            "piece": [_row(report, witness, act) for act in witness.piece],
-            "prefix": None
-            if witness.prefix is None
-            else {
-                "until": None if witness.prefix_ps is None else float(_ns(report, witness.prefix_ps)),
-                "lines": list(witness.prefix),
-            },
-        }
-    elif one.undecided:
-        answer["witness"] = {"explanation": one.undecided}
-    elif one.order:
-        answer["witness"] = {
-            "orders": [
-                {"key": None if key is None else key_text(key), "lines": list(lines)}
-                for key, lines in one.order.items()
-            ]
-        }
-    return answer
-
-
-def _row(report: Report, witness: Witness, act: Act) -> dict[str, Any]:
-    entry = act.entry
-    until = _until(report, witness, act)
-    known = until not in ("open", "failed")
-    return {
-        "line": entry.line,
-        "process": entry.process,
-        "text": act.text,
-        "invoked": float(_ns(report, entry.invoke_ps)),
-        "returned": float(until) if known else None,
-        "outcome": "ok" if known else "fail" if until == "failed" else None,
-    }

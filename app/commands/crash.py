@@ -6,15 +6,28 @@ import argparse
 import time
 from pathlib import Path
 
-from ...protocols.scheme import scheme
-from ..terminal.expected import Surprise, surprises
-from ..terminal.output import as_json, as_trace, write_json
-from ..terminal.summary import by_brute_force, closing, crash_entry, findings, performance, verdicts, with_wall_time
-from .run import footer, simulate, title, write
+from ..options import OF_SCENARIO, SCENARIO, Command, Option
+from .run import page_of, simulate, title, write
+
+COMMAND = Command(
+    "cut the power at every instant: verdicts and smallest counterexamples",
+    "SCENARIO",
+    SCENARIO,
+    options=(
+        *OF_SCENARIO,
+        Option("--nested", "power fails up to N times more, in recoveries", "N", least=1),
+        Option("--brute-force", "explore (a small run) once more without any cleverness"),
+    ),
+)
 
 
 def main(options: argparse.Namespace) -> int:
     """Explore, judge, print, write; returns 0 when all verdicts are as expected, else 1."""
+    from ...protocols.scheme import scheme
+    from ..terminal.expected import Surprise, surprises
+    from ..terminal.output import as_json, as_trace, footer, write_json
+    from ..terminal.summary import by_brute_force, closing, crash_entry, findings, performance, verdicts, with_wall_time
+
     began = time.monotonic()
     scenario, outcomes, target = simulate(options, crash=True)
     odd: list[Surprise] = []
@@ -62,6 +75,6 @@ def main(options: argparse.Namespace) -> int:
         found = findings(outcomes, paths)
         lines += [*found, ""] if found else ["no counterexamples", ""]
         lines += [line for subject, brute in brutes for line in by_brute_force(subject, brute)]
-        lines += [*closing(odd, judged), "", *footer(options, target)]
+        lines += [*closing(odd, judged), "", *footer(target, page_of(options))]
         print("\n".join(lines))
     return 1 if odd or not all(brute.agree for _, brute in brutes) else 0

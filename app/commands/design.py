@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...sim.errors import InputError, Mistake
-from ...sim.jobs.runner import JobRunner
-from ...validation.matrix.configurations import Configuration, configurations
-from ...validation.matrix.design import (
-    Candidate,
-    CandidateTrial,
-    DesignSearch,
-    FoundPrimitive,
-    candidates,
-    canonical,
-    judged,
-    possible,
-    published,
-    reached,
-    survives,
-    wanted,
+from ..options import JOBS, OUT, Command, Option
+
+if TYPE_CHECKING:
+    from ...validation.matrix.configurations import Configuration
+    from ...validation.matrix.design import Candidate, CandidateTrial, DesignSearch
+
+STEPS = 6
+"""How many steps a primitive has at most, unless ``--steps`` says otherwise."""
+
+COMMAND = Command(
+    "search the step language: primitives that are durable on a platform",
+    options=(
+        Option("--platform", "a platform, or a label such as 'adr, ddio on'", "P"),
+        Option("--steps", f"at most so many steps (default: {STEPS})", "N", STEPS, least=1),
+        Option("--seed", "seed of all random choices (default: 1)", "N", 1, least=0),
+        OUT,
+        JOBS,
+    ),
 )
-from ..terminal.output import as_json, folder, replacing, write_json
-from ..terminal.progress import bar
-from ..terminal.text import count, paragraph, table
-from .matrix import manifest
 
 ROUND = 256
 """So many candidates are tried before the longer ones are held against what is durable by now."""
@@ -36,30 +34,36 @@ ROUND = 256
 
 def main(options: argparse.Namespace) -> int:
     """Search, print, write the front as primitive files; returns 0 if something is durable, else 1."""
+    import tempfile
+
+    from ..terminal.design import document, lines
+    from ..terminal.output import as_json, folder, manifest, replacing, write_json
+
     began = time.monotonic()
     configuration = _configuration(options)
-    seed = options.seed or 1
     inputs = {"platform": configuration.label, "steps": options.steps}
-    target = folder(options.out, "design", inputs, seed, "design")
+    target = folder(options.out, "design", inputs, options.seed, "design")
     with tempfile.TemporaryDirectory(prefix="rpsim-design-") as scratch:
-        search = explore(configuration, options.steps, options.jobs, seed, Path(scratch))
+        search = explore(configuration, options.steps, options.jobs, options.seed, Path(scratch))
     front = search.front
     names = {one: f"{_slug(configuration.label)}-{number}" for number, one in enumerate(front, start=1)}
-    document = {"seed": seed, **_document(search, names)}
+    answer = {"seed": options.seed, **document(search, names)}
     with replacing(target) as draft:
         for one, name in names.items():
             title = f"durable on {configuration.label}: {one.cost.p50_ns / 1000:.2f} us at 64 B"
             (draft / f"{name}.yaml").write_text(one.candidate.text(name, title), encoding="utf-8", newline="\n")
-        write_json(draft / "design.json", document)
-        write_json(draft / "manifest.json", manifest("design", seed, time.monotonic() - began))
+        write_json(draft / "design.json", answer)
+        write_json(draft / "manifest.json", manifest("design", time.monotonic() - began, seed=options.seed))
     if options.json:
-        print(as_json({**document, "results": target.as_posix()}), end="")
+        print(as_json({**answer, "results": target.as_posix()}), end="")
     else:
         print("\n".join([*lines(search, names), "", f"results: {target.as_posix()} (primitive files that run)"]))
     return 0 if front else 1
 
 
 def _configuration(options: argparse.Namespace) -> Configuration:
+    from ...validation.matrix.configurations import configurations
+
     if options.platform is None:
         expected = "a platform (rpsim list platforms) or a label such as 'adr, ddio on'"
         raise InputError(Mistake("no --platform", expected, field="rpsim design"))
@@ -73,6 +77,21 @@ def _configuration(options: argparse.Namespace) -> Configuration:
 
 def explore(configuration: Configuration, steps: int, jobs: int, seed: int, scratch: Path) -> DesignSearch:
     """The whole search; candidates are written to ``scratch``, which is where their processes read them."""
+    from ...sim.jobs.runner import JobRunner
+    from ...validation.matrix.design import (
+        CandidateTrial,
+        DesignSearch,
+        FoundPrimitive,
+        candidates,
+        canonical,
+        judged,
+        possible,
+        published,
+        survives,
+        wanted,
+    )
+    from ..terminal.progress import bar
+
     search = DesignSearch(configuration, steps)
     todo = candidates(steps)
     kept: list[CandidateTrial] = []
@@ -112,56 +131,3 @@ def explore(configuration: Configuration, steps: int, jobs: int, seed: int, scra
 
 def _slug(label: str) -> str:
     return "-".join(label.replace(",", "").split())
-
-
-def lines(search: DesignSearch, names: dict[FoundPrimitive, str]) -> list[str]:
-    """The front, what was rediscovered, and what nothing reaches."""
-    durable = search.durable or []
-    out = [f"primitives of at most {search.steps} steps on {search.configuration.label}"]
-    told = (
-        f"{count(search.tried)} tried; {count(search.left_out)} left out, being a durable one with more steps; "
-        f"{count(search.survivors)} survive one update; {count(len(durable))} are durable"
-    )
-    out += [*paragraph(told, 2), ""]
-    if not durable:
-        return [*out, f"nothing of at most {search.steps} steps is durable here"]
-    body = [
-        [name, f"{one.cost.p50_ns / 1000:.2f}", f"{one.cost.cpu_ns:.0f}", f"{one.cost.packets:g}"]
-        for one, name in names.items()
-    ]
-    out += [*table(["not dominated", "p50 us", "CPU ns", "packets"], body), ""]
-    for one, name in names.items():
-        steps = [step.removeprefix("at: ").replace(", do: ", ": ", 1) for step in one.candidate.steps]
-        known = f" (published: {', '.join(one.published)})" if one.published else ""
-        out += paragraph(f"{name}: {one.candidate.follows}; {'; '.join(steps) or 'nothing more'}{known}", 2, 2)
-    again = sorted({name for one in durable for name in one.published})
-    out += ["", *paragraph(f"published ones among the durable: {', '.join(again) or 'none'}", 0, 2), ""]
-    out += [f"what is within reach of {search.steps} steps"]
-    for what, quickest in reached(durable).items():
-        out.append(f"  {what}: " + (f"{quickest.cost.p50_ns / 1000:.2f} us" if quickest else "nothing"))
-    return out
-
-
-def _document(search: DesignSearch, names: dict[FoundPrimitive, str]) -> dict[str, Any]:
-    def entry(one: FoundPrimitive) -> dict[str, Any]:
-        return {
-            "follows": one.candidate.follows,
-            "steps": list(one.candidate.steps),
-            "published": list(one.published),
-            "latency_p50_ns": one.cost.p50_ns,
-            "responder_cpu_ns": one.cost.cpu_ns,
-            "packets": one.cost.packets,
-        }
-
-    durable = search.durable or []
-    return {
-        "platform": search.configuration.label,
-        "steps": search.steps,
-        "tried": search.tried,
-        "left_out": search.left_out,
-        "survivors": search.survivors,
-        "durable": len(durable),
-        "front": [{"name": name, "file": f"{name}.yaml", **entry(one)} for one, name in names.items()],
-        "rediscovered": sorted({name for one in durable for name in one.published}),
-        "reached": {what: one.cost.p50_ns if one else None for what, one in reached(durable).items()},
-    }

@@ -7,26 +7,45 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...sim.errors import InputError, Mistake, nearest
-from ..terminal.output import as_json
-from ..terminal.text import paragraph
+from ..options import Command, Option
+
+COMMAND = Command(
+    "what there is: schemes, platforms, scenarios, primitives",
+    "KIND",
+    "schemes, platforms, scenarios or primitives",
+    options=(
+        Option(
+            "--schema",
+            "of primitives: their JSON schema, for editors",
+            of=("primitives",),
+            without=("--json",),
+        ),
+        Option("--pages", "of schemes: write a page for each (docs/schemes)", "DIR", of=("schemes",)),
+    ),
+)
 
 Row = dict[str, object]
 
 
 def main(options: argparse.Namespace) -> int:
     """Print what there is of a kind; raises InputError for a kind that there is not."""
+    from ..terminal.output import as_json
+    from ..terminal.text import paragraph
+
     kind = options.subject
     if kind not in KINDS:
         raise InputError(Mistake(f"'{kind}'", f"a kind: {', '.join(KINDS)}", nearest=nearest(kind, KINDS)))
     if options.schema:
-        if kind != "primitives":
-            raise InputError(Mistake(f"'{kind}'", "primitives: only they have a schema", field="--schema"))
         from ...models.primitives.schema import schema
 
         print(as_json(schema()), end="")
         return 0
-    if options.pages:
-        return _write_pages(kind, options.pages)
+    if options.pages is not None:
+        from ..pages.schemes import write
+
+        written = [path.as_posix() for path in write(Path(options.pages))]
+        print(as_json({"pages": written}) if options.json else "".join(f"{path}\n" for path in written), end="")
+        return 0
     rows = KINDS[kind]()
     if options.json:
         print(as_json({kind: rows}), end="")
@@ -38,16 +57,6 @@ def main(options: argparse.Namespace) -> int:
             print(line)
         for text in more:
             print("\n".join(paragraph(text, width, 2)))
-    return 0
-
-
-def _write_pages(kind: str, folder: str) -> int:
-    if kind != "schemes":
-        raise InputError(Mistake("--pages", f"none with '{kind}': pages are made of schemes", field="--pages"))
-    from ..pages.schemes import write
-
-    for path in write(Path(folder)):
-        print(path.as_posix())
     return 0
 
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from importlib.resources import files
 from pathlib import Path
 
 from ...sim.errors import InputError, Mistake, nearest
-from ..terminal.output import as_json
+from ..options import Command
+
+COMMAND = Command(
+    "a commented starting point: a primitive",
+    "KIND NAME",
+    "primitive, and a name for it: a file of that name is written",
+)
 
 KINDS = {"primitive": "primitive.yaml"}
-"""What there are starting points for, and the template of each."""
+"""The kinds of starting points, and the template of each."""
 
 
 def main(options: argparse.Namespace) -> int:
@@ -20,6 +25,10 @@ def main(options: argparse.Namespace) -> int:
 
     Raises InputError for a kind that there is not, a name that is none, and a file that is there already.
     """
+    from importlib.resources import files
+
+    from ..terminal.output import as_json
+
     kind, name = options.subject, options.name
     if kind not in KINDS:
         raise InputError(Mistake(f"'{kind}'", f"a kind: {', '.join(KINDS)}", nearest=nearest(kind, KINDS)))

@@ -7,9 +7,14 @@ import sys
 from pathlib import Path
 
 from ...sim.errors import InputError, Mistake
-from ..terminal.output import as_json, as_trace, write_text
-from ..terminal.summary import counterexample
-from ..terminal.timeline import timeline
+from ..options import Command, Option
+
+COMMAND = Command(
+    "run a saved counterexample again, step by step",
+    "CASE",
+    "a case-N.json from a results folder",
+    options=(Option("--trace", "write the case's run as a trace for ui.perfetto.dev", "FILE"),),
+)
 
 
 def main(options: argparse.Namespace) -> int:
@@ -19,6 +24,9 @@ def main(options: argparse.Namespace) -> int:
         found = "a folder" if path.is_dir() else "no such file"
         raise InputError(Mistake(found, "a case-N.json from a results folder", file=str(path)))
     from ...validation.crash.explore import differences, replay_case
+    from ..terminal.output import as_json, as_trace, write_text
+    from ..terminal.summary import counterexample
+    from ..terminal.timeline import timeline
 
     example = replay_case(path)
     if example is None:

@@ -1,4 +1,4 @@
-"""``rpsim run``: simulate every variant of a scenario; and what ``crash`` has in common with it."""
+"""``rpsim run``: simulate every variant of a scenario; and the part of ``rpsim crash`` that does the same."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import InputError, Mistake
-from ..terminal.output import as_json, as_trace, folder, manifest, replacing, write_json, write_operations
-from ..terminal.summary import costs, performance
-from ..terminal.work import Job, JobOutcome, perform_all
+from ..options import OF_SCENARIO, SCENARIO, Command
 
 if TYPE_CHECKING:
     from ...scenarios.schema.schema import Scenario
+    from ..terminal.work import JobOutcome
 
+COMMAND = Command("simulate: latency, throughput, where the time goes", "SCENARIO", SCENARIO, options=OF_SCENARIO)
 
 EXPLORED_KEYS = 100_000
 """Crash states are explored object by object."""
@@ -24,6 +24,8 @@ EXPLORED_KEYS = 100_000
 def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[JobOutcome], Path]:
     """Load the scenario and perform all its variants; raises InputError before anything is computed or written."""
     from ...scenarios.schema.load import load_scenario
+    from ..terminal.output import folder
+    from ..terminal.work import Job, perform_all
 
     overrides = tuple(options.overrides)
     if crash and options.nested is not None:
@@ -66,6 +68,18 @@ def write(
     more: Callable[[Path], None] = lambda draft: None,
 ) -> None:
     """Write the results folder; ``more`` writes what only one command has."""
+    from ..terminal.output import as_trace, manifest, replacing, states_per_second, write_json, write_operations
+
+    found: dict[str, object] = {
+        "scenario": scenario.resolved(),
+        "seed": scenario.seed,
+        "platforms": list(dict.fromkeys(outcome.platform for outcome in outcomes)),
+        "states_per_second": [
+            {"scheme": o.scheme, "platform": o.platform, "states_per_second": states_per_second(o)}
+            for o in outcomes
+            if o.crash is not None
+        ],
+    }
     with replacing(target) as draft:
         write_json(draft / "summary.json", summary)
         write_operations(draft / "operations.csv", outcomes)
@@ -77,11 +91,14 @@ def write(
             from ..pages.report import report
 
             (draft / "report.html").write_text(report(scenario, outcomes, summary), encoding="utf-8", newline="\n")
-        write_json(draft / "manifest.json", manifest(options.command, scenario, outcomes, time.monotonic() - began))
+        write_json(draft / "manifest.json", manifest(options.command, time.monotonic() - began, **found))
 
 
 def main(options: argparse.Namespace) -> int:
     """Run, print, write; returns the exit status."""
+    from ..terminal.output import as_json, footer
+    from ..terminal.summary import costs, performance
+
     began = time.monotonic()
     scenario, outcomes, target = simulate(options, crash=False)
     summary = {
@@ -94,11 +111,14 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json({**summary, "results": target.as_posix()}), end="")
     else:
-        print("\n".join([*title(scenario), *performance(outcomes), "", *costs(outcomes), "", *footer(options, target)]))
+        print(
+            "\n".join(
+                [*title(scenario), *performance(outcomes), "", *costs(outcomes), "", *footer(target, page_of(options))]
+            )
+        )
     return 0
 
 
-def footer(options: argparse.Namespace, target: Path) -> list[str]:
-    """Where to look further; the path comes last."""
-    report = [] if options.no_report else [f"report:  {(target / 'report.html').as_posix()}"]
-    return [*report, f"results: {target.as_posix()}"]
+def page_of(options: argparse.Namespace) -> str:
+    """The name of the report, if one is written."""
+    return "" if options.no_report else "report.html"

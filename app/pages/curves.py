@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
-
-from plotly.offline import get_plotlyjs
 
 from ...validation.published.curves.board import Board, Result
 from ...validation.published.scoreboard import NOT_ANALYSED, Bound, Claim, Range, Summary
 from .plots import COLOURS, Figure, figure_layout
-from .report import inline, template
+from .template import render
 
 if TYPE_CHECKING:
     from ...validation.published.curves.sweep import Variation
@@ -23,23 +19,24 @@ DECADES = 20
 
 def page(board: Board, summary: Summary, variations: Sequence[Variation] = ()) -> str:
     """The whole page as text; two runs give the same page."""
-    from ... import __version__
-
     figures = {f"curve-{index}": figure(result) for index, result in enumerate(board.results)}
-    parts = {
-        "title": "rpsim: hardware against published curves",
-        "kind": "rpsim reproduce hardware",
-        "heading": "The hardware models against published curves",
-        "summary": _summary(summary),
-        "missed": _missed(board.claims()),
-        "sweep": _sweep(variations),
-        "curves": "".join(_curve(index, result) for index, result in enumerate(board.results)),
-        "version": escape(__version__),
-        "style": template("style.css"),
-        "plotly": get_plotlyjs(),
-        "figures": inline(figures),
-    }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template("scoreboard.html"))
+    return render(
+        "hardware.html",
+        title="rpsim: hardware against published curves",
+        kind="rpsim reproduce hardware",
+        heading="The hardware models against published curves",
+        summary=f"{summary.predicted_met} of {summary.predicted} predicted points are met, with a median error of "
+        f"{summary.median_error:.1%}. The bar ({summary.bar.met_share:.0%} of the points, a median of "
+        f"{summary.bar.median_error:.0%})",
+        verdict="met" if summary.met else "missed",
+        apart=f"Apart from these: {summary.fitted_met} of {summary.fitted} points that parameters were fitted to "
+        f"(median {summary.fitted_median_error:.1%}), {summary.shapes_met} of {summary.shapes} shapes, and "
+        f"{summary.inputs} points that the models have as an input.",
+        missed=[_missed(claim) for claim in board.claims() if not claim.met],
+        swept=[_variation(one) for one in variations],
+        curves=[{"id": one.curve.id, "title": one.curve.title, "facts": _facts(one)} for one in board.results],
+        figures=figures,
+    )
 
 
 def figure(result: Result) -> Figure:
@@ -87,64 +84,29 @@ def _trace(name: str, x: Sequence[Any], y: Sequence[Any], colour: str, symbol: s
     }
 
 
-def _summary(summary: Summary) -> str:
-    verdict = "met" if summary.met else "missed"
-    return (
-        f"<p class='finding'>{summary.predicted_met} of {summary.predicted} predicted points are met, with a median "
-        f"error of {summary.median_error:.1%}. The bar ({summary.bar.met_share:.0%} of the points, a median of "
-        f"{summary.bar.median_error:.0%}) is <b>{verdict}</b>. Apart from these: {summary.fitted_met} of "
-        f"{summary.fitted} points that parameters were fitted to (median {summary.fitted_median_error:.1%}), "
-        f"{summary.shapes_met} of {summary.shapes} shapes, and {summary.inputs} points that the models have as an "
-        "input.</p>"
-    )
+def _missed(claim: Claim) -> list[str]:
+    simulated = f"{claim.simulated:.4g}"
+    reason = claim.reason or NOT_ANALYSED
+    return [claim.id, str(claim.status), _value(claim.published), simulated, claim.unit, reason]
 
 
-def _missed(claims: Sequence[Claim]) -> str:
-    rows = "".join(
-        f"<tr><th>{escape(claim.id)}</th><td>{claim.status}</td><td class='n'>{escape(_value(claim.published))}</td>"
-        f"<td class='n'>{claim.simulated:.4g}</td><td>{escape(claim.unit)}</td>"
-        f"<td>{escape(claim.reason or NOT_ANALYSED)}</td></tr>"
-        for claim in claims
-        if not claim.met
-    )
-    if not rows:
-        return "<p>None.</p>"
-    head = "<tr><th>point</th><th>role</th><th>published</th><th>simulated</th><th>unit</th><th>reason</th></tr>"
-    return f"<div class='scroll'><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>"
+def _variation(one: Variation) -> list[str]:
+    met = f"{one.summary.predicted_met} of {one.summary.predicted}"
+    bar = "met" if one.summary.met else "missed"
+    return [f"{one.path} = {one.text}", met, f"{one.summary.median_error:.1%}", bar]
 
 
-def _sweep(variations: Sequence[Variation]) -> str:
-    if not variations:
-        return ""
-    rows = "".join(
-        f"<tr><th>{escape(one.path)} = {escape(one.text)}</th>"
-        f"<td class='n'>{one.summary.predicted_met} of {one.summary.predicted}</td>"
-        f"<td class='n'>{one.summary.median_error:.1%}</td><td>{'met' if one.summary.met else 'missed'}</td></tr>"
-        for one in variations
-    )
-    head = "<tr><th>parameter</th><th>predicted met</th><th>median error</th><th>the bar</th></tr>"
-    text = "<h2>With one badly known parameter at an end of its range</h2>"
-    return f"{text}<div class='scroll'><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>"
-
-
-def _curve(index: int, result: Result) -> str:
-    curve = result.curve
-    claims = result.claims()
-    met = sum(claim.met for claim in claims)
+def _facts(result: Result) -> dict[str, str]:
+    curve, claims = result.curve, result.claims()
     settings = "".join(f", {key} {value}" for key, value in curve.settings.items())
-    facts = {
+    return {
         "source": curve.source,
         "condition": curve.condition,
         "role": f"{curve.role} (confidence in the source: {curve.confidence})",
         "platform": f"{curve.platform}{settings}",
         "experiment": curve.experiment + "".join(f", {key} {value}" for key, value in curve.given.items()),
-        "met": f"{met} of {len(claims)} within {curve.tolerance:.0%}",
+        "met": f"{sum(claim.met for claim in claims)} of {len(claims)} within {curve.tolerance:.0%}",
     }
-    rows = "".join(f"<dt>{key}</dt><dd>{escape(text)}</dd>" for key, text in facts.items())
-    return (
-        f"<h3 id='{escape(curve.id)}'>{escape(curve.title)}</h3><dl class='facts'>{rows}</dl>"
-        f"<div class='plot' id='plot-curve-{index}'></div>"
-    )
 
 
 def _value(published: float | Bound | Range) -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
-from importlib.resources import files
+from typing import Any
+
+from markupsafe import Markup
 
 from ...protocols.guarantees import Condition, Verdict
 from ...validation.histories.check import Report, Witness
 from ...validation.histories.fitting import Act, key_text
 from ...validation.histories.placing import Placed, place
 from ...validation.oracle.wording import moment_text, nanoseconds
-from ..commands.check import crash_text
+from ..terminal.check import crash_text
 from ..terminal.text import count, plural
+from .template import render
 
 ROW, GUTTER, TOP = 30, 120, 44
 """Pixels: of a row, left of the first instant, above the first row."""
@@ -27,8 +28,6 @@ Points = Mapping[int, tuple[int, int]]
 
 def page(report: Report) -> str:
     """The whole page as text; the same report gives the same page."""
-    from ... import __version__
-
     history = report.history
     placed = place(report, _shown_condition(report))
     points = {line: point for one in placed for line, point in one.turns.items()}
@@ -40,23 +39,22 @@ def page(report: Report) -> str:
         "operations": f"{count(len(history.entries))} on {plural(report.objects, 'object')}",
         "crashes": ", ".join(f"{crash_text(c)} (line {c.line})" for c in history.crashes[:8]) or "none",
     }
-    parts = {
-        "title": escape(f"rpsim check {history.file}"),
-        "headline": escape(history.file),
-        "facts": "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts.items()),
-        "verdicts": _verdicts(report),
-        "violations": _violations(report),
-        "how": escape(how),
-        "history": drawing(report, shown, bad, points, 1 << 62),
-        "version": escape(__version__),
-        "style": (files("rpsim.app") / "templates" / "style.css").read_text(encoding="utf-8"),
-    }
-    template = (files("rpsim.app") / "templates" / "history.html").read_text(encoding="utf-8")
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+    return render(
+        "history.html",
+        title=f"rpsim check {history.file}",
+        kind="rpsim check",
+        heading=history.file,
+        facts=facts,
+        verdicts=report.verdicts,
+        not_judged=report.not_judged,
+        violations=_violations(report),
+        how=how,
+        history=drawing(report, shown, bad, points, 1 << 62),
+    )
 
 
 def _shown_condition(report: Report) -> Condition:
-    """The strongest condition that asks for an order of each object, among those judged."""
+    """The strongest judged condition that needs an order of each object."""
     for condition in (Condition.STRICT, Condition.PERSISTENT):
         if condition in report.verdicts and report.verdicts[condition].verdict is Verdict.HOLDS:
             return condition
@@ -69,7 +67,7 @@ def _all(report: Report) -> list[Act]:
 
 
 def _window(report: Report, acts: Sequence[Act], placed: Sequence[Placed]) -> tuple[Sequence[Act], str]:
-    """What is shown of a history, and in which words."""
+    """The operations that are shown, and the sentence that says so."""
     stuck = sorted(one.stuck for one in placed if one.stuck is not None)
     condition = _shown_condition(report)
     if stuck:
@@ -85,21 +83,7 @@ def _window(report: Report, acts: Sequence[Act], placed: Sequence[Placed]) -> tu
     return acts[begin:end], f"{what} Operations {count(begin + 1)} to {count(end)} of {count(len(acts))}."
 
 
-def _verdicts(report: Report) -> str:
-    rows = []
-    for condition, one in report.verdicts.items():
-        badge = f"<span class='badge {one.verdict}'>{one.verdict}</span>"
-        note = one.undecided or (one.witness.explanation if one.witness else "")
-        cells = f"<td>{badge}</td><td>{escape(', '.join(one.by))}</td><td class='n'>{count(one.steps)}</td>"
-        rows.append(f"<tr><th>{condition}</th>{cells}<td>{escape(note)}</td></tr>")
-    for condition, reason in report.not_judged.items():
-        rows.append(f"<tr><th>{condition}</th><td><span class='badge absent'>not judged</span></td>")
-        rows.append(f"<td></td><td></td><td>{escape(reason)}</td></tr>")
-    head = "<tr><th>condition</th><th>verdict</th><th>by</th><th class='n'>steps</th><th></th></tr>"
-    return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
-
-
-def _violations(report: Report) -> str:
+def _violations(report: Report) -> list[dict[str, Any]]:
     """Each shortest failing piece once, with the conditions that it breaks and why."""
     told: dict[tuple[int, ...], dict[str, list[str]]] = {}
     shown: dict[tuple[int, ...], Witness] = {}
@@ -108,23 +92,23 @@ def _violations(report: Report) -> str:
             lines = tuple(act.entry.line for act in one.witness.piece)
             shown.setdefault(lines, one.witness)
             told.setdefault(lines, {}).setdefault(one.witness.explanation, []).append(str(condition))
-    parts = []
-    for lines, stories in told.items():
-        witness = shown[lines]
-        names = ", ".join(name for some in stories.values() for name in some)
-        parts.append(f"<h2>{escape(names)}: violated at line {witness.act.entry.return_line}</h2>")
-        rows = "".join(f"<p><b>{escape(', '.join(some))}</b>: {escape(why)}</p>" for why, some in stories.items())
-        parts.append(f"<div class='finding'>{rows}</div>")
-        size = f"{plural(len(witness.piece), 'operation')} of {count(len(report.history.entries))}"
-        parts.append(f"<p class='note'>The shortest failing piece: {size}.</p>")
-        parts.append(drawing(report, witness.piece, {witness.act.entry.line}, {}, witness.at_ps))
-    return "".join(parts)
+    return [
+        {
+            "conditions": ", ".join(name for some in stories.values() for name in some),
+            "line": witness.act.entry.return_line,
+            "stories": stories,
+            "size": f"{plural(len(witness.piece), 'operation')} of {count(len(report.history.entries))}",
+            "drawing": drawing(report, witness.piece, {witness.act.entry.line}, {}, witness.at_ps),
+        }
+        for lines, stories in told.items()
+        for witness in [shown[lines]]
+    ]
 
 
-def drawing(report: Report, acts: Sequence[Act], bad: Iterable[int], points: Points, until_ps: int) -> str:
+def drawing(report: Report, acts: Sequence[Act], bad: Iterable[int], points: Points, until_ps: int) -> Markup:
     """Operations as bars from invocation to response, a row for each process, crashes across them."""
     if not acts:
-        return ""
+        return Markup()
     wrong = set(bad)
     first_ps = min(act.entry.invoke_ps for act in acts)
     last_ps = max(_end_ps(act, until_ps) or act.entry.invoke_ps for act in acts)
@@ -143,21 +127,26 @@ def drawing(report: Report, acts: Sequence[Act], bad: Iterable[int], points: Poi
     for at, x in columns.items():
         if at == int(at):
             label = nanoseconds(int(at), report.history.time_zero_ns)
-            body.append(f"<line class='grid' x1='{x}' x2='{x}' y1='{TOP - 8}' y2='{height}'/>")
-            body.append(f"<text class='tick' x='{x}' y='{TOP - 14}' text-anchor='middle'>{label}</text>")
+            body.append(_svg("<line class='grid' x1='{0}' x2='{0}' y1='{1}' y2='{2}'/>", x, TOP - 8, height))
+            body.append(_svg("<text class='tick' x='{}' y='{}' text-anchor='middle'>{}</text>", x, TOP - 14, label))
     names: dict[str, int] = {}
     for act in acts:
         names.setdefault(key_text(act.entry.process), rows[act])
     for name, row in names.items():
-        body.append(f"<text class='who' x='6' y='{TOP + ROW * row + 17}'>process {escape(name)}</text>")
+        body.append(_svg("<text class='who' x='6' y='{}'>process {}</text>", TOP + ROW * row + 17, name))
     for act in acts:
         body.append(_bar(act, rows[act], columns, width, act.entry.line in wrong, report, until_ps))
     body += _diamonds(acts, rows, columns, points)
     for crash, at in crash_at.items():
         x = columns[at]
-        body.append(f"<line class='crash' x1='{x}' x2='{x}' y1='14' y2='{height}'/>")
-        body.append(f"<text class='crash-name' x='{x + 3}' y='11'>{escape(crash_text(crash))}</text>")
-    return f"<div class='history'><svg width='{width}' height='{height}'>{''.join(body)}</svg></div>"
+        body.append(_svg("<line class='crash' x1='{0}' x2='{0}' y1='14' y2='{1}'/>", x, height))
+        body.append(_svg("<text class='crash-name' x='{}' y='11'>{}</text>", x + 3, crash_text(crash)))
+    return _svg("<div class='history'><svg width='{}' height='{}'>{}</svg></div>", width, height, Markup().join(body))
+
+
+def _svg(form: str, *values: object) -> Markup:
+    """A piece of the drawing; values that are not Markup are escaped."""
+    return Markup(form).format(*values)
 
 
 def _column(acts: Sequence[Act], order: Mapping[float, int], until_ps: int) -> int:
@@ -193,7 +182,9 @@ def _rows(acts: Sequence[Act], until_ps: int) -> dict[Act, int]:
     return {act: offsets[name] + lane for act, (name, lane) in place.items()}
 
 
-def _bar(act: Act, row: int, columns: Mapping[float, int], width: int, bad: bool, report: Report, until_ps: int) -> str:
+def _bar(
+    act: Act, row: int, columns: Mapping[float, int], width: int, bad: bool, report: Report, until_ps: int
+) -> Markup:
     entry = act.entry
     end_ps = _end_ps(act, until_ps)
     left = columns[entry.invoke_ps]
@@ -206,14 +197,15 @@ def _bar(act: Act, row: int, columns: Mapping[float, int], width: int, bad: bool
     title = f"line {entry.line}: {act.text}, {moment_text(entry.invoke_ps, zero, timed)} to {until}"
     room = max(2, (right - left - 6) // LETTER)
     text = act.text if len(act.text) <= room else act.text[: room - 1] + "…"
-    return (
-        f"<g><title>{escape(title)}</title>"
-        f"<rect class='{classes}' x='{left}' y='{y}' width='{right - left}' height='{ROW - 8}' rx='3'/>"
-        f"<text x='{left + 4}' y='{y + 15}'>{escape(text)}</text></g>"
+    box = _svg(
+        "<rect class='{}' x='{}' y='{}' width='{}' height='{}' rx='3'/>", classes, left, y, right - left, ROW - 8
     )
+    return _svg("<g><title>{}</title>{}<text x='{}' y='{}'>{}</text></g>", title, box, left + 4, y + 15, text)
 
 
-def _diamonds(acts: Sequence[Act], rows: Mapping[Act, int], columns: Mapping[float, int], points: Points) -> list[str]:
+def _diamonds(
+    acts: Sequence[Act], rows: Mapping[Act, int], columns: Mapping[float, int], points: Points
+) -> list[Markup]:
     """The points at which operations took effect; those of one object at one instant side by side."""
     drawn = []
     crowd: dict[tuple[int, object], int] = {}
@@ -225,6 +217,6 @@ def _diamonds(acts: Sequence[Act], rows: Mapping[Act, int], columns: Mapping[flo
         nth = crowd[at_ps, act.entry.key] = crowd.get((at_ps, act.entry.key), -1) + 1
         x = columns[at_ps] + 7 + min(6 * nth, NARROWEST - 16)
         y = TOP + ROW * rows[act] + ROW - 9
-        drawn.append(f"<path class='point' d='M{x} {y - 5}l4 5l-4 5l-4 -5z'/>")
-        drawn.append(f"<text class='turn' x='{x + 5}' y='{y + 7}'>{turn}</text>")
+        drawn.append(_svg("<path class='point' d='M{} {}l4 5l-4 5l-4 -5z'/>", x, y - 5))
+        drawn.append(_svg("<text class='turn' x='{}' y='{}'>{}</text>", x + 5, y + 7, turn))
     return drawn

@@ -5,14 +5,15 @@ Each is a page of its own in a frame, so that its style and its names stay apart
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
+
+from markupsafe import Markup
 
 from ..terminal.timeline import heading, timeline
 from ..terminal.work import JobOutcome
-from .report import inline, performance_table, slider_data, template, verdict_table
+from .report import performance, slider_data, verdicts
+from .template import render
 
 TALL, SHORT = 900, 320
 """Pixels: of a frame with the slider, and of one with a table."""
@@ -20,32 +21,22 @@ TALL, SHORT = 900, 320
 
 def of_run(title: str, outcomes: Sequence[JobOutcome]) -> str:
     """Latency and throughput."""
-    return frame(_page(title, performance_table(outcomes)), SHORT)
+    rows = [performance(outcome) for outcome in outcomes]
+    return frame(render("notebook.html", title=title, performance=rows, crash=None, sliders=(), story=""), SHORT)
 
 
 def of_crash(title: str, outcomes: Sequence[JobOutcome], unexpected: Sequence[Mapping[str, Any]]) -> str:
     """The verdicts, the crash slider, and the smallest counterexample of all."""
     sliders = [slider_data(outcome.slider) for outcome in outcomes if outcome.slider]
     found = [(o.crash, example) for o in outcomes if o.crash for example in o.crash.counterexamples]
-    parts = [verdict_table(outcomes, unexpected), template("slider.html") if sliders else ""]
+    story = ""
     if found:
         report, example = min(found, key=lambda one: (one[1].operations, one[1].instant_ps))
         story = "\n".join([*heading(report, example, "smallest of all below"), "", *timeline(example)])
-        parts.append(f"<h2>Smallest counterexample</h2><pre>{escape(story)}</pre>")
-    return frame(_page(title, "".join(parts), sliders), TALL)
+    crash = verdicts(outcomes, unexpected)
+    return frame(render("notebook.html", title=title, performance=(), crash=crash, sliders=sliders, story=story), TALL)
 
 
 def frame(page: str, height: int) -> str:
     """A whole page as an element of another; the height is in pixels."""
-    return f'<iframe srcdoc="{escape(page)}" style="width:100%;height:{height}px;border:0"></iframe>'
-
-
-def _page(title: str, body: str, sliders: Sequence[Mapping[str, Any]] = ()) -> str:
-    parts = {
-        "title": escape(title),
-        "body": body,
-        "style": template("style.css"),
-        "sliders": inline(sliders),
-        "script": template("slider.js") if sliders else "",
-    }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template("notebook.html"))
+    return Markup('<iframe srcdoc="{}" style="width:100%;height:{}px;border:0"></iframe>').format(page, height)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from ...validation.published.curves.board import Board, Result
 from ...validation.published.curves.reading import unread
 from ...validation.published.scoreboard import NOT_ANALYSED, Bound, Claim, ClaimStatus, summarise
 from ..terminal.text import plural
+from . import markdown
 
 VALIDATION = "## Validation"
 
@@ -81,7 +81,7 @@ def page(name: str, results: Sequence[Result]) -> str:
 
 
 def validation(name: str, results: Sequence[Result]) -> str:
-    """What was compared on this profile: the scoreboard's rows."""
+    """The comparisons with published curves on this profile: the scoreboard's rows."""
     if not results:
         return _wrapped(
             "No published curve was measured on these machines in a way that could be compared: nothing is validated "
@@ -147,16 +147,15 @@ def _number(parameter: Parameter) -> list[str]:
 
 
 def _value(parameter: Parameter) -> str:
-    """As the profile has it; a fitted duration as short as it can be said."""
+    """The text of the profile; a fitted duration in its shortest form."""
     if parameter.text.endswith(" ps") and isinstance(parameter.value, int):
         return format_duration(parameter.value)
     return parameter.text
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in lines) + "\n"
+    return "\n".join(markdown.table(head, rows)) + "\n"
 
 
 def _wrapped(text: str) -> str:
-    return "\n".join(textwrap.wrap(text, 118, break_long_words=False, break_on_hyphens=False)) + "\n"
+    return "\n".join(markdown.wrapped(text, 118)) + "\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def hops(outcomes: Sequence[JobOutcome]) -> dict[str, Figure]:
     """Where the time of one typical operation goes, hop by hop: a figure per operation, a bar per variant."""
     ways = {
         f: [
-            (f"{o.scheme}<br><span style='color:#555'>{o.platform}</span>", _way(o.hops[f]))
+            (f"{escape(o.scheme)}<br><span style='color:#555'>{escape(o.platform)}</span>", _way(o.hops[f]))
             for o in outcomes
             if f in o.hops
         ]
@@ -207,7 +208,7 @@ def _styled(outcomes: Sequence[JobOutcome]) -> list[tuple[JobOutcome, Figure]]:
 
 
 def _line(outcome: JobOutcome, style: Figure, x: Any, y: Any, hover: str, show: bool = True) -> Figure:
-    name = f"{outcome.scheme}, {outcome.platform}"
+    name = escape(f"{outcome.scheme}, {outcome.platform}")  # plotly reads tags in its texts
     return {
         "type": "scatter",
         "mode": "lines",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -26,6 +25,7 @@ from ...validation.crash.explore import explore
 from ...validation.crash.findings import CrashReport
 from ...validation.matrix.guarantees import FAULTS, POWER, QUICK, file_of, scenario_of
 from ...validation.matrix.testbeds import testbed
+from .markdown import table, wrapped
 
 PLATFORM = "optane-adr"
 VALUE_BYTES = 256
@@ -55,26 +55,26 @@ def contents(kinds: Iterable[type[Scheme]]) -> str:
     return "\n".join([
         "# Schemes",
         "",
-        *_wrapped("Made by `rpsim list schemes --pages docs/schemes` from the schemes' code and from runs."),
+        *wrapped("Made by `rpsim list schemes --pages docs/schemes` from the schemes' code and from runs."),
         "",
-        *_table(["scheme", "is", "paper"], rows),
+        *table(["scheme", "is", "paper"], rows),
         "",
     ])  # fmt: skip
 
 
 def page(kind: type[Scheme], guarantees: bool = True) -> str:
     """One scheme's page; ``guarantees``: with what exploring crashes finds, which takes some seconds."""
-    lines = [f"# {kind.name}", "", *_wrapped(f"{kind.title[0].upper()}{kind.title[1:]}."), ""]
+    lines = [f"# {kind.name}", "", *wrapped(f"{kind.title[0].upper()}{kind.title[1:]}."), ""]
     for paragraph in inspect.cleandoc(sys.modules[kind.__module__].__doc__ or "").split("\n\n"):
-        lines += [*_wrapped(" ".join(paragraph.split()).replace("``", "`")), ""]
+        lines += [*wrapped(" ".join(paragraph.split()).replace("``", "`")), ""]
     claims = "; ".join(f"{condition} ({where})" for condition, where in kind.claims.items())
-    lines += [*_wrapped(f"Its source claims: {claims or 'nothing'}."), "", "## Bytes", ""]
+    lines += [*wrapped(f"Its source claims: {claims or 'nothing'}."), "", "## Bytes", ""]
     for layout in _layouts(kind):
         lines += _layout(layout)
     for word in _words(kind):
         lines += _word_layout(word)
     where = f"On `{PLATFORM}` at rest, a value of {VALUE_BYTES} B; what goes on in the background stands at the end."
-    lines += ["## Operations", "", *_wrapped(where), ""]
+    lines += ["## Operations", "", *wrapped(where), ""]
     operations = sequences(kind, PLATFORM, VALUE_BYTES)
     for operation in operations:
         lines += [f"### {operation.f}", "", "```mermaid", *_diagram(operation.steps), "```", ""]
@@ -85,17 +85,17 @@ def page(kind: type[Scheme], guarantees: bool = True) -> str:
 
 
 def _layouts(kind: type[Scheme]) -> list[type[Layout]]:
-    """What it keeps in memory and sends in messages: an entry, an object, and what its modules define or use."""
+    """The layouts of a scheme in memory and in messages: entry, object, and all that its modules define or use."""
     kept: list[type[Layout]] = []
     if issubclass(kind, KvScheme):
-        asked = messages(kind, PLATFORM)
-        kept = [kind.Index.Entry, kind.Object, *asked, *([Region] if Allocate in asked else [])]
+        sent = messages(kind, PLATFORM)
+        kept = [kind.Index.Entry, kind.Object, *sent, *([Region] if Allocate in sent else [])]
     used = [value for value in _classes(kind) if issubclass(value, Layout) and value is not Layout and value.fields]
     return list(dict.fromkeys([*kept, *(value for value in used if not kept or value not in (Entry, Object))]))
 
 
 def _classes(kind: type[Scheme]) -> list[type[Any]]:
-    """What stands in the modules that a scheme is made of, but for those that all stores share."""
+    """The classes in the modules that a scheme is made of, but for the modules that all stores share."""
     own = [one for one in kind.__mro__ if issubclass(one, Scheme) and one not in (Scheme, KvScheme)]
     found = [value for one in own for value in vars(sys.modules[one.__module__]).values() if inspect.isclass(value)]
     return list(dict.fromkeys(found))
@@ -106,9 +106,9 @@ def _layout(layout: type[Layout]) -> list[str]:
         [f"`{field.name}`", str(field.offset), str(field.size) if field.size else "the rest"] for field in layout.fields
     ]
     return [
-        *_wrapped(f"**{layout.__name__}**: {_plain_doc(layout)}"),
+        *wrapped(f"**{layout.__name__}**: {_plain_doc(layout)}"),
         "",
-        *_table(["field", "at byte", "bytes"], rows),
+        *table(["field", "at byte", "bytes"], rows),
         "",
     ]
 
@@ -125,11 +125,11 @@ def _word_layout(word: type[Any]) -> list[str]:
         rows.append([f"`{name}`" if name.isidentifier() else name, str(at), str(bits)])
         at += bits
     text = _plain_doc(word)
-    return [*_wrapped(f"**{word.__name__}**, in a word: {text}"), "", *_table(["field", "at bit", "bits"], rows), ""]
+    return [*wrapped(f"**{word.__name__}**, in a word: {text}"), "", *table(["field", "at bit", "bits"], rows), ""]
 
 
 def _plain_doc(of: type[Any]) -> str:
-    """The first paragraph of what a class says of itself."""
+    """The first paragraph of a class's docstring."""
     return " ".join((of.__doc__ or "").split("\n\n")[0].split()).replace(":class:", "").replace("``", "`")
 
 
@@ -151,7 +151,7 @@ def _word(who: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without what Mermaid would take for its own: semicolons end statements, '#' begins an entity."""
+    """The text without signs that mean something to Mermaid: semicolons end statements, '#' begins an entity."""
     return text.replace(";", ",").replace("#", "no. ")
 
 
@@ -160,7 +160,7 @@ def _costs(operations: Sequence[Operation]) -> list[str]:
     for operation in operations:
         for role, costs in operation.costs.items():
             rows.append([operation.f, role, *(f"{costs[name]:g}" for name in _COSTS)])
-    return _table(["operation", "role", *_COSTS.values()], rows)
+    return table(["operation", "role", *_COSTS.values()], rows)
 
 
 def _guarantees(kind: type[Scheme]) -> list[str]:
@@ -182,13 +182,13 @@ def _guarantees(kind: type[Scheme]) -> list[str]:
         "Every instant, as `rpsim matrix --schemes` explores it ([how](../matrix.md#schemes)). A star: claimed. "
         f"`rpsim matrix --schemes {kind.name} --faults every` saves the counterexamples whole."
     )
-    table = _table(["after", "on", *map(str, CONDITIONS)], rows)
-    told = [line for text in examples.values() for line in _wrapped(text)]
-    return [*_wrapped(words), "", *table, *(["", *told] if told else [])]
+    found = table(["after", "on", *map(str, CONDITIONS)], rows)
+    stories = [line for text in examples.values() for line in wrapped(text)]
+    return [*wrapped(words), "", *found, *(["", *stories] if stories else [])]
 
 
 def _reports(kind: type[Scheme], fault: str) -> Iterator[CrashReport]:
-    """What is found after a fault: of the server's power on all platforms, of others on one."""
+    """The reports after a fault: the server's power on all platforms, other faults on one."""
     own = testbed(kind.paper)
     names = [*([own] if own else []), PLATFORM, "optane-eadr"] if fault == POWER else [PLATFORM]
     less = () if fault == POWER else QUICK
@@ -196,13 +196,3 @@ def _reports(kind: type[Scheme], fault: str) -> Iterator[CrashReport]:
     made = load_scenario(file_of(scenario_of(fault)), chosen)
     for variant in made.variants():
         yield explore(run_variant(made, variant), made, variant, also=EXPLORED)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = [head, ["---"] * len(head), *rows]
-    return ["| " + " | ".join(cells) + " |" for cells in lines]
-
-
-def _wrapped(text: str) -> list[str]:
-    indent = "  " if text.startswith("- ") else ""
-    return textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False, subsequent_indent=indent)

@@ -33,7 +33,7 @@ class Surprise:
 
 
 def expected(expect: Expect, scheme: str, platform: str) -> dict[str, str]:
-    """What the scenario expects of a scheme on a platform: the most exact entry counts where several speak of it."""
+    """The verdicts that the scenario expects of a scheme on a platform; the most exact of several entries counts."""
     answer: dict[str, str] = {}
     for condition, wanted in expect.get(scheme, {}).items():
         if not isinstance(wanted, Mapping):

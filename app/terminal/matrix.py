@@ -10,7 +10,7 @@ from ...sim.units import format_bytes
 from ...validation.matrix.judging import FAULT, CellFinding
 from ...validation.matrix.rows import PrimitiveRow
 from .summary import counterexample
-from .text import WIDTH, count, paragraph, plural, table
+from .text import count, paragraph, plural, table
 
 Cases = Mapping[tuple[int, str], str]
 """(number of the row, shape) -> the file of its counterexample."""
@@ -63,7 +63,7 @@ def _verdicts(name: str, members: Sequence[str], rows: Sequence[PrimitiveRow], l
         body.append([primitive, *cells])
     told = paragraph(f"({', '.join(members)})", 2) if name == "whole" else []
     head = ["", *(str(number) for number in range(1, len(labels) + 1))]
-    return [SHAPE_TITLES[name], *told, *_fitting(head, body)]
+    return [SHAPE_TITLES[name], *told, *table(head, body)]
 
 
 def _worst(found: Sequence[CellFinding]) -> dict[str, str]:
@@ -73,16 +73,6 @@ def _worst(found: Sequence[CellFinding]) -> dict[str, str]:
         for condition, verdict in finding.verdicts.items():
             worst[condition] = max(worst.get(condition, order[0]), verdict, key=order.index)
     return worst
-
-
-def _fitting(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
-    """A table; its columns in as many pieces as 80 columns need."""
-    made = table(head, body)
-    if max(map(len, made)) <= WIDTH or len(head) < 4:
-        return made
-    half = len(head) // 2 + 1
-    first = _fitting(head[:half], [row[:half] for row in body])
-    return [*first, "", *_fitting([head[0], *head[half:]], [[row[0], *row[half:]] for row in body])]
 
 
 def _costs(rows: Sequence[PrimitiveRow], labels: Sequence[str]) -> list[str]:
@@ -129,7 +119,7 @@ def _cost_table(rows: Sequence[PrimitiveRow], names: Sequence[str]) -> list[str]
         durable = sign(row.found, False) if row.whole else ""
         body.append([name, durable, *times, f"{at.cpu_ns:.0f}", f"{at.wire_bytes:.0f}", *rate])
     short = [format_bytes(size).replace(" ", "").replace("iB", "") for size in sizes]
-    return _fitting(["", "", *short, "CPU", "wire", *(f"x{number}" for number in pairs)], body)
+    return table(["", "", *short, "CPU", "wire", *(f"x{number}" for number in pairs)], body)
 
 
 def _reasons(rows: Sequence[PrimitiveRow], cases: Cases) -> list[str]:

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import InputError, Mistake
-from .work import JobOutcome
 
 if TYPE_CHECKING:
-    from ...scenarios.schema.schema import Scenario
+    from .work import JobOutcome
 
 OPERATION_COLUMNS = (
     "scheme", "platform", "operation", "process", "f", "object",
@@ -40,9 +39,9 @@ def writable(out: str) -> Path:
 
 
 def folder(out: str, name: str, resolved: Mapping[str, Any], seed: int, command: str) -> Path:
-    """Where the results belong: the name ends in a hash of all that determines them.
+    """The results folder of a command: its name ends in a hash of all that determines the results.
 
-    Raises InputError when ``out`` cannot be a folder that we may write into (asked before the work, not after).
+    Raises InputError when ``out`` cannot be a folder that we may write into, before any work is done.
     """
     path = writable(out)
     what = json.dumps({"command": command, "scenario": resolved, "seed": seed}, sort_keys=True, default=str)
@@ -110,25 +109,23 @@ def write_operations(path: Path, outcomes: Iterable[JobOutcome]) -> None:
             table.writerows((outcome.scheme, outcome.platform, *row) for row in outcome.operations)
 
 
-def manifest(command: str, scenario: Scenario, outcomes: Iterable[JobOutcome], wall_time_s: float) -> dict[str, Any]:
-    """Where the results come from, and the only place in the folder that knows of wall time."""
+def manifest(command: str, wall_time_s: float, **more: object) -> dict[str, Any]:
+    """Where results come from, and the only file of their folder that knows of wall time; ``more``: the command's."""
     from ... import __version__
 
-    outcomes = list(outcomes)
     return {
         "rpsim_version": __version__,
         "git_revision": git_revision(),
         "command": command,
-        "scenario": scenario.resolved(),
-        "seed": scenario.seed,
-        "platforms": list(dict.fromkeys(outcome.platform for outcome in outcomes)),
+        **more,
         "wall_time_s": round(wall_time_s, 3),
-        "states_per_second": [
-            {"scheme": o.scheme, "platform": o.platform, "states_per_second": states_per_second(o)}
-            for o in outcomes
-            if o.crash is not None
-        ],
     }
+
+
+def footer(target: Path, page: str = "") -> list[str]:
+    """Where to look further, as the last lines on the terminal: the page, if one was written, then the folder."""
+    report = [f"report:  {(target / page).as_posix()}"] if page else []
+    return [*report, f"results: {target.as_posix()}"]
 
 
 def states_per_second(outcome: JobOutcome) -> float | None:

@@ -29,13 +29,13 @@ def performance(outcomes: Sequence[JobOutcome]) -> list[str]:
                 rows.append([name, f, count(len(outcome.latency_ps[f])), *times, rate])
                 name = rate = ""
         head = [scheme, "op", "count", "p50 us", "p99 us", "p99.9 us", "mean us", "kops/s"]
-        lines += ["", *table(head, rows, left=2)]
+        lines += ["", *table(head, rows, left=2, labels=2)]
     return lines
 
 
 def costs(outcomes: Sequence[JobOutcome]) -> list[str]:
-    """What an operation costs the CPUs of each role, and how many round trips and flushes it takes."""
-    lines = ["CPU time and counts of an operation, by role"]
+    """CPU time, round trips and flushes of an operation, by role."""
+    lines = ["CPU time in us, round trips and other counts of an operation, by role"]
     for scheme in dict.fromkeys(outcome.scheme for outcome in outcomes):
         rows = []
         for outcome in (o for o in outcomes if o.scheme == scheme):
@@ -45,8 +45,8 @@ def costs(outcomes: Sequence[JobOutcome]) -> list[str]:
                 counted = [f"{spent[key]:.2f}" for key in ("verbs", "round_trips", "flushes")]
                 rows.append([name, role, *times, *counted])
                 name = ""
-        head = [scheme, "role", "CPU us", "polling us", "asleep us", "verbs", "round trips", "flushes"]
-        lines += ["", *table(head, rows, left=2)]
+        head = [scheme, "role", "CPU", "polling", "asleep", "verbs", "trips", "flushes"]
+        lines += ["", *table(head, rows, left=2, labels=2)]
     return lines
 
 
@@ -84,7 +84,7 @@ def _all(names: Sequence[str]) -> str:
 
 
 def findings(outcomes: Sequence[JobOutcome], cases: Cases) -> list[str]:
-    """One full timeline per scheme, refuted condition and manner; other platforms of the same in a line each."""
+    """One full timeline per scheme, refuted condition and manner; a line for each other platform with that story."""
     lines: list[str] = []
     shown: list[tuple[str, Counterexample]] = []
     for (scheme, _, _), found in grouped(outcomes).items():
@@ -119,7 +119,7 @@ def grouped(outcomes: Sequence[JobOutcome]) -> dict[tuple[str, str, Hashable], l
 
 
 def same_story(one: Counterexample, other: Counterexample) -> bool:
-    """Whether two conditions fall by the same case, so that it need not be told twice."""
+    """Whether two conditions fall by the same case, so that its story is shown once."""
     return (one.instant_ps, one.timeline, one.lost) == (other.instant_ps, other.timeline, other.lost)
 
 

@@ -8,15 +8,26 @@ from collections.abc import Sequence
 WIDTH = 80
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, indent: int = 2) -> list[str]:
-    """Lines of a table: the first ``left`` columns flush left, the others flush right, two blanks between."""
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, indent: int = 2, labels: int = 1
+) -> list[str]:
+    """Lines of a table: the first ``left`` columns flush left, the others flush right, two blanks between.
+
+    A table that is wider than the terminal becomes several, each with the first ``labels`` columns.
+    """
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
 
     def line(row: Sequence[str]) -> str:
         cells = [cell.ljust(widths[i]) if i < left else cell.rjust(widths[i]) for i, cell in enumerate(row)]
         return (" " * indent + "  ".join(cells)).rstrip()
 
-    return [line(head), *(line(row) for row in rows)]
+    made = [line(head), *(line(row) for row in rows)]
+    if max(map(len, made)) <= WIDTH or len(head) < labels + 3:
+        return made
+    half = labels + (len(head) - labels + 1) // 2
+    first = table(head[:half], [row[:half] for row in rows], left, indent, labels)
+    rest = [[*row[:labels], *row[half:]] for row in rows]
+    return [*first, "", *table([*head[:labels], *head[half:]], rest, labels + max(0, left - half), indent, labels)]
 
 
 def paragraph(text: str, indent: int = 0, hang: int = 0) -> list[str]:

@@ -79,7 +79,7 @@ def _title(names: Sequence[str], kind: str) -> str:
 
 
 def _prefix(row: TimelineRow, clients: Sequence[str], servers: Sequence[str]) -> str:
-    """Who, where a column is shared."""
+    """The name of the client or node, where several share a column."""
     shared = clients if row.side in clients else servers
     return f"{row.side}: " if len(shared) > 1 else ""
 

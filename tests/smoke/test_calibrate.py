@@ -94,7 +94,7 @@ def test_a_comparison_fits_nothing(measured, capsys):
     out = capsys.readouterr().out
     assert "error (rms)" in out and "fitted" not in out and max(map(len, out.splitlines())) <= 80
     assert main(["calibrate", "lab.json", "--platform", "optane-adr", "--compare", "--out", "x.yaml"]) == 2
-    assert "it fits nothing" in capsys.readouterr().err
+    assert "--compare: found it together with --out" in capsys.readouterr().err
 
 
 def test_a_fit_that_foretells_nothing_better_ends_with_one(measured, capsys):

@@ -12,14 +12,15 @@ from types import SimpleNamespace
 
 import pytest
 
-import rpsim.app.commands.crash
-import rpsim.app.commands.run
+import rpsim.app.terminal.output
+import rpsim.app.terminal.work
+import rpsim.protocols.scheme
 import rpsim.scenarios.schema.load
 from rpsim.app.main import main
 
 from ..words import fakes
 
-HEAVY = {"numpy", "simpy", "networkx", "plotly", "pydantic", "yaml", "tqdm", "multiprocessing"}
+HEAVY = {"numpy", "jinja2", "simpy", "networkx", "plotly", "pydantic", "yaml", "tqdm", "multiprocessing"}
 SMALL = ["--set", "workload.operations=40", "--set", "workload.keys=5"]
 
 
@@ -35,9 +36,9 @@ def quickstart(monkeypatch, tmp_path):
         return fakes.outcomes(crash=jobs[0].crash)
 
     monkeypatch.setattr(rpsim.scenarios.schema.load, "load_scenario", lambda name, overrides, seed: world.scenario)
-    monkeypatch.setattr(rpsim.app.commands.run, "perform_all", perform_all)
+    monkeypatch.setattr(rpsim.app.terminal.work, "perform_all", perform_all)
     both = {name: SimpleNamespace(claims=world.claims) for name in ("client-active", "saw")}
-    monkeypatch.setattr(rpsim.app.commands.crash, "schemes", lambda: both)
+    monkeypatch.setattr(rpsim.protocols.scheme, "scheme", both.get)
     return world
 
 
@@ -66,7 +67,7 @@ def test_version_and_bare_call(capsys):
     [
         (["crahs"], "rpsim: found 'crahs', expected a command: run, crash, litmus,"),
         (["crahs"], "did you mean 'crash'?"),
-        (["run"], "rpsim: rpsim run: found no SCENARIO, expected a path to a scenario file, or"),
+        (["run"], "rpsim run: found no SCENARIO, expected a path to a scenario file, or"),
         (["run", "quickstart", "--sed", "5"], "did you mean '--seed'?"),
         (["run", "quickstart", "--seed"], "rpsim: --seed: found nothing, expected a value"),
         (["run", "quickstart", "--seed", "x"], "rpsim: --seed: found 'x', expected a whole number, at least 0"),
@@ -199,7 +200,9 @@ def test_what_ends_early_writes_nothing(quickstart, capsys, failure, status):
 def test_a_failure_while_writing_leaves_the_old_results(quickstart, capsys, monkeypatch):
     main(["run", "quickstart", "--no-report"])
     before = (results() / "manifest.json").read_bytes()
-    monkeypatch.setattr(rpsim.app.commands.run, "manifest", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(
+        rpsim.app.terminal.output, "manifest", lambda *_, **more: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
     assert main(["run", "quickstart", "--no-report"]) == 130
     assert (results() / "manifest.json").read_bytes() == before
 

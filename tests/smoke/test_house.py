@@ -23,6 +23,8 @@ ONLY_IN = {
     "pydantic": {"scenarios"},
     "pydantic_core": {"scenarios"},
     "argparse": {"app"},
+    "jinja2": {"app"},
+    "markupsafe": {"app"},
     "plotly": {"app"},
     "tqdm": {"app"},
     "concurrent": {"sim"},
@@ -33,10 +35,10 @@ ONLY_IN = {
 TIME_SUFFIXES = ("_ps", "_ns", "_us", "_ms")
 """What a name that holds a time ends in."""
 
-HEAVY = ("numpy", "networkx", "plotly", "pydantic", "simpy", "yaml")
+HEAVY = ("jinja2", "numpy", "networkx", "plotly", "pydantic", "simpy", "yaml")
 """Libraries that `rpsim --help` can do without."""
 
-IMPORT_NAMES = {"PyYAML": {"yaml"}, "pydantic": {"pydantic", "pydantic_core"}}
+IMPORT_NAMES = {"PyYAML": {"yaml"}, "jinja2": {"jinja2", "markupsafe"}, "pydantic": {"pydantic", "pydantic_core"}}
 """Under which names a distribution is imported, where that is not its own alone."""
 
 LONGEST = 500

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rpsim.app.commands import reproduce
+from rpsim.app.commands.reproduce import hardware
 from rpsim.app.main import main
 from rpsim.validation.published.curves import board
 from rpsim.validation.published.curves.sweep import variations
@@ -56,8 +56,8 @@ def test_wrong_input_is_told_with_the_nearest_name(tmp_path, capsys, monkeypatch
 
 
 def test_a_sweep_has_a_row_for_each_end(tmp_path, capsys, monkeypatch):
-    kept = [curve for curve in reproduce.chosen("nic", True) if curve.id in ("cx3-read", "cx5-write")]
-    monkeypatch.setattr(reproduce, "chosen", lambda component, quick: kept)
+    kept = [curve for curve in hardware.chosen("nic", True) if curve.id in ("cx3-read", "cx5-write")]
+    monkeypatch.setattr(hardware, "chosen", lambda component, quick: kept)
     main([*QUICK, "--sweep", "--json", "--no-report", "--out", str(tmp_path)])
     rows = json.loads(capsys.readouterr().out)["sweep"]
     assert [(row["parameter"], row["value"]) for row in rows] == list(variations(kept))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rpsim.app.commands import reproduce_paper
+from rpsim.app.commands.reproduce import paper as command
 from rpsim.app.main import main
 from rpsim.validation.published.papers import paper, runs
 from rpsim.validation.published.papers.paper import read_paper
@@ -24,8 +24,8 @@ def words(tmp_path, monkeypatch):
     claims.mkdir()
     (claims / "example.yaml").write_text(text, encoding="utf-8")
     monkeypatch.setattr(paper, "FOLDER", claims)
-    monkeypatch.setattr(reproduce_paper, "QUICK_OPERATIONS", 20)
-    monkeypatch.setattr(reproduce_paper, "SWEEP_OPERATIONS", 10)
+    monkeypatch.setattr(command, "QUICK_OPERATIONS", 20)
+    monkeypatch.setattr(command, "SWEEP_OPERATIONS", 10)
     return ["reproduce", "example", "--quick", "--jobs", "1", "--out", str(tmp_path / "results")]
 
 
@@ -63,7 +63,7 @@ def test_page_report_and_terminal_show_the_figure_the_reason_and_what_is_swept(w
     assert "0 as it is" in out and "1 cpu.request = 300 ns" in out and "2 cpu.request = 800 ns" in out
     (folder,) = [path for path in (tmp_path / "results").iterdir() if path.is_dir()]
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "id='plot-figure-1'" in page and "Left out" not in page
+    assert 'id="plot-figure-1"' in page and "Left out" not in page
     text = (tmp_path / "pages/example.md").read_text(encoding="utf-8")
     assert "| claim | as it is | cpu.request = 300 ns | cpu.request = 800 ns |" in text
     assert "- X-1: Too few operations." in text

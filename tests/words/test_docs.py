@@ -20,8 +20,7 @@ from rpsim.app.commands.list import KINDS
 from rpsim.app.commands.measure import plan_path
 from rpsim.app.commands.new import KINDS as STARTING_POINTS
 from rpsim.app.commands.reproduce import subjects
-from rpsim.app.main import main, parse, parser
-from rpsim.app.options import COMMANDS
+from rpsim.app.main import COMMANDS, main, parse, parser
 from rpsim.protocols.primitives import known_primitives
 from rpsim.protocols.scheme import schemes
 from rpsim.scenarios.run import experiment

@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpsim.app.commands.litmus import document, text
 from rpsim.app.main import main
+from rpsim.app.terminal.litmus import document, text
 from rpsim.sim.errors import InputError
 from rpsim.validation.litmus.language.format import LIBRARY, read_file, read_tests
 from rpsim.validation.litmus.language.operations import FORMS_OF_A, FORMS_OF_B

@@ -192,7 +192,7 @@ def test_what_two_files_say_alike_counts_once():
         (["calibrate", "x.txt", "--platfrom", "optane-adr"], "did you mean '--platform'?"),
         (["calibrate", "x.txt", "--platform", "optane-adr", "--fit", "nic.pol"], "did you mean 'nic.poll'?"),
         (["calibrate", "x.txt", "--platform", "optane-adr", "--fit", "nic.poll", "--fit", "nic.poll"], "twice"),
-        (["calibrate", "x.txt", "--platform", "optane-adr", "--bounds", "nic.poll=1ns..2ns"], "--fit to name it"),
+        (["calibrate", "x.txt", "--platform", "optane-adr", "--bounds", "nic.poll=1ns..2ns"], "--fit as well"),
         (["calibrate", "x", "--platform", "optane-adr", "--fit", "nic.poll", "--bounds", "nic.poll=9"], "LOW..HIGH"),
         (["calibrate", "x.txt", "--platform", "optane-adr", "--hold-out", "90%"], "a share from 0 to 50%"),
         (["calibrate", "x.txt", "--platform", "optane-adr", "--largest", "big"], "a size, as in"),

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from rpsim.app.terminal.expected import covers, expected, surprises
-from rpsim.app.terminal.summary import closing, counterexample, findings, performance, verdicts
+from rpsim.app.terminal.summary import closing, costs, counterexample, findings, performance, verdicts
 from rpsim.app.terminal.text import table
 from rpsim.app.terminal.timeline import heading, timeline
 from rpsim.protocols.guarantees import ALWAYS, Condition
@@ -61,8 +61,17 @@ def test_no_line_is_longer_than_a_terminal(example):
 def test_everything_that_quickstart_prints_fits_a_terminal():
     outcomes = fakes.outcomes()
     cases = {(i, n): f"results/quickstart-7f3a12bc/case-{i}{n}.json" for i in range(8) for n in range(2)}
-    lines = performance(outcomes) + verdicts(outcomes, []) + findings(outcomes, cases)
+    lines = performance(outcomes) + costs(outcomes) + verdicts(outcomes, []) + findings(outcomes, cases)
     assert [line for line in lines if len(line) > 80] == []
+
+
+def test_a_table_that_is_too_wide_becomes_several_with_its_labels():
+    head = ["platform", "role", *(f"number {n}" for n in range(8))]
+    found = table(head, [["optane-adr", "server", *("123.456" for _ in range(8))]], left=2, labels=2)
+    pieces = text(found).split("\n\n")
+    assert len(pieces) == 2 and max(map(len, found)) <= 80
+    assert all(piece.lstrip().startswith("platform    role") for piece in pieces)
+    assert "number 4" not in pieces[0] and "number 4" in pieces[1] and pieces[0].count("123.456") == 4
 
 
 def test_the_heading_of_a_finding():

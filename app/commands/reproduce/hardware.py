@@ -1,7 +1,4 @@
-"""``rpsim reproduce hardware``: published curves of hardware beside what the models give; the scoreboard.
-
-``rpsim reproduce PAPER`` is in ``reproduce_paper.py``.
-"""
+"""``rpsim reproduce hardware``: published curves of hardware beside what the models give; the scoreboard."""
 
 from __future__ import annotations
 
@@ -13,32 +10,24 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...sim.errors import InputError, Mistake, nearest
-from ...sim.jobs.kept import Kept
-from ...validation.published.curves.board import Board, Result, chosen, run
-from ...validation.published.scoreboard import NOT_ANALYSED, Bound, Claim, ClaimStatus, Summary
-from ..terminal.output import as_json, folder, git_revision, replacing, writable, write_json
-from ..terminal.progress import bar
-from ..terminal.text import paragraph, plural, table
+from ....sim.jobs.kept import Kept
+from ....validation.published.curves.board import Board, Result, chosen, run
+from ....validation.published.scoreboard import NOT_ANALYSED, Bound, Claim, ClaimStatus, Summary
+from ...terminal.output import as_json, folder, footer, manifest, replacing, writable, write_json
+from ...terminal.progress import bar
+from ...terminal.text import paragraph, plural, table
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-    from ...validation.published.curves.curves import Curve
-    from ...validation.published.curves.sweep import Variation
+    from ....validation.published.curves.curves import Curve
+    from ....validation.published.curves.sweep import Variation
 
-HARDWARE = "hardware"
 KEPT = ".hardware-points.jsonl"
-_OF_HARDWARE = ("component", "fit")
-"""Options that mean nothing for a paper."""
 
 
 def main(options: argparse.Namespace) -> int:
     """Run the curves, print, write; returns 0 if the predictions reach the bar, else 1."""
-    if options.subject != HARDWARE:
-        return _paper(options)
-    if options.fit:
-        return _fit(options)
     began = time.monotonic()
     curves = chosen(options.component, options.quick)
     settings = {"component": options.component, "quick": options.quick, "sweep": options.sweep}
@@ -53,7 +42,7 @@ def main(options: argparse.Namespace) -> int:
         print(told, file=sys.stderr)
         raise
     if options.pages:
-        from ..pages.platforms import write
+        from ...pages.platforms import write
 
         write(board, Path(options.pages))
     summary = board.summary()
@@ -62,37 +51,18 @@ def main(options: argparse.Namespace) -> int:
         write_json(draft / "summary.json", answer)
         _write_claims(draft / "claims.csv", board.claims())
         if not options.no_report:
-            from ..pages.curves import page
+            from ...pages.curves import page
 
             (draft / "report.html").write_text(page(board, summary, variations), encoding="utf-8", newline="\n")
-        write_json(draft / "manifest.json", _manifest(settings, curves, time.monotonic() - began))
+        platforms = list(dict.fromkeys(curve.platform for curve in curves))
+        about = {"settings": settings, "seed": 1, "platforms": platforms}
+        write_json(draft / "manifest.json", manifest("reproduce hardware", time.monotonic() - began, **about))
     if options.json:
         print(as_json({**answer, "results": target.as_posix()}), end="")
     else:
-        report = [] if options.no_report else [f"report:  {(target / 'report.html').as_posix()}"]
-        print("\n".join([*text(board, summary, variations), "", *report, f"results: {target.as_posix()}"]))
+        end = footer(target, "" if options.no_report else "report.html")
+        print("\n".join([*text(board, summary, variations), "", *end]))
     return 0 if summary.met else 1
-
-
-def subjects() -> list[str]:
-    """What can be reproduced: the hardware, and the papers whose claims are here."""
-    from ...validation.published.papers.paper import papers
-
-    return [HARDWARE, *papers()]
-
-
-def _paper(options: argparse.Namespace) -> int:
-    from . import reproduce_paper
-
-    known = subjects()
-    name = options.subject.partition("/")[0]
-    if name not in known or options.subject.startswith(f"{HARDWARE}/"):
-        expected = f"one of {', '.join(known)}, or a paper's figure as in {known[1]}/9a"
-        raise InputError(Mistake(f"'{options.subject}'", expected, nearest=nearest(name, known)))
-    for option in _OF_HARDWARE:
-        if getattr(options, option):
-            raise InputError(Mistake(f"--{option}", f"none with a paper: it is for '{HARDWARE}'", field=f"--{option}"))
-    return reproduce_paper.main(options)
 
 
 def document(board: Board, summary: Summary, variations: Sequence[Variation] = ()) -> dict[str, Any]:
@@ -208,7 +178,7 @@ def _run(curves: Sequence[Curve], jobs: int, kept: Kept, done: list[str]) -> Boa
 
 
 def _sweep(curves: Sequence[Curve], board: Board, jobs: int, kept: Kept, done: list[str]) -> list[Variation]:
-    from ...validation.published.curves.sweep import again, sweep
+    from ....validation.published.curves.sweep import again, sweep
 
     points = sum(map(len, again(curves).values()))
     with bar("sweep", points) as shown:
@@ -223,10 +193,11 @@ def _updates(shown: tqdm[Any], done: list[str]) -> Callable[[str], None]:
     return tell
 
 
-def _fit(options: argparse.Namespace) -> int:
-    from ...validation.measuring.calibrate.hops import fit
+def fit(options: argparse.Namespace) -> int:
+    """Fit the adapter's residual hops to the curves that are marked for it, and print them."""
+    from ....validation.measuring.calibrate import hops
 
-    found = fit(lambda round_, error: print(f"round {round_}: rms error {error:.2%}", file=sys.stderr))
+    found = hops.fit(lambda round_, error: print(f"round {round_}: rms error {error:.2%}", file=sys.stderr))
     if options.json:
         print(as_json({"parameters": found.texts(), "points": found.rows(), "rms_error": found.rms_error}), end="")
         return 0
@@ -242,17 +213,3 @@ def _write_claims(path: Path, claims: Iterable[Claim]) -> None:
         out = csv.DictWriter(file, list(rows[0]) if rows else ["id"], lineterminator="\n")
         out.writeheader()
         out.writerows(rows)
-
-
-def _manifest(settings: dict[str, Any], curves: Sequence[Curve], wall_time_s: float) -> dict[str, Any]:
-    from ... import __version__
-
-    return {
-        "rpsim_version": __version__,
-        "git_revision": git_revision(),
-        "command": "reproduce hardware",
-        "settings": settings,
-        "seed": 1,
-        "platforms": list(dict.fromkeys(curve.platform for curve in curves)),
-        "wall_time_s": round(wall_time_s, 3),
-    }

@@ -7,30 +7,30 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from ...validation.matrix.configurations import configurations
-from ...validation.matrix.methods import Method, MethodAnswer, answer, questions
-from ..terminal.output import as_json, folder, replacing, write_json
-from ..terminal.progress import performed
-from ..terminal.text import paragraph, table
-from .matrix import listed, manifest, one_seed, platforms
+from ....validation.matrix.configurations import configurations
+from ....validation.matrix.methods import Method, MethodAnswer, answer, questions
+from ...terminal.output import as_json, folder, footer, manifest, replacing, write_json
+from ...terminal.progress import performed
+from ...terminal.text import paragraph, table
+from .arguments import listed, one_seed, platforms
 
 
 def main(options: argparse.Namespace) -> int:
     """Search, print, write; returns 0 where every question has an answer, else 1."""
     began = time.monotonic()
     where = configurations(["quick"] if options.platforms is None else platforms(options))
-    asked = questions(where, listed(options.primitives), one_seed(options))
-    inputs = {"questions": [[one.configuration.label, one.receive_in, one.update, one.kind] for one in asked]}
-    target = folder(options.out, "methods", inputs | {"of": asked[0].primitives}, asked[0].seed, "methods")
-    answers = performed("methods", answer, asked, options.jobs)
-    document = {"seed": asked[0].seed, "methods": [_entry(one) for one in answers]}
+    todo = questions(where, listed(options.primitives), one_seed(options))
+    inputs = {"questions": [[one.configuration.label, one.receive_in, one.update, one.kind] for one in todo]}
+    target = folder(options.out, "methods", inputs | {"of": todo[0].primitives}, todo[0].seed, "methods")
+    answers = performed("methods", answer, todo, options.jobs)
+    document = {"seed": todo[0].seed, "methods": [_entry(one) for one in answers]}
     with replacing(target) as draft:
         write_json(draft / "methods.json", document)
-        write_json(draft / "manifest.json", manifest("methods", asked[0].seed, time.monotonic() - began))
+        write_json(draft / "manifest.json", manifest("methods", time.monotonic() - began, seed=todo[0].seed))
     if options.json:
         print(as_json({**document, "results": target.as_posix()}), end="")
     else:
-        print("\n".join([*lines(answers), "", f"results: {target.as_posix()}"]))
+        print("\n".join([*lines(answers), "", *footer(target)]))
     return 0 if all(one.cheapest for one in answers) else 1
 
 

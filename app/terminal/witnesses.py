@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from ...validation.litmus.language.format import LIBRARY
 from ...validation.litmus.language.program import OutcomeFinding
 from ...validation.litmus.machine.explorer import CaseAnswer
 from ...validation.litmus.simulator.witness import OutcomeWitness, Searched, search
-from ..terminal.text import count, microseconds, paragraph, plural, table
+from .text import count, microseconds, paragraph, plural, table
 
 MOST_TIMELINES = 12
-"""Of so many cases each has its timeline printed."""
+"""Up to so many cases have their timelines printed; of more cases only numbers are."""
 WHO_WIDTH = 12
 
 
 def searched(answers: Sequence[CaseAnswer]) -> list[Searched]:
-    """What a search for witnesses of all outcomes that were found to be allowed comes to, case by case."""
+    """Search a witness for each outcome that was found to be allowed; an answer a case."""
     tests: dict[int, list[CaseAnswer]] = {}
     for answer in answers:
         if answer.found is OutcomeFinding.ALLOWED:
@@ -24,7 +26,7 @@ def searched(answers: Sequence[CaseAnswer]) -> list[Searched]:
     return [one for mine in tests.values() for one in search(mine[0].test, [answer.case for answer in mine])]
 
 
-def witness_text(found: Sequence[Searched], name_of: Any) -> list[str]:
+def witness_text(found: Sequence[Searched]) -> list[str]:
     """The lines of the answer: timelines of a few, numbers of many, and why there is none for the others."""
     lines: list[str] = []
     if len(found) <= MOST_TIMELINES:
@@ -32,7 +34,7 @@ def witness_text(found: Sequence[Searched], name_of: Any) -> list[str]:
             if one.witness is not None:
                 lines += ["", *_timeline(one.witness)]
     else:
-        lines += ["", *_by_file(found, name_of)]
+        lines += ["", *_by_file(found)]
     reasons: dict[str, list[Searched]] = {}
     for one in found:
         if one.witness is None:
@@ -54,7 +56,7 @@ def unexplained(found: Sequence[Searched]) -> int:
     return sum(one.witness is None and not one.reason for one in found)
 
 
-def _by_file(found: Sequence[Searched], name_of: Any) -> list[str]:
+def _by_file(found: Sequence[Searched]) -> list[str]:
     files: dict[str, list[Searched]] = {}
     for one in found:
         files.setdefault(one.test.file, []).append(one)
@@ -76,8 +78,15 @@ def _timeline(witness: OutcomeWitness) -> list[str]:
     return lines
 
 
+def name_of(file: str) -> str:
+    """A file of the shipped library by its name alone, others by the end of their path."""
+    path = Path(file)
+    name = f"{path.name} (shipped)" if path.parent == LIBRARY else file
+    return name if len(name) <= 40 else f"...{name[-37:]}"
+
+
 def witness_record(one: Searched) -> dict[str, Any]:
-    """The same as JSON."""
+    """The answer for one outcome as JSON."""
     return {
         "id": one.test.id,
         "profile": one.case.profile.name,

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...protocols.guarantees import EXPLORED, claimed
-from ...protocols.scheme import scheme
-from ...sim.errors import InputError, Mistake
-from ...validation.crash.findings import Counterexample, CrashReport
-from ...validation.matrix.guarantees import FAULTS, POWER, QUICK, file_of, joined, scenario_of
-from ...validation.matrix.testbeds import testbed
-from ..terminal.output import as_json, folder, replacing, write_json
-from ..terminal.summary import counterexample
-from ..terminal.text import count, paragraph, plural, table
-from ..terminal.work import Job, JobOutcome, perform_all
-from .matrix import listed, manifest, seeds
+from ....protocols.guarantees import EXPLORED, claimed
+from ....protocols.scheme import scheme
+from ....sim.errors import InputError, Mistake
+from ....validation.crash.findings import Counterexample, CrashReport
+from ....validation.matrix.guarantees import FAULTS, POWER, QUICK, file_of, joined, scenario_of
+from ....validation.matrix.testbeds import testbed
+from ...terminal.output import as_json, folder, footer, manifest, replacing, write_json
+from ...terminal.summary import counterexample
+from ...terminal.text import count, paragraph, plural, table
+from ...terminal.work import Job, JobOutcome, perform_all
+from .arguments import listed, seeds
 
 PLATFORMS = ("optane-adr", "optane-eadr")
 
@@ -33,7 +33,7 @@ class SchemeRow:
     platform: str
     fault: str
     reports: Mapping[int, CrashReport]
-    """By seed."""
+    """The report of each seed."""
 
     @property
     def found(self) -> dict[str, str]:
@@ -43,7 +43,7 @@ class SchemeRow:
 
     @property
     def by_seed(self) -> dict[str, dict[str, str]]:
-        """Where seeds disagree: by condition the verdict of each."""
+        """The conditions on which seeds disagree, with the verdict of each seed."""
         every = {
             condition: {str(seed): str(report.verdicts[c]) for seed, report in self.reports.items()}
             for c in next(iter(self.reports.values())).verdicts
@@ -53,7 +53,7 @@ class SchemeRow:
 
     @property
     def claimed(self) -> list[str]:
-        """What its paper says that holds here."""
+        """The conditions that its paper claims here."""
         claims = scheme(self.subject).claims
         return [str(c) for c in claims if claimed(claims, str(c), self.platform, self.fault)]
 
@@ -63,7 +63,7 @@ class SchemeRow:
 
     @property
     def examples(self) -> dict[str, Counterexample]:
-        """By condition the counterexample of the first seed that has one."""
+        """A counterexample for each violated condition: of the first seed that has one."""
         found: dict[str, Counterexample] = {}
         for report in self.reports.values():
             for example in report.counterexamples:
@@ -114,17 +114,17 @@ def main(options: argparse.Namespace) -> int:
         for row in rows:
             for condition, example in row.examples.items():
                 write_json(draft / row.case(condition), example.case)
-        write_json(draft / "manifest.json", manifest("matrix", chosen[0], time.monotonic() - began))
+        write_json(draft / "manifest.json", manifest("matrix", time.monotonic() - began, seed=chosen[0]))
     if options.json:
         print(as_json({**document, "results": target.as_posix()}), end="")
     else:
-        print("\n".join([*lines(rows, chosen, target), "", f"results: {target.as_posix()}"]))
+        print("\n".join([*lines(rows, chosen, target), "", *footer(target)]))
     return 0 if fine else 1
 
 
 def _jobs(options: argparse.Namespace, names: Sequence[str], chosen: Sequence[int]) -> list[Job]:
-    """One for each cell and seed; everything that is wrong with the options is told at once."""
-    from ...scenarios.schema.load import load_scenario
+    """A job for each cell and seed. Raises InputError with every mistake in the options."""
+    from ....scenarios.schema.load import load_scenario
 
     jobs, mistakes = [], []
     for fault in faults(options):
@@ -146,13 +146,13 @@ def _jobs(options: argparse.Namespace, names: Sequence[str], chosen: Sequence[in
 
 
 def faults(options: argparse.Namespace) -> list[str]:
-    """What ``--faults`` says: some, ``every``, or nothing, which is the server's power."""
+    """The faults of ``--faults``: some, ``every``, or by default the server's power."""
     named = listed(options.faults) or [POWER]
     return list(dict.fromkeys(fault for name in named for fault in (FAULTS if name == "every" else (name,))))
 
 
 def _platforms(options: argparse.Namespace, names: Sequence[str]) -> dict[str, list[str]]:
-    """By scheme the platforms: its paper's own, and the two Optane servers; or what ``--platforms`` says."""
+    """The platforms of each scheme: those of ``--platforms``, or its paper's own and the two Optane servers."""
     chosen = listed(options.platforms)
     return {
         name: chosen or list(dict.fromkeys([*filter(None, [testbed(scheme(name).paper)]), *PLATFORMS]))

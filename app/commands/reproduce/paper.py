@@ -1,0 +1,112 @@
+"""``rpsim reproduce PAPER``: a paper's claims beside what the simulator has, and its figures; the scoreboard."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ....sim.errors import InputError, Mistake, nearest
+from ....validation.published.papers.judge import judge, quick, values_of
+from ....validation.published.papers.paper import Paper, PaperClaim, load_paper
+from ....validation.published.papers.runs import needed, perform
+from ....validation.published.scoreboard import Summary, summarise
+from ...terminal.output import as_json, folder, footer, manifest, replacing, write_json
+from ...terminal.paper import Row, Swept, text
+from ...terminal.progress import bar
+from ...terminal.text import plural
+from . import sweep as swept_over
+
+QUICK_OPERATIONS = 1000
+SWEEP_OPERATIONS = 400
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run what the paper's claims need, print, write; returns 0 if all claims come out as recorded, else 1."""
+    began = time.monotonic()
+    paper, claims = _chosen(options.subject)
+    if options.quick:
+        claims = quick(paper, claims)
+    settings = {"subject": options.subject, "quick": options.quick, "sweep": options.sweep}
+    target = folder(options.out, options.subject.replace("/", "-"), settings, 1, "reproduce")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    kept = target.parent / f".{paper.name}-runs.jsonl"
+    runs = needed(paper, claims, figures=not options.quick)
+    operations = QUICK_OPERATIONS if options.quick else None
+    done: list[str] = []
+    try:
+        with bar(f"reproduce {paper.name}", len(runs)) as shown:
+
+            def tell(run: str) -> None:
+                done.append(run)
+                shown.update()
+
+            measured = perform(paper, runs, jobs=options.jobs, operations=operations, kept=kept, tell=tell)
+    except KeyboardInterrupt:
+        print(
+            f"{len(done)} of {plural(len(runs), 'run')} are kept: the same command goes on from there", file=sys.stderr
+        )
+        raise
+    values = values_of(paper, measured)
+    rows = [(claim, judge(paper, claim, values)) for claim in claims]
+    summary = summarise([found for _, found in rows])
+    changed = [row for row in rows if row[1].met != row[0].recorded(quick=options.quick)]
+    swept = swept_over.sweep(paper, claims, kept, options.jobs, SWEEP_OPERATIONS) if options.sweep else {}
+    answer = document(paper, rows, changed, summary, swept)
+    with replacing(target) as draft:
+        write_json(draft / "summary.json", answer)
+        write_json(draft / "runs.json", [{"scheme": run.scheme, **dict(run.at), **measured[run]} for run in runs])
+        if not options.no_report:
+            from ...pages.paper import page
+
+            (draft / "report.html").write_text(
+                page(paper, rows, summary, measured, swept), encoding="utf-8", newline="\n"
+            )
+        about = {"settings": settings, "runs": len(runs), "platform": paper.scenario["platform"]}
+        write_json(draft / "manifest.json", manifest("reproduce", time.monotonic() - began, **about))
+    if options.pages is not None:
+        from ...pages.paper import markdown
+
+        folder_of_pages = Path(options.pages)
+        folder_of_pages.mkdir(parents=True, exist_ok=True)
+        (folder_of_pages / f"{paper.name}.md").write_text(
+            markdown(paper, rows, summary, swept), encoding="utf-8", newline="\n"
+        )
+    if options.json:
+        print(as_json({**answer, "results": target.as_posix()}), end="")
+    else:
+        end = footer(target, "" if options.no_report else "report.html")
+        print("\n".join([*text(rows, changed, summary, swept), "", *end]))
+    return 1 if changed else 0
+
+
+def _chosen(subject: str) -> tuple[Paper, list[PaperClaim]]:
+    name, _, figure = subject.partition("/")
+    paper = load_paper(name)
+    if not figure:
+        return paper, list(paper.claims)
+    claims = [claim for claim in paper.claims if claim.figure == figure]
+    if not claims:
+        known = [name for name in paper.figures if any(claim.figure == name for claim in paper.claims)]
+        found = f"the figure '{figure}'"
+        raise InputError(Mistake(found, f"a figure of {name}: {', '.join(known)}", nearest=nearest(figure, known)))
+    return paper, claims
+
+
+def document(
+    paper: Paper, rows: Sequence[Row], changed: Sequence[Row], summary: Summary, swept: Swept
+) -> dict[str, Any]:
+    """The answer as JSON."""
+    return {
+        "subject": paper.name,
+        "claims": [
+            {**found.row(), "figure": claim.figure, "words": claim.words, "why": claim.why} for claim, found in rows
+        ],
+        "summary": summary.counts(),
+        "as_recorded": not changed,
+        "changed": [claim.id for claim, _ in changed],
+        "sweep": swept_over.document(swept),
+    }
