@@ -12,7 +12,7 @@ from ..pcie.credits import PostedCredits
 from ..pcie.link import Tlp
 from ..profiles.parameters.memory import MediaParameters
 from .attached import AttachedMemory, Behind
-from .cacheset import line_key
+from .cacheset import LINE_BITS, line_key
 from .fillbuffers import FillBuffers
 from .llc import insert
 from .rootcomplex import RootComplex
@@ -156,7 +156,8 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         """
         root = self._root
         start_ps = root.clock._now
-        root.catch_up(start_ps)
+        if root.inbox and root.inbox[0][0] <= start_ps:
+            root.catch_up(start_ps)
         return root.access.cost_ps(agent, fills, self._number, offset, length, dirty, start_ps, wait)
 
     @override
@@ -192,8 +193,9 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         """A line that is on its way to the queue (from the IIO's write cache, evicted, written back by another core)
         is waited for: the home agent orders the flush behind it."""
         root = self._root
-        root.catch_up(root.clock._now)
-        key = line_key(self._number, line)
+        if root.inbox:
+            root.catch_up(root.clock._now)
+        key = self._number << LINE_BITS | line
         drained_ps = max(issued_ps, root.home.left_ps(key))
         if not root.caches.flush(key, keep):
             return drained_ps
