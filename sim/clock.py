@@ -15,7 +15,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Generator
 from heapq import heapify, heappop, heappush
-from typing import Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import simpy
 from simpy.core import EmptySchedule, StopSimulation
@@ -89,10 +90,13 @@ class Clock(simpy.Environment):
         self.quiet_ps = 0
         """When what is under way and wakes nobody, hence has no event, will be over: a run does not end before."""
 
-    @property
-    def now_ps(self) -> int:
-        """The present instant."""
-        return self._now
+    if TYPE_CHECKING:
+
+        @property
+        def now_ps(self) -> int:
+            """The present instant."""
+    else:
+        now_ps = property(attrgetter("_now"), doc="The present instant.")  # no Python call: everybody asks all the time
 
     def until(self, when_ps: int) -> simpy.Event:
         """An event at ``when_ps``; an instant that has passed counts as now."""

@@ -153,7 +153,7 @@ class Tags:
             alone, members = members, self._no_lines.copy()
             self._sets[number] = members
             if alone in state:
-                members[self._lone] = alone  # type: ignore[assignment]
+                members[self._lone] = alone
         elif key in members:
             members[members.index(key)] = _EMPTY
         allowed = members[first_way:] if first_way else members

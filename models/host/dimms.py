@@ -162,9 +162,13 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
 
     @override
     def store(self, offset: int, data: bytes, channel: int, writer: str, at_ps: int) -> None:
-        done = 0
-        while done < len(data):  # one chunk a line: stores of one core to one line persist in their order
-            take = min(LINE_BYTES - (offset + done) % LINE_BYTES, len(data) - done)
+        device, length, done = self.device, len(data), 0
+        if not device.traced:
+            number = self._untraced = self._untraced + 1
+            device.space.write_at(at_ps, channel, number, offset, data, None, at_ps)
+            return
+        while done < length:  # one chunk a line: stores of one core to one line persist in their order
+            take = min(LINE_BYTES - (offset + done) % LINE_BYTES, length - done)
             reached = [at_ps, at_ps, at_ps, NEVER, NEVER]
             self.write(offset + done, data[done : done + take], channel, Path.STORE, writer, reached)
             done += take
@@ -210,4 +214,4 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
     @override
     def drained_ps(self, line: int) -> int:
         """Queued, or past the queues of its DIMM."""
-        return self._root.home.drained_ps(self._number, line)
+        return self._root.home.drained_ps(self._number, line) if self._media.controller.fence_drains else 0
