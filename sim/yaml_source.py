@@ -29,7 +29,7 @@ MAX_DEPTH = 60
 _SAFE_DEPTH = 2_000
 _FAST: Any = getattr(yaml, "CSafeLoader", None)
 """PyYAML's loader over libyaml, eight times as fast; None where PyYAML was built without."""
-_DIFFERENT = re.compile(r"[\t?!\x85\u2028\u2029\ufeff]|[|>]#|^(?:%|---|\.\.\.)", re.MULTILINE)
+_DIFFERENT = re.compile(r"[\t?!\x85\u2028\u2029\ufeff]|[|>][-+0-9]*#|^(?:%|---|\.\.\.)", re.MULTILINE)
 
 _NULLS = {"", "~", "null", "Null", "NULL"}
 _TRUTHS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
