@@ -285,7 +285,8 @@ class Trace:
         A chunk whose bytes others have overwritten since proves nothing.
         """
         found: list[Chunk] = []
-        self._index()
+        if self._indexed < len(self.chunks):
+            self._index()
         stage = Stage.QUEUED if device in self.uncached else Stage.VISIBLE
         for line in lines(address, length):
             waiting = self._open.get((device, line))

@@ -105,10 +105,10 @@ class CompletionEvents(SoftwareThread):
         completion = queue.pop()
         if completion is None:
             self.account.polling_ps += self._cpu.poll_loop_ps
-            yield from self._work(self._cpu.poll_loop_ps)
+            yield self.core.run(self, self._cpu.poll_loop_ps)
             return None
         self._takes(completion)
-        yield from self._work(self._poll_ps)
+        yield self.core.run(self, self._poll_ps)
         self._seen(completion)
         return completion
 
@@ -117,7 +117,7 @@ class CompletionEvents(SoftwareThread):
         arming = self._arming(queue)
         cost_ps = self._cpu.os.req_notify_ps
         self.account.verbs_ps += cost_ps
-        yield from self._work(cost_ps)
+        yield self.core.run(self, cost_ps)
         arming.armed = True
 
     def get_cq_event(self, channel: CompletionChannel) -> Code:
@@ -143,7 +143,7 @@ class CompletionEvents(SoftwareThread):
             raise ValueError(f"{nevents} events acknowledged, {arming.unacknowledged} have been got")
         arming.unacknowledged -= nevents
         self.account.verbs_ps += self._cpu.spin_loop_ps
-        yield from self._work(self._cpu.spin_loop_ps)
+        yield self.core.run(self, self._cpu.spin_loop_ps)
 
     def next_completion(self, queue: CompletionQueue, spin_ps: int = 0) -> Code:
         """The next completion as event-driven code gets it: spin for ``spin_ps``, arm, poll again, sleep, poll."""
@@ -160,7 +160,7 @@ class CompletionEvents(SoftwareThread):
         completion = queue.pop()
         if completion is not None:
             self._takes(completion)
-            yield from self._work(self._poll_ps)
+            yield self.core.run(self, self._poll_ps)
         else:
             waiting = WaitingThread(self, self.clock.running)
             queue.wait(waiting)
@@ -208,11 +208,12 @@ class WaitingThread:
         thread, self.completion = self._thread, completion
         thread._takes(completion)
         thread._polled(self._since_ps)
-        thread._ask(thread._poll_ps, self._process)
+        thread.core.run(thread, thread._poll_ps, self._process)
 
     def give_up(self) -> None:
         """It has spun for long enough."""
         if self.alive and self.completion is None:
             self.given_up = True
             self._thread._polled(self._since_ps)
-            self._thread._ask(self._thread._cpu.poll_loop_ps, self._process)
+            thread = self._thread
+            thread.core.run(thread, thread._cpu.poll_loop_ps, self._process)

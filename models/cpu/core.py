@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import simpy
 
-from ...sim.clock import Clock
+from ...sim.clock import HOLD, Clock, Hold
 from ...sim.stations import Fifo
 from ...sim.trace import Flush
 from ..durability.ordering import Ordering
@@ -21,6 +21,7 @@ class CoreThread(Protocol):
     """A thread as its core knows it."""
 
     account: Account
+    clock: Clock
 
     def leave(self, to: Core) -> int:
         """The scheduler moves it to another core; returns when it may go on there."""
@@ -95,6 +96,8 @@ class Core:
         """Who queues behind that, and for what cost if it is known."""
         self._station = Fifo()
         self._outages = deque(outages)
+        self.undivided = False
+        """Whether two pieces of work, one behind the other, are as good as one: nothing can come between them."""
         self.pauses: Pauses | None = None
         self.deciding: Callable[[int, int, int], bool | None] | None = None
         """Asked whether a range (address, length) has a checksum before its bytes are; None: look at the bytes."""
@@ -134,7 +137,20 @@ class Core:
             if from_ps > start_ps:  # in the middle of the work
                 away_ps += for_ps
                 start_ps += for_ps
+        self.undivided = self.threads == 1 and not self._outages
         return self._station.serve(now_ps, cost_ps + away_ps)
+
+    def run(self, thread: CoreThread, cost_ps: int, process: simpy.Process | None = None) -> Hold:
+        """Let ``process`` (None: that which runs now) go on when work of ``cost_ps`` is done that it asks for now.
+
+        Returns what it has to yield until then.
+        """
+        clock = thread.clock
+        if self.held:
+            self.queue(process or clock.running, cost_ps, thread)
+        else:
+            clock.resume(self.work(clock._now, cost_ps), self.agent, process)
+        return HOLD
 
     def interrupt(
         self, clock: Clock, cost_ps: int, then: Callable[[Any], None] | None = None, argument: Any = None
@@ -174,6 +190,8 @@ class Core:
 
     def admit(self, thread: CoreThread, pinned: bool) -> None:
         """A new thread runs here; threads stay where they are unless the core has a scheduler."""
+        self.threads += 1
+        self.undivided = self.threads == 1 and not self._outages
 
     def spin(self, thread: CoreThread, process: simpy.Process) -> None:
         """``process`` looks for something in a loop from now on, until it asks for work: that takes no turn here."""
@@ -199,11 +217,6 @@ class Core:
             elif self._at_once(clock, process):
                 clock.go_on(process)
 
-    @property
-    def undivided(self) -> bool:
-        """Whether two pieces of work, one behind the other, are as good as one: nothing can come between them."""
-        return self.threads == 1 and not self._outages
-
     def may_pause(self, now_ps: int, exposes: bool = False) -> None:
         """A store, a fence or a doorbell is done: a place at which it matters to others if the core pauses.
 
@@ -212,3 +225,4 @@ class Core:
         for_ps = self.pauses.draw(self.name, now_ps, exposes) if self.pauses is not None else 0
         if for_ps:
             self._outages.append((now_ps, for_ps))
+            self.undivided = False

@@ -106,7 +106,11 @@ class FairCore(Core):
     # what threads ask for ---------------------------------------------------------------------------------
     @override
     def admit(self, thread: CoreThread, pinned: bool) -> None:
-        """A new thread of this core; one that is not pinned may move to others."""
+        """A new thread of this core; one that is not pinned may move to others.
+
+        The core is never undivided: a slice may end between any two pieces of work.
+        """
+        self.threads += 1
         self._tasks[thread] = Task(thread, len(self._tasks), pinned, self._least_ps)
 
     @override
@@ -126,12 +130,6 @@ class FairCore(Core):
     def spin(self, thread: CoreThread, process: simpy.Process) -> None:
         """``process`` looks for something in a loop from now on, until it asks for work."""
         self._demand(thread, process, SPIN, 0)
-
-    @property
-    @override
-    def undivided(self) -> bool:
-        """Never: a slice may end between any two pieces of work."""
-        return False
 
     def _demand(self, thread: CoreThread, process: simpy.Process, kind: int, left_ps: int) -> None:
         task = self._tasks[thread]

@@ -77,31 +77,18 @@ class SoftwareThread:
         """What the thread is busy with; a request that it receives brings its own along."""
         self.account = Account()
         self._cpu = cpu
-        core.threads += 1
         core.admit(self, pinned)
 
     @property
     def now_ps(self) -> int:
         """The present instant."""
-        return self.clock.now_ps
+        return self.clock._now
 
     # its core -----------------------------------------------------------------------------------------------
-    def _work(self, cost_ps: int) -> Code:
-        """Hold the core for ``cost_ps``, after those who asked before."""
-        self._ask(cost_ps)
-        yield HOLD
-
-    def _ask(self, cost_ps: int, process: simpy.Process | None = None) -> None:
-        """Let ``process`` (None: that which runs now), which is on HOLD, go on when this work is done."""
-        clock, core = self.clock, self.core
-        if core.held:
-            core.queue(process or clock.running, cost_ps, self)
-        else:
-            clock.resume(core.work(clock._now, cost_ps), core.agent, process)
-
     def _turn(self) -> Code:
         """Until the core comes to an instruction that has to look at caches or queues to know its cost."""
-        if not self.core.undivided and not self.core.enter(self.clock, self.clock.running, self):
+        core = self.core
+        if not core.undivided and not core.enter(self.clock, self.clock.running, self):
             yield HOLD
 
     def compute(self) -> Code:
@@ -111,7 +98,7 @@ class SoftwareThread:
     def work(self, cost_ps: int) -> Code:
         """Software that takes ``cost_ps`` of a core of its own."""
         self.account.software_ps += cost_ps
-        yield from self._work(cost_ps)
+        yield self.core.run(self, cost_ps)
 
     def burn(self) -> Code:
         """A program that computes for ever. Raises ValueError on a core that has no time slices."""
@@ -124,7 +111,7 @@ class SoftwareThread:
     def kernel(self, cost_ps: int) -> Code:
         """Work in the kernel on the thread's behalf: a system call."""
         self.account.kernel_ps += cost_ps
-        yield from self._work(cost_ps)
+        yield self.core.run(self, cost_ps)
 
     def block(self, signal: Signal, calls: int = 1) -> Code:
         """Sleep until the signal is raised, and take it: ``futex(FUTEX_WAIT)``, or a read of what tells of it.
@@ -175,7 +162,7 @@ class SoftwareThread:
     def notify(self, signal: Signal) -> Code:
         """Store to the word that another thread spins on."""
         self.account.memory_ps += self._cpu.store_ps
-        yield from self._work(self._cpu.store_ps)
+        yield self.core.run(self, self._cpu.store_ps)
         signal.set()
 
     def wait(self, signal: Signal, spin_ps: int | None = None) -> Code:
@@ -199,7 +186,7 @@ class SoftwareThread:
                 signal.forget(changed)
         self._polled(since_ps)
         self.account.memory_ps += self._cpu.spin_loop_ps
-        yield from self._work(self._cpu.spin_loop_ps)
+        yield self.core.run(self, self._cpu.spin_loop_ps)
 
     def _polled(self, since_ps: int) -> None:
         """It has looked in vain since then (a fair core counts that itself: the thread may have been away)."""

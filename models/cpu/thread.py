@@ -20,6 +20,7 @@ from ...sim.trace import Chunk, Flush, Stage
 from ..durability.ordering import Event, Ordering
 from ..durability.rules import Target
 from ..host.hostmemory import HostMemory
+from ..memory.devices import DEVICE_SPAN_BITS, OFFSET_MASK
 from ..profiles.parameters.cpu import CpuParameters
 from ..profiles.platform import Platform
 from ..verbs import wqe
@@ -35,6 +36,8 @@ __all__ = ["Code", "Deadline", "Signal", "Thread"]
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
 _VISIBLE = int(Stage.VISIBLE)
+_BITS_PS = 8 * 10**12
+"""Bits of a byte times picoseconds of a second."""
 _RECV, _RECV_IMM = Opcode.IBV_WC_RECV, Opcode.IBV_WC_RECV_RDMA_WITH_IMM
 
 
@@ -58,6 +61,7 @@ class Thread(CompletionEvents):
         """``hand_over`` is what posting and polling take, ``cpu`` the parameters of its kind of core."""
         super().__init__(clock, cpu or platform.cpu, core, name, pinned)
         self.host = host
+        self._attached = host.attached
         self._ordering = ordering
         self._nic = platform.nic
         self._post_ps, self._poll_ps = hand_over
@@ -92,7 +96,7 @@ class Thread(CompletionEvents):
         return Looking(self, self.host.memory)
 
     def _copy_ps(self, length: int) -> int:
-        return length * 8 * 10**12 // self._cpu.memcpy_bits_per_s
+        return length * _BITS_PS // self._cpu.memcpy_bits_per_s
 
     def _writer(self, what: str) -> str:
         return f"{what} by {self.name}" + (f", {self.span.label}" if self.span else "")
@@ -100,14 +104,19 @@ class Thread(CompletionEvents):
     # memory ---------------------------------------------------------------------------------------------
     def load(self, address: int, length: int) -> Code:
         """Load ``length`` bytes; returns them."""
-        if not self.core.undivided:
+        core, clock = self.core, self.clock
+        if not core.undivided:
             yield from self._turn()
-        start_ps = self.clock.now_ps
-        cost_ps = self.host.access_ps(address, length, False, self.core.agent, self.core.fills)
+            core = self.core
+        start_ps = clock._now
+        device = self._attached[address >> DEVICE_SPAN_BITS]
+        cost_ps = device.access_ps(address & OFFSET_MASK, length, False, core.agent, core.fills)
         self.account.memory_ps += cost_ps
-        self._ask(cost_ps)
-        yield HOLD
-        return self._loaded(self.clock.now_ps, address, length, start_ps)
+        yield core.run(self, cost_ps)
+        data, seen = device.load(clock._now, address & OFFSET_MASK, length)
+        if seen or self.host.peers:
+            self._looked(Event.LOAD, clock._now, address, start_ps, seen)
+        return data
 
     def prefetch(self, address: int, length: int) -> Code:
         """``prefetcht0`` of each line of a range: on its way to the cache; the core waits for a fill buffer only.
@@ -117,23 +126,18 @@ class Thread(CompletionEvents):
         done = 0
         while done < length:
             take = min(LINE_BYTES - (address + done) % LINE_BYTES, length - done)
-            yield from self._turn()
+            if not self.core.undivided:
+                yield from self._turn()
             wait_ps = self.core.fills.free_ps(self.now_ps) - self.now_ps
             if wait_ps:
                 self.account.memory_ps += wait_ps
-                yield from self._work(wait_ps)
-                yield from self._turn()
+                yield self.core.run(self, wait_ps)
+                if not self.core.undivided:
+                    yield from self._turn()
             cost_ps = self.host.access_ps(address + done, take, False, self.core.agent, self.core.fills, wait=False)
             self.account.memory_ps += cost_ps
-            yield from self._work(cost_ps)
+            yield self.core.run(self, cost_ps)
             done += take
-
-    def _loaded(self, at_ps: int, address: int, length: int, issued_ps: int) -> bytes:
-        """What a load that is done at ``at_ps`` has found."""
-        data, seen = self.host.load(at_ps, address, length)
-        if seen or self.host.peers:
-            self._looked(Event.LOAD, at_ps, address, issued_ps, seen)
-        return data
 
     def _looked(self, event: Event, at_ps: int, address: int, issued_ps: int, seen: Sequence[Chunk] = ()) -> None:
         """A read has come back: of a peer device it has pushed this core's posted stores before it.
@@ -154,23 +158,28 @@ class Thread(CompletionEvents):
 
     def read_pmrsts(self, address: int) -> Code:
         """Read the register PMRSTS of the device in whose persistent memory region ``address`` is."""
-        yield from self._turn()
+        if not self.core.undivided:
+            yield from self._turn()
         start_ps = self.now_ps
-        yield from self._work(self.host.status_read_ps(address, start_ps))
+        yield self.core.run(self, self.host.status_read_ps(address, start_ps))
         self._looked(Event.STATUS_READ, self.now_ps, address, start_ps)
 
     def store(self, address: int, data: bytes) -> Code:
         """Store ``data``, in program order, word after word."""
-        yield from self._turn()
-        access_ps = self.host.access_ps(address, len(data), True, self.core.agent, self.core.fills)
+        core = self.core
+        if not core.undivided:
+            yield from self._turn()
+            core = self.core
+        device, offset = self._attached[address >> DEVICE_SPAN_BITS], address & OFFSET_MASK
+        access_ps = device.access_ps(offset, len(data), True, core.agent, core.fills)
         copy_ps = self._copy_ps(len(data))
         self.account.memory_ps += access_ps
         self.account.copy_ps += copy_ps
-        yield from self._work(access_ps + copy_ps)
-        self.host.store(address, data, self.core.stores, self._writer("store"), self.now_ps)
-        core = self.core
+        yield core.run(self, access_ps + copy_ps)
+        core, traced = self.core, device.device.traced
+        device.store(offset, data, core.stores, self._writer("store") if traced else "", self.clock._now)
         if core.pauses is not None:
-            core.may_pause(self.now_ps, self.host.memory.locate(address)[0].traced)
+            core.may_pause(self.clock._now, traced)
 
     def ntstore(self, address: int, data: bytes) -> Code:
         """Non-temporal stores: past the caches, unordered until an ``sfence``."""
@@ -178,10 +187,11 @@ class Thread(CompletionEvents):
         while done < len(data):  # each line leaves when it is full
             take = min(LINE_BYTES - (address + done) % LINE_BYTES, len(data) - done)
             piece = data[done : done + take]
-            yield from self._turn()
+            if not self.core.undivided:
+                yield from self._turn()
             cost_ps = self.core.fills.free_ps(self.now_ps) - self.now_ps + self._cpu.ntstore_ps
             self.account.flush_ps += cost_ps
-            yield from self._work(cost_ps)
+            yield self.core.run(self, cost_ps)
             core = self.core
             queued_ps = self.host.ntstore(address + done, piece, core.ntstores, self._writer("ntstore"), self.now_ps)
             self._leaves(core, address + done, queued_ps, self._cpu.ntstore_hold_ps)
@@ -196,7 +206,7 @@ class Thread(CompletionEvents):
         """Copy by loads and stores: what starting takes, then what its lines take where they are, then its bytes."""
         if length >= self._cpu.memcpy_string_bytes:
             self.account.copy_ps += self._cpu.memcpy_start_ps
-            yield from self._work(self._cpu.memcpy_start_ps)
+            yield self.core.run(self, self._cpu.memcpy_start_ps)
         data = yield from self.load(source, length)
         yield from self.store(destination, data)
 
@@ -213,10 +223,11 @@ class Thread(CompletionEvents):
     def crc32_matches(self, address: int, length: int, expected: int) -> Code:
         """Whether a range has this CRC32; returns that. Who explores what may be there answers (``Core.deciding``)."""
         if self.core.deciding is not None:
-            yield from self._turn()
+            if not self.core.undivided:
+                yield from self._turn()
             access_ps = self.host.access_ps(address, length, False, self.core.agent, self.core.fills)
             self.account.memory_ps += access_ps
-            yield from self._work(access_ps)
+            yield self.core.run(self, access_ps)
             found = self.core.deciding(address, length, expected)
             if found is not None:
                 yield from self._checksum(length, access_ps)
@@ -232,7 +243,7 @@ class Thread(CompletionEvents):
         """What the arithmetic over so many bytes takes beyond the time in which they were loaded."""
         cost_ps = max(0, self._cpu.crc_ps_per_byte * length - loading_ps)
         self.account.crc_ps += cost_ps
-        yield from self._work(cost_ps)
+        yield self.core.run(self, cost_ps)
 
     # persistence ------------------------------------------------------------------------------------------
     def clwb(self, address: int, length: int) -> Code:
@@ -247,7 +258,8 @@ class Thread(CompletionEvents):
         device, offset = self.host.memory.locate(address)
         account, base = self.account, address - offset
         for line in lines(offset, length):
-            yield from self._turn()
+            if not self.core.undivided:
+                yield from self._turn()
             core = self.core
             flush = self._ordering.trace.flush(device.number, line, core.stores, self.now_ps)
             if not core.fair:
@@ -255,7 +267,8 @@ class Thread(CompletionEvents):
             wait_ps = core.fills.free_ps(self.now_ps) - self.now_ps
             account.flush_lines += 1
             account.flush_ps += wait_ps + cost_ps
-            yield from self._work(wait_ps + cost_ps)  # then the line is on its way, and the next one's turn has come
+            # Then the line is on its way, and the next one's turn has come.
+            yield self.core.run(self, wait_ps + cost_ps)
             core = self.core
             if core.fair:  # only now: its thread may have moved, and a fence of others in between does not cover it
                 core.flushes.append(flush)
@@ -265,7 +278,8 @@ class Thread(CompletionEvents):
         """Write the lines of a range back and drop them, one after the other, each before any later store."""
         device, offset = self.host.memory.locate(address)
         for line in lines(offset, length):
-            yield from self._turn()
+            if not self.core.undivided:
+                yield from self._turn()
             issued_ps = self.now_ps
             flush = self._ordering.trace.flush(device.number, line, self.core.stores, issued_ps)
             queued_ps = self.host.flush_line(device, line, issued_ps, keep=False)
@@ -273,7 +287,7 @@ class Thread(CompletionEvents):
             cost_ps = max(self._cpu.clflush_ps, queued_ps - issued_ps) if written_back else self._cpu.clflush_clean_ps
             self.account.flush_lines += 1
             self.account.flush_ps += cost_ps
-            yield from self._work(cost_ps)
+            yield self.core.run(self, cost_ps)
             self._ordering.happened(Event.CLFLUSH, self.now_ps, flushes=[flush])
 
     def wbinvd(self) -> Code:
@@ -282,12 +296,13 @@ class Thread(CompletionEvents):
         It completes, as ``clflush`` does for one line, when memory has them (Intel SDM, volume 2: a serializing
         instruction).
         """
-        yield from self._turn()
+        if not self.core.undivided:
+            yield from self._turn()
         devices = {device.number for device in self.host.memory.by_index}
         flushes = self._ordering.trace.flush_all(devices, self.core.stores, self.now_ps)
         cost_ps = self.host.flush_all() - self.now_ps
         self.account.flush_ps += cost_ps
-        yield from self._work(cost_ps)
+        yield self.core.run(self, cost_ps)
         self._ordering.happened(Event.CLFLUSH, self.now_ps, flushes=flushes)
 
     def sfence(self) -> Code:
@@ -297,14 +312,15 @@ class Thread(CompletionEvents):
         and proves no more. It knows nothing of DMA in flight.
         """
         trace = self._ordering.trace
-        yield from self._turn()
+        if not self.core.undivided:
+            yield from self._turn()
         core = self.core
         stores, ntstores = trace.count(core.stores), trace.count(core.ntstores)
         flushes, core.flushes = core.flushes, []
         cost_ps = max(0, core.fence_ps - self.now_ps) + self._cpu.sfence_ps
         self.account.fences += 1
         self.account.flush_ps += cost_ps
-        yield from self._work(cost_ps)
+        yield self.core.run(self, cost_ps)
         self._ordering.happened(
             Event.SFENCE,
             self.now_ps,
@@ -358,8 +374,7 @@ class Thread(CompletionEvents):
                 self._looked(Event.LOAD, loaded_ps, work.local_address, start_ps, seen)
         else:
             payload = (yield from self.load(work.local_address, length)) if inline else b""
-            self._ask(cost_ps)
-            yield HOLD
+            yield self.core.run(self, cost_ps)
             core = self.core
         if span is not None:
             span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
@@ -405,7 +420,7 @@ class Thread(CompletionEvents):
         account.posts += len(works)
         account.under_way = 1
         account.verbs_ps += cost_ps
-        yield from self._work(cost_ps)
+        yield self.core.run(self, cost_ps)
         core = self.core
         if self.span is not None:
             self.span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
@@ -448,8 +463,7 @@ class Thread(CompletionEvents):
         else:
             if completion.span is not None:
                 self._takes(completion)
-            self._ask(self._poll_ps)
-            yield HOLD
+            yield self.core.run(self, self._poll_ps)
         self._seen(completion)
         return completion
 
@@ -458,8 +472,7 @@ class Thread(CompletionEvents):
         found = [(yield from self.poll(queue))]
         while len(found) < most and (completion := queue.pop()) is not None:
             self._takes(completion)
-            self._ask(self._nic.poll_next_ps)
-            yield HOLD
+            yield self.core.run(self, self._nic.poll_next_ps)
             self._seen(completion)
             found.append(completion)
         return found

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from ...sim.bytespace import LINE_BYTES
 from ..profiles.platform import Platform
-from .cacheset import LINE_BITS, Key, line_key
+from .cacheset import LINE_BITS, Key
 from .fillbuffers import FillBuffers
 from .privatecaches import Caches, Level
 from .tlb import Tlb
@@ -32,6 +32,7 @@ class Memory(Protocol):
         """A dirty line leaves the caches; returns when a write pending queue has it."""
 
 
+_L1, _MEMORY = Level.L1, Level.MEMORY
 MOST_COMING = 256
 """Above so many lines that prefetches bring, those are forgotten that have come."""
 
@@ -55,20 +56,6 @@ class CacheAccess:
         self._flush_all_ps = llc.size_bytes * llc.flush_all_ps_per_byte
         self._walk_ps = platform.media[dram.device].load_ps if dram is not None and dram.device in platform.media else 0
 
-    def at_hand(self, core: int, device: int, line: int) -> bool:
-        """A core loads from one line; whether it is in its first level, in the page that it has used last.
-
-        Then that is all that :meth:`cost_ps` would find.
-        """
-        if self._coming:
-            return False
-        key = device << LINE_BITS | line
-        if self._parameters.entries:
-            tlb = self._tlbs.get(core)
-            if tlb is None or key // tlb.page_lines != tlb.last:
-                return False
-        return self._caches.in_l1(core, key)
-
     def cost_ps(
         self,
         core: int,
@@ -84,35 +71,40 @@ class CacheAccess:
 
         Without ``wait``, until it is on its way: a prefetch.
         """
-        caches, coming, at_ps = self._caches, self._coming, start_ps
+        caches, coming, at_ps, done_ps = self._caches, self._coming, start_ps, 0
+        base = device << LINE_BITS
+        first, last = base | offset // LINE_BYTES, base | (offset + length - 1) // LINE_BYTES
         if self._parameters.entries:
-            at_ps += self._walks_ps(core, device, offset, length, start_ps)
-        last = line_key(device, (offset + length - 1) // LINE_BYTES)
-        done_ps = 0
-        for key in range(line_key(device, offset // LINE_BYTES), last + 1 if length else 0):
+            tlb = self._tlbs.get(core)
+            if tlb is None:
+                tlb = self._tlbs[core] = Tlb(self._parameters)
+            if tlb.last != first // tlb.page_lines or tlb.last != last // tlb.page_lines:
+                missed = tlb.misses(device, offset, length)
+                if missed:
+                    at_ps += self._walk(core, missed, start_ps)
+        each_ps = self._store_ps if dirty else self._load_ps
+        for key in range(first, last + 1) if length else ():
             level = caches.access(core, key, dirty)
             if caches.evicted:
                 self._evict(start_ps)
-            if level is not Level.L1:
+            if level is not _L1:
                 took_ps, not_before_ps = self._level_ps[level], 0
-                if level is Level.MEMORY:
+                if level is _MEMORY:
                     took_ps, not_before_ps = self._memory.read_line(key, start_ps)
-                if dirty and level is Level.MEMORY:  # behind what this line still has to bring to memory
-                    at_ps = max(at_ps, self._memory.left_ps(key))
-                at_ps = fills.free_ps(at_ps)
+                    if dirty:  # behind what this line still has to bring to memory
+                        at_ps = max(at_ps, self._memory.left_ps(key))
                 if dirty:  # the store buffer hides the rest
-                    fills.take(at_ps + took_ps)
-                    at_ps += took_ps // self._buffers
+                    at_ps = fills.take_for(at_ps, took_ps) + took_ps // self._buffers
                 else:
+                    at_ps = fills.take_for(at_ps, took_ps, not_before_ps)
                     ready_ps = (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps
-                    fills.take(ready_ps)
                     if not wait:
                         self._comes(key, ready_ps, start_ps)
                     elif ready_ps > done_ps:
                         done_ps = ready_ps
             if coming and wait and not dirty:
                 done_ps = max(done_ps, coming.get(key, 0))
-            at_ps += self._store_ps if dirty else self._load_ps
+            at_ps += each_ps
         return (at_ps if at_ps > done_ps else done_ps) - start_ps
 
     def _comes(self, key: Key, ready_ps: int, now_ps: int) -> None:
@@ -121,17 +113,16 @@ class CacheAccess:
             self._coming = {other: ps for other, ps in self._coming.items() if ps > now_ps}
         self._coming[key] = ready_ps
 
-    def walks(self, core: int, device: int, offset: int, length: int) -> list[int]:
-        """How long each page walk takes that has to come first."""
-        tlb = self._tlbs.get(core)
-        if tlb is None:
-            tlb = self._tlbs[core] = Tlb(self._parameters)
-        found = []
-        for key in tlb.misses(device, offset, length):
+    def _walk(self, core: int, entries: list[Key], start_ps: int) -> int:
+        """How long page walks take that load these entries of the page tables."""
+        took_ps = 0
+        for key in entries:
             level = self._caches.access(core, key, False)
-            found.append(self._walk_ps if level is Level.MEMORY else self._level_ps[level])
-        self._caches.counters.walks += len(found)
-        return found
+            took_ps += self._walk_ps if level is _MEMORY else self._level_ps[level]
+        self._caches.counters.walks += len(entries)
+        if self._caches.evicted:
+            self._evict(start_ps)
+        return took_ps
 
     def flush_all(self, at_ps: int) -> int:
         """All dirty lines leave and nothing is cached any more; returns when write pending queues have them.
@@ -142,12 +133,6 @@ class CacheAccess:
         for key in self._caches.flush_all():
             done_ps = max(done_ps, self._memory.write_back(key, at_ps, flush=True))
         return done_ps
-
-    def _walks_ps(self, core: int, device: int, offset: int, length: int, start_ps: int) -> int:
-        total_ps = sum(self.walks(core, device, offset, length))
-        if self._caches.evicted:
-            self._evict(start_ps)
-        return total_ps
 
     def _evict(self, at_ps: int) -> None:
         evicted, self._caches.evicted = self._caches.evicted, []

@@ -152,6 +152,15 @@ class AttachedMemory(ABC):
         raise ValueError(f"{self.device.name} has no status register (PMRSTS)")
 
     # bytes --------------------------------------------------------------------------------------------------------
+    def load(self, now_ps: int, offset: int, length: int) -> tuple[bytes, list[Chunk]]:
+        """What a load at ``now_ps`` returns, and which chunks the bytes prove to be visible."""
+        device = self.device
+        data = device.space.read(now_ps, offset, length)
+        if not device.traced:
+            return data, []
+        # Somebody may have read at a later instant before: then these bytes are as new as that.
+        return data, self.trace.observed(device.number, offset, length, max(now_ps, device.space.caught_up_ps))
+
     def write(
         self, offset: int, data: bytes, channel: int, path: Path, writer: str, reached: list[int], behind: Behind = ()
     ) -> None:

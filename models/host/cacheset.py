@@ -75,7 +75,7 @@ class Tags:
         self.state: dict[Key, int] = {}
         self._sets: dict[int, list[Key] | Key] = {}
         """By number of the set: which line is in which way, or the only line, in way ``lone``; only sets that were
-        ever used."""
+        ever used. A way whose line is not in ``state`` any more is free."""
         self._lone = lone
 
     def set_of(self, key: Key) -> int:
@@ -97,15 +97,6 @@ class Tags:
         state = self.state
         self.tick += self.step
         state[key] = self.tick | state[key] & DIRTY | dirty
-
-    def reuse(self, key: Key) -> bool:
-        """Whether a line is there; if so it is used."""
-        state = self.state
-        if key not in state:
-            return False
-        self.tick += self.step
-        state[key] = self.tick | state[key] & DIRTY
-        return True
 
     def write_all(
         self,
@@ -141,7 +132,8 @@ class Tags:
             misses += 1
             if low <= key < high and key not in elsewhere:
                 number = (key ^ key >> HASH_BITS) % n_sets
-                if number not in sets:
+                alone = sets.get(number)
+                if alone is None or (alone.__class__ is int and alone not in state):
                     sets[number] = key
                     tick += step
                     state[key] = (tick or _NEW) | DIRTY
@@ -155,38 +147,32 @@ class Tags:
     def put(self, key: Key, dirty: int, first_way: int = 0) -> tuple[Key, int]:
         """A line that is not there comes in, into ``first_way`` or one above; returns (line, dirty) of the one that
         had to go, or (-1, 0)."""
-        number = self.set_of(key)
-        members = self._sets.get(number)
+        number = self.set_of(key) if self._page_lines else (key ^ key >> HASH_BITS) % self.sets
+        state, members = self.state, self._sets.get(number)
         if not isinstance(members, list):
             alone, members = members, self._no_lines.copy()
             self._sets[number] = members
-            if alone is not None:
+            if alone in state:
                 members[self._lone] = alone
+        elif key in members:
+            members[members.index(key)] = _EMPTY
         allowed = members[first_way:] if first_way else members
+        there = [*map(state.__contains__, allowed)]
         gone, was_dirty = _EMPTY, 0
-        if _EMPTY in allowed:
-            way = first_way + allowed.index(_EMPTY)
+        if False in there:
+            way = first_way + there.index(False)
         else:
             way = first_way + self._victim(allowed)
             gone = members[way]
-            was_dirty = self.state.pop(gone) & DIRTY
+            was_dirty = state.pop(gone) & DIRTY
         members[way] = key
         self.tick += self.step
-        self.state[key] = (self.tick if self.step else _NEW) | dirty
+        state[key] = (self.tick if self.step else _NEW) | dirty
         return gone, was_dirty
 
     def drop(self, key: Key) -> int:
         """The line is not there any more; returns 1 if it was dirty, 0 if not (or if it was not there)."""
-        found = self.state.pop(key, None)
-        if found is None:
-            return 0
-        number = self.set_of(key)
-        members = self._sets[number]
-        if isinstance(members, list):
-            members[members.index(key)] = _EMPTY
-        else:
-            del self._sets[number]
-        return found & DIRTY
+        return self.state.pop(key, 0) & DIRTY
 
     def clean(self, key: Key) -> int:
         """The line, if it is there, is clean from now on; returns 1 if it was dirty."""

@@ -12,7 +12,7 @@ from ..pcie.credits import PostedCredits
 from ..pcie.link import Tlp
 from ..profiles.parameters.memory import MediaParameters
 from .attached import AttachedMemory, Behind
-from .cacheset import line_key
+from .cacheset import LINE_BITS, line_key
 from .fillbuffers import FillBuffers
 from .llc import insert
 from .rootcomplex import RootComplex
@@ -156,14 +156,19 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         """
         root = self._root
         start_ps = root.clock._now
-        root.catch_up(start_ps)
+        if root.inbox and root.inbox[0][0] <= start_ps:
+            root.catch_up(start_ps)
         return root.access.cost_ps(agent, fills, self._number, offset, length, dirty, start_ps, wait)
 
     @override
     def store(self, offset: int, data: bytes, channel: int, writer: str, at_ps: int) -> None:
-        done = 0
-        while done < len(data):  # one chunk a line: stores of one core to one line persist in their order
-            take = min(LINE_BYTES - (offset + done) % LINE_BYTES, len(data) - done)
+        device, length, done = self.device, len(data), 0
+        if not device.traced:
+            number = self._untraced = self._untraced + 1
+            device.space.write_at(at_ps, channel, number, offset, data, None, at_ps)
+            return
+        while done < length:  # one chunk a line: stores of one core to one line persist in their order
+            take = min(LINE_BYTES - (offset + done) % LINE_BYTES, length - done)
             reached = [at_ps, at_ps, at_ps, NEVER, NEVER]
             self.write(offset + done, data[done : done + take], channel, Path.STORE, writer, reached)
             done += take
@@ -192,8 +197,9 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         """A line that is on its way to the queue (from the IIO's write cache, evicted, written back by another core)
         is waited for: the home agent orders the flush behind it."""
         root = self._root
-        root.catch_up(root.clock._now)
-        key = line_key(self._number, line)
+        if root.inbox:
+            root.catch_up(root.clock._now)
+        key = self._number << LINE_BITS | line
         drained_ps = max(issued_ps, root.home.left_ps(key))
         if not root.caches.flush(key, keep):
             return drained_ps
@@ -208,4 +214,4 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
     @override
     def drained_ps(self, line: int) -> int:
         """Queued, or past the queues of its DIMM."""
-        return self._root.home.drained_ps(self._number, line)
+        return self._root.home.drained_ps(self._number, line) if self._media.controller.fence_drains else 0

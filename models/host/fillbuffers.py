@@ -30,3 +30,16 @@ class FillBuffers:
             heappush(self._busy, until_ps)
         else:
             heapreplace(self._busy, until_ps)
+
+    def take_for(self, at_ps: int, took_ps: int, not_before_ps: int = 0) -> int:
+        """Take the one that is free first for a line that needs ``took_ps``, from ``not_before_ps`` on at the earliest.
+
+        Returns from when on, at ``at_ps`` or later, the buffer is free.
+        """
+        busy = self._busy
+        if len(busy) < self.count:
+            heappush(busy, (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps)
+            return at_ps
+        at_ps = busy[0] if busy[0] > at_ps else at_ps
+        heapreplace(busy, (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps)
+        return at_ps

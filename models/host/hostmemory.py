@@ -17,7 +17,7 @@ from ...sim.clock import Clock
 from ...sim.streams import Streams
 from ...sim.trace import Chunk, Trace
 from ..durability.rules import Circumstances, Placement
-from ..memory.devices import DEVICE_SPAN_BITS, DEVICE_SPAN_BYTES, AddressSpace, Destination, MemoryDevice
+from ..memory.devices import DEVICE_SPAN_BITS, OFFSET_MASK, AddressSpace, Destination, MemoryDevice
 from ..pcie.credits import PostedCredits
 from ..pcie.link import Tlp
 from ..profiles.platform import Platform
@@ -28,8 +28,6 @@ from .fillbuffers import FillBuffers
 from .rootcomplex import RootComplex
 
 __all__ = ["HostMemory"]
-
-_OFFSET = DEVICE_SPAN_BYTES - 1
 
 LATE_FACTOR = 4
 """WRITEs in any order are late by less than so many times ``pcie.posted_write``: enough for neighbours to overtake."""
@@ -75,7 +73,7 @@ class HostMemory(RootComplex):
     ) -> int:
         """An inbound write reaches the root complex (:meth:`AttachedMemory.dma_write`); returns when it is visible."""
         return self.attached[address >> DEVICE_SPAN_BITS].dma_write(
-            address & _OFFSET,
+            address & OFFSET_MASK,
             data,
             channel,
             writer,
@@ -101,13 +99,13 @@ class HostMemory(RootComplex):
     ) -> int:
         """One write's TLPs, in order, as :meth:`dma_write` of each; returns when all are visible."""
         return self.attached[address >> DEVICE_SPAN_BITS].dma_writes(
-            address & _OFFSET, data, channel, writer, accepted_ps, tlps, credits
+            address & OFFSET_MASK, data, channel, writer, accepted_ps, tlps, credits
         )
 
     def accept(self, address: int, data: bytes, channel: int, writer: str, at_ps: int, behind: Behind) -> Chunk | None:
         """An adapter has accepted a write that has to wait there: record it, if it may outlive a power failure."""
         return self.attached[address >> DEVICE_SPAN_BITS].accept(
-            address & _OFFSET, data, channel, writer, at_ps, behind
+            address & OFFSET_MASK, data, channel, writer, at_ps, behind
         )
 
     # choices of the hardware ----------------------------------------------------------------------------------
@@ -153,7 +151,7 @@ class HostMemory(RootComplex):
 
     def dma_read_ps(self, address: int, length: int) -> int:
         """Round trip of a read that is looked at now."""
-        return self.attached[address >> DEVICE_SPAN_BITS].dma_read_ps(address & _OFFSET, length)
+        return self.attached[address >> DEVICE_SPAN_BITS].dma_read_ps(address & OFFSET_MASK, length)
 
     def read_at(
         self, at_ps: int, address: int, length: int, sink: Callable[[bytes], None], chunks: list[Chunk]
@@ -162,7 +160,7 @@ class HostMemory(RootComplex):
 
         It is told by :meth:`catch_up_bytes` at the latest.
         """
-        device, offset = self.attached[address >> DEVICE_SPAN_BITS].device, address & _OFFSET
+        device, offset = self.attached[address >> DEVICE_SPAN_BITS].device, address & OFFSET_MASK
 
         def read(data: bytes) -> None:
             chunks.extend(self.trace.observed(device.number, offset, length, at_ps))
@@ -177,32 +175,27 @@ class HostMemory(RootComplex):
     # from the cores --------------------------------------------------------------------------------------
     def load(self, now_ps: int, address: int, length: int) -> tuple[bytes, list[Chunk]]:
         """What a load at ``now_ps`` returns, and which chunks the bytes prove to be visible."""
-        device, offset = self.attached[address >> DEVICE_SPAN_BITS].device, address & _OFFSET
-        data = device.space.read(now_ps, offset, length)
-        if not device.traced:
-            return data, []
-        # Somebody may have read at a later instant before: then these bytes are as new as that.
-        return data, self.trace.observed(device.number, offset, length, max(now_ps, device.space.caught_up_ps))
+        return self.attached[address >> DEVICE_SPAN_BITS].load(now_ps, address & OFFSET_MASK, length)
 
     def access_ps(
         self, address: int, length: int, dirty: bool, agent: int, fills: FillBuffers, wait: bool = True
     ) -> int:
         """How long the core ``agent`` takes from now to touch a range (:meth:`AttachedMemory.access_ps`)."""
         return self.attached[address >> DEVICE_SPAN_BITS].access_ps(
-            address & _OFFSET, length, dirty, agent, fills, wait
+            address & OFFSET_MASK, length, dirty, agent, fills, wait
         )
 
     def store(self, address: int, data: bytes, channel: int, writer: str, at_ps: int) -> None:
         """A core's store retires into its store buffer at ``at_ps``, and shows in this timing at once."""
-        self.attached[address >> DEVICE_SPAN_BITS].store(address & _OFFSET, data, channel, writer, at_ps)
+        self.attached[address >> DEVICE_SPAN_BITS].store(address & OFFSET_MASK, data, channel, writer, at_ps)
 
     def ntstore(self, address: int, data: bytes, channel: int, writer: str, at_ps: int) -> int:
         """Non-temporal stores leave their write-combining buffers at ``at_ps``; returns when all are queued."""
-        return self.attached[address >> DEVICE_SPAN_BITS].ntstore(address & _OFFSET, data, channel, writer, at_ps)
+        return self.attached[address >> DEVICE_SPAN_BITS].ntstore(address & OFFSET_MASK, data, channel, writer, at_ps)
 
     def drained_ps(self, address: int) -> int:
         """When a fence behind what was written back of this line goes on."""
-        return self.attached[address >> DEVICE_SPAN_BITS].drained_ps((address & _OFFSET) // LINE_BYTES)
+        return self.attached[address >> DEVICE_SPAN_BITS].drained_ps((address & OFFSET_MASK) // LINE_BYTES)
 
     def mmio_stores(self, stores: int, address: int) -> Behind:
         """A core's posted stores so far to the device that ``address`` is in: (channel, number); () for host memory.

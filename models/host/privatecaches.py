@@ -34,6 +34,9 @@ class Level(IntEnum):
     MEMORY = 3
 
 
+_L1, _L2, _LLC, _MEMORY = Level
+
+
 class PrivateCaches:
     """Of one core; dirtiness is the second level's."""
 
@@ -46,8 +49,8 @@ class PrivateCaches:
 
     def drop(self, key: Key) -> int:
         """The line is not there any more; returns 1 if it was dirty."""
-        self.l1.drop(key)
-        return self.l2.drop(key)
+        self.l1.state.pop(key, None)
+        return self.l2.state.pop(key, 0) & DIRTY
 
 
 class Caches:
@@ -62,6 +65,7 @@ class Caches:
         """Dirty lines that had to go to memory and that nobody has taken from here yet."""
         self._parameters = private
         self._private: dict[int, PrivateCaches] = {}
+        self._by_bit: dict[int, PrivateCaches] = {}
         self._holders: dict[Key, int] = {}
         """Which cores hold a line: a bit for each."""
 
@@ -83,43 +87,47 @@ class Caches:
         self.counters.dma_read_misses += len(keys) - found
         return found == len(keys)
 
-    def in_l1(self, core: int, key: Key) -> bool:
-        """A core loads; whether its first level has the line. What :meth:`access` does then, no more."""
-        own = self._private.get(core)
-        if own is None:
-            return False
-        l1 = own.l1
-        state = l1.state
-        if key not in state:
-            return False
-        l1.tick = tick = l1.tick + l1.step  # as ``Tags.reuse``
-        state[key] = tick | state[key] & DIRTY
-        self.counters.l1_hits += 1
-        return True
-
     def access(self, core: int, key: Key, dirty: bool) -> Level:
         """A core loads or stores; returns where the line was. Lines that go to memory for it are in ``evicted``."""
         counters = self.counters
-        if not self._parameters.l2_bytes:
-            return self._shared_access(key, dirty)
         own = self._private.get(core)
         if own is None:
+            if not self._parameters.l2_bytes:
+                return self._shared_access(key, dirty)
             own = self._private[core] = PrivateCaches(self._parameters, 1 << len(self._private))
-        state = own.l2.state
-        if key in state:
+            self._by_bit[own.bit] = own
+        l1, l2, holders = own.l1, own.l2, self._holders
+        if key in l2.state:
             if dirty:  # in no other cache from now on
-                if not state[key] & 1 or self._holders[key] != own.bit:
+                if not l2.state[key] & DIRTY or holders[key] != own.bit:
                     self._take_from_others(key, own)
-                state[key] |= 1
-            if own.l1.reuse(key):
+                l2.state[key] |= DIRTY
+            if key in l1.state:
+                l1.tick = tick = l1.tick + l1.step  # as ``Tags.use``
+                l1.state[key] = tick | l1.state[key] & DIRTY
                 counters.l1_hits += 1
-                return Level.L1
-            own.l2.use(key)
-            own.l1.put(key, 0)
+                return _L1
+            l2.use(key)
+            l1.put(key, 0)
             counters.l2_hits += 1
-            return Level.L2
-        level, was_dirty = self._fetch(key, own, dirty)
-        self._put_private(key, own, was_dirty | dirty)
+            return _L2
+        level, held = _LLC, holders.get(key, 0)
+        if held:
+            counters.llc_hits += 1
+            was_dirty = self._take_from_others(key, own) if dirty else 0
+            held = holders[key]
+        elif key in self.llc.tags.state:
+            counters.llc_hits += 1
+            was_dirty = self.llc.tags.state.pop(key) & DIRTY
+        else:
+            counters.core_misses += 1
+            level, was_dirty = _MEMORY, 0
+        gone, gone_dirty = l2.put(key, was_dirty | dirty)
+        holders[key] = held | own.bit
+        if gone >= 0:
+            l1.state.pop(gone, None)
+            self._victim(gone, own, gone_dirty)
+        l1.put(key, 0)
         return level
 
     def flush(self, key: Key, keep: bool) -> bool:
@@ -133,7 +141,7 @@ class Caches:
             for own in self._of(holders):
                 dirty |= own.l2.clean(key)
         else:
-            dirty = self._snoop(key)[1]
+            dirty = self._snoop(key)
         self.counters.flushed += dirty
         return bool(dirty)
 
@@ -163,18 +171,6 @@ class Caches:
         self._put_shared(key, int(dirty))
         return Level.MEMORY
 
-    def _fetch(self, key: Key, own: PrivateCaches, dirty: bool) -> tuple[Level, int]:
-        """A line for a core that does not have it: where it was, and 1 if this core is responsible for it now."""
-        holders = self._holders.get(key, 0)
-        if holders:
-            self.counters.llc_hits += 1
-            return Level.LLC, self._take_from_others(key, own) if dirty else 0
-        if key in self.llc.tags.state:
-            self.counters.llc_hits += 1
-            return Level.LLC, self.llc.tags.drop(key)
-        self.counters.core_misses += 1
-        return Level.MEMORY, 0
-
     def _take_from_others(self, key: Key, own: PrivateCaches) -> int:
         """A core is about to store: all other copies go; returns 1 if one was dirty."""
         others, dirty = self._holders.get(key, 0) & ~own.bit, 0
@@ -183,14 +179,6 @@ class Caches:
                 dirty |= other.drop(key)
             self._holders[key] &= own.bit
         return dirty
-
-    def _put_private(self, key: Key, own: PrivateCaches, dirty: int) -> None:
-        gone, was_dirty = own.l2.put(key, dirty)
-        self._holders[key] = self._holders.get(key, 0) | own.bit
-        if gone >= 0:
-            own.l1.drop(gone)
-            self._victim(gone, own, was_dirty)
-        own.l1.put(key, 0)
 
     def _victim(self, key: Key, own: PrivateCaches, dirty: int) -> None:
         """A second level has evicted a line: the last one that held it hands it to the shared cache."""
@@ -209,10 +197,14 @@ class Caches:
         if gone is not None:
             self.evicted.append(gone)
 
-    def _snoop(self, key: Key) -> tuple[bool, int]:
-        """Take a line out of all private caches: whether it was there, and 1 if it was dirty."""
+    def _snoop(self, key: Key) -> int:
+        """Take a line out of all private caches; returns 1 if it was dirty."""
         holders, dirty = self._holders.pop(key, 0), 0
+        own = self._by_bit.get(holders)
+        if own is not None:  # one core, almost always
+            own.l1.state.pop(key, None)
+            return own.l2.state.pop(key, 0) & DIRTY
         if holders:
             for own in self._of(holders):
                 dirty |= own.drop(key)
-        return bool(holders), dirty
+        return dirty

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ...sim.bytespace import LINE_BYTES
 from ..profiles.parameters import caches
-from .cacheset import Key, line_key
+from .cacheset import LINE_BITS, Key, line_key
 
 PAGE_TABLES = 1 << 20
 """The device, by number, that page tables are in as far as tags are concerned; no memory device has it."""
@@ -31,8 +31,9 @@ class Tlb:
 
     def misses(self, device: int, offset: int, length: int) -> list[Key]:
         """The lines of the page tables that have to be loaded before a range can be touched."""
-        first = line_key(device, offset // LINE_BYTES) // self.page_lines
-        last = line_key(device, (offset + max(1, length) - 1) // LINE_BYTES) // self.page_lines
+        base = device << LINE_BITS
+        first = (base | offset // LINE_BYTES) // self.page_lines
+        last = (base | (offset + max(1, length) - 1) // LINE_BYTES) // self.page_lines
         if first == last == self.last:
             return []
         pages, missed = self._pages, []

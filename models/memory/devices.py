@@ -17,6 +17,8 @@ from ..durability.rules import Target
 DEVICE_SPAN_BITS = 40
 DEVICE_SPAN_BYTES = 1 << DEVICE_SPAN_BITS
 """Room in the address space of a node for each of its devices."""
+OFFSET_MASK = DEVICE_SPAN_BYTES - 1
+"""The bits of an address that say where in its device it is."""
 
 
 HOST_MEMORY = -1
@@ -102,4 +104,4 @@ class AddressSpace:
 
     def locate(self, address: int) -> tuple[MemoryDevice, int]:
         """The device that ``address`` is in, and the offset within it."""
-        return self.by_index[address >> DEVICE_SPAN_BITS], address & (DEVICE_SPAN_BYTES - 1)
+        return self.by_index[address >> DEVICE_SPAN_BITS], address & OFFSET_MASK

@@ -65,13 +65,10 @@ class Answers(Adapter):
             heappush(self._queue, (head_ps, HARDWARE, message.key + RESPONSE, self._ack, message))
             return
         requester = message.end.nic
-        end_ps = message.end_ps
-        if end_ps > message.to.off_ps:  # cut off in the port
+        if message.end_ps > message.to.off_ps:  # cut off in the port
             requester.unanswered(message)
             return
-        tail_in_ps = end_ps + self._propagation_ps + self._switch_ps
-        _, tail_ps = requester.link_in.send(head_ps + self._switch_ps, self._ack_bytes)
-        requester.acknowledged(message, (tail_ps if tail_ps > tail_in_ps else tail_in_ps) + self._last_ps)
+        requester.acknowledged(message, self.crossed(requester, message.end_ps, self._ack_bytes))
 
     def _response(self, message: Message) -> None:
         """The first packet of a response may be at the switch: if it is, it goes on, and the others follow."""

@@ -23,6 +23,7 @@ from .responses import Responses
 
 if TYPE_CHECKING:
     from .nic import Nic
+    from .plainway import PlainWay
 
 Route = tuple[int, int, Lanes, int, ExecutionOrder, Inbound, Responses, str]
 """The plain way of WRITEs to a region: its first address, its end, the lanes, the channel; what a responder asks of the
@@ -43,6 +44,7 @@ class SendEnd:
         "number",
         "off_ps",
         "outstanding",
+        "plain",
         "qp",
         "reads_under_way",
         "receive",
@@ -68,6 +70,8 @@ class SendEnd:
         """The other half."""
         self.to: ReceiveEnd | None = None
         """Where requests go, once it is connected."""
+        self.plain: PlainWay | None = None
+        """What its requests may take where nothing is special about them; None: no one has asked yet."""
         self.off_ps = nic.off_ps
         """When it, or its adapter, ceased to be: what had not left the port by then never does."""
         self.key = tie(adapter=nic.number + 1, queue_pair=qp.number)

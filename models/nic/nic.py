@@ -10,12 +10,15 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from typing_extensions import override
+
 from ..verbs.objects import QueuePair
 from ..verbs.opcodes import NON_POSTED, Access, Opcode
 from ..verbs.ties import NEXT_REQUEST, RESPONSE
 from ..verbs.work import MemoryRegion, SendWR
 from .ends import SendEnd
 from .message import Message
+from .plainway import NO_WAY, PlainWay, plain_way
 from .port import Packet
 from .requester import Requester
 from .responder import Responder
@@ -26,6 +29,9 @@ DISCONNECT_BYTES = 290
 
 class Nic(Requester, Responder):
     """One adapter with one port; ``name`` is its vertex in the fabric."""
+
+    takes_plain_way = True
+    """Whether requests take the plain way where they may (``models.nic.plainway``); it changes no instant."""
 
     # what programs say (``models.verbs.device``) --------------------------------------------------------------
     def register(self, address: int, length: int, access: Access, page_bytes: int) -> MemoryRegion:
@@ -54,6 +60,13 @@ class Nic(Requester, Responder):
     def keep_messages(self, qp: QueuePair) -> None:
         """Remember where messages lie that arrive through ``qp``, for a primitive's step that copies them."""
         qp.end.receive.messages = deque()
+
+    @override
+    def way_of(self, end: SendEnd) -> PlainWay:
+        to = end.to
+        if to is None or not end.reliable or not (self._blueflame and self.takes_plain_way and to.nic.takes_plain_way):
+            return NO_WAY
+        return plain_way(self, end, to)
 
     # requests that arrive -------------------------------------------------------------------------------------
     def translate(self, packet: Packet) -> None:

@@ -12,56 +12,43 @@ from ..verbs import wqe
 from ..verbs.objects import QueuePair, WorkCompletion
 from ..verbs.opcodes import NO_PAYLOAD, NON_POSTED, RECEIVING, Opcode, Status
 from ..verbs.ties import COMPLETION, NEXT_REQUEST, PACKET_SHIFT, RECEIVED, RESPONSE
-from ..verbs.work import FENCE, INLINE, SIGNALED, SendWR
+from ..verbs.work import INLINE, SIGNALED, SendWR
 from . import sendqueue
 from .adapter import NOT_VISIBLE, Adapter
 from .ends import SendEnd
 from .message import Message, mark
 from .packets import request_bytes
+from .plainway import NO_WAY, PlainWay
 from .port import WITHDRAWN, Packet
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
 _SUCCESS = Status.IBV_WC_SUCCESS
-_INLINE_ONLY = INLINE - FENCE
 
 
 class Requester(Adapter):
     """The half of an adapter that sends requests and takes responses."""
 
+    def way_of(self, end: SendEnd) -> PlainWay:
+        """The plain way of requests from ``end``, where there is one."""
+        return NO_WAY
+
     # from the doorbell to the engine ------------------------------------------------------------------------
     def ring(self, qp: QueuePair, work: SendWR, payload: bytes) -> None:
         """The doorbell of a post of one work request has left the core; a broken queue pair flushes it."""
-        at_ps = self.clock._now + self._doorbell_ps
         end: SendEnd = qp.end
+        plain = end.plain
+        if plain is None:
+            plain = end.plain = self.way_of(end)
+        if plain.post(work, payload):
+            return
+        at_ps = self.clock._now + self._doorbell_ps
         message = _posted(end, work, payload)
         if qp.error:
             self.clock.hardware(at_ps, message.key, self._flushed, message)
             return
-        opcode, flags = message.opcode, work.send_flags
         self.doorbells += 1
-        if opcode is not _WRITE:
-            self.posted[opcode] = self.posted.get(opcode, 0) + 1
-        if (
-            not end.send_queue
-            and self._blueflame
-            and not self.sram.crowded
-            and (opcode is _WRITE or opcode not in NON_POSTED)
-            and end.reliable
-            and not end.stalled
-            and (flags in _INLINE_ONLY or (flags not in FENCE and not message.length and work.lkey is None))
-        ):
-            # Nothing to fetch and nothing to wait for: it is at the engine when the doorbell is here.
-            if message.span is not None:
-                message.span.mark("doorbell", at_ps)
-                message.span.mark("WQE and payload fetch", at_ps)
-            message.attempt = end.attempt
-            end.outstanding.append(message)
-            if opcode is _WRITE and message.length <= self._mtu_bytes:  # as ``_packets``
-                message.more, message.n_bytes = None, self._write_bytes + message.length
-            else:
-                self._packets(message)
-            self.port.request(at_ps, message, self._request)
-            return
+        if message.opcode is not _WRITE:
+            self.posted[message.opcode] = self.posted.get(message.opcode, 0) + 1
         end.send_queue.append(message)
         heappush(self._queue, (at_ps, HARDWARE, message.key, self._doorbell, [message]))
 
@@ -170,7 +157,10 @@ class Requester(Adapter):
             queue.popleft()
             sendqueue.goes(end, message, now_ps)
             self._packets(message)
-            if end.reliable:
+            plain = end.plain
+            if plain is not None and plain.leave is not None and message.more is None and not message.sent_bytes:
+                self.port.request(now_ps, message, plain.leave)
+            elif end.reliable:
                 self.port.request(now_ps, message, self._request)
             else:
                 self.port.watched_request(now_ps, message, self._leave)
@@ -223,49 +213,18 @@ class Requester(Adapter):
         if head_ps > now_ps:
             heappush(self._queue, (head_ps, HARDWARE, message.key, self._request, message))
             return
-        end = message.end
-        if message.more is None:
-            # As :meth:`_forward`, written out for the only packet.
-            end_ps = message.sent_ps = message.end_ps
-            if end_ps > end.off_ps:
-                return
-            propagation_ps, switch_ps = self._propagation_ps, self._switch_ps
-            tail_in_ps = end_ps + propagation_ps + switch_ps
-            to = message.to
-            assert to is not None
-            remote = to.nic
-            _, tail_ps = remote.link_in.send(now_ps + switch_ps, message.n_bytes)
-            tail_ps = (tail_ps if tail_ps > tail_in_ps else tail_in_ps) + self._last_ps
-            if message.span is not None:
-                message.span.mark("wire and switch", tail_ps)
-            opcode, at = message.opcode, message.sent_bytes
-            if opcode is _WRITE and not at:  # ``received`` written out
-                units, unit, handler = remote.receivers, to.unit, remote.take_in
-                free_ps = units[unit]
-                start_ps = tail_ps if tail_ps > free_ps else free_ps
-                units[unit] = start_ps + remote._first_ps
-                done_ps, payload = start_ps + remote._receive_ps, message.payload
-            else:
-                done_ps = remote.request_received(tail_ps, to, message, at)
-                handler = remote.serve if opcode in NON_POSTED else remote.take_in
-                payload = message.payload[at:]
-            if remote.sram.crowded:
-                handler = remote.translate
-            heappush(self._queue, (done_ps, HARDWARE, message.key, handler, (message, at, payload, True, end_ps)))
-            return
-        mtu, base = self._mtu_bytes, message.sent_bytes
-        message.sent_ps = message.more[-1][1]
-        last = len(message.more)
-        for turn, (start_ps, end_ps) in enumerate(message.more, 1):
+        mtu, base, more = self._mtu_bytes, message.sent_bytes, message.more or ()
+        message.sent_ps = more[-1][1] if more else message.end_ps
+        for turn, (start_ps, end_ps) in enumerate(more, 1):
             at = base + turn * mtu
-            packet = (message, at, message.payload[at : at + mtu], turn == last, end_ps)
+            packet = (message, at, message.payload[at : at + mtu], turn == len(more), end_ps)
             self.clock.hardware(
                 start_ps + self._propagation_ps, message.key + (at >> PACKET_SHIFT), self._forward, packet
             )
-        self._forward((message, base, message.payload[base : base + mtu], False, message.end_ps))
+        self._forward((message, base, message.payload[base : base + mtu], not more, message.end_ps))
 
     def _forward(self, packet: Packet) -> None:
-        """The first bit of one of several packets is at the switch: its way until the responder has processed it."""
+        """The first bit of a packet is at the switch: its way until the responder has processed it."""
         message, at, payload, last, end_ps = packet
         end, headers = message.end, self.parameters.headers
         if end_ps > end.off_ps:  # cut off in the port
@@ -277,7 +236,14 @@ class Requester(Adapter):
         mark(message, "wire and switch", tail_ps)
         done_ps = remote.request_received(tail_ps, to, message, at)
         key = message.key + (at >> PACKET_SHIFT)
-        handler = remote.translate if remote.sram.crowded else remote.take_in
+        plain = end.plain
+        handler: Callable[[Packet], None] = remote.take_in
+        if message.opcode in NON_POSTED:
+            handler = remote.serve
+        elif message.opcode is _WRITE and plain is not None and plain.accept is not None:
+            handler = plain.accept
+        if remote.sram.crowded:
+            handler = remote.translate
         heappush(self._queue, (done_ps, HARDWARE, key, handler, packet))
 
     # responses ----------------------------------------------------------------------------------------------

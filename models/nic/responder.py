@@ -20,17 +20,17 @@ from ..durability.ordering import Ordering
 from ..durability.rules import Placement, RequestKind
 from ..fabric.fabric import Fabric
 from ..host.hostmemory import HostMemory
-from ..memory.devices import HOST_MEMORY
 from ..profiles.platform import Platform
 from ..verbs.opcodes import ATOMICS, CARRYING, KIND, RECEIVING, SENDS, Opcode, Status
 from ..verbs.ties import PACKET_SHIFT
 from . import receive
 from .answers import Answers
 from .atomics import AtomicUnit
-from .ends import ReceiveEnd, Route
+from .ends import ReceiveEnd
 from .execution import Running
 from .lanes import Operand
 from .message import Message, mark
+from .plainway import open_route
 from .port import Packet
 from .primitive import arrived, execute
 from .remote_flush import flush
@@ -74,24 +74,12 @@ class Responder(Answers):
 
     # WRITE and SEND -----------------------------------------------------------------------------------------
     def take_in(self, packet: Packet) -> None:
-        """A packet of a WRITE or SEND has been processed: stage it, behind those that wait for room.
-
-        A WRITE that nothing is special about takes a way of its own, which does the same as the others in one go.
-        """
+        """A packet of a WRITE or SEND has been processed: stage it, behind those that wait for room."""
         message, _, _, last, end_ps = packet
         requester = message.end
         end = message.to
         if end_ps > requester.off_ps:  # cut off in the port
             return
-        if message.opcode is _WRITE and not self._held and not end.qp.error and message.attempt == end.expected_attempt:
-            route = end.routes.get(message.work.rkey)
-            if route is not None:
-                start, stop, lanes, _, order, inbound, _, _ = route
-                address = message.work.remote_address
-                within = start <= address and address + message.length <= stop
-                if within and lanes.loose is None and not order.running and not inbound.proved:
-                    self._place(packet, end, route)
-                    return
         if end.gone:
             requester.nic.unanswered(message)
         elif end.order.idle(self.clock._now):
@@ -101,53 +89,10 @@ class Responder(Answers):
                 end.responses.expect(message)
             end.order.arrive(KIND[message.opcode], self.clock._now, partial(self._stage_in_turn, packet))
 
-    def _place(self, packet: Packet, end: ReceiveEnd, route: Route) -> None:
-        """A packet of a WRITE to host memory, placed in order, whose ACK proves nothing; :meth:`_admit` is the plain
-        form.
-        """
-        message, at, payload, last, _ = packet
-        _, _, lanes, channel, _, _, responses, writer = route
-        now_ps, address, length, span = self.clock._now, message.work.remote_address + at, len(payload), message.span
-        if length:
-            room_ps = self._staging.take(now_ps, length)
-            if room_ps != now_ps:
-                self._wait(room_ps, packet, message.work.remote_address)
-                self._hold(packet)
-                return
-            if not self._always_open and not self.drain.open(now_ps, address, length):
-                self._accept(packet, end, message.work.remote_address, may_go=False)
-                return
-            credits = self._credits
-            if self._cqes:
-                self.settle(message.key + (at >> PACKET_SHIFT))
-            if span is not None:
-                writer = f"{message.opcode}, {span.label}"
-            if length <= self._mps_bytes - address % self._mps_bytes:
-                start_ps, at_root_ps = self.pcie.write(now_ps, length)
-                self._staging.give(at_root_ps, length)
-                if credits is None:
-                    placed_ps = self.host.dma_write(address, payload, channel, writer, now_ps, start_ps, at_root_ps)
-                else:
-                    placed_ps = self.host.dma_write(
-                        address, payload, channel, writer, now_ps, start_ps, at_root_ps, credits=credits
-                    )
-            else:
-                tlps = self.pcie.writes(now_ps, address, length)
-                self._staging.give_all(tlps)
-                placed_ps = self.host.dma_writes(address, payload, channel, writer, now_ps, tlps, credits)
-            last_ps = lanes.placed_ps
-            lanes.placed_ps = placed_ps if placed_ps > last_ps else last_ps
-        if not last:
-            return
-        if span is not None:
-            span.mark("responder NIC", now_ps)
-        if responses.waiting:
-            self._acknowledge(end, message, None)
-            return
-        ready_ps, last_ps = now_ps + self._ack_ps, responses.last_ps
-        ready_ps = responses.last_ps = ready_ps if ready_ps > last_ps else last_ps
-        message.status, message.observe, message.n_bytes, message.more = _SUCCESS, None, self._ack_bytes, None
-        self.port.response(ready_ps, message, self._ack)
+    def wait_for_room(self, room_ps: int | None, packet: Packet, address: int) -> None:
+        """A packet that nobody waits before has to wait for room: until an instant, or until more is known."""
+        self._wait(room_ps, packet, address)
+        self._hold(packet)
 
     def _stage_in_turn(self, packet: Packet, not_before: Callable[[], int], running: Running) -> None:
         at_ps = not_before()
@@ -256,8 +201,9 @@ class Responder(Answers):
         elif end.reliable:
             observe = inbound.acknowledged(address)
             self._acknowledge(end, message, observe)
-            if observe is None and opcode is _WRITE and payload and message.work.rkey not in end.routes:
-                self._open(end, message, address)
+            plain = message.end.plain
+            if observe is None and opcode is _WRITE and payload and plain is not None and plain.accept is not None:
+                open_route(end, message, address)
 
     def _stay(
         self,
@@ -277,16 +223,6 @@ class Responder(Answers):
             for at, piece in self.pcie.tlps(address, data)
         ]
         self.drain.wait(end, key, tlps)
-
-    def _open(self, end: ReceiveEnd, message: Message, address: int) -> None:
-        """Let later WRITEs with this key take the plain way, if it is one."""
-        region = self.regions.find(message.work.rkey)
-        plain = end.inbound.placement(self.regions.relaxed(message.work.rkey)) is Placement.STRICT
-        if region is not None and plain and self.host.destination(address).number == HOST_MEMORY:
-            lanes = end.inbound.lanes(address)
-            stop, writer = region.address + region.length, end.writers[_WRITE]
-            own = end.order, end.inbound, end.responses
-            end.routes[message.work.rkey] = region.address, stop, lanes, lanes.in_order, *own, writer
 
     def post_write(
         self,

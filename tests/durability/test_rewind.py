@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import itertools
+import re
 import types
 from collections import deque
 from itertools import islice
@@ -17,6 +18,7 @@ from rpsim.protocols.efactory.saw import Saw
 from rpsim.protocols.parts.kv import Allocate
 from rpsim.protocols.scheme import OperationFailed
 from rpsim.scenarios.history import Torn
+from rpsim.sim.stations import Fifo
 from rpsim.sim.streams import Streams
 from rpsim.validation.crash.outcomes import Outcomes
 from rpsim.validation.crash.restart import BUILT_ANEW, FirstOrders, Restart
@@ -258,6 +260,28 @@ def test_everything_mutable_comes_back():
     assert one.parts["list"] == [[1], bytearray(b"ab")] and one.parts["list"][0] is inner
     assert one.parts["set"] == {1, 2} and not hasattr(one, "more")
     assert (draws.random(), nested(), next(one.numbers), one.array[0]) == (first, 5, 3, 0)
+
+
+def test_objects_of_the_models_are_put_back_from_the_first_time_that_they_are_changed():
+    buffer, other = Fifo(), Fifo()
+    buffer.free_ps = other.free_ps = 3
+    back = Rewind([buffer, other])
+    for turn in range(1, 3):
+        buffer.free_ps = turn
+        back()
+        assert (buffer.free_ps, other.free_ps) == (3, 3)
+    assert isinstance(other, Fifo) and other.__class__ is Fifo
+    assert type(other) is not type(buffer) is Fifo, "the other one is still watched"
+    del other.free_ps
+    back()
+    assert other.free_ps == 3
+
+
+def test_the_models_set_attributes_in_no_way_that_watching_would_miss(root):
+    ways = re.compile(r"\b__dict__\b|\bvars\(|object\.__setattr__|\b__setattr__\b")
+    files = [path for floor in ("models", "sim") for path in (root / floor).rglob("*.py")]
+    found = [path.name for path in files if ways.search(text := path.read_text()) and "frozen=True" not in text]
+    assert files and found == []
 
 
 @pytest.mark.parametrize("one", [(n for n in range(3)), iter([1]), itertools.count(0, 2), open])

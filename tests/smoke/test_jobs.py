@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ from rpsim.sim.jobs.code import Code, imported
 from rpsim.sim.jobs.kept import Kept
 from rpsim.sim.jobs.runner import JobRunner, report
 
-from .test_house import imports, module_of, package_files
+from .test_house import FLOORS, imports, module_of, package_files
 
 
 # the runner ------------------------------------------------------------------------------------------------
@@ -139,6 +140,32 @@ def test_a_new_data_file_changes_the_fingerprint(tree: Path) -> None:
     before = fingerprint(tree)
     (tree / "numbers/two.yaml").write_text("2")
     assert fingerprint(tree) != before
+
+
+@pytest.mark.parametrize(
+    ("changed", "matters"),
+    [
+        ("validation/matrix/judging.py", True),
+        ("validation/oracle/conditions/durable.py", True),
+        ("models/platforms/parts/connectx-3.yaml", True),
+        ("validation/mutation/reasons.yaml", False),
+        ("validation/litmus/shipped.py", False),
+        ("protocols/efactory/saw.py", False),
+    ],
+)
+def test_a_changed_judge_is_another_job_and_what_is_not_reached_is_not(
+    tmp_path: Path, root: Path, changed: str, matters: bool
+) -> None:
+    """The fate of a fault in a primitive; the whole of rpsim is copied."""
+    for path in root.glob("*.py"):
+        shutil.copy(path, tmp_path)
+    for floor in FLOORS:
+        shutil.copytree(root / floor, tmp_path / floor, ignore=shutil.ignore_patterns("__pycache__"))
+    roots = {"rpsim.validation.mutation.step_fates": tmp_path / "validation/mutation/step_fates.py"}
+    before = Code().fingerprint(roots)
+    with (tmp_path / changed).open("a") as file:
+        file.write("\n")
+    assert (Code().fingerprint(roots) != before) == matters
 
 
 NEVER = ("app/", "tests/", "docs/", "validation/litmus/", "validation/published/c")

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from rpsim.app.terminal.expected import surprises
+from rpsim.models.nic.nic import Nic
 from rpsim.protocols.scheme import scheme
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.schema.load import load_scenario, scenario_names
@@ -40,12 +41,14 @@ def fingerprint(result):
     return hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
 
 
+@pytest.mark.parametrize("plain_way", [True, False], ids=["the plain way", "the general code"])
 @pytest.mark.parametrize("name", scenario_names())
-def test_a_run_takes_the_way_that_it_took(name):
+def test_a_run_takes_the_way_that_it_took(name, plain_way, monkeypatch):
+    monkeypatch.setattr(Nic, "takes_plain_way", plain_way)
     scenario = short(name)
     found = {f"{v.scheme} on {v.label}": fingerprint(run_variant(scenario, v)) for v in scenario.variants()}
     known = json.loads(FINGERPRINTS.read_text(encoding="utf-8")) if FINGERPRINTS.exists() else {}
-    if os.environ.get("RPSIM_RENEW"):
+    if os.environ.get("RPSIM_RENEW") and plain_way:
         FINGERPRINTS.write_text(json.dumps(known | {name: found}, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         pytest.skip("renewed")
     assert found == known[name]

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rpsim.models.nic.answers import Answers
+from rpsim.models.nic.nic import Nic
+from rpsim.models.nic.requester import Requester
 from rpsim.models.nic.responder import Responder
 from rpsim.models.pcie.link import PcieLink
 from rpsim.models.profiles.platform import load_platform
-from rpsim.models.verbs import ties
+from rpsim.models.verbs import Opcode, Span, ties
 from rpsim.models.verbs.ties import tie
 from rpsim.sim.clock import HOLD, Clock
 from rpsim.sim.stations import Pipe
@@ -113,29 +116,67 @@ def test_a_posted_write_is_a_message_on_the_pipe(writes, rate):
         assert link.write(now_ps, n_bytes) == pipe.send(now_ps, parameters.tlp_header_write_bytes + n_bytes)
 
 
-def plain_take_in(self, packet):
-    if self._held or not self._admit(packet):
-        self._held.append((self._admit, packet))
-
-
 POSTS = st.lists(st.tuples(st.integers(0, 400_000), st.sampled_from([8, 64, 200, 600]), st.integers(0, 9)), max_size=12)
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.lists(POSTS, min_size=1, max_size=4), st.sampled_from([256 * 1024, 700]))
-def test_the_short_way_in_is_the_plain_way_in(programs, staging):
-    def run():
-        rig = Rig(clients=2, connections=2, nic={"staging_bytes": staging}, pcie={"tlp_bits_per_s": 9 * 10**9})
-        for client, program in zip(rig.clients, programs, strict=False):
-            for at, size, number in program:
-                client.post_write(at, bytes([number + 1]) * size, line=number)
-        rig.run()
-        return rig.completions, [(c.address, c.data, c.reached_ps) for c in rig.trace.chunks]
+@given(st.lists(POSTS, min_size=1, max_size=4), st.sampled_from([256 * 1024, 700]), st.booleans())
+def test_the_plain_way_is_the_general_way(programs, staging, ddio):
+    """WRITEs of any size, READs and SENDs, with spans on half of the posts: completions, hops, trace and counters."""
 
-    short = run()
+    def run():
+        rig = Rig(
+            clients=2,
+            connections=2,
+            ddio="on" if ddio else "off",
+            nic={"staging_bytes": staging},
+            pcie={"tlp_bits_per_s": 9 * 10**9},
+        )
+        spans = []
+        for client, program in zip(rig.clients, programs, strict=False):
+            for turn, (at, size, number) in enumerate(program):
+                spans.append(post(rig, client, turn, at, size, number))
+        rig.run()
+        chunks = [(c.address, c.data, c.writer, c.reached_ps, c.forced_ps) for c in rig.trace.chunks]
+        counters = [client.node.nic.counters() for client in rig.clients]
+        return rig.completions, [span.marks for span in spans], chunks, counters
+
+    def post(rig, client, turn, at, size, number):
+        span = Span(f"post {turn}")
+        if number < 5:
+            work = client.work(Opcode.IBV_WR_RDMA_WRITE, bytes([number + 1]) * size, line=number)
+        elif number < 8:
+            work = client.work(Opcode.IBV_WR_RDMA_READ, length=size, line=number - 5)
+        else:
+            rig.server.post_recv(client, 600)
+            work = client.work(Opcode.IBV_WR_SEND, bytes([number]) * size)
+
+        def code():
+            yield rig.clock.until(at)
+            client.thread.span = span if turn % 2 else None
+            yield from client.thread.post_send(client.qp, work)
+
+        rig.clock.start(code())
+        return span
+
+    plain = run()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Responder, "take_in", plain_take_in)
-        assert run() == short
+        patch.setattr(Nic, "takes_plain_way", False)
+        assert run() == plain
+
+
+def test_requests_take_the_plain_way(monkeypatch):
+    """Else the comparison above compares the general code with itself."""
+    rig = Rig()
+    for turn in range(4):
+        rig.client.write(line(turn), line=turn)
+    assert rig.client.qp.end.plain.accept is not None and rig.client.peer.end.receive.routes
+    rig.client.post_write(data=line(9), line=9)
+    monkeypatch.setattr(Requester, "_request", None)
+    monkeypatch.setattr(Responder, "take_in", None)
+    monkeypatch.setattr(Answers, "_ack", None)
+    rig.run()
+    assert rig.memory(9) == line(9)
 
 
 def test_a_step_is_a_turn_of_the_loop():

@@ -4,18 +4,23 @@ Building machines costs more than the few microseconds that recovery and a read 
 reached from the given objects is noted once, and put back in place: attributes, slots, lists, dictionaries, closures,
 the states of random generators. A process may be there whose code has not begun to run; if it has by then, or what
 cannot be noted is met (one that is under way), that is refused, never guessed.
+
+Most objects of the models are set up once and only read from then on. So they are watched: each gets a class that
+notes the first time that one of its attributes is set (:func:`_watching`). Until then it is left alone; from then on
+it is put back each time, as all other objects and all containers are.
 """
 
 from __future__ import annotations
 
 import enum
+import functools
 import inspect
 import itertools
 import operator
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +32,12 @@ _ATOMS = (
 _CODE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType, partial)
 
 
+_WRITTEN: set[int] = set()
+"""The ids of objects that were watched until an attribute of theirs was set, and are not put back each time yet."""
+_WATCHED = (*(f"{__name__.partition('.')[0]}.{floor}." for floor in ("models", "sim")), "simpy.")
+"""Where the classes are whose objects are watched: their code is known to set attributes in no other way."""
+
+
 class CannotRewind(TypeError):
     """Something of a kind whose state cannot be put back is reached."""
 
@@ -36,6 +47,8 @@ class Rewind:
 
     def __init__(self, *roots: object) -> None:
         self._back: list[Callable[[], object]] = []
+        self._watched: dict[int, Callable[[], None]] = {}
+        """By id of a watched object: what notes it for being put back each time."""
         self._dicts: list[dict[Any, Any]] = []
         self._befores: list[dict[Any, Any]] = []
         """What they held."""
@@ -69,6 +82,10 @@ class Rewind:
         """Everything is as it was noted, unless CannotRewind is raised."""
         if not all(map(_is_unbegun, self._unbegun)):
             raise CannotRewind("code has begun to run that had not when it was noted")
+        if _WRITTEN:
+            for number in [number for number in _WRITTEN if number in self._watched]:
+                _WRITTEN.discard(number)
+                self._watched.pop(number)()
         for filled in filter(None, self._empty):
             filled.clear()  # type: ignore[attr-defined]  # mypy takes their common base class
         any(map(dict.clear, self._dicts))  # which returns None: a loop that is not interpreted
@@ -82,7 +99,13 @@ class Rewind:
             changed = map(operator.ne, self._lists, self._items)
             for items, held in itertools.compress(zip(self._lists, self._items, strict=True), changed):
                 items[:] = held
-        now = list(map(operator.call, self._getters, self._slotted))
+        try:
+            now = list(map(operator.call, self._getters, self._slotted))
+        except AttributeError:  # one of these slots has been deleted
+            for one, names, had in zip(self._slotted, self._slots, self._values, strict=True):
+                for name, value in zip(names, had, strict=True):
+                    setattr(one, name, value)
+            now = self._values
         if now != self._values:
             for one, names, has, had in zip(self._slotted, self._slots, now, self._values, strict=True):
                 if has != had:
@@ -174,22 +197,41 @@ class Rewind:
     def _attributes(self, one: Any) -> list[object]:
         frozen = getattr(getattr(type(one), "__dataclass_params__", None), "frozen", False)
         found: list[object] = []
-        own = getattr(one, "__dict__", None)
-        if own is not None:
-            then = {name: self._value(one, name, value) for name, value in own.items()}
-            found += then.values()
-            if not frozen:
-                self._note_dict(own, then)
+        own: dict[str, Any] | None = getattr(one, "__dict__", None)
+        then = {name: self._value(one, name, value) for name, value in (own or {}).items()}
         there = tuple(name for name in _slots_of(type(one)) if hasattr(one, name))
-        found += (self._value(one, name, getattr(one, name)) for name in there)
-        if there and not frozen:
-            get = _getter(there)
+        found += (*then.values(), *(self._value(one, name, getattr(one, name)) for name in there))
+        if frozen:
+            return found
+        get = _getter(there)
+        note = partial(self._note_attributes, one, own, then, there, get, get(one))
+        kind: type = type(one)
+        watching = _watching(kind)
+        if watching is None:
+            note()
+        else:
+            self._watched[id(one)] = note
+            one.__class__ = watching
+        return found
+
+    def _note_attributes(
+        self,
+        one: object,
+        own: dict[str, Any] | None,
+        then: dict[str, Any],
+        there: tuple[str, ...],
+        get: Callable[[object], tuple[Any, ...]],
+        held: tuple[Any, ...],
+    ) -> None:
+        """Put these attributes of ``one`` back each time: its dictionary, if it has one, and its slots."""
+        if own is not None:
+            self._note_dict(own, then)
+        if there:
             self._slotted.append(one)
             self._slots.append(there)
             self._getters.append(get)
-            self._values.append(get(one))
+            self._values.append(held)
         self._back += (partial(_forget, one, name) for name in _slots_of(type(one)) if name not in there)
-        return found
 
     def _value(self, one: object, name: str, value: object) -> object:
         """An attribute's value; a counter, whose state can only be replaced, is set anew each time."""
@@ -205,6 +247,43 @@ class Rewind:
         else:
             self._back.append(lambda: object.__setattr__(one, name, itertools.count(begins)))
         return None
+
+
+_CLASS = vars(object)["__class__"]
+"""What sets the class of an object, whatever it says that its class is."""
+
+
+@functools.cache
+def _watching(kind: type) -> type | None:
+    """The class of objects of ``kind`` that are watched; the first to set or delete an attribute gives back their own.
+
+    It has the name of ``kind``, and says that it is that. None for classes that are not of the models, or that have a
+    way of their own of being derived from or of setting attributes.
+    """
+    bodies = [vars(base) for base in kind.__mro__[:-1]]
+    special = {"__init_subclass__", "__setattr__", "__delattr__", "__class__"}
+    if not kind.__module__.startswith(_WATCHED) or any(not special.isdisjoint(body) for body in bodies):
+        return None
+    if any(isinstance(value, cached_property) for body in bodies for value in body.values()):
+        return None  # it sets an attribute in a way of its own
+
+    def written(one: object) -> None:
+        _WRITTEN.add(id(one))
+        _CLASS.__set__(one, kind)
+
+    def set_attribute(one: object, name: str, value: object) -> None:
+        written(one)
+        setattr(one, name, value)
+
+    def delete_attribute(one: object, name: str) -> None:
+        written(one)
+        delattr(one, name)
+
+    body = {
+        "__slots__": (), "__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__,
+        "__class__": property(lambda _: kind), "__setattr__": set_attribute, "__delattr__": delete_attribute,
+    }  # fmt: skip
+    return type(kind)(kind.__name__, (kind,), body)
 
 
 def _is_unbegun(code: types.GeneratorType[Any, Any, Any]) -> bool:
@@ -231,6 +310,8 @@ def _slots_of(kind: type) -> tuple[str, ...]:
 
 def _getter(names: Sequence[str]) -> Callable[[object], tuple[Any, ...]]:
     """Several attributes of an object at once, as a tuple also where it is one."""
+    if not names:
+        return lambda _: ()
     return operator.attrgetter(*names) if len(names) > 1 else lambda one: (getattr(one, names[0]),)
 
 

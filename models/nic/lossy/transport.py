@@ -49,6 +49,8 @@ _RNR = Status.IBV_WC_RNR_RETRY_EXC_ERR
 class TransportNic(Crossing):
     """An adapter whose connections survive a fabric that loses packets."""
 
+    takes_plain_way = False
+
     def __init__(
         self,
         clock: Clock,
@@ -374,7 +376,3 @@ class TransportNic(Crossing):
             if len(answers) > self.parameters.outstanding_reads:
                 del answers[next(iter(answers))]
         super().answer(end, message, ready_ps, payload, observe)
-
-    @override
-    def _open(self, end: ReceiveEnd, message: Message, address: int) -> None:
-        """No WRITE takes the way on which nobody looks at its PSN's acknowledgement."""

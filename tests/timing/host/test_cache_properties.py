@@ -26,7 +26,8 @@ def hit_rate(tags, keys):
     """Of reads of these lines, each put in where it misses."""
     hits = 0
     for key in keys:
-        if tags.reuse(key):
+        if key in tags.state:
+            tags.use(key)
             hits += 1
         else:
             tags.put(key, 0)

@@ -275,7 +275,7 @@ def test_a_core_is_free_while_its_thread_sleeps():
 
     def work():
         for _ in range(10):
-            yield from other._work(US)
+            yield other.core.run(other, US)
         ends.append(disk.clock.now_ps)
 
     alone = Disk()

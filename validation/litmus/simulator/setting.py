@@ -87,7 +87,7 @@ def check(test: Test, profile: LitmusProfile) -> None:
         raise CannotRun("the simulator has no peer device with a PMR")
     if profile.nic is Placement.RELAXED and "IBV_ACCESS_RELAXED_ORDERING" not in Access.__members__:
         raise CannotRun("the simulator's regions know no relaxed ordering")
-    if profile.nic is Placement.OUT_OF_ORDER and not hasattr(QueuePair, "ignores"):
+    if profile.nic is Placement.OUT_OF_ORDER and not hasattr(QueuePair, "out_of_order"):
         raise CannotRun("the simulator's queue pairs know no out-of-order placement")
     odd = [f.name for f in fields(Switches) if getattr(profile.switches, f.name) != f.default]
     if set(odd) - {"iio_wc_survives"} and not _has_switches():

@@ -5,8 +5,8 @@ Slopes are differences of two runs; after two rounds they are corrected instead 
 that helps no more. Directions that the residuals do not tell apart are not moved along: a singular value decomposition
 cut at ``CUT`` gives the shortest of all steps (Hansen, Rank-Deficient and Discrete Ill-Posed Problems, SIAM 1998).
 
-``scipy.optimize.least_squares`` with the same slopes and tolerances takes more runs of the simulator: the numbers are
-in docs/architecture.md, "Defence of the design".
+``scipy.optimize.least_squares`` with the same slopes and tolerances takes more runs of the simulator:
+docs/architecture.md ("Defence of the design") has the numbers.
 """
 
 from __future__ import annotations

@@ -144,7 +144,8 @@ class _PaperReader:
     def __init__(self, at: Cursor) -> None:
         self.root = at
         self.axes = {name: _axis(name, one) for name, one in at["axes"].fields("axes by their names", least=1).items()}
-        at.finish()  # without axes nothing else can be judged
+        if not self.axes or not all(axis.values for axis in self.axes.values()):
+            at.finish()  # without axes nothing else can be judged
         self.standard = {name: next(iter(axis.values)) for name, axis in self.axes.items()}
         self.standard = self._at(at["at"])
         self.listed = at["claims"].items("a list of claims", least=1)
