@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from types import FunctionType, ModuleType
@@ -103,7 +104,7 @@ class _Scope:
     """What names mean inside a function."""
 
     def __init__(self, function: FunctionType) -> None:
-        self.module = inspect.getmodule(function)
+        self.module = sys.modules[function.__module__]
         self.names: dict[str, object] = {}
 
     def imported(self, node: ast.ImportFrom) -> None:
@@ -127,7 +128,7 @@ class _Scope:
 
 @cache
 def _tree(function: FunctionType) -> ast.FunctionDef:
-    (found,) = [node for node in _functions(inspect.getmodule(function)) if node.name == function.__name__]
+    (found,) = [node for node in _functions(sys.modules[function.__module__]) if node.name == function.__name__]
     return found
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from rpsim.app.main import main
+from rpsim.app.pages import notebook
 from rpsim.app.pages.report import report
 
 from ..words import fakes
 from .browser import Browser, found
 
 PROGRAM = found()
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no chromium here")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(PROGRAM is None, reason="no chromium here")]
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 ONE = ["--set", "vary={platform: [optane-adr], ddio: ['on']}", "--set", "schemes=[client-active]"]
@@ -86,6 +87,16 @@ def check_slider(browser: Browser) -> None:
     browser.evaluate("document.getElementById('crash-back').click()")
     assert int(browser.evaluate("slider.value")) == last - 1 and browser.evaluate(when) != seen[-1][0]
     assert browser.evaluate("document.querySelectorAll('#crash-lanes rect').length") > 2
+
+
+def test_a_notebook_shows_the_slider_in_a_frame(browser, tmp_path):
+    page = tmp_path / "notebook.html"
+    page.write_text(f"<!doctype html><meta charset='utf-8'>{notebook.of_crash('<b>', fakes.outcomes(), [])}")
+    browser.open(page)
+    browser.evaluate("window.inside = document.querySelector('iframe').contentDocument")
+    assert browser.evaluate("inside.title") == "<b>" and "client-active" in browser.evaluate("inside.body.textContent")
+    assert browser.evaluate("inside.querySelectorAll('#crash-lanes rect').length") > 2
+    assert "VIOLATED" in browser.evaluate("inside.querySelector('pre').textContent") and browser.errors == []
 
 
 def test_names_with_tags_in_them_run_nothing(browser, tmp_path):

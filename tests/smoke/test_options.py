@@ -33,6 +33,13 @@ def words(option: Option) -> list[str]:
     return [option.flag, value] if option.value else [option.flag]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _modules_are_imported():
+    """All that commands import, so that no single test takes the time of it."""
+    for name in COMMANDS:
+        reads(importlib.import_module(f"rpsim.app.commands.{name}").main, ())
+
+
 @pytest.mark.parametrize(("name", "subject"), CALLS, ids=[" ".join(call).strip() for call in CALLS])
 def test_every_option_and_pair_of_options_is_read_or_refused(name, subject):
     command = COMMANDS[name]
