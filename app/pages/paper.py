@@ -45,11 +45,14 @@ def markdown(paper: Paper, rows: Sequence[Row], summary: Summary, swept: Swept) 
         *table(["claim", "figure", "says", "status", "published", "simulated", "verdict"], map(_row, rows)),
     ]
     lines += _swept(swept)
-    missed = [(claim, found) for claim, found in rows if not found.met]
+    missed: dict[str, list[str]] = {}
+    for claim, found in rows:
+        if not found.met:
+            missed.setdefault(reason(claim, found), []).append(claim.id)
     if missed:
         lines += ["", "## Missed, and why", ""]
-        for claim, found in missed:
-            lines += wrapped(f"- {claim.id}: {reason(claim, found)}")
+        for why, names in missed.items():
+            lines += wrapped(f"- {', '.join(names)}: {why}")
     return "\n".join(lines) + "\n"
 
 

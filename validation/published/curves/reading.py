@@ -1,68 +1,84 @@
-"""Which values of a profile any model reads: found in the source of models/ and validation/, not kept by hand.
+"""Which values of a profile no run reads: found by runs that note every parameter that a model looks at.
 
-A parameter counts as read where an attribute with its field's name is read of something called as its group is
-(``pcie.lanes`` of ``x.pcie.lanes``), or of something whose name tells nothing (``parameters``, ``profile``).
+The runs of :mod:`.reading_runs` take every component through its work. A parameter counts as read where code of the
+models asks for its field, directly or through a property; that dataclasses copy, compare or print it does not count.
 """
 
 from __future__ import annotations
 
-import ast
-import importlib
-import pkgutil
-from dataclasses import fields, is_dataclass
+import dataclasses
+import re
+import sys
+from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
+from typing import Any
 
-from ....models.profiles import parameters
+from typing_extensions import override
+
 from ....models.profiles.platform import Platform
 from ....models.profiles.reader import yaml_key
+from .reading_runs import RUNS
 
-ROOT = Path(__file__).resolve().parents[3]
-CALLED = frozenset({"parameters", "platform", "loaded", "profile", "own", "of"})
-"""What a group of parameters is called by those who read it, besides its own name."""
-NO_READERS = ("profiles/platform.py", "profiles/reader.py", "reading.py", "vary.py")
+_OF_MAPS = re.compile(r"^(media|memory|peers|drives|cpu\.types)\.[^.]+")
+"""Groups whose parts have names of their own: what is read of one counts for all."""
 
 
 def unread(platform: Platform) -> list[str]:
-    """The paths that no model reads, in the profile's order. Switches of the rules are always read."""
-    reading, known = _attributes(), _fields()
+    """The paths that no run reads, in the profile's order. The ordering rules read their switches always."""
+    read = everything_read()
     return [
         parameter.path
         for parameter in platform.parameters()
-        if not parameter.path.startswith("switches.") and not _is_read(parameter.path, reading, known)
+        if "." in parameter.path and not parameter.path.startswith("switches.") and general(parameter.path) not in read
     ]
 
 
-def _is_read(path: str, reading: frozenset[tuple[str, str]], known: dict[str, set[str]]) -> bool:
-    *owners, leaf = path.split(".")
-    called = {*owners, *CALLED, *(owner.rstrip("s") for owner in owners)}
-    return any((owner, name) in reading for owner in called for name in known.get(leaf, {leaf}))
+def general(path: str) -> str:
+    """A parameter's path with ``*`` for the name of a medium, a drive, ...: ``drives.*.read``."""
+    return _OF_MAPS.sub(r"\1.*", path)
 
 
 @cache
-def _fields() -> dict[str, set[str]]:
-    """By YAML key: the names of the fields that stand under it in some group."""
-    found: dict[str, set[str]] = {}
-    modules = [
-        importlib.import_module(f"{parameters.__name__}.{m.name}") for m in pkgutil.iter_modules(parameters.__path__)
-    ]
-    for group in [Platform, *(group for module in modules for group in vars(module).values())]:
-        if isinstance(group, type) and is_dataclass(group):
-            for field in fields(group):
-                found.setdefault(yaml_key(field.name), set()).add(field.name)
-    return found
+def everything_read() -> frozenset[str]:
+    """The general paths of all that the runs read."""
+    seen: set[str] = set()
+    for run in RUNS:
+        run(lambda platform: noted(platform, seen.add))
+    return frozenset(seen)
 
 
-@cache
-def _attributes() -> frozenset[tuple[str, str]]:
-    """(last name before the dot, attribute) of all that models and validation read, naive models left out."""
-    found = set()
-    for path in (path for floor in ("models", "validation") for path in (ROOT / floor).rglob("*.py")):
-        if path.as_posix().endswith(NO_READERS) or path.parent.name == "naive":
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Attribute):
-                owners = ast.walk(node.value.value) if isinstance(node.value, ast.Subscript) else [node.value]
-                names = (getattr(owner, "attr", getattr(owner, "id", "")) for owner in owners)
-                found |= {(name.lstrip("_"), node.attr) for name in names}
-    return frozenset(found)
+def noted(platform: Platform, note: Callable[[str], None]) -> Platform:
+    """The same platform, whose groups of parameters call ``note`` with the general path of each field that is read."""
+    groups = {
+        field.name: _noting(getattr(platform, field.name), field.name, note)
+        for field in dataclasses.fields(platform)
+        if field.name not in ("settings", "origins", "switches")
+    }
+    return dataclasses.replace(platform, **groups)
+
+
+def _noting(value: Any, path: str, note: Callable[[str], None]) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _noting(one, f"{path}.*", note) for key, one in value.items()}
+    if not dataclasses.is_dataclass(value):
+        return value
+    kind: Any = type(value)
+    names = {field.name: f"{path}.{yaml_key(field.name)}" for field in dataclasses.fields(value)}
+
+    class Noting(kind):  # type: ignore[misc]
+        __slots__ = ()
+
+        @override
+        def __getattribute__(self, name: str) -> Any:
+            if name in names and sys._getframe(1).f_code.co_filename not in _COPIES:
+                note(names[name])
+            return object.__getattribute__(self, name)
+
+    copy = object.__new__(Noting)
+    for name, inner in names.items():
+        object.__setattr__(copy, name, _noting(object.__getattribute__(value, name), inner, note))
+    return copy
+
+
+_COPIES = (dataclasses.__file__, "<string>")
+"""Where dataclasses' own methods are."""
