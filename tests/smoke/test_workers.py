@@ -22,19 +22,26 @@ RPSIM = (sys.executable, "-m", "rpsim")
 LONG_RUN = ("run", "quickstart", "--set", "workload.operations=200000")
 ONE_VARIANT = ("schemes=[saw]", "vary.platform=[optane-adr]", "vary.ddio=[on]", "crash.schedules=9")
 COMMANDS = {
+    "matrix": ("matrix", "--quick"),
+    "reproduce hardware": ("reproduce", "hardware"),
+}
+MORE = {
     "run": LONG_RUN,
     "crash, schedules side by side": ("crash", "quickstart", *(w for one in ONE_VARIANT for w in ("--set", one))),
-    "matrix": ("matrix", "--quick"),
     "matrix --methods": ("matrix", "--methods"),
     "matrix --schemes": ("matrix", "--schemes", "saw"),
     "design": ("design", "--platform", "adr, ddio on"),
-    "reproduce hardware": ("reproduce", "hardware"),
     "reproduce PAPER": ("reproduce", "efactory"),
     "mutate": ("mutate", "efactory"),
 }
+"""All start workers by the same code (`test_house.py` holds that), so that two tell as much from day to day."""
+EVERY = [
+    *(pytest.param(words, id=name) for name, words in COMMANDS.items()),
+    *(pytest.param(words, id=name, marks=pytest.mark.slow) for name, words in MORE.items()),
+]
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize("command", EVERY)
 def test_workers_end_with_a_command_that_is_killed(tmp_path: Path, command: Sequence[str]) -> None:
     with started([*RPSIM, *command, "--jobs", "2"], tmp_path) as process:
         process.kill()
@@ -52,6 +59,7 @@ with Runner(Base("optane-adr"), 2) as runner:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [BENCH, MEASURE], ids=["bench", "measure and calibrate"])
 def test_workers_end_with_a_program_that_is_killed(tmp_path: Path, program: str) -> None:
     with started([sys.executable, "-c", program], tmp_path) as process:
