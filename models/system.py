@@ -26,7 +26,7 @@ from .kernel.system_calls import Kernel
 from .memory.bandwidth import without
 from .memory.devices import AddressSpace, MemoryDevice
 from .nic.lossy.psn import TransportCounters
-from .nic.lossy.transport import TransportNic
+from .nic.lossy.transport import GoBackN
 from .nic.nic import Nic
 from .profiles.platform import Platform
 from .verbs.objects import CompletionQueue, ProtectionDomain
@@ -104,8 +104,7 @@ class Node:
             for made in self.cores:
                 Noise(system.clock, made, os, system.streams.stream(f"noise of {made.name}"))
         arbiter = partial(system.streams.stream, ORDER_OF_READS + name)
-        adapter = Nic if system.fabric.weather is None else TransportNic
-        self.nic: Nic = adapter(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
+        self.nic = Nic(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
 
         self._processes: dict[str, Process] = {}
 
@@ -270,8 +269,8 @@ class System:
         total = TransportCounters()
         for machines in self.nodes.values():
             for node in machines:
-                if isinstance(node.nic, TransportNic):
-                    total.add(node.nic.total())
+                if isinstance(node.nic.reliability, GoBackN):
+                    total.add(node.nic.reliability.total())
         return {"packets": total.packets, "lost": self.fabric.weather.lost} | {
             one.name: getattr(total, one.name) for one in fields(total) if one.name != "packets"
         }

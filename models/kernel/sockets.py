@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from ..cpu.core import Core
 from ..cpu.thread import Code, Thread
+from ..nic.wire import crossed
 from ..profiles.parameters.storage import KernelParameters
 from ..storage.waiting import enter, sleep
 from ..verbs.ties import NEXT_REQUEST, RESPONSE, tie
@@ -121,7 +122,7 @@ class Socket:
         there = self.peer
         if end_ps > self._nic.off_ps:
             return
-        tail_ps = self._nic.crossed(there._nic, end_ps, burst.sizes[turn])
+        tail_ps = crossed(self.node.system.fabric, there._nic, self._clock.now_ps, end_ps, burst.sizes[turn])
         if turn == len(burst.sizes) - 1:
             self._clock.hardware(tail_ps + self._kernel.adapter_ps, burst.key + RESPONSE, there._arrived, burst)
 

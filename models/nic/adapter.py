@@ -1,7 +1,8 @@
-"""What requester and responder of an RDMA adapter share: the port, the slot, and completions on their way to the host.
+"""What the parts of one RDMA adapter share: its name, its tables, its queue pairs, its counters, and each other.
 
-Completions of sends wait in an inbox of the slot's entrance, sorted by instant and key, that is caught up before the
-slot is used for anything later, and when the completion may be visible (a lazy merge, as in ``models.nic.port``).
+The parts: the *slot* (to the host), the *port* (out of the adapter), the *wire* (from there to the far adapter), the
+*reliability* (acknowledgements, or going back), *answers*, and the halves that send requests and take them. All but the
+first two are known by their duties (``models.nic.duties``); ``models.nic.nic`` puts an adapter together.
 """
 
 from __future__ import annotations
@@ -9,37 +10,31 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from functools import partial
-from heapq import heappop, heappush
-from typing import Any
 
 import numpy as np
 
-from ...sim.clock import HARDWARE, Clock
+from ...sim.clock import Clock
 from ...sim.trace import NEVER
 from ..durability.ordering import Ordering
 from ..fabric.fabric import Fabric
 from ..host.hostmemory import HostMemory
-from ..pcie.rootport import root_link
 from ..profiles.platform import Platform
-from ..verbs.objects import CompletionQueue, QueuePair, WorkCompletion
-from ..verbs.opcodes import NON_POSTED, RECEIVING, Opcode, Status
-from ..verbs.ties import COMPLETION
+from ..verbs.objects import QueuePair
+from ..verbs.opcodes import NON_POSTED, Opcode
 from ..verbs.work import MemoryRegion
 from .contexts import Contexts
-from .dma import DmaReader
+from .duties import Answering, Reliability, Requesting, Responding, Wire
 from .ends import ReceiveEnd, SendEnd
 from .execution import ExecutionOrder
 from .inbound import Inbound
-from .message import Message
+from .message import Message, Packet
 from .port import Port
 from .protection import Regions
 from .responses import Responses
+from .slot import Slot
 from .sram import Sram, SramEntry
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
-_SUCCESS = Status.IBV_WC_SUCCESS
-NOT_VISIBLE = -1
-"""``Message.start_ps`` of a completion whose instant is not known yet."""
 
 
 class Adapter:
@@ -60,11 +55,10 @@ class Adapter:
         self.number = fabric.number(name)
         self.host = host
         self.parameters = platform.nic
-        self.port = self._make_port(clock, fabric, platform)
+        self.slot = Slot(clock, host, platform, arbiter)
+        self.port = Port(clock, fabric, name, platform.nic)
         self.link_in = fabric.last_link(name)
         """From the last switch."""
-        self.pcie = root_link(platform.pcie)
-        self.dma = DmaReader(clock, host, self.pcie, arbiter, self.settle)
         self.receivers = [0] * platform.nic.processing_units
         """The units of the receive engine: when each has done all that has come so far."""
         self.regions = Regions(host, platform.nic.write_ordering == "force_relax")
@@ -81,27 +75,19 @@ class Adapter:
         self._qp_numbers = itertools.count(1)
         self.ordering = ordering
         self._switches = platform.switches
-        self._queue: list[Any] = clock._queue
-        self._propagation_ps, self._switch_ps, self._last_ps = fabric.lead_ps, fabric.crossing_ps, fabric.last_ps
-        """From a port to the last switch, through it, and from it to the other port."""
-        self._receive_ps = platform.nic.rx_processing_ps
-        self._first_ps = platform.nic.rx_occupancy_ps
-        self._ack_ps = platform.nic.ack_generation_ps
-        self._acked_ps = platform.nic.ack_processing_ps
-        self._posted_write_ps = platform.pcie.visible_ps
-        self._cqe_bytes = platform.nic.cqe_bytes
-        self._cqe_ps = self.pcie.write_ps(self._cqe_bytes) + self._posted_write_ps
-        """From the entrance of the slot to a visible completion, undisturbed."""
-        self._doorbell_ps = platform.nic.doorbell_ps
-        self._blueflame = platform.nic.blueflame
-        self._mtu_bytes = platform.nic.mtu_bytes
-        self._gather_bytes = platform.nic.part_bytes
-        self._write_bytes = platform.nic.headers.write_bytes
-        self._ack_bytes = platform.nic.headers.ack_bytes
-        self._cqes: list[tuple[int, int, Message]] = []
 
-    def _make_port(self, clock: Clock, fabric: Fabric, platform: Platform) -> Port:
-        return Port(clock, fabric, self.name, platform.nic)
+    take_in: Callable[[Packet], None]
+    serve: Callable[[Packet], None]
+    translate: Callable[[Packet], None]
+    acknowledged: Callable[[Message, int], None]
+    take_response: Callable[[Packet], None]
+    unanswered: Callable[[Message], None]
+    # Its parts:
+    wire: Wire
+    reliability: Reliability
+    answers: Answering
+    requester: Requesting
+    responder: Responding
 
     # queue pairs --------------------------------------------------------------------------------------------
     def next_qp_number(self) -> int:
@@ -145,26 +131,12 @@ class Adapter:
         return found
 
     # packets ------------------------------------------------------------------------------------------------
-    def crossed(self, remote: Adapter, end_ps: int, n_bytes: int) -> int:
-        """When the tail of a packet is at ``remote`` whose head is at the switch now and whose tail leaves here at
-        ``end_ps``.
-
-        Cut-through: the tail leaves the switch when the output has carried it, and not before it is in. The plain form
-        of what requests and acknowledgements of one packet have written out.
-        """
-        tail_in_ps = end_ps + self._propagation_ps + self._switch_ps
-        _, tail_ps = remote.link_in.send(self.clock._now + self._switch_ps, n_bytes)
-        return max(tail_ps, tail_in_ps) + self._last_ps
-
     def received(self, tail_ps: int, end: SendEnd | ReceiveEnd, occupancy_ps: int) -> int:
-        """When a packet for ``end`` has been processed whose tail is here at ``tail_ps``, in order of arrival.
-
-        The plain form of what a request of one packet has written out.
-        """
+        """When a packet for ``end`` has been processed whose tail is here at ``tail_ps``, in order of arrival."""
         free_ps = self.receivers[end.unit]
         start_ps = tail_ps if tail_ps > free_ps else free_ps
         self.receivers[end.unit] = start_ps + occupancy_ps
-        return start_ps + self._receive_ps
+        return start_ps + self.parameters.rx_processing_ps
 
     def request_received(self, tail_ps: int, end: ReceiveEnd, message: Message, at: int) -> int:
         """The same of the packet of the request ``message`` whose payload starts at ``at``."""
@@ -175,61 +147,3 @@ class Adapter:
     def response_received(self, tail_ps: int, end: SendEnd) -> int:
         """The same of a packet of a response to ``end``."""
         return self.received(tail_ps, end, self.parameters.rx_packet_occupancy_ps)
-
-    # completions --------------------------------------------------------------------------------------------
-    def settle(self, key: int) -> None:
-        """Whoever asks for the slot now, with ``key``, comes behind the completions that were before it."""
-        cqes, now_ps = self._cqes, self.clock._now
-        while cqes and (cqes[0][0] < now_ps or (cqes[0][0] == now_ps and cqes[0][1] < key)):
-            self._write_cqe()
-
-    def _write_cqe(self) -> Message:
-        at_ps, _, message = heappop(self._cqes)
-        host = self.host
-        message.start_ps = visible_ps = self.pcie.write(at_ps, self._cqe_bytes)[1] + self._posted_write_ps
-        last_ps = host.last_visible_ps
-        host.last_visible_ps = visible_ps if visible_ps > last_ps else last_ps
-        return message
-
-    def _visible(self, message: Message) -> None:
-        """A completion may be visible: if it is, it goes into its queue."""
-        if message.start_ps == NOT_VISIBLE:
-            while self._write_cqe() is not message:
-                pass
-        visible_ps = message.start_ps
-        if visible_ps > self.clock._now:
-            heappush(self._queue, (visible_ps, HARDWARE, message.key + COMPLETION, self._visible, message))
-            return
-        span, end, opcode = message.span, message.end, message.opcode
-        if end.off_ps != NEVER:
-            return
-        if span is not None and (opcode is _WRITE or opcode not in RECEIVING):
-            span.mark("CQE", visible_ps)
-        completion = WorkCompletion(message.work.wr_id, _SUCCESS, opcode, message.length, end.qp, span, message.observe)
-        completion.slots = message.slots
-        end.qp.send_cq.push(completion)
-
-    def complete(
-        self,
-        queue: CompletionQueue,
-        completion: WorkCompletion,
-        key: int,
-        hop: str | None = None,
-        not_before_ps: int = 0,
-    ) -> None:
-        """Write a CQE now, behind everything that went to the host before it; it is polled once it is visible."""
-        if completion.qp.end.off_ps != NEVER:
-            return
-        self.settle(key)
-        host = self.host
-        visible_ps = self.pcie.write(self.clock.now_ps, self._cqe_bytes)[1] + self._posted_write_ps
-        host.last_visible_ps = max(visible_ps, host.last_visible_ps)
-        visible_ps = max(visible_ps, not_before_ps)
-        if hop is not None and completion.span is not None:
-            completion.span.mark(hop, visible_ps)
-        self.clock.hardware(visible_ps, key, self._push, (queue, completion))
-
-    def _push(self, found: tuple[CompletionQueue, WorkCompletion]) -> None:
-        queue, completion = found
-        if completion.qp.end.off_ps == NEVER:
-            queue.push(completion)

@@ -10,20 +10,17 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ...sim.trace import Chunk
 from ..durability.rules import Event, RequestKind
 from ..verbs.opcodes import Opcode
+from .adapter import Adapter
 from .ends import ReceiveEnd
 from .execution import Running
 from .inbound import Observe
 from .lanes import Operand
 from .message import Message
 from .packets import ATOMIC_BYTES
-
-if TYPE_CHECKING:
-    from .responder import Responder
 
 _WORD = 1 << (8 * ATOMIC_BYTES)
 
@@ -34,7 +31,7 @@ _Waiting = tuple[ReceiveEnd, Message, Running, Operand, Observe]
 class AtomicUnit:
     """Executes the atomics that arrive at one adapter; those that meet at a lock in order of arrival."""
 
-    def __init__(self, nic: Responder) -> None:
+    def __init__(self, nic: Adapter) -> None:
         self._nic = nic
         self._locks = nic.parameters.atomic_units
         self._occupancy_ps = nic.parameters.atomic_occupancy_ps
@@ -70,8 +67,8 @@ class AtomicUnit:
         end, message, running, operand, observe = found
         nic, address = self._nic, message.work.remote_address
         observe = end.inbound.behind_results(observe, address)
-        nic.settle(message.key)
-        nic.dma.read(
+        nic.slot.settle(message.key)
+        nic.slot.dma.read(
             message.key,
             address,
             ATOMIC_BYTES,
@@ -103,9 +100,9 @@ class AtomicUnit:
         new = _result(message, int.from_bytes(old, "little"))
         if new is not None:
             end.inbound.behind_executed(RequestKind.ATOMIC, now_ps)
-            nic.post_result(end, message, new.to_bytes(ATOMIC_BYTES, "little"), operand)
+            nic.responder.post_result(end, message, new.to_bytes(ATOMIC_BYTES, "little"), operand)
         end.inbound.executed(RequestKind.ATOMIC, observe)
-        nic.answer(end, message, now_ps, old, observe)
+        nic.answers.answer(end, message, now_ps, old, observe)
         end.order.end(running, now_ps)
         lock = self._lock(message)
         waiting = self._waiting[lock]

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 from ..verbs.opcodes import ATOMICS, RETURNING, SENDS, Opcode
 from ..verbs.ties import PACKET_SHIFT, RESPONSE
 from .ends import ReceiveEnd
-from .message import Message
+from .message import Message, Packet
 from .packets import ATOMIC_BYTES
-from .port import Packet
 from .sram import SramEntry
 
 if TYPE_CHECKING:
@@ -124,5 +123,5 @@ class Contexts:
             go()
             return
         nic = self._nic
-        nic.settle(key)
-        nic.dma.read(key, 0, 0, lambda *_: go(), n_bytes=n_bytes)
+        nic.slot.settle(key)
+        nic.slot.dma.read(key, 0, 0, lambda *_: go(), n_bytes=n_bytes)

@@ -8,22 +8,80 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import NamedTuple, Protocol
 
+from ...sim.stations import Pipe
 from ...sim.trace import NEVER
+from ..fabric.fabric import NoPipe
+from ..profiles.parameters.adapter import NicParameters
 from ..verbs.objects import QueuePair
 from ..verbs.opcodes import Opcode
 from ..verbs.ties import tie
-from ..verbs.work import RecvWR
+from ..verbs.work import RecvWR, SendWR
 from .execution import ExecutionOrder
 from .inbound import Inbound
 from .lanes import Lanes
-from .message import Message
+from .message import Message, Packet
 from .responses import Responses
+from .sram import Sram
 
-if TYPE_CHECKING:
-    from .nic import Nic
-    from .plainway import PlainWay
+
+class PlainWay(NamedTuple):
+    """Where a connection's requests may take the plain way (``models.nic.plainway``)."""
+
+    post: Callable[[SendWR, bytes], bool]
+    """The doorbell of one work request has left the core: whether it is under way now."""
+    leave: Callable[[Message], None] | None = None
+    """A request of one packet may be at the switch."""
+    accept: Callable[[Packet], None] | None = None
+    """A packet of a WRITE has been processed by the responder."""
+
+
+NO_WAY = PlainWay(lambda work, payload: False)
+"""That of a connection on which every request is special."""
+
+
+class EndsAdapter(Protocol):
+    """The adapter that an end is on, as the one at the other side of the wire knows it."""
+
+    name: str
+    number: int
+    """Its place among the vertices of the fabric."""
+    parameters: NicParameters
+    off_ps: int
+    """When it lost power."""
+    link_in: Pipe | NoPipe
+    """From the last switch."""
+    sram: Sram
+    take_in: Callable[[Packet], None]
+    """A packet of a WRITE or SEND has been processed."""
+    serve: Callable[[Packet], None]
+    """A request that is answered once executed has been processed."""
+    translate: Callable[[Packet], None]
+    """Either, by an adapter that may have to read first what it needs to know."""
+    acknowledged: Callable[[Message, int], None]
+    """The last bit of an acknowledgement arrives at an instant."""
+    take_response: Callable[[Packet], None]
+    """A packet of a response with data has been processed."""
+    unanswered: Callable[[Message], None]
+    """Nobody will ever answer this request."""
+
+    def request_received(self, tail_ps: int, end: ReceiveEnd, message: Message, at: int) -> int:
+        """When a packet of a request has been processed whose tail is there at ``tail_ps``."""
+
+    def response_received(self, tail_ps: int, end: SendEnd) -> int:
+        """The same of a packet of a response."""
+
+    def execution_order(self) -> ExecutionOrder:
+        """For a new queue pair at its responder."""
+
+    def responses(self) -> Responses:
+        """For a new queue pair at its responder."""
+
+    def inbound(self, qp: QueuePair) -> Inbound:
+        """What will arrive through a new queue pair."""
+
 
 Route = tuple[int, int, Lanes, int, ExecutionOrder, Inbound, Responses, str]
 """The plain way of WRITEs to a region: its first address, its end, the lanes, the channel; what a responder asks of the
@@ -59,7 +117,7 @@ class SendEnd:
         "untold",
     )
 
-    def __init__(self, qp: QueuePair, nic: Nic) -> None:
+    def __init__(self, qp: QueuePair, nic: EndsAdapter) -> None:
         self.qp = qp
         self.nic = nic
         self.number = qp.number
@@ -108,6 +166,11 @@ class SendEnd:
         for _ in range(answers):
             self.unseen.popleft()(at_ps)
 
+    def tells(self) -> Callable[[int], None]:
+        """What a completion that shows now tells of: all that has been answered since the last."""
+        told, self.untold = self.untold, 0
+        return partial(self.reveal, told)
+
 
 class _Writers(dict[Opcode, str]):
     """What writes into memory on behalf of a queue pair's peer, by verb: made once, since a run has many."""
@@ -146,7 +209,7 @@ class ReceiveEnd:
         "used_bytes",
     )
 
-    def __init__(self, qp: QueuePair, nic: Nic, unit: int) -> None:
+    def __init__(self, qp: QueuePair, nic: EndsAdapter, unit: int) -> None:
         self.qp = qp
         self.nic = nic
         self.number = qp.number

@@ -14,7 +14,6 @@ from ..verbs.work import SendWR
 
 if TYPE_CHECKING:
     from .ends import ReceiveEnd, SendEnd
-    from .lossy.psn import Sent
 
 VOID = -1
 """``Message.attempt`` of what is sent again: whatever is still on its way of it counts for nothing."""
@@ -74,9 +73,9 @@ class Message:
         """What the responder has taken of it before it asked for a repetition."""
         self.parts: list[int] | None = None
         """When each piece of ``part_bytes`` may come to the port, of a payload that is fetched piece by piece."""
-        self.sent: Sent | None = None
-        """On a fabric that disturbs packets: the request that this is one sending of; None of a NAK for a sequence
-        error."""
+        self.sent: Any = None
+        """For the reliability, where one has to send again (``models.nic.lossy.psn``): the request that this is one
+        sending of; None of a NAK for a sequence error."""
 
     # Set when they are known:
     part_bytes: int
@@ -108,6 +107,10 @@ class Message:
         if made.parts is not None:
             made.part_bytes = self.part_bytes
         return made
+
+
+Packet = tuple[Message, int, bytes, bool, int]
+"""Its message, offset of its payload, payload, whether it is the last, and when its last bit leaves the port."""
 
 
 def mark(message: Message, hop: str, at_ps: int) -> None:

@@ -1,8 +1,4 @@
-"""The RDMA adapter, and what a fault does to it and to its queue pairs.
-
-Its two halves are ``models.nic.requester`` and ``models.nic.responder``; the way out that they share is
-``models.nic.port``.
-"""
+"""The RDMA adapter, put together of its parts; what programs say to it; and what a fault does to it."""
 
 from __future__ import annotations
 
@@ -10,28 +6,70 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
+import numpy as np
 from typing_extensions import override
 
+from ...sim.clock import Clock
+from ..durability.ordering import Ordering
+from ..fabric.fabric import Fabric
+from ..host.hostmemory import HostMemory
+from ..profiles.platform import Platform
 from ..verbs.objects import QueuePair
 from ..verbs.opcodes import NON_POSTED, Access, Opcode
 from ..verbs.ties import NEXT_REQUEST, RESPONSE
 from ..verbs.work import MemoryRegion, SendWR
-from .ends import SendEnd
-from .message import Message
-from .plainway import NO_WAY, PlainWay, plain_way
-from .port import Packet
+from .adapter import Adapter
+from .answers import Answers
+from .duties import Reliability, Wire
+from .ends import NO_WAY, PlainWay, SendEnd
+from .lossy.crossing import LossyWire
+from .lossy.transport import GoBackN
+from .message import Message, Packet
+from .plainway import plain_way
+from .reliability import Acknowledgements
 from .requester import Requester
 from .responder import Responder
+from .wire import ShortWire, crossed
 
 DISCONNECT_BYTES = 290
 """A DREQ of the connection manager on the wire (IBTA 1.3: a MAD of 256 B, LRH 8, BTH 12, DETH 8, ICRC 4, VCRC 2)."""
 
 
-class Nic(Requester, Responder):
+class Nic(Adapter):
     """One adapter with one port; ``name`` is its vertex in the fabric."""
 
     takes_plain_way = True
     """Whether requests take the plain way where they may (``models.nic.plainway``); it changes no instant."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        ordering: Ordering,
+        name: str,
+        platform: Platform,
+        host: HostMemory,
+        fabric: Fabric,
+        arbiter: Callable[[], np.random.Generator],
+    ) -> None:
+        super().__init__(clock, ordering, name, platform, host, fabric, arbiter)
+        self._fabric = fabric
+        self.requester: Requester = Requester(self, self._way_of)
+        self.responder: Responder = Responder(self, platform)
+        self.answers = Answers(self)
+        self.wire, self.reliability = self.between(platform)
+        requester, responder, reliability = self.requester, self.responder, self.reliability
+        self.ring, self.ring_list, self.flush = requester.ring, requester.ring_list, requester.flush
+        self.originate = requester.originate
+        self.take_in, self.serve = responder.take_in, responder.serve
+        self.acknowledged, self.take_response = reliability.acknowledged, reliability.take_response
+        self.unanswered, self.translate = reliability.unanswered, self._translate
+
+    def between(self, platform: Platform) -> tuple[Wire, Reliability]:
+        """What lies between this adapter and others, and what makes it reliable: a part of its generation."""
+        if self._fabric.weather is None:
+            return ShortWire(self, self._fabric), Acknowledgements(self)
+        back = GoBackN(self, platform)
+        return LossyWire(self, self._fabric, back), back
 
     # what programs say (``models.verbs.device``) --------------------------------------------------------------
     def register(self, address: int, length: int, access: Access, page_bytes: int) -> MemoryRegion:
@@ -61,15 +99,19 @@ class Nic(Requester, Responder):
         """Remember where messages lie that arrive through ``qp``, for a primitive's step that copies them."""
         qp.end.receive.messages = deque()
 
-    @override
-    def way_of(self, end: SendEnd) -> PlainWay:
-        to = end.to
-        if to is None or not end.reliable or not (self._blueflame and self.takes_plain_way and to.nic.takes_plain_way):
+    def _way_of(self, end: SendEnd) -> PlainWay:
+        to, here = end.to, isinstance(self.reliability, Acknowledgements)
+        if to is None or not (end.reliable and here and self.parameters.blueflame and self.takes_plain_way):
             return NO_WAY
-        return plain_way(self, end, to)
+        return plain_way(self, end, to.nic, to) if isinstance(to.nic, Nic) else NO_WAY
+
+    @override
+    def counters(self) -> dict[str, int]:
+        """What has happened at this adapter so far, as its driver's counters would tell."""
+        return super().counters() | self.reliability.counters()
 
     # requests that arrive -------------------------------------------------------------------------------------
-    def translate(self, packet: Packet) -> None:
+    def _translate(self, packet: Packet) -> None:
         """A packet of a request has been processed by an adapter that may have to read what it needs to know."""
         self.contexts.arrived(packet, self.serve if packet[0].opcode in NON_POSTED else self.take_in)
 
@@ -108,13 +150,12 @@ class Nic(Requester, Responder):
         """It may be at the switch: if it is, it goes on to the peer's software."""
         if message.start_ps < 0:
             self.port.serve_response(message)
-        head_ps = message.start_ps + self._propagation_ps
+        head_ps = message.start_ps + self.port.propagation_ps
         again = partial(self._disconnecting, tell)
         if head_ps > self.clock.now_ps:
             self.clock.hardware(head_ps, message.key + RESPONSE, again, message)
             return
         peer = message.to
         remote = peer.nic
-        _, tail_ps = remote.link_in.send(head_ps + self._switch_ps, DISCONNECT_BYTES)
-        tail_ps = max(tail_ps, message.end_ps + self._propagation_ps + self._switch_ps) + self._last_ps
-        self.clock.call_at(tail_ps + remote._receive_ps + remote._posted_write_ps, tell)
+        tail_ps = crossed(self._fabric, remote, head_ps, message.end_ps, DISCONNECT_BYTES)
+        self.clock.call_at(tail_ps + remote.parameters.rx_processing_ps + self.slot.posted_write_ps, tell)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any
 
 from ...sim.clock import HARDWARE
 from ..durability.rules import Placement
@@ -21,13 +21,11 @@ from ..memory.devices import HOST_MEMORY
 from ..verbs.opcodes import NON_POSTED, Opcode, Status
 from ..verbs.ties import NEXT_REQUEST, PACKET_SHIFT, RESPONSE
 from ..verbs.work import FENCE, INLINE, SendWR
-from .ends import ReceiveEnd, SendEnd
-from .message import Message
-from .port import IN_ENGINE, IN_PORT, Packet
+from .adapter import Adapter
+from .ends import PlainWay, ReceiveEnd, SendEnd
+from .message import Message, Packet
+from .port import IN_ENGINE, IN_PORT
 from .sendqueue import goes
-
-if TYPE_CHECKING:
-    from .nic import Nic
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
 _READ = Opcode.IBV_WR_RDMA_READ
@@ -35,24 +33,9 @@ _SEND = Opcode.IBV_WR_SEND
 _SUCCESS = Status.IBV_WC_SUCCESS
 
 
-class PlainWay(NamedTuple):
-    """Where a connection's requests may take it."""
-
-    post: Callable[[SendWR, bytes], bool]
-    """The doorbell of one work request has left the core: whether it is under way now."""
-    leave: Callable[[Message], None] | None = None
-    """A request of one packet may be at the switch."""
-    accept: Callable[[Packet], None] | None = None
-    """A packet of a WRITE has been processed by the responder."""
-
-
-NO_WAY = PlainWay(lambda work, payload: False)
-"""That of a connection on which every request is special."""
-
-
-def open_route(to: ReceiveEnd, message: Message, address: int) -> None:
+def open_route(nic: Adapter, to: ReceiveEnd, message: Message, address: int) -> None:
     """A WRITE to host memory has been accepted whose ACK proves nothing: later ones with its key may be plain."""
-    nic, key = to.nic, message.work.rkey
+    key = message.work.rkey
     region = nic.regions.find(key)
     in_order = to.inbound.placement(nic.regions.relaxed(key)) is Placement.STRICT
     if region is not None and in_order and nic.host.destination(address).number == HOST_MEMORY:
@@ -61,26 +44,30 @@ def open_route(to: ReceiveEnd, message: Message, address: int) -> None:
         to.routes[key] = region.address, region.address + region.length, lanes, lanes.in_order, *own, to.writers[_WRITE]
 
 
-def plain_way(nic: Nic, end: SendEnd, to: ReceiveEnd) -> PlainWay:
-    """That of requests from ``end``, on this adapter, to ``to``."""
-    qp, clock, remote, headers = end.qp, nic.clock, to.nic, nic.parameters.headers
+def plain_way(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -> PlainWay:
+    """That of requests from ``end``, on this adapter, to ``to``, on ``remote``."""
+    qp, clock, headers = end.qp, nic.clock, nic.parameters.headers
     fabric = nic.port._fabric
-    queue, sram, there = nic._queue, nic.sram, remote.sram
-    propagation_ps, switch_ps, last_ps = nic._propagation_ps, nic._switch_ps, nic._last_ps
+    queue: list[Any] = clock._queue
+    sram, there = nic.sram, remote.sram
+    propagation_ps, switch_ps, last_ps = fabric.lead_ps, fabric.crossing_ps, fabric.last_ps
     # from the doorbell to the switch
     port, engine, unit = nic.port, nic.port._engine, end.unit
     to_engine, to_port, send = port._to_engine, port._to_port, port.pipe.send
-    doorbell_ps, mtu_bytes, posted = nic._doorbell_ps, nic._mtu_bytes, nic.posted
+    doorbell_ps, mtu_bytes, posted = nic.parameters.doorbell_ps, nic.parameters.mtu_bytes, nic.posted
     processing_ps, occupancy_ps, lead_ps = port._processing_ps, port._occupancy_ps, port._lead_ps
     send_queue, outstanding = end.send_queue, end.outstanding
     carrying = {_WRITE: headers.write_bytes, _SEND: headers.send_bytes}
     # from there into the responder's host memory
     send_in, receivers, receiver = remote.link_in.send, remote.receivers, to.unit
-    receive_ps, first_ps, read_ps = remote._receive_ps, remote._first_ps, remote.parameters.rx_read_occupancy_ps
-    routes, staging, pcie, host = to.routes, remote._staging, remote.pcie, remote.host
-    mps_bytes, held, cqes_there, drain = remote._mps_bytes, remote._held, remote._cqes, remote.drain
+    there_parameters, responder = remote.parameters, remote.responder
+    receive_ps, first_ps = there_parameters.rx_processing_ps, there_parameters.rx_occupancy_ps
+    read_ps = there_parameters.rx_read_occupancy_ps
+    routes, staging, link, host = to.routes, responder.staging, remote.slot.link, remote.host
+    mps_bytes, held, cqes_there = link.parameters.mps_bytes, responder.held, remote.slot.cqes
+    drain, settle, acknowledged = responder.drain, remote.slot.settle, nic.acknowledged
     # and back
-    ack_ps, ack_bytes, port_there = remote._ack_ps, nic._ack_bytes, remote.port
+    ack_ps, ack_bytes, port_there = there_parameters.ack_generation_ps, headers.ack_bytes, remote.port
     engine_there, answers, answer = port_there._to_engine, port_there._to_port, port_there.pipe.send
     processing_there_ps, send_back = port_there._processing_ps, nic.link_in.send
 
@@ -128,7 +115,7 @@ def plain_way(nic: Nic, end: SendEnd, to: ReceiveEnd) -> PlainWay:
             or engine[unit] > depart_ps - processing_ps
             or port._asked_ps > depart_ps
         ):
-            nic._request(message)
+            nic.wire.request(message)
             return
         at_ps = heappop(to_engine)[0]
         engine[unit] = at_ps + occupancy_ps
@@ -140,7 +127,7 @@ def plain_way(nic: Nic, end: SendEnd, to: ReceiveEnd) -> PlainWay:
         if fabric.departures is not None:
             fabric.departures.append((end_ps, port.name))
         if start_ps > depart_ps:
-            heappush(queue, (start_ps + propagation_ps, HARDWARE, message.key, nic._request, message))
+            heappush(queue, (start_ps + propagation_ps, HARDWARE, message.key, nic.wire.request, message))
             return
         message.sent_ps = end_ps
         if end_ps > end.off_ps:  # cut off in the port
@@ -152,7 +139,8 @@ def plain_way(nic: Nic, end: SendEnd, to: ReceiveEnd) -> PlainWay:
             span.mark("wire and switch", tail_ps)
         free_ps = receivers[receiver]
         start_ps = tail_ps if tail_ps > free_ps else free_ps
-        opcode, handler = message.opcode, accept
+        opcode = message.opcode
+        handler: Callable[[Packet], None] = accept
         if opcode is _WRITE:
             receivers[receiver] = start_ps + first_ps
         elif opcode in NON_POSTED:
@@ -194,24 +182,24 @@ def plain_way(nic: Nic, end: SendEnd, to: ReceiveEnd) -> PlainWay:
         if length:
             room_ps = staging.take(now_ps, length)
             if room_ps != now_ps:
-                remote.wait_for_room(room_ps, packet, address)
+                responder.wait_for_room(room_ps, packet, address)
                 return
-            if not remote._always_open and not drain.open(now_ps, address + at, length):
-                remote._accept(packet, to, address, may_go=False)
+            if not drain.always_open and not drain.open(now_ps, address + at, length):
+                responder.stage(packet, to, address, may_go=False)
                 return
             if cqes_there:
-                remote.settle(message.key + (at >> PACKET_SHIFT))
+                settle(message.key + (at >> PACKET_SHIFT))
             if span is not None:
                 writer = f"{_WRITE}, {span.label}"
             address += at
             if length <= mps_bytes - address % mps_bytes:
-                start_ps, root_ps = pcie.write(now_ps, length)
+                start_ps, root_ps = link.write(now_ps, length)
                 staging.give(root_ps, length)
                 placed_ps = host.dma_write(
                     address, payload, channel, writer, now_ps, start_ps, root_ps, credits=drain.credits
                 )
             else:
-                tlps = pcie.writes(now_ps, address, length)
+                tlps = link.writes(now_ps, address, length)
                 staging.give_all(tlps)
                 placed_ps = host.dma_writes(address, payload, channel, writer, now_ps, tlps, drain.credits)
             lanes.placed_ps = max(lanes.placed_ps, placed_ps)
@@ -220,7 +208,7 @@ def plain_way(nic: Nic, end: SendEnd, to: ReceiveEnd) -> PlainWay:
         if span is not None:
             span.mark("responder NIC", now_ps)
         if responses.waiting:
-            remote._acknowledge(to, message, None)
+            remote.answers.acknowledge(to, message, None)
             return
         ready_ps = now_ps + ack_ps
         ready_ps = max(ready_ps, responses.last_ps)
@@ -240,7 +228,7 @@ def plain_way(nic: Nic, end: SendEnd, to: ReceiveEnd) -> PlainWay:
             or (engine_there and engine_there[0][0] <= ready_ps - processing_there_ps)
             or port_there._asked_ps > ready_ps
         ):
-            remote._ack(message)
+            remote.wire.acknowledgement(message)
             return
         heappop(answers)
         start_ps, end_ps = answer(ready_ps, ack_bytes)
@@ -248,10 +236,10 @@ def plain_way(nic: Nic, end: SendEnd, to: ReceiveEnd) -> PlainWay:
         if fabric.departures is not None:
             fabric.departures.append((end_ps, port_there.name))
         if start_ps > ready_ps or end_ps > to.off_ps:
-            remote._ack(message)
+            remote.wire.acknowledgement(message)
             return
         tail_in_ps = end_ps + propagation_ps + switch_ps
         tail_ps = send_back(clock._now + switch_ps, ack_bytes)[1]
-        nic.acknowledged(message, (tail_ps if tail_ps > tail_in_ps else tail_in_ps) + last_ps)
+        acknowledged(message, (tail_ps if tail_ps > tail_in_ps else tail_in_ps) + last_ps)
 
     return PlainWay(post, leave, accept)

@@ -22,10 +22,6 @@ from ..verbs.ties import RESPONSE
 from .ends import SendEnd
 from .message import Message
 
-Packet = tuple[Message, int, bytes, bool, int]
-"""Its message, offset of its payload, payload, whether it is the last, and when its last bit leaves the port."""
-
-
 IN_ENGINE, IN_PORT, WITHDRAWN = -1, -2, -3
 """``Message.start_ps`` of what is not served yet, or never; while it waits for the port, ``end_ps`` says since when."""
 

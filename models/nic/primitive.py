@@ -23,6 +23,7 @@ from ..primitives.vocabulary import StepPlace
 from ..verbs.objects import WorkCompletion
 from ..verbs.opcodes import Opcode, Status
 from ..verbs.ties import STEP, STEP_REQUESTS
+from .adapter import Adapter
 from .inbound import Proof
 from .known import KnownFacts, Written, together
 from .message import mark
@@ -32,10 +33,9 @@ if TYPE_CHECKING:
     from .ends import ReceiveEnd
     from .execution import Running
     from .message import Message
-    from .responder import Responder
 
 
-def execute(nic: Responder, end: ReceiveEnd, message: Message, not_before_ps: int, running: Running) -> None:
+def execute(nic: Adapter, end: ReceiveEnd, message: Message, not_before_ps: int, running: Running) -> None:
     """It is the turn of a packet of a primitive's own, which may have no effect before ``not_before_ps``."""
     run = PrimitiveRun(nic, end, message, running)
     if not_before_ps > nic.clock.now_ps:
@@ -44,20 +44,20 @@ def execute(nic: Responder, end: ReceiveEnd, message: Message, not_before_ps: in
         run.start(None)
 
 
-def arrived(nic: Responder, end: ReceiveEnd, message: Message) -> None:
+def arrived(nic: Adapter, end: ReceiveEnd, message: Message) -> None:
     """The last packet of an update has been accepted on whose arrival the adapter acts."""
     run = PrimitiveRun(nic, end, message, end.order.begin(RequestKind.FLUSH))
     if end.reliable and run.order.program.answers:
         end.responses.expect(message)
     elif end.reliable:
-        nic._acknowledge(end, message, end.inbound.acknowledged(message.work.remote_address))
+        nic.answers.acknowledge(end, message, end.inbound.acknowledged(message.work.remote_address))
     run.start(None)
 
 
 class PrimitiveRun:
     """One program under way."""
 
-    def __init__(self, nic: Responder, end: ReceiveEnd, message: Message, running: Running) -> None:
+    def __init__(self, nic: Adapter, end: ReceiveEnd, message: Message, running: Running) -> None:
         self.nic = nic
         self.end = end
         self.message = message
@@ -132,11 +132,11 @@ class PrimitiveRun:
         def left() -> None:
             waiting["n"] -= 1
             if not waiting["n"]:
-                at_ps = max(nic.clock.now_ps, nic.pcie.free_ps)
+                at_ps = max(nic.clock.now_ps, nic.slot.link.free_ps)
                 self._later(step, at_ps, lambda step: self._end(step, *proofs))
 
         for owner in owners:
-            waiting["n"] += nic.drain.behind(owner, left)
+            waiting["n"] += nic.responder.drain.behind(owner, left)
         left()
 
     def _takes(self, step: Step) -> None:
@@ -146,7 +146,7 @@ class PrimitiveRun:
 
     def _copy(self, step: Step) -> None:
         """The payloads have to be in their buffers: what of them waits in staging goes first."""
-        if not self.nic.drain.behind(self.end, partial(self._copy_now, step)):
+        if not self.nic.responder.drain.behind(self.end, partial(self._copy_now, step)):
             self._copy_now(step)
 
     def _copy_now(self, step: Step) -> None:
@@ -160,27 +160,27 @@ class PrimitiveRun:
             return
 
         def copied(target: Range, data: bytes, _: list[Chunk]) -> None:
-            nic.post_write(self.end, self.message, RequestKind.WRITE, Placement.STRICT, data, target[0])
+            nic.responder.post_write(self.end, self.message, RequestKind.WRITE, Placement.STRICT, data, target[0])
             left["n"] -= 1
             if not left["n"]:
                 self._end(step)
 
-        nic.settle(self._key(step))
+        nic.slot.settle(self._key(step))
         for number, target in enumerate(ranges):
             message = messages.popleft() + (0 if self.end.qp.peer is not None else GRH_BYTES)
-            nic.dma.read(self._key(step, 1 + number), message, target[1], partial(copied, target))
+            nic.slot.dma.read(self._key(step, 1 + number), message, target[1], partial(copied, target))
 
     def _write_flag(self, step: Step) -> None:
         flag = self.order.flag
         assert flag is not None
         self._tell(step)
-        self.nic.post_write(self.end, self.message, RequestKind.WRITE, Placement.STRICT, flag[1], flag[0])
+        self.nic.responder.post_write(self.end, self.message, RequestKind.WRITE, Placement.STRICT, flag[1], flag[0])
         self._end(step)
 
     def _interrupt(self, step: Step) -> None:
         """The thread's chain is part of this step: what it proves it tells itself."""
         self._tell(step)
-        self.nic.complete(self.end.qp.recv_cq, self._wakes(step, partial(self._rung, step)), self._key(step))
+        self.nic.slot.complete(self.end.qp.recv_cq, self._wakes(step, partial(self._rung, step)), self._key(step))
 
     def _wakes(self, step: Step, back: Callable[[], None]) -> WorkCompletion:
         """What the thread finds that has to do a chain, and calls ``back`` at its end."""
@@ -205,9 +205,9 @@ class PrimitiveRun:
         proofs = self._known[step.id].proofs
         proof = self._answer = Proofs(proofs) if proofs else None
         if self.message.opcode is Opcode.PRIMITIVE:
-            nic.answer(self.end, self.message, now_ps, b"", proof)
+            nic.answers.answer(self.end, self.message, now_ps, b"", proof)
         elif self.end.reliable:
-            nic._acknowledge(self.end, self.message, proof)
+            nic.answers.acknowledge(self.end, self.message, proof)
         self._end(step)
 
     def _notify(self, step: Step) -> None:
@@ -264,16 +264,16 @@ class PrimitiveRun:
             returned.extend(chunks)
             self._end(step, observe)
 
-        nic.settle(self._key(step))
+        nic.slot.settle(self._key(step))
         relaxed = placement is Placement.RELAXED
         placed_ps = 0 if relaxed else self.end.inbound.lanes(address).placed_ps
-        nic.dma.read(self._key(step, 1), address, length, done, by_line=True, not_before_ps=placed_ps)
+        nic.slot.dma.read(self._key(step, 1), address, length, done, by_line=True, not_before_ps=placed_ps)
 
     def _request(self, step: Step) -> None:
         nic, end, behind = self.nic, self.end, step["behind"]
         if behind == "drained":
             self._ask(step, self._placement(step))
-        elif not nic.drain.behind(end, partial(self._ask, step)):
+        elif not nic.responder.drain.behind(end, partial(self._ask, step)):
             self._ask(step)
 
     def _ask(self, step: Step, placement: Placement = Placement.STRICT) -> None:
@@ -293,14 +293,14 @@ class PrimitiveRun:
             proofs = (observe,) if step["promise"] else ()
             self._later(step, ready_ps, lambda step: self._end(step, *proofs))
 
-        nic.settle(self._key(step))
+        nic.slot.settle(self._key(step))
         relaxed = placement is Placement.RELAXED
         placed_ps = 0 if relaxed else self.end.inbound.lanes(address).placed_ps
-        nic.dma.ask(self._key(step, 1), address, 0, look, not_before_ps=placed_ps)
+        nic.slot.dma.ask(self._key(step, 1), address, 0, look, not_before_ps=placed_ps)
 
     def _complete(self, step: Step) -> None:
         nic = self.nic
-        told_ps = nic.pcie.read_completion(nic.clock.now_ps + self._known[step.id].back_ps, 0)
+        told_ps = nic.slot.link.read_completion(nic.clock.now_ps + self._known[step.id].back_ps, 0)
         self._later(step, told_ps, self._end)
 
     def _covered(self, step: Step, extent: str) -> tuple[list[Covered], list[Covered]]:
@@ -322,7 +322,7 @@ class PrimitiveRun:
 
     def _write_back(self, step: Step) -> None:
         nic = self.nic
-        host, keep = nic.host, step.do == "write back" and nic.flush_keeps_lines
+        host, keep = nic.host, step.do == "write back" and nic.responder.flush_keeps_lines
         certain, every = self._covered(step, str(step["lines"]))
         device, _ = host.memory.locate(self.order.span[0])
         done_ps = issued_ps = nic.clock.now_ps
@@ -332,7 +332,7 @@ class PrimitiveRun:
                 queued_ps = host.flush_line(device, line, issued_ps, keep)
                 written.append(Written(device, queued_ps, host.home.stored_ps(device.number, line)))
                 done_ps = issued_ps
-                issued_ps += nic.flush_issue_ps
+                issued_ps += nic.responder.flush_issue_ps
         known = self._known[step.id]
         lines, covered = (*known.written, *written), (*known.covered, *certain)
         self._known[step.id] = replace(known, written=lines, covered=covered)

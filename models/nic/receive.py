@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ..durability.rules import Event
 from ..verbs.objects import SharedReceiveQueue, WorkCompletion
 from ..verbs.opcodes import IMMEDIATE, RECEIVING, SENDS, Opcode, QpType, Status
 from ..verbs.ties import RECEIVED
 from ..verbs.work import RecvWR
+from .adapter import Adapter
 from .ends import ReceiveEnd
 from .message import Message
 from .packets import GRH_BYTES
 
-if TYPE_CHECKING:
-    from .responder import Responder
 
-
-def target(nic: Responder, end: ReceiveEnd, message: Message, at: int, n_bytes: int, last: bool) -> int | None:
+def target(nic: Adapter, end: ReceiveEnd, message: Message, at: int, n_bytes: int, last: bool) -> int | None:
     """Where the packet with the ``n_bytes`` from ``at`` on goes, less ``at``; None if it is not taken."""
     if end.qp.qp_type is not QpType.IBV_QPT_RC and not _in_sequence(end, at, n_bytes, last):
         return None
@@ -37,7 +34,7 @@ def target(nic: Responder, end: ReceiveEnd, message: Message, at: int, n_bytes: 
     if status is not None:
         end.receiving = None
         if end.qp.qp_type is QpType.IBV_QPT_RC:
-            nic.refuse(end, message, status)
+            nic.answers.refuse(end, message, status)
         else:
             end.expected_bytes = -1
         return None
@@ -53,7 +50,7 @@ def _in_sequence(end: ReceiveEnd, at: int, n_bytes: int, last: bool) -> bool:
     return True
 
 
-def _take(nic: Responder, end: ReceiveEnd, message: Message, at: int) -> RecvWR | None:
+def _take(nic: Adapter, end: ReceiveEnd, message: Message, at: int) -> RecvWR | None:
     """The next receive request for a message that needs one; without a usable one the message is not taken."""
     owner = end.qp.srq if end.qp.srq is not None else end
     queue = owner.receive_queue
@@ -66,7 +63,7 @@ def _take(nic: Responder, end: ReceiveEnd, message: Message, at: int) -> RecvWR 
         if reliable:
             end.expected_attempt, end.expected_key = message.attempt + 1, message.key
             message.sent_bytes = at
-            nic.nak(end, message, Status.IBV_WC_RNR_RETRY_EXC_ERR)
+            nic.answers.acknowledge(end, message, None, Status.IBV_WC_RNR_RETRY_EXC_ERR)
         else:
             end.expected_bytes = -1
         return None
@@ -87,9 +84,9 @@ def _take(nic: Responder, end: ReceiveEnd, message: Message, at: int) -> RecvWR 
         return receive
     here, there = error
     completion = WorkCompletion(receive.wr_id, here, Opcode.IBV_WC_RECV, 0, end.qp, message.span)
-    nic.complete(end.qp.recv_cq, completion, message.key + RECEIVED)
+    nic.slot.complete(end.qp.recv_cq, completion, message.key + RECEIVED)
     if reliable:
-        nic.refuse(end, message, there)
+        nic.answers.refuse(end, message, there)
     else:
         end.qp.fail()
     return None
@@ -105,17 +102,17 @@ def _use(owner: ReceiveEnd | SharedReceiveQueue, receive: RecvWR, needed: int) -
         owner.used_bytes = 0
 
 
-def received(nic: Responder, end: ReceiveEnd, message: Message) -> None:
+def received(nic: Adapter, end: ReceiveEnd, message: Message) -> None:
     """A message that took a receive request has been accepted: its completion follows behind all of its bytes."""
     receive, end.receiving = end.receiving, None
     assert receive is not None
     if end.messages is not None and message.opcode in SENDS:
         end.messages.append(receive.local_address)
-    if not nic.drain.behind(end, partial(_completes, nic, end, message, receive, end.receive_offset)):
+    if not nic.responder.drain.behind(end, partial(_completes, nic, end, message, receive, end.receive_offset)):
         _completes(nic, end, message, receive, end.receive_offset)
 
 
-def _completes(nic: Responder, end: ReceiveEnd, message: Message, receive: RecvWR, byte_offset: int) -> None:
+def _completes(nic: Adapter, end: ReceiveEnd, message: Message, receive: RecvWR, byte_offset: int) -> None:
     datagram = end.qp.qp_type is QpType.IBV_QPT_UD
     completion = WorkCompletion(
         receive.wr_id,
@@ -132,6 +129,6 @@ def _completes(nic: Responder, end: ReceiveEnd, message: Message, receive: RecvW
     key, placed_ps = message.key + RECEIVED, end.inbound.placed_ps
 
     def complete(_: Message) -> None:
-        nic.complete(end.qp.recv_cq, completion, key, "responder NIC, DMA and CQE", placed_ps)
+        nic.slot.complete(end.qp.recv_cq, completion, key, "responder NIC, DMA and CQE", placed_ps)
 
     nic.clock.hardware(nic.clock.now_ps + nic.parameters.recv_processing_ps, key, complete, message)

@@ -10,19 +10,16 @@ an assumption.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ..durability.ordering import Covered
 from ..durability.rules import Event, RequestKind
 from ..verbs.opcodes import FlushType
 from ..verbs.ties import RESPONSE
+from .adapter import Adapter
 from .ends import ReceiveEnd
 from .execution import Running
 from .inbound import Observe, Proof
 from .message import Message
-
-if TYPE_CHECKING:
-    from .responder import Responder
 
 _EVENTS = {
     FlushType.IBV_FLUSH_GLOBAL: Event.FLUSH_GLOBAL,
@@ -30,13 +27,13 @@ _EVENTS = {
 }
 
 
-def flush(nic: Responder, end: ReceiveEnd, message: Message, not_before_ps: int, running: Running) -> None:
+def flush(nic: Adapter, end: ReceiveEnd, message: Message, not_before_ps: int, running: Running) -> None:
     """It is ``message``'s turn on its queue pair: execute it, to have its effect at ``not_before_ps`` or later."""
     address, length = nic.regions.flushed_range(message.work)
     now_ps = nic.clock.now_ps
     if not length:  # legal, and nothing to do
         end.order.end(running, now_ps)
-        nic.answer(end, message, max(now_ps, not_before_ps) + nic.parameters.ack_generation_ps)
+        nic.answers.answer(end, message, max(now_ps, not_before_ps) + nic.parameters.ack_generation_ps)
         return
     covered = end.inbound.covered(address, length)
     observers = [
@@ -49,13 +46,13 @@ def flush(nic: Responder, end: ReceiveEnd, message: Message, not_before_ps: int,
         write_back = partial(_write_back, nic, end, running, address, covered, observers, back_ps)
         nic.clock.hardware(max(ready_ps, not_before_ps), message.key + RESPONSE, write_back, message)
 
-    nic.settle(message.key)
+    nic.slot.settle(message.key)
     # No memory is read: it is as short as a hit.
-    nic.dma.ask(message.key, address, 0, look, not_before_ps=end.inbound.lanes(address).placed_ps)
+    nic.slot.dma.ask(message.key, address, 0, look, not_before_ps=end.inbound.lanes(address).placed_ps)
 
 
 def _write_back(
-    nic: Responder,
+    nic: Adapter,
     end: ReceiveEnd,
     running: Running,
     address: int,
@@ -69,21 +66,21 @@ def _write_back(
     if FlushType.IBV_FLUSH_PERSISTENT in FlushType(message.work.flush_type):
         device, _ = nic.host.memory.locate(address)
         for line in sorted({line for piece in covered for line in piece.lines}):
-            done_ps = max(done_ps, nic.host.persist_line(device, line, issued_ps, keep=nic.flush_keeps_lines))
-            issued_ps += nic.flush_issue_ps
+            done_ps = max(done_ps, nic.host.persist_line(device, line, issued_ps, keep=nic.responder.flush_keeps_lines))
+            issued_ps += nic.responder.flush_issue_ps
     nic.clock.hardware(done_ps, message.key + RESPONSE, partial(_tell, nic, end, running, observers, back_ps), message)
 
 
 def _tell(
-    nic: Responder, end: ReceiveEnd, running: Running, observers: list[Observe], back_ps: int, message: Message
+    nic: Adapter, end: ReceiveEnd, running: Running, observers: list[Observe], back_ps: int, message: Message
 ) -> None:
     """The root complex has done it, and tells the adapter."""
-    told_ps = nic.pcie.read_completion(nic.clock.now_ps + back_ps, 0)
+    told_ps = nic.slot.link.read_completion(nic.clock.now_ps + back_ps, 0)
 
     def done(_: Message) -> None:
         observe = Proof(partial(_observe_all, observers))
         end.inbound.executed(RequestKind.FLUSH, observe)
-        nic.answer(end, message, told_ps, b"", observe)
+        nic.answers.answer(end, message, told_ps, b"", observe)
         end.order.end(running, told_ps)
 
     nic.clock.hardware(told_ps, message.key + RESPONSE, done, message)

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ...sim.trace import Chunk
 from ..durability.rules import Event, Placement
+from .adapter import Adapter
 from .ends import ReceiveEnd
 from .execution import Running
 from .message import Message
 
-if TYPE_CHECKING:
-    from .responder import Responder
 
-
-def read(nic: Responder, end: ReceiveEnd, message: Message, not_before: Callable[[], int], running: Running) -> None:
+def read(nic: Adapter, end: ReceiveEnd, message: Message, not_before: Callable[[], int], running: Running) -> None:
     """It is ``message``'s turn on its queue pair: read, not before the instant that is known then, and answer."""
     address, length = message.work.remote_address, message.length
     placement = end.inbound.placement(nic.regions.relaxed(message.work.rkey))
@@ -32,10 +29,10 @@ def read(nic: Responder, end: ReceiveEnd, message: Message, not_before: Callable
 
     def done(data: bytes, _: list[Chunk]) -> None:
         message.parts, message.part_bytes = parts, mtu_bytes
-        nic.answer(end, message, nic.clock.now_ps, data, observe)
+        nic.answers.answer(end, message, nic.clock.now_ps, data, observe)
 
-    nic.settle(message.key)
-    nic.dma.read(
+    nic.slot.settle(message.key)
+    nic.slot.dma.read(
         message.key,
         address,
         length,

@@ -12,26 +12,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from ...sim.clock import Clock
 from ...sim.stations import Credits
-from ..durability.ordering import Ordering
 from ..durability.rules import Placement, RequestKind
-from ..fabric.fabric import Fabric
-from ..host.hostmemory import HostMemory
 from ..profiles.platform import Platform
 from ..verbs.opcodes import ATOMICS, CARRYING, KIND, RECEIVING, SENDS, Opcode, Status
 from ..verbs.ties import PACKET_SHIFT
 from . import receive
-from .answers import Answers
+from .adapter import Adapter
 from .atomics import AtomicUnit
 from .ends import ReceiveEnd
 from .execution import Running
 from .lanes import Operand
-from .message import Message, mark
+from .message import Message, Packet, mark
 from .plainway import open_route
-from .port import Packet
 from .primitive import arrived, execute
 from .remote_flush import flush
 from .remote_read import read
@@ -42,48 +35,41 @@ _READ = Opcode.IBV_WR_RDMA_READ
 _SUCCESS = Status.IBV_WC_SUCCESS
 
 
-class Responder(Answers):
-    """The half of an adapter that takes requests; ``arbiter`` decides in which order the lines of a READ are read."""
+class Responder:
+    """The half of an adapter that takes requests."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        ordering: Ordering,
-        name: str,
-        platform: Platform,
-        host: HostMemory,
-        fabric: Fabric,
-        arbiter: Callable[[], np.random.Generator],
-    ) -> None:
-        super().__init__(clock, ordering, name, platform, host, fabric, arbiter)
-        self._staging = Credits(platform.nic.staging_bytes)
-        self._held: deque[tuple[Callable[[Any], bool], Any]] = deque()
+    def __init__(self, nic: Adapter, platform: Platform) -> None:
+        self._nic = nic
+        self.clock = nic.clock
+        self.slot = nic.slot
+        self.host = nic.host
+        self.regions = nic.regions
+        self.staging = Credits(platform.nic.staging_bytes)
+        self.held: deque[tuple[Callable[[Any], bool], Any]] = deque()
         """Requests that wait for room in staging, in order of arrival; each returns False while it has to wait."""
         self._blocked: tuple[Packet, int] | None = None
         """The first of them, if nobody knows yet when there is room for it; and where it goes."""
-        self.drain = Staging(self, platform, partial(host.draw, f"staging of {name}"))
-        self._always_open, self._credits = self.drain.always_open, self.drain.credits
-        self._atomic_unit = AtomicUnit(self)
+        draw = partial(nic.host.draw, f"staging of {nic.name}")
+        self.drain = Staging(nic.clock, nic.slot, platform, draw, self._leaves_staging)
+        self._credits = self.drain.credits
+        self._atomic_unit = AtomicUnit(nic)
         self.flush_issue_ps, self.flush_keeps_lines = platform.cpu.clwb_ps, not platform.cpu.clwb_invalidates
         """A FLUSH writes lines back as a core does."""
-        self._mps_bytes = platform.pcie.mps_bytes
-
-    def staging_changed(self) -> None:
-        """Staging may hold up packets from now on."""
-        self._always_open = self.drain.always_open
 
     # WRITE and SEND -----------------------------------------------------------------------------------------
     def take_in(self, packet: Packet) -> None:
-        """A packet of a WRITE or SEND has been processed: stage it, behind those that wait for room."""
-        message, _, _, last, end_ps = packet
-        requester = message.end
-        end = message.to
-        if end_ps > requester.off_ps:  # cut off in the port
-            return
+        """A packet of a WRITE or SEND has been processed."""
+        if self._nic.reliability.expects(packet):
+            self.take_in_now(packet)
+
+    def take_in_now(self, packet: Packet) -> None:
+        """Stage it, behind those that wait for room."""
+        message, last = packet[0], packet[3]
+        requester, end = message.end, message.to
         if end.gone:
             requester.nic.unanswered(message)
         elif end.order.idle(self.clock._now):
-            self._stage(packet)
+            self._stage_now(packet)
         else:
             if last and end.reliable:
                 end.responses.expect(message)
@@ -99,24 +85,24 @@ class Responder(Answers):
         if at_ps > self.clock._now:
 
             def start(_: Packet) -> None:
-                self._stage(packet)
+                self._stage_now(packet)
                 self._end(packet, running)
 
             self.clock.hardware(at_ps, _key(packet), start, packet)
             return
-        self._stage(packet)
+        self._stage_now(packet)
         self._end(packet, running)
 
     def _end(self, packet: Packet, running: Running) -> None:
         end = packet[0].to
         end.order.end(running, self.clock._now)
 
-    def _stage(self, packet: Packet) -> None:
-        if self._held or not self._admit(packet):
+    def _stage_now(self, packet: Packet) -> None:
+        if self.held or not self._admit(packet):
             self._hold(packet)
 
     def _hold(self, packet: Packet) -> None:
-        self._held.append((self._admit, packet))
+        self.held.append((self._admit, packet))
         message, end = packet[0], packet[0].to
         if packet[3] and end is not None and end.reliable:
             end.responses.expect(message)
@@ -130,16 +116,16 @@ class Responder(Answers):
             if end.gone:
                 message.end.nic.unanswered(message)
             return True
-        address = receive.target(self, end, message, at, len(payload), last)
+        address = receive.target(self._nic, end, message, at, len(payload), last)
         if address is None:
             return True
         if payload:
             now_ps = self.clock._now
-            room_ps = self._staging.take(now_ps, len(payload))
+            room_ps = self.staging.take(now_ps, len(payload))
             if room_ps != now_ps:
                 self._wait(room_ps, packet, address)
                 return False
-        self._accept(packet, end, address)
+        self.stage(packet, end, address)
         return True
 
     def _wait(self, room_ps: int | None, packet: Packet, address: int) -> None:
@@ -149,12 +135,12 @@ class Responder(Answers):
         else:
             self.clock.hardware(room_ps, _key(packet), self._resume, (packet, address))
 
-    def leaves_staging(self, at_ps: int, n_bytes: int) -> None:
+    def _leaves_staging(self, at_ps: int, n_bytes: int) -> None:
         """A TLP that had to wait gives its room back at ``at_ps``."""
-        self._staging.give(at_ps, n_bytes)
+        self.staging.give(at_ps, n_bytes)
         if self._blocked is not None:
             packet, address = self._blocked
-            room_ps = self._staging.take(self.clock.now_ps, len(packet[2]))
+            room_ps = self.staging.take(self.clock.now_ps, len(packet[2]))
             if room_ps is not None:
                 self._blocked = None
                 self._wait(room_ps, packet, address)
@@ -164,16 +150,16 @@ class Responder(Answers):
         packet, address = admitted
         message = packet[0]
         end = message.to
-        self._held.popleft()
+        self.held.popleft()
         if end.gone:
-            self._staging.give(self.clock._now, len(packet[2]))
+            self.staging.give(self.clock._now, len(packet[2]))
             message.end.nic.unanswered(message)
         else:
-            self._accept(packet, end, address)
-        while self._held and self._held[0][0](self._held[0][1]):
-            self._held.popleft()
+            self.stage(packet, end, address)
+        while self.held and self.held[0][0](self.held[0][1]):
+            self.held.popleft()
 
-    def _accept(self, packet: Packet, end: ReceiveEnd, address: int, may_go: bool = True) -> None:
+    def stage(self, packet: Packet, end: ReceiveEnd, address: int, may_go: bool = True) -> None:
         """A packet has its room in staging: pass it to PCIe if it may go, acknowledge the last."""
         message, at, payload, last, _ = packet
         now_ps, opcode = self.clock._now, message.opcode
@@ -184,7 +170,7 @@ class Responder(Answers):
             relaxed = not sends and self.regions.relaxed(message.work.rkey)
             before = inbound.lanes(address).earlier() if sends else None
             placement, key = inbound.placement(relaxed), _key(packet)
-            if may_go and (self._always_open or self.drain.open(now_ps, address + at, len(payload))):
+            if may_go and (self.drain.always_open or self.drain.open(now_ps, address + at, len(payload))):
                 self.post_write(end, message, kind, placement, payload, address + at, key)
             else:
                 self._stay(end, message, kind, placement, payload, address + at, key)
@@ -193,17 +179,17 @@ class Responder(Answers):
         if not last:
             return
         if opcode in RECEIVING:
-            receive.received(self, end, message)
+            receive.received(self._nic, end, message)
         else:
             mark(message, "responder NIC", now_ps)
         if opcode in CARRYING:
-            arrived(self, end, message)
+            arrived(self._nic, end, message)
         elif end.reliable:
             observe = inbound.acknowledged(address)
-            self._acknowledge(end, message, observe)
+            self._nic.answers.acknowledge(end, message, observe)
             plain = message.end.plain
             if observe is None and opcode is _WRITE and payload and plain is not None and plain.accept is not None:
-                open_route(end, message, address)
+                open_route(self._nic, end, message, address)
 
     def _stay(
         self,
@@ -220,7 +206,7 @@ class Responder(Answers):
         writer = f"{message.opcode}, {message.span.label}" if message.span is not None else end.writers[message.opcode]
         tlps = [
             (len(piece), lanes.accept(kind, placement, at, piece, writer, now_ps, self._credits))
-            for at, piece in self.pcie.tlps(address, data)
+            for at, piece in self.slot.link.tlps(address, data)
         ]
         self.drain.wait(end, key, tlps)
 
@@ -239,33 +225,36 @@ class Responder(Answers):
         What was staged has its credits; others need none.
         """
         now_ps = self.clock._now
-        self.settle(message.key if staged is None else staged)
+        self.slot.settle(message.key if staged is None else staged)
         address = message.work.remote_address if address is None else address
         lanes = end.inbound.lanes(address)
         writer = f"{message.opcode}, {message.span.label}" if message.span is not None else end.writers[message.opcode]
-        for at, piece in self.pcie.tlps(address, data):
-            start_ps, at_root_ps = self.pcie.write(now_ps, len(piece))
+        for at, piece in self.slot.link.tlps(address, data):
+            start_ps, at_root_ps = self.slot.link.write(now_ps, len(piece))
             if staged is not None:
-                self._staging.give(at_root_ps, len(piece))
+                self.staging.give(at_root_ps, len(piece))
             credits = self._credits if staged is not None else None
             lanes.write(kind, placement, at, piece, writer, now_ps, start_ps, at_root_ps, credits)
 
     def post_result(self, end: ReceiveEnd, message: Message, data: bytes, operand: Operand) -> None:
         """The result of an atomic goes to PCIe now: one TLP, for it is aligned."""
         now_ps = self.clock._now
-        self.settle(message.key)
+        self.slot.settle(message.key)
         writer = f"{message.opcode}, {message.span.label}" if message.span is not None else end.writers[message.opcode]
-        start_ps, at_root_ps = self.pcie.write(now_ps, len(data))
+        start_ps, at_root_ps = self.slot.link.write(now_ps, len(data))
         lanes = end.inbound.lanes(message.work.remote_address)
         lanes.write_result(message.work.remote_address, data, writer, now_ps, start_ps, at_root_ps, operand)
 
     # what is answered once executed -------------------------------------------------------------------------
     def serve(self, packet: Packet) -> None:
-        """A request that is answered once executed has been processed: it goes behind all posted writes before it."""
+        """A request that is answered once executed has been processed."""
+        if self._nic.reliability.expects(packet):
+            self.serve_now(packet)
+
+    def serve_now(self, packet: Packet) -> None:
+        """It goes behind all posted writes before it."""
         message, now_ps = packet[0], self.clock._now
         end = message.to
-        if packet[4] > message.end.off_ps:  # cut off in the port
-            return
         if end.gone:
             message.end.nic.unanswered(message)
             return
@@ -286,8 +275,8 @@ class Responder(Answers):
     def _serve_in_turn(
         self, end: ReceiveEnd, message: Message, not_before: Callable[[], int], running: Running
     ) -> None:
-        if self._held:
-            self._held.append((self._execute, (end, message, not_before, running)))
+        if self.held:
+            self.held.append((self._execute, (end, message, not_before, running)))
         else:
             self._execute((end, message, not_before, running))
 
@@ -308,18 +297,18 @@ class Responder(Answers):
             return
         status = self.regions.refuses(message.work)
         if status is not None:
-            self.refuse(end, message, status)
+            self._nic.answers.refuse(end, message, status)
             end.order.end(running, now_ps)
             return
         mark(message, "responder NIC", now_ps)
         if message.opcode is _READ:
-            read(self, end, message, not_before, running)
+            read(self._nic, end, message, not_before, running)
         elif message.opcode in ATOMICS:
             self._atomic_unit.execute(end, message, running)
         elif message.opcode is Opcode.IBV_WR_FLUSH:
-            flush(self, end, message, not_before(), running)
+            flush(self._nic, end, message, not_before(), running)
         elif message.opcode is Opcode.PRIMITIVE:
-            execute(self, end, message, not_before(), running)
+            execute(self._nic, end, message, not_before(), running)
         else:
             self._write_atomically(end, message)
             end.order.end(running, now_ps)
@@ -329,7 +318,7 @@ class Responder(Answers):
         now_ps = self.clock._now
         end.inbound.behind_executed(RequestKind.ATOMIC_WRITE, now_ps)
         self.post_write(end, message, RequestKind.ATOMIC_WRITE, Placement.STRICT, message.payload)
-        self.answer(end, message, now_ps + self._ack_ps)
+        self._nic.answers.answer(end, message, now_ps + self._nic.parameters.ack_generation_ps)
 
 
 def _key(packet: Packet) -> int:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...sim.clock import Clock
-from .message import Message
 
 Send = Callable[[int], None]
 """Lets a response go at the given instant."""
@@ -17,7 +16,7 @@ Send = Callable[[int], None]
 class _Expected:
     """The response to ``message``; ``send`` is None as long as nobody knows when it is ready."""
 
-    message: Message
+    message: object
     ready_ps: int = 0
     send: Send | None = None
 
@@ -34,19 +33,19 @@ class Responses:
         self.last_ps = 0
         """When the last response goes of those that nobody holds up."""
 
-    def expect(self, message: Message) -> None:
+    def expect(self, message: object) -> None:
         """A request has arrived whose execution may take time: later ones answer after it."""
         if not any(entry.message is message for entry in self.waiting):
             self.waiting.append(_Expected(message))
 
-    def forget(self, message: Message) -> None:
+    def forget(self, message: object) -> None:
         """It will not be answered, unless that has been decided already."""
         if not self.waiting:
             return
         self.waiting = deque(entry for entry in self.waiting if entry.message is not message or entry.send is not None)
         self._leave()
 
-    def ready(self, message: Message, ready_ps: int, send: Send) -> None:
+    def ready(self, message: object, ready_ps: int, send: Send) -> None:
         """The response to ``message`` is ready at ``ready_ps``: it leaves then, or behind those before it."""
         if not self.waiting:
             self.last_ps = max(ready_ps, self.last_ps)

@@ -7,19 +7,15 @@ NAK: after the responder's RNR timer it and everything behind it goes out again 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..durability.rules import FENCE_WAITS_FOR
 from ..verbs.objects import RNR_RETRY_FOREVER
 from ..verbs.opcodes import KIND, NON_POSTED, RETURNING, Opcode
 from ..verbs.ties import NEXT_REQUEST
 from ..verbs.work import FENCE, INLINE
+from .adapter import Adapter
 from .ends import SendEnd
 from .message import VOID, Message
 from .packets import ATOMIC_BYTES
-
-if TYPE_CHECKING:
-    from .requester import Requester
 
 _FENCING = frozenset(opcode for opcode, kind in KIND.items() if kind in FENCE_WAITS_FOR)
 
@@ -50,7 +46,7 @@ def is_back(end: SendEnd, message: Message) -> None:
         end.fencing -= message.opcode in _FENCING
 
 
-def local_buffer_is_open(nic: Requester, message: Message) -> bool:
+def local_buffer_is_open(nic: Adapter, message: Message) -> bool:
     """Whether its ``lkey`` allows what the adapter has to do to the local buffer."""
     if message.work.lkey is None or message.work.send_flags in INLINE or message.opcode is Opcode.IBV_WR_FLUSH:
         return True
@@ -59,7 +55,7 @@ def local_buffer_is_open(nic: Requester, message: Message) -> bool:
     return nic.regions.local(message.work.lkey, message.work.local_address, length, written)
 
 
-def will_repeat(nic: Requester, end: SendEnd) -> bool:
+def will_repeat(nic: Adapter, end: SendEnd) -> bool:
     """An RNR NAK has come: wait and go back, unless that has been done too often."""
     if end.qp.rnr_retry != RNR_RETRY_FOREVER and end.repeats >= end.qp.rnr_retry:
         return False
@@ -71,7 +67,7 @@ def will_repeat(nic: Requester, end: SendEnd) -> bool:
     return True
 
 
-def _repeat(nic: Requester, end: SendEnd) -> None:
+def _repeat(nic: Adapter, end: SendEnd) -> None:
     if end.qp.error:
         return
     end.attempt += 1
@@ -85,4 +81,4 @@ def _repeat(nic: Requester, end: SendEnd) -> None:
         message.attempt = VOID
     for message in end.send_queue:  # keys rise in the order in which requests go out
         end.key = message.key = end.key + NEXT_REQUEST
-    nic.pump(end)
+    nic.requester.pump(end)

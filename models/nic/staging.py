@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from ...sim.clock import Clock
 from ..pcie.credits import PostedCredits, matter, units
 from ..profiles.platform import Platform
 from ..verbs.objects import QueuePair
 from .ends import ReceiveEnd
-
-if TYPE_CHECKING:
-    from .responder import Responder
+from .slot import Slot
 
 Leave = Callable[[int, int], None]
 """Takes when a TLP leaves the adapter, and when it is at the root port."""
@@ -39,11 +37,18 @@ class StagedPacket:
 
 
 class Staging:
-    """What waits in one adapter; ``draw(n)`` chooses one of ``n`` queues for the arbiter that is drawn."""
+    """What waits in one adapter; ``draw(n)`` chooses one of ``n`` queues for the arbiter that is drawn.
 
-    def __init__(self, nic: Responder, platform: Platform, draw: Callable[[int], int]) -> None:
+    ``left`` is called with when a TLP that had to wait is at the root port, and how many bytes it has.
+    """
+
+    def __init__(
+        self, clock: Clock, slot: Slot, platform: Platform, draw: Callable[[int], int], left: Callable[[int, int], None]
+    ) -> None:
         pcie = platform.pcie
-        self._nic = nic
+        self._clock = clock
+        self._slot = slot
+        self._left = left
         self._draw = draw
         self._order = pcie.staging_order
         self._mps_bytes = pcie.mps_bytes
@@ -67,11 +72,10 @@ class Staging:
         """
         self._holds = holds
         self._order, self.always_open = "random", False
-        self._nic.staging_changed()
 
     def open(self, now_ps: int, address: int, length: int) -> bool:
         """Whether a packet with ``length`` bytes for ``address`` may go to PCIe now; takes its credits if so."""
-        if self._last or self._holds is not None or (self._order != "arrival" and self._nic.pcie.free_ps > now_ps):
+        if self._last or self._holds is not None or (self._order != "arrival" and self._slot.link.free_ps > now_ps):
             return False
         return self.credits is None or self._take(now_ps, *units(address, length, self._mps_bytes))
 
@@ -82,10 +86,10 @@ class Staging:
         idle, before = not self._last, self._last.get(end)
         self._last[end] = item
         if self._holds is not None:
-            now_ps = self._nic.clock.now_ps
+            now_ps = self._clock.now_ps
             item.ready_ps = max(now_ps + self._holds(end.qp), before.ready_ps if before is not None else 0)
             if item.ready_ps > now_ps:
-                self._nic.clock.hardware(item.ready_ps, key, self._drain, None)
+                self._clock.hardware(item.ready_ps, key, self._drain, None)
                 return
         if (idle or self._holds is not None) and not self._running:
             self._drain(None)
@@ -102,18 +106,18 @@ class Staging:
         credits = self.credits
         if credits is None or credits.take(now_ps, headers, data):
             return True
-        self._nic.host.catch_up(now_ps)  # what memory has taken until now
+        self._slot.host.catch_up(now_ps)  # what memory has taken until now
         return credits.take(now_ps, headers, data)
 
     def _drain(self, _: object) -> None:
         """Pass on what may go now; come again when more may."""
-        nic, clock = self._nic, self._nic.clock
+        slot, clock = self._slot, self._clock
         now_ps = clock.now_ps
         self._running = True
         while self._last:
             item = self._sending
             if item is None:
-                free_ps = nic.pcie.free_ps
+                free_ps = slot.link.free_ps
                 if self._order != "arrival" and free_ps > now_ps:
                     clock.hardware(free_ps, self._first_key(), self._drain, None)
                     return
@@ -128,10 +132,10 @@ class Staging:
                     clock.hardware(self._more_ps(now_ps), item.key, self._drain, None)
                     return
                 tlps.popleft()
-                nic.settle(item.key)
-                start_ps, at_root_ps = nic.pcie.write(now_ps, n_bytes)
+                slot.settle(item.key)
+                start_ps, at_root_ps = slot.link.write(now_ps, n_bytes)
                 leave(start_ps, at_root_ps)
-                nic.leaves_staging(at_root_ps, n_bytes)
+                self._left(at_root_ps, n_bytes)
             self._sending = None
             if self._last[item.end] is item:
                 del self._last[item.end]
@@ -142,7 +146,7 @@ class Staging:
     def _more_ps(self, now_ps: int) -> int:
         """When credits may come back next: known, or known once memory is asked about its next write."""
         assert self.credits is not None
-        known = [ps for ps in (self.credits.next_ps, self._nic.host.next_taken_ps) if ps is not None]
+        known = [ps for ps in (self.credits.next_ps, self._slot.host.next_taken_ps) if ps is not None]
         assert known and min(known) > now_ps, "credits are with writes that are under way"
         return min(known)
 

@@ -173,7 +173,7 @@ def build_system(
     for one in scenario.held or ():
         held.setdefault(one.machine, {})[one.queue_pair] = one.for_ps
     for (where, number), by_number in held.items():
-        system.nodes[where][number].nic.drain.hold_up(_held(by_number))
+        system.nodes[where][number].nic.responder.drain.hold_up(_held(by_number))
     return system
 
 

@@ -42,7 +42,7 @@ class Watched:
         self.most_reads = 0
         self.least_credits = 0
         clock, pairs = self.system.clock, [end for pair in self.system.pairs for end in (pair, pair.peer)]
-        staging = [node.nic._staging for node in self.system.nodes]
+        staging = [node.nic.responder.staging for node in self.system.nodes]
         while clock.peek() != float("inf"):
             clock.step()
             self.most_reads = max(self.most_reads, *(pair.end.reads_under_way for pair in pairs))

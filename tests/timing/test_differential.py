@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from rpsim.models.host.hostmemory import HostMemory
-from rpsim.models.nic.adapter import Adapter
 from rpsim.models.nic.dma import DmaReader
 from rpsim.models.nic.ends import SendEnd
 from rpsim.models.nic.message import Message
 from rpsim.models.nic.nic import Nic
+from rpsim.models.nic.slot import Slot
 from rpsim.models.nic.staging import Staging
 from rpsim.models.pcie.credits import PostedCredits
 from rpsim.models.profiles.platform import load_platform
@@ -153,15 +153,15 @@ def reads_overtake_posted_writes(patch: pytest.MonkeyPatch) -> None:
 
 
 def reads_overtake_completions(patch: pytest.MonkeyPatch) -> None:
-    write = Adapter._write_cqe
+    write = Slot._write_cqe
 
-    def unnoticed(adapter: Adapter) -> Message:
-        before_ps = adapter.host.last_visible_ps
-        work = write(adapter)
-        adapter.host.last_visible_ps = before_ps
-        return work
+    def unnoticed(slot: Slot) -> Message:
+        before_ps = slot.host.last_visible_ps
+        message = write(slot)
+        slot.host.last_visible_ps = before_ps
+        return message
 
-    patch.setattr(Adapter, "_write_cqe", unnoticed)
+    patch.setattr(Slot, "_write_cqe", unnoticed)
 
 
 def acknowledgements_overtake(patch: pytest.MonkeyPatch) -> None:

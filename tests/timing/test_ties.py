@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.nic.answers import Answers
 from rpsim.models.nic.nic import Nic
-from rpsim.models.nic.requester import Requester
 from rpsim.models.nic.responder import Responder
+from rpsim.models.nic.wire import ShortWire
 from rpsim.models.pcie.link import PcieLink
 from rpsim.models.profiles.platform import load_platform
 from rpsim.models.verbs import Opcode, Span, ties
@@ -172,9 +171,9 @@ def test_requests_take_the_plain_way(monkeypatch):
         rig.client.write(line(turn), line=turn)
     assert rig.client.qp.end.plain.accept is not None and rig.client.peer.end.receive.routes
     rig.client.post_write(data=line(9), line=9)
-    monkeypatch.setattr(Requester, "_request", None)
+    monkeypatch.setattr(ShortWire, "request", None)
     monkeypatch.setattr(Responder, "take_in", None)
-    monkeypatch.setattr(Answers, "_ack", None)
+    monkeypatch.setattr(ShortWire, "acknowledgement", None)
     rig.run()
     assert rig.memory(9) == line(9)
 

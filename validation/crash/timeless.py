@@ -146,7 +146,7 @@ def _fetched(nic: Nic, address: int, length: int) -> bytes:
     device, offset = nic.host.memory.locate(address)
     device.space.catch_up(nic.clock._now)
     touched = lines(offset, length)
-    device.space.touch(map(touched.__getitem__, nic.dma.order(len(touched))))
+    device.space.touch(map(touched.__getitem__, nic.slot.dma.order(len(touched))))
     return device.space.peek(offset, length)
 
 

@@ -1,7 +1,7 @@
 """The reliable transport, packet by packet: PSNs, acknowledgements, NAKs, timers, go-back-N (IBTA 1.4, section 9.7).
 
-An adapter on a fabric that disturbs packets (``models.nic.lossy.crossing``) is one of these; where nothing is lost it
-does what the adapter without them does, to the picosecond. What a connection does:
+An adapter on a fabric that disturbs packets (``models.nic.lossy.crossing``) has this part in place of plain
+acknowledgements; where nothing is lost it does what they do, to the picosecond. What a connection does:
 
 - Requester: an acknowledgement of a PSN acknowledges all before it. A NAK for a sequence error, a response that shows
   that one before it was lost, or a local ACK timeout make it go back: everything from the oldest PSN that is not known
@@ -17,53 +17,41 @@ A READ is repeated as a whole, where the specification lets it go on from the mi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
 
-import numpy as np
-from typing_extensions import override
-
-from ....sim.clock import Clock
-from ...durability.ordering import Ordering
-from ...fabric.fabric import Fabric
-from ...host.hostmemory import HostMemory
 from ...profiles.platform import Platform
 from ...verbs.objects import ACK_TIMEOUT_PS, RNR_RETRY_FOREVER, QueuePair
-from ...verbs.opcodes import NON_POSTED, Opcode, QpType, Status
-from ...verbs.ties import NEXT_REQUEST, PACKET_SHIFT, SEQUENCE_NAK
+from ...verbs.opcodes import NON_POSTED, RECEIVING, Opcode, QpType, Status
+from ...verbs.ties import NEXT_REQUEST, PACKET_SHIFT, RESPONSE, SEQUENCE_NAK
 from ...verbs.work import SIGNALED
+from ..adapter import Adapter
 from ..ends import ReceiveEnd, SendEnd
 from ..inbound import Observe
-from ..message import Message
-from ..port import WITHDRAWN, Packet
-from .crossing import Crossing
+from ..message import Message, Packet, mark
+from ..port import WITHDRAWN
 from .psn import PSN_MASK, Sent, TransportCounters, TransportEnd, distance, psns
 
 FIRST_PSN = 0
+_WRITE = Opcode.IBV_WR_RDMA_WRITE
 _READ = Opcode.IBV_WR_RDMA_READ
 _SUCCESS = Status.IBV_WC_SUCCESS
 _RNR = Status.IBV_WC_RNR_RETRY_EXC_ERR
 
 
-class TransportNic(Crossing):
-    """An adapter whose connections survive a fabric that loses packets."""
+class GoBackN:
+    """What makes the connections of an adapter survive a fabric that loses packets."""
 
-    takes_plain_way = False
-
-    def __init__(
-        self,
-        clock: Clock,
-        ordering: Ordering,
-        name: str,
-        platform: Platform,
-        host: HostMemory,
-        fabric: Fabric,
-        arbiter: Callable[[], np.random.Generator],
-    ) -> None:
-        super().__init__(clock, ordering, name, platform, host, fabric, arbiter)
+    def __init__(self, nic: Adapter, platform: Platform) -> None:
+        self._nic = nic
+        self._clock = nic.clock
+        self._port = nic.port
         self._ends: dict[QueuePair, TransportEnd] = {}
         self._ack_interval = platform.transport.ack_interval
+        self._mtu_bytes = nic.parameters.mtu_bytes
+        self._acked_ps = nic.parameters.ack_processing_ps
+        self._ack_bytes = nic.parameters.headers.ack_bytes
+        self._ack_ps = nic.parameters.ack_generation_ps
 
     def kept(self, end: SendEnd | ReceiveEnd) -> TransportEnd:
         """What is kept of a queue pair of this adapter."""
@@ -72,13 +60,11 @@ class TransportNic(Crossing):
             found = self._ends[end.qp] = TransportEnd(FIRST_PSN)
         return found
 
-    @override
     def counters(self) -> dict[str, int]:
-        """What has happened at this adapter so far: packets as well."""
+        """What has happened to packets so far."""
         total = self.total()
-        return super().counters() | {one.name: getattr(total, one.name) for one in fields(total)}
+        return {one.name: getattr(total, one.name) for one in fields(total)}
 
-    @override
     def counted(self, end: SendEnd | ReceiveEnd) -> TransportCounters:
         """What is counted of a queue pair of this adapter."""
         return self.kept(end).counters
@@ -91,7 +77,6 @@ class TransportNic(Crossing):
         return total
 
     # requester: what goes out -------------------------------------------------------------------------------
-    @override
     def goes(self, at_ps: int, message: Message) -> None:
         """It gets its PSNs."""
         end = message.end
@@ -102,7 +87,6 @@ class TransportNic(Crossing):
             message.sent = Sent(message, message.psn, count, at_ps)
             kept.sent.append(message.sent)
 
-    @override
     def has_left(self, message: Message) -> None:
         """The timer runs from here on, if it does not run already."""
         end = message.end
@@ -117,18 +101,18 @@ class TransportNic(Crossing):
         message.asks = not behind or message is not sent.message or message.work.send_flags in SIGNALED
         if end.qp.timeout and not kept.timing:
             kept.timing = True
-            self.clock.call_at(message.sent_ps + (ACK_TIMEOUT_PS << end.qp.timeout), self._expire, end)
+            self._clock.call_at(message.sent_ps + (ACK_TIMEOUT_PS << end.qp.timeout), self._expire, end)
 
     def _expire(self, end: SendEnd) -> None:
         """The timer: is the oldest outstanding request due?"""
-        kept, now_ps = self.kept(end), self.clock._now
+        kept, now_ps = self.kept(end), self._clock._now
         kept.timing = False
         if end.qp.error or end.stalled or not kept.sent or kept.sent[0].sent_ps is None:  # set again when it leaves
             return
         due_ps = max(kept.sent[0].sent_ps, kept.since_ps) + (ACK_TIMEOUT_PS << end.qp.timeout)
         if due_ps > now_ps:
             kept.timing = True
-            self.clock.call_at(due_ps, self._expire, end)
+            self._clock.call_at(due_ps, self._expire, end)
             return
         kept.counters.local_ack_timeout_err += 1
         self._retry(end, kept)
@@ -137,14 +121,14 @@ class TransportNic(Crossing):
         """Go back to the oldest outstanding request, unless that has been done too often."""
         kept.retries += 1
         if kept.retries > end.qp.retry_cnt:
-            self._answered(end, kept.sent[0].message, Status.IBV_WC_RETRY_EXC_ERR, None)
+            self.answered(end, kept.sent[0].message, Status.IBV_WC_RETRY_EXC_ERR, None)
         else:
             self._go_back(end, kept)
 
     def _go_back(self, end: SendEnd, kept: TransportEnd) -> None:
         """Send again all that is outstanding, from the oldest PSN that is not known to have been taken in."""
-        now_ps = self.clock._now
-        self.port.withdraw(end, now_ps)
+        now_ps = self._clock._now
+        self._port.withdraw(end, now_ps)
         end.attempt += 1
         for sent in kept.sent:
             came = sent.latest.start_ps != WITHDRAWN
@@ -154,20 +138,30 @@ class TransportNic(Crossing):
             again = message.again(end.key)
             again.payload, again.attempt, again.sent_bytes = sent.payload, end.attempt, at
             again.psn, again.sent, again.asks = sent.psn, sent, True
-            self._packets(again)
+            self._nic.requester.cut(again)
             sent.latest, sent.attempt, sent.sent_ps = again, end.attempt, None
             sent.at_ps = max(now_ps, sent.at_ps)
             if came:
                 kept.counters.retransmitted += 1 + len(again.more or ())
-            self.port.again(sent.at_ps, again, self._request)
+            self._port.request(sent.at_ps, again, self._nic.wire.request)
         for message in end.send_queue:  # keys rise in the order in which requests go out
             end.key = message.key = end.key + NEXT_REQUEST
 
     # requester: what comes back -----------------------------------------------------------------------------
-    @override
+    def acknowledged(self, message: Message, tail_ps: int) -> None:
+        """The last bit of an acknowledgement arrives at ``tail_ps``."""
+        end = message.end
+        if message.opcode not in RECEIVING or message.opcode is _WRITE:
+            mark(message, "ACK on the wire", tail_ps)
+        done_ps = end.last_answer_ps = max(tail_ps + self._acked_ps, end.last_answer_ps)
+        self._clock.hardware(done_ps, message.key + RESPONSE, self._take_ack, message)
+
+    def unanswered(self, message: Message) -> None:
+        """Nobody will ever answer this request: the timer finds that out."""
+
     def _take_ack(self, message: Message) -> None:
-        if self.sram.crowded:
-            self.contexts.answered(message, 0, 0, True, partial(self._acked, message))
+        if self._nic.sram.crowded:
+            self._nic.contexts.answered(message, 0, 0, True, partial(self._acked, message))
         else:
             self._acked(message)
 
@@ -191,20 +185,20 @@ class TransportNic(Crossing):
                 kept.counters.packet_seq_err += 1
                 self._retry(end, kept)
         elif message.status is not _RNR or (end.qp.rnr_retry != RNR_RETRY_FOREVER and end.repeats >= end.qp.rnr_retry):
-            self._answered(end, oldest.message, message.status, None)
+            self.answered(end, oldest.message, message.status, None)
         elif not end.stalled and message.attempt == oldest.attempt:
             kept.counters.rnr_nak_retry_err += 1
             end.repeats += 1
             end.stalled = True
-            self.port.withdraw(end, self.clock._now)  # what has not come to the engine goes with the repetition
+            self._port.withdraw(end, self._clock._now)  # what has not come to the engine goes with the repetition
             assert end.to is not None
-            self.clock.call_at(self.clock._now + end.to.nic.parameters.rnr_timer_ps, self._after_rnr, end)
+            self._clock.call_at(self._clock._now + end.to.nic.parameters.rnr_timer_ps, self._after_rnr, end)
 
     def _after_rnr(self, end: SendEnd) -> None:
         if not end.qp.error:
             end.stalled = False
             self._go_back(end, self.kept(end))
-            self.pump(end)
+            self._nic.requester.pump(end)
 
     def _acknowledges(self, end: SendEnd, kept: TransportEnd, psn: int, attempt: int) -> bool:
         """All up to ``psn`` has been taken in, says an answer to what was sent at ``attempt``.
@@ -218,7 +212,7 @@ class TransportNic(Crossing):
                     kept.counters.implied_nak_seq_err += 1
                     self._retry(end, kept)
                 return False
-            self._answered(end, sent.message, _SUCCESS, sent.observe)
+            self.answered(end, sent.message, _SUCCESS, sent.observe)
             if end.qp.error:
                 return False
         if distance(psn, kept.oldest) >= 0:
@@ -227,9 +221,16 @@ class TransportNic(Crossing):
         return True
 
     def _progress(self, kept: TransportEnd) -> None:
-        kept.retries, kept.since_ps = 0, self.clock._now
+        kept.retries, kept.since_ps = 0, self._clock._now
 
-    @override
+    def take_response(self, packet: Packet) -> None:
+        """A packet of a response with data has been processed."""
+        if self._nic.sram.crowded:
+            message, at, payload, last, _ = packet
+            self._nic.contexts.answered(message, at, len(payload), last, partial(self._take_response, packet))
+        else:
+            self._take_response(packet)
+
     def _take_response(self, packet: Packet) -> None:
         """A packet of a response with data has been processed, if it is the one that is missed."""
         message, at, payload, _, end_ps = packet
@@ -253,10 +254,9 @@ class TransportNic(Crossing):
             return
         sent.got += len(payload)
         self._progress(kept)
-        super()._take_response(packet)
+        self._nic.requester.place(packet)
 
-    @override
-    def _answered(self, end: SendEnd, message: Message, status: Status, observe: Observe | None) -> None:
+    def answered(self, end: SendEnd, message: Message, status: Status, observe: Observe | None) -> None:
         if end.reliable and end.outstanding:
             kept = self.kept(end)
             if kept.sent and kept.sent[0] is message.sent:
@@ -265,28 +265,15 @@ class TransportNic(Crossing):
                 if distance(sent.last, kept.oldest) >= 0:
                     kept.oldest = (sent.last + 1) & PSN_MASK
                 self._progress(kept)
-        super()._answered(end, message, status, observe)
+        self._nic.requester.done(end, message, status, observe)
 
-    @override
-    def flush(self, qp: QueuePair) -> None:
-        """Complete all that was posted to a broken queue pair with IBV_WC_WR_FLUSH_ERR."""
-        super().flush(qp)
+    def flushed(self, qp: QueuePair) -> None:
+        """Nothing is outstanding any more on a broken queue pair."""
         self.kept(qp.end).sent.clear()
 
     # responder ----------------------------------------------------------------------------------------------
-    @override
-    def take_in(self, packet: Packet) -> None:
-        """A packet of a WRITE or SEND has been processed: take it in, if it is its turn."""
-        if self._expected(packet):
-            super().take_in(packet)
-
-    @override
-    def serve(self, packet: Packet) -> None:
-        """A request that is answered once executed has been processed: take it in, if it is its turn."""
-        if self._expected(packet):
-            super().serve(packet)
-
-    def _expected(self, packet: Packet) -> bool:
+    def expects(self, packet: Packet) -> bool:
+        """Whether a packet that has been processed is the one that is expected."""
         message, at, _, _, end_ps = packet
         end = message.to
         if end_ps > message.end.off_ps or end.gone:
@@ -323,56 +310,40 @@ class TransportNic(Crossing):
         def send(at_ps: int) -> None:
             if distance(nak.psn, kept.expected) <= 0:  # else one before it has been refused meanwhile
                 nak.n_bytes, nak.more = self._ack_bytes, None
-                self.port.response(at_ps, nak, self._ack)
+                self._port.response(at_ps, nak, self._nic.wire.acknowledgement)
 
-        end.responses.ready(nak, self.clock._now + self._ack_ps, send)
+        end.responses.ready(nak, self._clock._now + self._ack_ps, send)
 
     def _duplicate(self, end: ReceiveEnd, kept: TransportEnd, packet: Packet) -> None:
         """It has been taken in before; what is still being executed will be answered anyway."""
-        message, now_ps = packet[0], self.clock._now
+        message, now_ps = packet[0], self._clock._now
         if message.opcode is _READ:
-            super().serve(packet)
+            self._nic.responder.serve_now(packet)
         elif message.opcode in NON_POSTED:
             answer = kept.answers.get(message.psn)
             if answer is not None:
-                super().answer(end, message, now_ps + self._ack_ps, *answer)
+                self._nic.answers.send_answer(end, message, now_ps + self._ack_ps, *answer)
         elif packet[3] and message.sent is not None and distance(message.sent.last, kept.accepted) <= 0:
-            super()._acknowledge(end, message, None)
+            self._nic.answers.send_acknowledgement(end, message, None)
 
-    @override
-    def _acknowledge(
-        self,
-        end: ReceiveEnd,
-        message: Message,
-        observe: Observe | None,
-        status: Status = Status.IBV_WC_SUCCESS,
-    ) -> None:
-        """A WRITE or SEND has been accepted, or a request refused."""
+    def acknowledges(self, end: ReceiveEnd, message: Message, observe: Observe | None, status: Status) -> bool:
+        """A WRITE or SEND has been accepted, or a request refused: whether that is acknowledged now."""
         kept = self.kept(end)
         if status is _SUCCESS and message.sent is not None:
             kept.accepted, message.sent.observe = message.sent.last, observe
             kept.unanswered += 1
             if kept.unanswered < self._ack_interval and not message.asks:
                 end.responses.forget(message)
-                return
+                return False
             kept.unanswered = 0
         elif status is _RNR:
             kept.expected, kept.told = (message.psn + message.sent_bytes // self._mtu_bytes) & PSN_MASK, False
-        super()._acknowledge(end, message, observe, status)
+        return True
 
-    @override
-    def answer(
-        self,
-        end: ReceiveEnd,
-        message: Message,
-        ready_ps: int,
-        payload: bytes = b"",
-        observe: Observe | None = None,
-    ) -> None:
+    def answers(self, message: Message, payload: bytes, observe: Observe | None) -> None:
         """A request has been executed: keep the answer, if it may be needed again."""
         if message.opcode is not _READ:
-            answers = self.kept(end).answers
+            answers = self.kept(message.to).answers
             answers[message.psn] = payload, observe
-            if len(answers) > self.parameters.outstanding_reads:
+            if len(answers) > self._nic.parameters.outstanding_reads:
                 del answers[next(iter(answers))]
-        super().answer(end, message, ready_ps, payload, observe)

@@ -29,12 +29,12 @@ def rate(size, **pcie):
 
     def ask():
         for number in range(count):
-            node.nic.dma.read(KEY + number, start + 512 * number, size, lambda *_: ends.append(rig.clock.now_ps))
+            node.nic.slot.dma.read(KEY + number, start + 512 * number, size, lambda *_: ends.append(rig.clock.now_ps))
 
     rig.clock.call_at(0, ask)
     rig.run()
     assert len(ends) == count and ends == sorted(ends)
-    assert node.nic.dma._tags == rig.platform.pcie.read_tags
+    assert node.nic.slot.dma._tags == rig.platform.pcie.read_tags
     return count * size * 8 * 1000 / ends[-1]
 
 

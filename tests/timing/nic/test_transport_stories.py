@@ -38,7 +38,7 @@ def counts(rig: Rig, requester: bool = True, **expected: int) -> None:
     """What the counters of one end of the connection say; those that are not named are zero."""
     end = rig.client if requester else rig.client.peer
     qp = end.qp if requester else end
-    counters = qp.end.nic.counted(qp.end)
+    counters = qp.end.nic.reliability.counted(qp.end)
     names = [name for name in counters.__slots__ if name != "packets"]
     found = {name: getattr(counters, name) for name in names if getattr(counters, name)}
     assert found == expected
@@ -91,8 +91,8 @@ def test_only_the_first_packet_behind_a_gap_is_answered():
         rig.client.post_write(at=0, data=line(turn + 1), line=turn)
     rig.run()
     assert [rig.memory(turn) for turn in range(6)] == [line(turn + 1) for turn in range(6)]
-    assert rig.client.qp.end.nic.counted(rig.client.qp.end).packet_seq_err == 1
-    assert rig.client.peer.end.nic.counted(rig.client.peer.end).out_of_sequence > 1
+    assert rig.client.qp.end.nic.reliability.counted(rig.client.qp.end).packet_seq_err == 1
+    assert rig.client.peer.end.nic.reliability.counted(rig.client.peer.end).out_of_sequence > 1
 
 
 def test_a_message_goes_on_from_the_packet_that_was_lost():
@@ -270,7 +270,7 @@ def test_saved_results_are_as_many_as_reads_may_be_outstanding():
     rig = rig_with(nic={"outstanding_reads": 2})
     for turn in range(5):
         assert returned(rig.client, post_add(rig.client, 1)) == turn
-    assert len(rig.client.peer.end.nic.kept(rig.client.peer.end).answers) == 2
+    assert len(rig.client.peer.end.nic.reliability.kept(rig.client.peer.end).answers) == 2
 
 
 def test_a_read_is_executed_again():
@@ -350,7 +350,7 @@ def test_one_acknowledgement_for_several_unsignalled_requests():
     assert rig.client.wait(works[9]).status is Status.IBV_WC_SUCCESS
     rig.run()
     assert rig.memory(0, 40) == b"".join(line(turn + 1, 4) for turn in range(10))
-    answers = rig.client.peer.end.nic.counted(rig.client.peer.end).packets
+    answers = rig.client.peer.end.nic.reliability.counted(rig.client.peer.end).packets
     assert answers == 3  # the fourth, the eighth, and the last, which asks for it
     counts(rig)
 
@@ -437,5 +437,5 @@ def test_a_full_output_drops_what_comes_and_the_transport_repairs_it():
     assert crowd(buffer_bytes=160 * 1024).system.fabric.weather.lost == 0
     tight = crowd(buffer_bytes=8 * 1024)
     assert tight.system.fabric.weather.lost > 0
-    total = [client.node.nic.total() for client in tight.clients]
+    total = [client.node.nic.reliability.total() for client in tight.clients]
     assert sum(one.retransmitted for one in total) >= tight.system.fabric.weather.lost

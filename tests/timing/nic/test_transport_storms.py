@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpsim.models.fabric.disturbance import Disturbance, PacketFault
-from rpsim.models.nic.lossy.crossing import Crossing
 from rpsim.models.nic.lossy.psn import TransportEnd
-from rpsim.models.nic.lossy.transport import TransportNic
+from rpsim.models.nic.lossy.transport import GoBackN
 from rpsim.models.verbs import Opcode, RecvWR, Status
 from rpsim.sim.trace import NEVER
 
@@ -173,7 +172,7 @@ def test_random_loss_and_delay(how, seed):
     assert [done.status for done in rig.completions] == [Status.IBV_WC_SUCCESS] * 40
     for turn in range(40):
         assert rig.memory(64 * turn, 46) == bytes([turn]) * 46 * LINE
-    counters = rig.client.node.nic.total()
+    counters = rig.client.node.nic.reliability.total()
     assert (counters.retransmitted > 0) == ("loss" in how or "reorder" in how)
 
 
@@ -181,58 +180,59 @@ def test_random_loss_and_delay(how, seed):
 
 
 def executes_duplicates(patch: pytest.MonkeyPatch) -> None:
-    def duplicate(nic, qp, end, packet):
+    def duplicate(back, end, kept, packet):
         posted = packet[0].opcode in (Opcode.IBV_WR_RDMA_WRITE, Opcode.IBV_WR_SEND)
-        (Crossing.take_in if posted else Crossing.serve)(nic, packet)
+        responder = back._nic.responder
+        (responder.take_in_now if posted else responder.serve_now)(packet)
 
-    patch.setattr(TransportNic, "_duplicate", duplicate)
+    patch.setattr(GoBackN, "_duplicate", duplicate)
 
 
 def skips_a_retransmission(patch: pytest.MonkeyPatch) -> None:
     """What a NAK names counts as taken in."""
-    acknowledges = TransportNic._acknowledges
+    acknowledges = GoBackN._acknowledges
 
-    def one_more(nic, qp, end, psn, attempt):
-        return acknowledges(nic, qp, end, psn + 1, attempt)
+    def one_more(back, end, kept, psn, attempt):
+        return acknowledges(back, end, kept, psn + 1, attempt)
 
-    patch.setattr(TransportNic, "_acknowledges", one_more)
+    patch.setattr(GoBackN, "_acknowledges", one_more)
 
 
 def takes_in_what_comes_too_early(patch: pytest.MonkeyPatch) -> None:
-    expected = TransportNic._expected
+    expected = GoBackN.expects
 
-    def lenient(nic, packet):
-        return expected(nic, packet) or packet[0].psn > nic.kept(packet[0].to).expected
+    def lenient(back, packet):
+        return expected(back, packet) or packet[0].psn > back.kept(packet[0].to).expected
 
-    patch.setattr(TransportNic, "_expected", lenient)
+    patch.setattr(GoBackN, "expects", lenient)
 
 
 def forgets_what_it_answered(patch: pytest.MonkeyPatch) -> None:
     """Atomics are executed again."""
-    duplicate = TransportNic._duplicate
+    duplicate = GoBackN._duplicate
 
-    def anew(nic, qp, end, packet):
+    def anew(back, end, kept, packet):
         if packet[0].opcode is Opcode.IBV_WR_ATOMIC_FETCH_AND_ADD:
-            Crossing.serve(nic, packet)
+            back._nic.responder.serve_now(packet)
         else:
-            duplicate(nic, qp, end, packet)
+            duplicate(back, end, kept, packet)
 
-    patch.setattr(TransportNic, "_duplicate", anew)
+    patch.setattr(GoBackN, "_duplicate", anew)
 
 
 def never_goes_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TransportNic, "_go_back", lambda nic, qp, end: None)
+    patch.setattr(GoBackN, "_go_back", lambda back, end, kept: None)
 
 
 def counts_nothing(patch: pytest.MonkeyPatch) -> None:
     """Every packet is the one that is expected."""
 
-    def always(nic, packet):
-        kept: TransportEnd = nic.kept(packet[0].to)
+    def always(back, packet):
+        kept: TransportEnd = back.kept(packet[0].to)
         kept.expected = packet[0].psn
         return True
 
-    patch.setattr(TransportNic, "_expected", always)
+    patch.setattr(GoBackN, "expects", always)
 
 
 @pytest.mark.parametrize(

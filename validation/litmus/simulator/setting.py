@@ -205,7 +205,7 @@ class LitmusSystem:
             if operation.verb in RECEIVED and operation.qp not in self.requesters:
                 self._post_receive(operation)
         if schedule.held_ps:
-            self.server.nic.drain.hold_up(self._held_ps())
+            self.server.nic.responder.drain.hold_up(self._held_ps())
             self.server.host.late_up_to_ps = schedule.held_ps
         for _ in test.b:
             self.back[0].post_recv(RecvWR(0, self.scratch(self.client, 64), 64))

@@ -1,0 +1,113 @@
+"""The slot: an adapter's way to its host. Posted writes, DMA reads, and completions in order.
+
+Completions of sends wait in an inbox of the slot's entrance, sorted by instant and key, that is caught up before the
+slot is used for anything later, and when the completion may be visible (a lazy merge, as in ``models.nic.port``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from ...sim.clock import HARDWARE, Clock
+from ...sim.trace import NEVER
+from ..host.hostmemory import HostMemory
+from ..pcie.rootport import root_link
+from ..profiles.platform import Platform
+from ..verbs.objects import CompletionQueue, WorkCompletion
+from ..verbs.opcodes import RECEIVING, Opcode, Status
+from ..verbs.ties import COMPLETION
+from .dma import DmaReader
+from .message import Message
+
+_WRITE = Opcode.IBV_WR_RDMA_WRITE
+_SUCCESS = Status.IBV_WC_SUCCESS
+NOT_VISIBLE = -1
+"""``Message.start_ps`` of a completion whose instant is not known yet."""
+
+
+class Slot:
+    """One adapter's; ``arbiter`` decides in which order the lines of a READ are read."""
+
+    def __init__(
+        self, clock: Clock, host: HostMemory, platform: Platform, arbiter: Callable[[], np.random.Generator]
+    ) -> None:
+        self.host = host
+        self.link = root_link(platform.pcie)
+        self.dma = DmaReader(clock, host, self.link, arbiter, self.settle)
+        self.cqes: list[tuple[int, int, Message]] = []
+        """Completions by (instant, key)."""
+        self.posted_write_ps = platform.pcie.visible_ps
+        """From the root port to being visible."""
+        self._clock = clock
+        self._queue: list[Any] = clock._queue
+        self._cqe_bytes = platform.nic.cqe_bytes
+        self._cqe_ps = self.link.write_ps(self._cqe_bytes) + self.posted_write_ps
+        """From the entrance of the slot to a visible completion, undisturbed."""
+
+    def settle(self, key: int) -> None:
+        """Whoever asks for the slot now, with ``key``, comes behind the completions that were before it."""
+        cqes, now_ps = self.cqes, self._clock._now
+        while cqes and (cqes[0][0] < now_ps or (cqes[0][0] == now_ps and cqes[0][1] < key)):
+            self._write_cqe()
+
+    def complete_send(self, at_ps: int, message: Message) -> None:
+        """The CQE of a request that has succeeded is written at ``at_ps``, behind what was."""
+        message.start_ps = NOT_VISIBLE
+        key = message.key + COMPLETION
+        heappush(self.cqes, (at_ps, key, message))
+        heappush(self._queue, (at_ps + self._cqe_ps, HARDWARE, key, self._visible, message))
+
+    def _write_cqe(self) -> Message:
+        at_ps, _, message = heappop(self.cqes)
+        host = self.host
+        message.start_ps = visible_ps = self.link.write(at_ps, self._cqe_bytes)[1] + self.posted_write_ps
+        last_ps = host.last_visible_ps
+        host.last_visible_ps = visible_ps if visible_ps > last_ps else last_ps
+        return message
+
+    def _visible(self, message: Message) -> None:
+        """A completion may be visible: if it is, it goes into its queue."""
+        if message.start_ps == NOT_VISIBLE:
+            while self._write_cqe() is not message:
+                pass
+        visible_ps = message.start_ps
+        if visible_ps > self._clock._now:
+            heappush(self._queue, (visible_ps, HARDWARE, message.key + COMPLETION, self._visible, message))
+            return
+        span, end, opcode = message.span, message.end, message.opcode
+        if end.off_ps != NEVER:
+            return
+        if span is not None and (opcode is _WRITE or opcode not in RECEIVING):
+            span.mark("CQE", visible_ps)
+        completion = WorkCompletion(message.work.wr_id, _SUCCESS, opcode, message.length, end.qp, span, message.observe)
+        completion.slots = message.slots
+        end.qp.send_cq.push(completion)
+
+    def complete(
+        self,
+        queue: CompletionQueue,
+        completion: WorkCompletion,
+        key: int,
+        hop: str | None = None,
+        not_before_ps: int = 0,
+    ) -> None:
+        """Write a CQE now, behind everything that went to the host before it; it is polled once it is visible."""
+        if completion.qp.end.off_ps != NEVER:
+            return
+        self.settle(key)
+        host = self.host
+        visible_ps = self.link.write(self._clock.now_ps, self._cqe_bytes)[1] + self.posted_write_ps
+        host.last_visible_ps = max(visible_ps, host.last_visible_ps)
+        visible_ps = max(visible_ps, not_before_ps)
+        if hop is not None and completion.span is not None:
+            completion.span.mark(hop, visible_ps)
+        self._clock.hardware(visible_ps, key, self._push, (queue, completion))
+
+    def _push(self, found: tuple[CompletionQueue, WorkCompletion]) -> None:
+        queue, completion = found
+        if completion.qp.end.off_ps == NEVER:
+            queue.push(completion)
