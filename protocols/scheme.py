@@ -148,6 +148,11 @@ class Role:
         yield from self.finish_recovery(thread, results)
 
     @classmethod
+    def opaque(cls) -> bool:
+        """Whether it recovers in its own way, as one whole, and not unit by unit."""
+        return cls.recover is not Role.recover
+
+    @classmethod
     def recovers(cls) -> bool:
         """Whether a machine of it may fail and start again with recovery: it runs code, and invokes nothing."""
         return not (cls.passive or cls.invokes)

@@ -6,6 +6,7 @@ The scheme is the one that docs/adding.md shows.
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.errors import InputError
 from rpsim.validation.testing.checks import Refuted, assert_holds, crash_report, scenario_of
 
-EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "mirrored.py"
+DOCS = Path(__file__).parents[2] / "docs"
+EXAMPLE = DOCS / "examples" / "mirrored.py"
 SMALL = {"mix": "update-only", "operations": 3, "keys": 2}
 
 
@@ -98,6 +100,13 @@ def test_what_the_primary_never_flushed_is_found_in_the_mirror(example, mirrored
 def test_a_passive_mirror_has_nothing_that_could_recover(example):
     with pytest.raises(InputError, match="'mirror', expected a fault of a role of these schemes: client, primary"):
         crash_report(example.Mirrored, fault="mirror[0] power")
+
+
+def test_the_page_counts_its_lines():
+    text = (DOCS / "adding.md").read_text(encoding="utf-8")
+    told = re.search(r"Its (\d+) lines are\n\n((?:\|.*\n)+)", text)
+    parts = [int(number) for number in re.findall(r"^\| (\d+) \|", told[2], flags=re.MULTILINE)]
+    assert sum(parts) == int(told[1]) == len(EXAMPLE.read_text(encoding="utf-8").splitlines())
 
 
 def test_a_request_of_several_steps_is_none_of_one():

@@ -12,17 +12,11 @@ from typing_extensions import override
 
 from ...models.durability.contents import Remembered
 from ...models.durability.views import LineKey
-from ...protocols.scheme import Role
 from ...scenarios.history import Value
 from .checksums import Families
 from .nested import OutcomesAgain, Recoveries
 from .outcomes import Contents, Outcome, Outcomes
 from .restart import Decide, Restart, Source
-
-
-def is_opaque(role: type[Role]) -> bool:
-    """Whether a role recovers in its own way, and not unit by unit."""
-    return role.recover is not Role.recover
 
 
 class _ReadAll:

@@ -83,6 +83,7 @@ class Restart:
         """The devices of machines that do not lose power."""
         self._initial: dict[LineKey, bytes] = {}
         """Lines at time zero, as far as anybody asked."""
+        self._opaque = result.scheme.role_types[result.fault.role].opaque()
         self.runs = 0
         self._builds = 0
         self._off: _Machines | None = None
@@ -113,11 +114,11 @@ class Restart:
         )
 
     def read(self, object: Hashable, source: Source, *, whole: bool = False, decide: Decide | None = None) -> Value:
-        """What a fresh client reads of ``object`` after recovery of the units that it depends on (or of all).
+        """What a fresh client reads of ``object`` after recovery of the units that it depends on (or as a ``whole``).
 
         ``decide`` is asked whether a range has a checksum before the range's lines are asked for.
         """
-        return self._read((object,), source, whole, decide)[0]
+        return self._read((object,), source, whole or self._opaque, decide)[0]
 
     def read_all(self, objects: Sequence[Hashable], source: Source, decide: Decide | None = None) -> tuple[Value, ...]:
         """What a fresh client reads of each object, one after the other, after recovery as a whole."""
