@@ -1,23 +1,25 @@
-"""What a scheme is: roles, operations, layouts, the code of each role, recovery, claims; found without a list.
+"""What a scheme is: its source, claims and layout, and a class for each role that machines play; found without a list.
 
 A scheme is one file in this folder with one subclass of :class:`Scheme` (most often through
-:class:`~rpsim.protocols.parts.kv.KvScheme`) that names itself: ``class Saw(KvScheme, name="saw")``.
+:class:`~rpsim.protocols.parts.kv.KvScheme`) that names itself: ``class Saw(KvScheme, name="saw")``. The classes in it
+that derive from :class:`Role` are its roles: the code of a client, of a server, of a mirror, its recovery included.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from typing_extensions import override
 
 from ..models.cpu import Thread
-from ..models.system import System
-from ..sim.errors import InputError, unknown
+from ..models.system import Node, System
+from ..sim.errors import InputError, nearest, unknown
 from .guarantees import Claims
 
 Code = Generator[Any, Any, Any]
@@ -25,28 +27,138 @@ Code = Generator[Any, Any, Any]
 """
 
 
-@dataclass(frozen=True)
-class Role:
-    """A part that nodes play: how many cores its code has, which memory devices it needs.
-
-    ``many`` roles have as many machines and processes as the scenario says; ``passive`` ones run no code; of ``served``
-    ones the scenario may say how many threads serve their requests, each on a core beyond the first of its own.
-    """
-
-    cores: int = 1
-    memory: tuple[str, ...] = ("dram",)
-    many: bool = False
-    passive: bool = False
-    served: bool = False
+CLIENT = "client"
+"""The role whose processes invoke operations: so scenarios and histories call it."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """An operation as a workload asks for it: ``f`` on ``object``, with the bytes that an update writes."""
+class Step(NamedTuple):
+    """One operation on one object, with the bytes that an update writes."""
 
     f: str
     object: Hashable
     value: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a client performs at once: one step, or several that take effect together."""
+
+    steps: tuple[Step, ...]
+
+    @staticmethod
+    def of(f: str, object: Hashable, value: bytes | None = None) -> Request:
+        """A request of one step."""
+        return Request((Step(f, object, value),))
+
+    @property
+    def step(self) -> Step:
+        """The only step; raises ValueError where there are several."""
+        (only,) = self.steps
+        return only
+
+
+class Role:
+    """A part of a scheme; an instance of it is one machine that plays it.
+
+    A subclass stands in its scheme (or beside it, and is named there: ``Server = KvServer``), and says by keywords what
+    its machines need: ``class Mirror(Role, memory=("pm",), passive=True)``. What a fault ends, and recovery begins
+    anew, is one instance: ``scheme.roles["server"][0]``.
+    """
+
+    cores: ClassVar[int] = 1
+    """How many cores its code has."""
+    memory: ClassVar[tuple[str, ...]] = ("dram",)
+    """Which memory devices its machines have."""
+    many: ClassVar[bool] = False
+    """Whether the scenario says how many machines play it; else one does."""
+    passive: ClassVar[bool] = False
+    """Whether it runs no code: others reach its memory through its adapter."""
+    invokes: ClassVar[bool] = False
+    """Whether processes on its machines invoke the scheme's operations; of these there may be many."""
+    served: ClassVar[bool] = False
+    """Whether the scenario may say how many threads serve its requests, each on a core beyond the first of its own."""
+
+    @override
+    def __init_subclass__(cls, **needs: Any) -> None:
+        """``needs`` are any of the six attributes above; what is not given is as in the class derived from."""
+        super().__init_subclass__()
+        if needs.get("invokes"):
+            needs.setdefault("many", True)
+        for name, value in needs.items():
+            if name not in _NEEDS:
+                close = nearest(name, _NEEDS)
+                raise TypeError(f"{cls.__qualname__}: {name} is none of {', '.join(_NEEDS)}; did you mean {close}?")
+            setattr(cls, name, value)
+
+    def __init__(self, scheme: Scheme, node: Node, number: int) -> None:
+        """``node`` is the machine, ``number`` its index in the role. A subclass allocates here what outlives a process;
+        this costs no simulated time.
+        """
+        self.scheme = scheme
+        self.system = scheme.system
+        self.sizes = scheme.sizes
+        self.node = node
+        self.number = number
+
+    def begin(self) -> None:
+        """A new process on this machine: all that its code keeps in memory of its own is as at the first start.
+
+        Called when all roles' instances are there, and again when the process before has died; what is volatile is made
+        here and nowhere else. A passive role has its memory registered here, at power-on. Sessions of before are dead;
+        an operation of a living client finds that out, and connects again or raises :class:`OutcomeUnknown`.
+        """
+
+    def start(self) -> None:
+        """Start the code that runs by itself: threads that serve requests, background threads."""
+
+    # of a role that invokes -----------------------------------------------------------------------------
+    def connect(self, thread: Thread) -> Any:
+        """A process's session, on ``thread`` of this machine; made before the run, like those of a warm system."""
+        raise NotImplementedError(f"{type(self).__qualname__} invokes operations, and has no connect()")
+
+    def perform(self, session: Any, request: Request) -> Code:
+        """Perform a request; returns what a read found (bytes or None), of several steps a tuple.
+
+        Raises :class:`OperationFailed` if it certainly did not take effect, :class:`OutcomeUnknown` if nobody can say.
+        """
+        raise NotImplementedError(f"{type(self).__qualname__} invokes operations, and has no perform()")
+
+    # after a failure of this machine, on the surviving bytes --------------------------------------------------
+    def recovery_units(self) -> Iterable[Hashable]:
+        """The pieces that recovery is made of, each recovered by :meth:`recover_unit` on its own."""
+        return ()
+
+    def units_of(self, object: Hashable) -> Iterable[Hashable]:
+        """The recovery units that a read of ``object`` depends on."""
+        return ()
+
+    def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
+        """Recover one unit; what it returns goes to :meth:`finish_recovery`."""
+        raise NotImplementedError(f"{type(self).__qualname__} has recovery units, and no recover_unit()")
+
+    def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
+        """What recovery does once all units are done (rebuild an allocator, truncate a log)."""
+        yield from ()
+
+    def recover(self, thread: Thread) -> Code:
+        """The whole recovery, unit by unit; a role that overrides it is recovered as one whole."""
+        results = []
+        for unit in self.recovery_units():
+            results.append((yield from self.recover_unit(thread, unit)))
+        yield from self.finish_recovery(thread, results)
+
+    @classmethod
+    def opaque(cls) -> bool:
+        """Whether it recovers in its own way, as one whole, and not unit by unit."""
+        return cls.recover is not Role.recover
+
+    @classmethod
+    def recovers(cls) -> bool:
+        """Whether a machine of it may fail and start again with recovery: it runs code, and invokes nothing."""
+        return not (cls.passive or cls.invokes)
+
+
+_NEEDS = ("cores", "memory", "many", "passive", "invokes", "served")
 
 
 class Scheme(ABC):
@@ -58,25 +170,28 @@ class Scheme(ABC):
     """Authors, venue and year, or the manual: what a stranger can find."""
     section: ClassVar[str]
     """Where in it: ``section 3, figure 1``."""
-    model: ClassVar[str]
-    """The sequential model that the oracle holds its history against (``kv``)."""
-    roles: ClassVar[Mapping[str, Role]]
+    role_types: ClassVar[Mapping[str, type[Role]]] = {}
+    """The role classes that stand in the class, by name: ``DataNode`` is the role ``data-node``."""
     updates: ClassVar[frozenset[str]]
     """The operations that write; all others read."""
     removals: ClassVar[frozenset[str]] = frozenset()
     """The updates that remove an object: a read finds nothing then, until the next update that writes."""
     operations: ClassVar[tuple[str, ...]]
     claims: ClassVar[Claims]
-    recovery_role: ClassVar[str] = "server"
-    """The role whose first node runs recovery."""
 
     registry: ClassVar[dict[str, type[Scheme]]] = {}
 
     @override
     def __init_subclass__(cls, name: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        own = {name_of_role(word): value for word, value in vars(cls).items() if _is_role(value)}
+        cls.role_types = {**cls.role_types, **own}
         if name is None:
             return
+        invoking = [role for role, kind in cls.role_types.items() if kind.invokes]
+        if invoking != [CLIENT]:
+            found = ", ".join(invoking) or "none"
+            raise TypeError(f"{name}: the roles that invoke operations are {found}; expected one, the class Client")
         other = Scheme.registry.get(name)
         if other is not None and other.__qualname__ != cls.__qualname__:
             raise TypeError(f"two schemes are called {name!r}: {other.__module__} and {cls.__module__}")
@@ -87,69 +202,40 @@ class Scheme(ABC):
         """``system`` holds the nodes (``system.nodes["server"]`` is a list); ``sizes`` what has to fit."""
         self.system = system
         self.sizes = sizes
+        self.roles: Mapping[str, Sequence[Any]] = {
+            name: [kind(self, node, number) for number, node in enumerate(system.nodes[name])]
+            for name, kind in self.role_types.items()
+        }
+        """An instance for each machine, by role and index."""
+        for role in self.machines():
+            role.begin()
 
-    # before the run: costs no simulated event ---------------------------------------------------------
+    def machines(self) -> Iterator[Role]:
+        """The instances of all roles, role by role."""
+        for instances in self.roles.values():
+            yield from instances
+
+    def start(self) -> None:
+        """Start the code of every role that runs by itself."""
+        for role in self.machines():
+            role.start()
+
     @abstractmethod
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
-        """Put the objects' initial values where they belong, durable, before time zero."""
-
-    # the run -------------------------------------------------------------------------------------------
-    @abstractmethod
-    def start(self) -> None:
-        """Start the code of every role that runs by itself (server threads, background threads)."""
-
-    @abstractmethod
-    def connect(self, thread: Thread) -> Any:
-        """A client process's session, on ``thread``; made before the run, like the connections of a warm system."""
-
-    @abstractmethod
-    def perform(self, session: Any, request: Request) -> Code:
-        """Perform one operation; returns what a read found (bytes or None).
-
-        Raises :class:`OperationFailed` if it certainly did not take effect, :class:`OutcomeUnknown` if nobody can say.
-        """
-
-    # after a fault ---------------------------------------------------------------------------------------
-    def begin(self) -> None:
-        """A new process of the recovery role: what its code keeps in memory of its own is as at the first start.
-
-        Called when the one before has died. A scheme that keeps anything volatile makes it here, and nowhere else.
-        Sessions of before are dead; an operation of a living client finds that out, and connects again or raises
-        :class:`OutcomeUnknown`. Raises NotImplementedError where a scheme does not say how its process restarts.
-        """
-        raise NotImplementedError(f"{self.name} does not say how its {self.recovery_role} starts again")
-
-    @classmethod
-    def restarts(cls) -> bool:
-        """Whether it says how a process starts again; a scenario may not let the process die of one that does not."""
-        return cls.begin is not Scheme.begin
-
-    @abstractmethod
-    def recovery_units(self) -> Iterable[Hashable]:
-        """The pieces that recovery is made of, each recovered by :meth:`recover_unit` on its own."""
-
-    @abstractmethod
-    def units_of(self, object: Hashable) -> Iterable[Hashable]:
-        """The recovery units that a read of ``object`` depends on."""
-
-    @abstractmethod
-    def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
-        """Recover one unit on the surviving bytes; what it returns goes to :meth:`finish_recovery`."""
-
-    @abstractmethod
-    def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
-        """What recovery does once all units are done (rebuild an allocator, truncate a log)."""
-
-    def recover(self, thread: Thread) -> Code:
-        """The whole recovery, unit by unit."""
-        results = []
-        for unit in self.recovery_units():
-            results.append((yield from self.recover_unit(thread, unit)))
-        yield from self.finish_recovery(thread, results)
+        """Put the objects' initial values where they belong, durable, before time zero: it costs no simulated event."""
 
     @abstractmethod
     def probe(self, object: Hashable) -> Request:
         """The read by which a fresh client finds out what became of ``object``."""
+
+
+def name_of_role(word: str) -> str:
+    """What scenarios call the role that a scheme calls ``word``: ``DataNode`` is ``data-node``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", word).lower()
+
+
+def _is_role(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Role)
 
 
 @dataclass(frozen=True)

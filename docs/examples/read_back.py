@@ -12,7 +12,7 @@ from ..models.cpu import Thread
 from .guarantees import Claims, Condition
 from .layout import U32, U64, Bytes, Layout
 from .parts.index import ENTRY_BYTES, Location
-from .parts.kv import Allocate, KvScheme, Region, Session
+from .parts.kv import KvClient, KvScheme, KvServer, Session
 
 Code = Generator[Any, Any, Any]
 
@@ -33,23 +33,18 @@ class ReadBack(KvScheme, name="read-back"):
     section = "APM"
     claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: "ddio off"}
 
-    # client -------------------------------------------------------------------------------------------
-    def put(self, session: Session, key: bytes, value: bytes) -> Code:
-        region = yield from self.write_object(session, key, value)
-        last = self.log + region.offset + region.length - 1
-        yield from session.connection.read(last, session.log_key, 1)
-        yield from session.connection.call(Publish, key=key, offset=region.offset, length=region.length)
+    class Client(KvClient):
+        def put(self, session: Session, key: bytes, value: bytes) -> Code:
+            region = yield from self.write_object(session, key, value)
+            last = self.server.log + region.offset + region.length - 1
+            yield from session.connection.read(last, session.log_key, 1)
+            yield from session.connection.call(Publish, key=key, offset=region.offset, length=region.length)
 
-    # server -------------------------------------------------------------------------------------------
-    def handlers(self) -> Mapping[type[Layout], Any]:
-        return {**super().handlers(), Publish: self.on_publish}
+    class Server(KvServer):
+        def handlers(self) -> Mapping[type[Layout], Any]:
+            return {**super().handlers(), Publish: self.on_publish}
 
-    def on_allocate(self, thread: Thread, request: Allocate) -> Code:
-        location = self.allocate(request.length)
-        yield from ()  # nothing but bookkeeping
-        return Region.pack(offset=location.offset, length=location.length)
-
-    def on_publish(self, thread: Thread, request: Publish) -> Code:
-        entry = yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
-        yield from thread.flush(entry, ENTRY_BYTES)
-        return b"published"
+        def on_publish(self, thread: Thread, request: Publish) -> Code:
+            entry = yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
+            yield from thread.flush(entry, ENTRY_BYTES)
+            return b"published"

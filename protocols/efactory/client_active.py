@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from ...models.cpu import Thread
 from ..guarantees import Claims
-from ..parts.kv import Allocate, KvScheme, Region, Session
+from ..parts.kv import Allocate, KvClient, KvScheme, KvServer, Region, Session
 
 Code = Generator[Any, Any, Any]
 
@@ -25,14 +25,14 @@ class ClientActive(KvScheme, name="client-active"):
     section = "section 3, figure 1"
     claims: ClassVar[Claims] = {}
 
-    # client -------------------------------------------------------------------------------------------
-    @override
-    def put(self, session: Session, key: bytes, value: bytes) -> Code:
-        yield from self.write_object(session, key, value)
+    class Client(KvClient):
+        @override
+        def put(self, session: Session, key: bytes, value: bytes) -> Code:
+            yield from self.write_object(session, key, value)
 
-    # server -------------------------------------------------------------------------------------------
-    @override
-    def on_allocate(self, thread: Thread, request: Allocate) -> Code:
-        location = self.allocate(request.length)
-        yield from self.alone(thread, request.key, self.index.publish(thread, request.key, location))
-        return Region.pack(offset=location.offset, length=location.length)
+    class Server(KvServer):
+        @override
+        def on_allocate(self, thread: Thread, request: Allocate) -> Code:
+            location = self.allocate(request.length)
+            yield from self.alone(thread, request.key, self.index.publish(thread, request.key, location))
+            return Region.pack(offset=location.offset, length=location.length)

@@ -19,7 +19,7 @@ from ...models.cpu import Thread
 from ..guarantees import ALWAYS, Claims, Condition
 from ..layout import U32, Bytes, Layout, Rest
 from ..parts.index import ENTRY_BYTES, Bits, Entry, HashIndex, Location
-from ..parts.kv import Allocate, KvScheme, Region, Session
+from ..parts.kv import Allocate, KvClient, KvScheme, KvServer, Region, Session
 from ..scheme import OperationFailed
 
 Code = Generator[Any, Any, Any]
@@ -36,6 +36,11 @@ class Checked(Layout):
     key = Bytes(32)
     padding = Bytes(24)
     value = Rest()
+
+
+def packed(key: bytes, value: bytes) -> bytes:
+    """An object's bytes."""
+    return Checked.pack(crc=zlib.crc32(value), length=len(value), key=key, padding=b"", value=value)
 
 
 @dataclass(frozen=True)
@@ -100,94 +105,90 @@ class Erda(KvScheme, name="erda"):
     client_pays_crc: ClassVar[bool] = False
     """Whether a PUT's latency contains the client's computation of the value's CRC32; as in eFactory."""
 
-    # before the run -----------------------------------------------------------------------------------
     @override
     def loaded_object(self, key: bytes, value: bytes) -> bytes:
-        return self.packed(key, value)
+        return packed(key, value)
 
     @override
     def loaded_entry(self, location: Location) -> Versions:
         return Versions(location.offset)
 
-    @staticmethod
-    def packed(key: bytes, value: bytes) -> bytes:
-        """An object's bytes."""
-        return Checked.pack(crc=zlib.crc32(value), length=len(value), key=key, padding=b"", value=value)
+    class Client(KvClient):
+        scheme: Erda
 
-    # client -------------------------------------------------------------------------------------------
-    @override
-    def put(self, session: Session, key: bytes, value: bytes) -> Code:
-        if self.client_pays_crc:
-            yield from session.connection.thread.crc32_of(value)
-        data = self.packed(key, value)
-        region = yield from self.ask_for_room(session, key, len(data))
-        yield from session.connection.write(self.log + region.offset, session.log_key, data)
+        @override
+        def put(self, session: Session, key: bytes, value: bytes) -> Code:
+            if self.scheme.client_pays_crc:
+                yield from session.connection.thread.crc32_of(value)
+            data = packed(key, value)
+            region = yield from self.ask_for_room(session, key, len(data))
+            yield from session.connection.write(self.server.log + region.offset, session.log_key, data)
 
-    @override
-    def get(self, session: Session, key: bytes) -> Code:
-        """READ the bucket and the newest version; if that is not whole, the one before."""
-        versions = yield from self.read_entry(session, key)
-        if versions is None:
-            return None
-        for offset in filter(None, (versions.newest, versions.older)):
-            value = yield from self.read_whole(session, key, offset)
-            if value is not None:
-                return value
-        if versions != GIVEN_UP and not versions.older:
-            return None  # its first version has not come yet
-        raise OperationFailed("neither version of the object is whole")
+        @override
+        def get(self, session: Session, key: bytes) -> Code:
+            """READ the bucket and the newest version; if that is not whole, the one before."""
+            versions = yield from self.read_entry(session, key)
+            if versions is None:
+                return None
+            for offset in filter(None, (versions.newest, versions.older)):
+                value = yield from self.read_whole(session, key, offset)
+                if value is not None:
+                    return value
+            if versions != GIVEN_UP and not versions.older:
+                return None  # its first version has not come yet
+            raise OperationFailed("neither version of the object is whole")
 
-    def read_whole(self, session: Session, key: bytes, offset: int) -> Code:
-        """READ an object, as many bytes as it may have; its value, None if it is not that of its checksum."""
-        longest = Checked.size + self.sizes.value_bytes
-        found = Checked.unpack((yield from self.read_object(session, Location(offset, longest))))
-        value = found.value[: found.length]
-        crc = yield from session.connection.thread.crc32_of(value)
-        # A header whose first word is not there yet has length 0, and 0 is the checksum of nothing.
-        return value if found.key == key and 0 < found.length == len(value) and found.crc == crc else None
+        def read_whole(self, session: Session, key: bytes, offset: int) -> Code:
+            """READ an object, as many bytes as it may have; its value, None if it is not that of its checksum."""
+            longest = Checked.size + self.sizes.value_bytes
+            found = Checked.unpack((yield from self.read_object(session, Location(offset, longest))))
+            value = found.value[: found.length]
+            crc = yield from session.connection.thread.crc32_of(value)
+            # A header whose first word is not there yet has length 0, and 0 is the checksum of nothing.
+            return value if found.key == key and 0 < found.length == len(value) and found.crc == crc else None
 
-    # server -------------------------------------------------------------------------------------------
-    @override
-    def handlers(self) -> Mapping[type[Layout], Any]:
-        return {Allocate: self.on_allocate}
+    class Server(KvServer):
+        @override
+        def handlers(self) -> Mapping[type[Layout], Any]:
+            return {Allocate: self.on_allocate}
 
-    @override
-    def on_allocate(self, thread: Thread, request: Allocate) -> Code:
-        """The entry names the new version, durably, before a byte of it has come."""
-        return (yield from self.alone(thread, request.key, self.name_new(thread, request)))
+        @override
+        def on_allocate(self, thread: Thread, request: Allocate) -> Code:
+            """The entry names the new version, durably, before a byte of it has come."""
+            return (yield from self.alone(thread, request.key, self.name_new(thread, request)))
 
-    def name_new(self, thread: Thread, request: Allocate) -> Code:
-        """Room in the log, and the entry says so: the newest before is the older one now."""
-        location = self.allocate(request.length)
-        found = yield from self.index.look_up(thread, request.key)
-        old = found[1]
-        versions = Versions(location.offset) if old is None else old.followed_by(location.offset)
-        entry = yield from self.index.link(thread, request.key, found, versions)
-        yield from thread.flush(entry, ENTRY_BYTES)
-        return Region.pack(offset=location.offset, length=location.length)
+        def name_new(self, thread: Thread, request: Allocate) -> Code:
+            """Room in the log, and the entry says so: the newest before is the older one now."""
+            location = self.allocate(request.length)
+            found = yield from self.index.look_up(thread, request.key)
+            old = found[1]
+            versions = Versions(location.offset) if old is None else old.followed_by(location.offset)
+            entry = yield from self.index.link(thread, request.key, found, versions)
+            yield from thread.flush(entry, ENTRY_BYTES)
+            return Region.pack(offset=location.offset, length=location.length)
 
-    # after a failure of the server, on the surviving bytes ---------------------------------------------
-    @override
-    def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
-        """One bucket: turned back where only the older version is whole, given up where none is.
+        # after a failure, on the surviving bytes ------------------------------------------------------------------
+        @override
+        def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
+            """One bucket: turned back where only the older version is whole, given up where none is.
 
-        Returns where the log ended for it.
-        """
-        assert isinstance(unit, int)
-        address = self.index.address_of(unit)
-        key, versions = self.index.says((yield from thread.load(address, Entry.size)))
-        if versions is None or versions == GIVEN_UP:
-            return 0
-        if not (yield from self.is_whole(thread, key, versions.newest)):
-            older = bool(versions.older) and (yield from self.is_whole(thread, key, versions.older))
-            left = versions.turned_back() if older else GIVEN_UP
-            yield from self.index.point(thread, address, left)
-            yield from thread.flush(address, ENTRY_BYTES)
-        return max(versions.newest, versions.older) + Checked.size + self.sizes.value_bytes
+            Returns where the log ended for it.
+            """
+            assert isinstance(unit, int)
+            address = self.index.address_of(unit)
+            key, versions = self.index.says((yield from thread.load(address, Entry.size)))
+            if versions is None or versions == GIVEN_UP:
+                return 0
+            if not (yield from self.is_whole(thread, key, versions.newest)):
+                older = bool(versions.older) and (yield from self.is_whole(thread, key, versions.older))
+                left = versions.turned_back() if older else GIVEN_UP
+                yield from self.index.point(thread, address, left)
+                yield from thread.flush(address, ENTRY_BYTES)
+            return max(versions.newest, versions.older) + Checked.size + self.sizes.value_bytes
 
-    def is_whole(self, thread: Thread, key: bytes, offset: int) -> Code:
-        """Whether an object is that of its checksum."""
-        head = Checked.unpack((yield from thread.load(self.log + offset, Checked.size)))
-        if head.key != key or not 0 < head.length <= self.sizes.value_bytes:
-            return False
-        return (yield from thread.crc32_matches(self.log + offset + Checked.size, head.length, head.crc))
+        def is_whole(self, thread: Thread, key: bytes, offset: int) -> Code:
+            """Whether an object is that of its checksum."""
+            head = Checked.unpack((yield from thread.load(self.log + offset, Checked.size)))
+            if head.key != key or not 0 < head.length <= self.sizes.value_bytes:
+                return False
+            return (yield from thread.crc32_matches(self.log + offset + Checked.size, head.length, head.crc))

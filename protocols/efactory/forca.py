@@ -15,12 +15,11 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ...models.cpu import Thread
-from ...models.system import System
+from ...models.system import Node
 from ..guarantees import ALWAYS, NO_FAULT, Claims, Condition
 from ..layout import U32, U64, Bytes, Layout, Rest
 from ..parts.index import ENTRY_BYTES, Entry, Location
-from ..parts.kv import KvScheme, Region, Session
-from ..scheme import Sizes
+from ..parts.kv import KvClient, KvScheme, KvServer, Region, Session
 
 Code = Generator[Any, Any, Any]
 
@@ -37,6 +36,12 @@ class Meta(Layout):
     """Where in the log the value lies."""
     length = U32()
     crc = U32()
+
+
+def metadata(key: bytes, previous: int, data: int, length: int, crc: int) -> bytes:
+    """The bytes of a version's metadata."""
+    packed = Meta.pack(key=key, previous=previous, data=data, length=length, crc=crc)
+    return packed.ljust(META_BYTES, b"\0")
 
 
 class Data(Layout):
@@ -71,32 +76,21 @@ class Forca(KvScheme, name="forca"):
     client_pays_crc: ClassVar[bool] = False
     """Whether a PUT's latency contains the client's computation of the value's CRC32; as in eFactory."""
 
-    def __init__(self, system: System, sizes: Sizes) -> None:
-        pm = system.nodes["server"][0].memory["pm"]
-        self.meta_bytes = META_BYTES * (len(sizes.objects) + sizes.updates + 1)
-        self.meta = pm.allocate(self.meta_bytes, "metadata", item_bytes=META_BYTES)
-        super().__init__(system, sizes)
-
-    @override
-    def begin(self) -> None:
-        super().begin()
-        self.meta_tail = META_BYTES  # offset 0 is none
-
-    # before the run -----------------------------------------------------------------------------------
     @override
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
-        names, first = self.sizes.objects, self.tail
-        start = self.meta + META_BYTES - self.pm.base
+        server: Forca.Server = self.roles["server"][0]
+        names, first = self.sizes.objects, server.tail
+        start = server.meta + META_BYTES - server.pm.base
         super().load(objects)
 
         def line_of(line: int) -> bytes:
             number = line - start // META_BYTES
             value = objects[names[number]]
-            data = first + number * self._object_bytes
-            return self.metadata(self.keys[number], 0, data, len(value), zlib.crc32(value))
+            data = first + number * server.object_bytes
+            return metadata(server.keys[number], 0, data, len(value), zlib.crc32(value))
 
-        self.pm.space.compute(start, len(names) * META_BYTES, line_of)
-        self.meta_tail += len(names) * META_BYTES
+        server.pm.space.compute(start, len(names) * META_BYTES, line_of)
+        server.meta_tail += len(names) * META_BYTES
 
     @override
     def loaded_object(self, key: bytes, value: bytes) -> bytes:
@@ -104,83 +98,90 @@ class Forca(KvScheme, name="forca"):
 
     @override
     def loaded_entry(self, location: Location) -> Location:
-        number = (location.offset - 64) // self._object_bytes
+        number = (location.offset - 64) // self.server.object_bytes
         return Location(META_BYTES * (1 + number), META_BYTES)
 
-    @staticmethod
-    def metadata(key: bytes, previous: int, data: int, length: int, crc: int) -> bytes:
-        """The bytes of a version's metadata."""
-        packed = Meta.pack(key=key, previous=previous, data=data, length=length, crc=crc)
-        return packed.ljust(META_BYTES, b"\0")
+    class Client(KvClient):
+        scheme: Forca
 
-    # client -------------------------------------------------------------------------------------------
-    @override
-    def put(self, session: Session, key: bytes, value: bytes) -> Code:
-        connection = session.connection
-        crc = (yield from connection.thread.crc32_of(value)) if self.client_pays_crc else zlib.crc32(value)
-        region = Region.unpack((yield from connection.call(Put, key=key, length=len(value), crc=crc)))
-        yield from connection.write(self.log + region.offset, session.log_key, value)
+        @override
+        def put(self, session: Session, key: bytes, value: bytes) -> Code:
+            connection = session.connection
+            crc = (yield from connection.thread.crc32_of(value)) if self.scheme.client_pays_crc else zlib.crc32(value)
+            region = Region.unpack((yield from connection.call(Put, key=key, length=len(value), crc=crc)))
+            yield from connection.write(self.server.log + region.offset, session.log_key, value)
 
-    @override
-    def get(self, session: Session, key: bytes) -> Code:
-        region = Region.unpack((yield from session.connection.call(Get, key=key)))
-        if not region.length:
-            return None
-        return (yield from self.read_object(session, Location(region.offset, region.length)))
+        @override
+        def get(self, session: Session, key: bytes) -> Code:
+            region = Region.unpack((yield from session.connection.call(Get, key=key)))
+            if not region.length:
+                return None
+            return (yield from self.read_object(session, Location(region.offset, region.length)))
 
-    # server -------------------------------------------------------------------------------------------
-    @override
-    def handlers(self) -> Mapping[type[Layout], Any]:
-        return {Put: self.on_put, Get: self.on_get}
+    class Server(KvServer):
+        def __init__(self, scheme: Forca, node: Node, number: int) -> None:
+            versions = len(scheme.sizes.objects) + scheme.sizes.updates
+            self.meta_bytes = META_BYTES * (versions + 1)
+            self.meta = node.memory["pm"].allocate(self.meta_bytes, "metadata", item_bytes=META_BYTES)
+            super().__init__(scheme, node, number)
 
-    def on_put(self, thread: Thread, request: Put) -> Code:
-        return (yield from self.alone(thread, request.key, self.link_new(thread, request)))
+        @override
+        def begin(self) -> None:
+            super().begin()
+            self.meta_tail = META_BYTES  # offset 0 is none
 
-    def link_new(self, thread: Thread, request: Put) -> Code:
-        """Metadata and room, linked to the version before; all metadata is durable before the reply."""
-        found = yield from self.index.look_up(thread, request.key)
-        previous = found[1].offset if found[1] is not None else 0
-        data = self.allocate(request.length)
-        meta = Location(self.meta_tail, META_BYTES)
-        self.meta_tail += META_BYTES
-        block = self.metadata(request.key, previous, data.offset, request.length, request.crc)
-        yield from thread.store(self.meta + meta.offset, block)
-        yield from thread.flush(self.meta + meta.offset, META_BYTES)
-        entry = yield from self.index.link(thread, request.key, found, meta)
-        yield from thread.flush(entry, ENTRY_BYTES)
-        return Region.pack(offset=data.offset, length=data.length)
+        @override
+        def handlers(self) -> Mapping[type[Layout], Any]:
+            return {Put: self.on_put, Get: self.on_get}
 
-    def on_get(self, thread: Thread, request: Get) -> Code:
-        """The newest version that is whole, flushed before anybody is told where it is."""
-        _, newest = yield from self.index.look_up(thread, request.key)
-        at = newest.offset if newest is not None else 0
-        while at:
-            meta = Meta.unpack((yield from thread.load(self.meta + at, META_BYTES)))
-            if (yield from self.persist(thread, meta)):
-                return Region.pack(offset=meta.data, length=meta.length)
-            at = meta.previous
-        return Region.pack(offset=0, length=0)
+        def on_put(self, thread: Thread, request: Put) -> Code:
+            return (yield from self.alone(thread, request.key, self.link_new(thread, request)))
 
-    def persist(self, thread: Thread, meta: Meta) -> Code:
-        """Verify a value, and flush it if it is whole. Returns whether it is."""
-        if not (yield from thread.crc32_matches(self.log + meta.data, meta.length, meta.crc)):
-            return False
-        yield from thread.flush(self.log + meta.data, meta.length)
-        return True
+        def link_new(self, thread: Thread, request: Put) -> Code:
+            """Metadata and room, linked to the version before; all metadata is durable before the reply."""
+            found = yield from self.index.look_up(thread, request.key)
+            previous = found[1].offset if found[1] is not None else 0
+            data = self.allocate(request.length)
+            meta = Location(self.meta_tail, META_BYTES)
+            self.meta_tail += META_BYTES
+            block = metadata(request.key, previous, data.offset, request.length, request.crc)
+            yield from thread.store(self.meta + meta.offset, block)
+            yield from thread.flush(self.meta + meta.offset, META_BYTES)
+            entry = yield from self.index.link(thread, request.key, found, meta)
+            yield from thread.flush(entry, ENTRY_BYTES)
+            return Region.pack(offset=data.offset, length=data.length)
 
-    # after a failure of the server, on the surviving bytes ---------------------------------------------
-    @override
-    def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
-        """One index entry: returns where metadata and log ended for it."""
-        assert isinstance(unit, int)
-        entry = Entry.unpack((yield from thread.load(self.index.address_of(unit), Entry.size)))
-        newest = Location.unpack(entry.location)
-        if newest is None:
-            return 0, 0
-        meta = Meta.unpack((yield from thread.load(self.meta + newest.offset, META_BYTES)))
-        return newest.offset + META_BYTES, meta.data + meta.length
+        def on_get(self, thread: Thread, request: Get) -> Code:
+            """The newest version that is whole, flushed before anybody is told where it is."""
+            _, newest = yield from self.index.look_up(thread, request.key)
+            at = newest.offset if newest is not None else 0
+            while at:
+                meta = Meta.unpack((yield from thread.load(self.meta + at, META_BYTES)))
+                if (yield from self.persist(thread, meta)):
+                    return Region.pack(offset=meta.data, length=meta.length)
+                at = meta.previous
+            return Region.pack(offset=0, length=0)
 
-    @override
-    def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
-        self.meta_tail = max((end for end, _ in results), default=0) or META_BYTES
-        yield from super().finish_recovery(thread, [end for _, end in results])
+        def persist(self, thread: Thread, meta: Meta) -> Code:
+            """Verify a value, and flush it if it is whole. Returns whether it is."""
+            if not (yield from thread.crc32_matches(self.log + meta.data, meta.length, meta.crc)):
+                return False
+            yield from thread.flush(self.log + meta.data, meta.length)
+            return True
+
+        # after a failure, on the surviving bytes ------------------------------------------------------------------
+        @override
+        def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
+            """One index entry: returns where metadata and log ended for it."""
+            assert isinstance(unit, int)
+            entry = Entry.unpack((yield from thread.load(self.index.address_of(unit), Entry.size)))
+            newest = Location.unpack(entry.location)
+            if newest is None:
+                return 0, 0
+            meta = Meta.unpack((yield from thread.load(self.meta + newest.offset, META_BYTES)))
+            return newest.offset + META_BYTES, meta.data + meta.length
+
+        @override
+        def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
+            self.meta_tail = max((end for end, _ in results), default=0) or META_BYTES
+            yield from super().finish_recovery(thread, [end for _, end in results])

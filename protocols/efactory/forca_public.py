@@ -17,11 +17,10 @@ from typing_extensions import override
 
 from ...models.cpu import Thread
 from ...models.memory.devices import MemoryDevice
-from ...models.system import System
+from ...models.system import Node
 from ..layout import U32, U64, Bytes, Layout
 from ..parts.index import ENTRY_BYTES, Entry, Location
-from ..parts.kv import KvScheme, Region
-from ..scheme import Sizes
+from ..parts.kv import KvScheme, KvServer, Region
 from .forca import Forca, Get, Put
 
 Code = Generator[Any, Any, Any]
@@ -97,128 +96,130 @@ class ForcaPublic(Forca, name="forca-public"):
     title = "Forca that remembers which versions it has verified and flushed"
     section = "reference [2]: the public code"
 
-    def __init__(self, system: System, sizes: Sizes) -> None:
-        pm, versions = system.nodes["server"][0].memory["pm"], len(sizes.objects) + sizes.updates
-        self.objects = Pool(pm, "objects", OBJECT_BYTES, versions)
-        self.metas = Pool(pm, "metablocks", LINE_BYTES, versions)
-        self.blocks = Pool(pm, "datablocks", LINE_BYTES, versions)
-        KvScheme.__init__(self, system, sizes)
-
-    @override
-    def begin(self) -> None:
-        KvScheme.begin(self)
-        for pool in (self.objects, self.metas, self.blocks):
-            pool.tail = pool.item_bytes
-
-    # before the run -----------------------------------------------------------------------------------
     @override
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
         """Every object has one version, verified: it has been there, and read, for long."""
-        names, first = self.sizes.objects, self.tail
+        server: ForcaPublic.Server = self.roles["server"][0]
+        names, first = self.sizes.objects, server.tail
         KvScheme.load(self, objects)
 
         def named(number: int) -> bytes:
-            tail = (1 + number) * self.metas.item_bytes
-            return Named.pack(used=1, size_bytes=self.sizes.value_bytes, key=self.keys[number], log_tail=tail)
+            tail = (1 + number) * server.metas.item_bytes
+            return Named.pack(used=1, size_bytes=self.sizes.value_bytes, key=server.keys[number], log_tail=tail)
 
         def version(number: int) -> bytes:
-            crc, data = zlib.crc32(objects[names[number]]), (1 + number) * self.blocks.item_bytes
+            crc, data = zlib.crc32(objects[names[number]]), (1 + number) * server.blocks.item_bytes
             return MetaBlock.pack(peer=0, timestamp=0, crc=crc, valid=VALID, data=data)
 
         def block(number: int) -> bytes:
-            region, length = first + number * self._object_bytes, len(objects[names[number]])
+            region, length = first + number * server.object_bytes, len(objects[names[number]])
             return DataBlock.pack(offset=0, length=length, region=region, next=0)
 
-        self.objects.load(len(names), named)
-        self.metas.load(len(names), version)
-        self.blocks.load(len(names), block)
+        server.objects.load(len(names), named)
+        server.metas.load(len(names), version)
+        server.blocks.load(len(names), block)
 
     @override
     def loaded_entry(self, location: Location) -> Location:
-        number = (location.offset - LINE_BYTES) // self._object_bytes
+        number = (location.offset - LINE_BYTES) // self.server.object_bytes
         return Location((1 + number) * OBJECT_BYTES, Named.size)
 
-    # server -------------------------------------------------------------------------------------------
-    @override
-    def link_new(self, thread: Thread, request: Put) -> Code:
-        """``DB::lazyWrite``: data block, then version, then the object's ``logtail``, each durable before the next."""
-        found = yield from self.index.look_up(thread, request.key)
-        if found[1] is None:
-            at, previous = (yield from self.create(thread, request, found)), 0
-        else:
-            at = self.objects.base + found[1].offset
-            named = Named.unpack((yield from thread.load(at, Named.size)))
-            previous = named.log_tail
-        data = self.allocate(request.length)
-        meta, block = self.metas.take(), self.blocks.take()
-        place = DataBlock.pack(offset=0, length=request.length, region=data.offset, next=0)
-        yield from self.write(thread, self.blocks.base + block, place)
-        version = MetaBlock.pack(peer=previous, timestamp=0, crc=request.crc, valid=IN_PROGRESS, data=block)
-        yield from self.write(thread, self.metas.base + meta, version)
-        yield from thread.store(at + Named.offset_of("log_tail"), meta.to_bytes(8, "little"))
-        yield from thread.flush(at, Named.size)
-        return Region.pack(offset=data.offset, length=data.length)
+    class Server(Forca.Server):
+        def __init__(self, scheme: ForcaPublic, node: Node, number: int) -> None:
+            pm, versions = node.memory["pm"], len(scheme.sizes.objects) + scheme.sizes.updates
+            self.objects = Pool(pm, "objects", OBJECT_BYTES, versions)
+            self.metas = Pool(pm, "metablocks", LINE_BYTES, versions)
+            self.blocks = Pool(pm, "datablocks", LINE_BYTES, versions)
+            KvServer.__init__(self, scheme, node, number)
 
-    def create(self, thread: Thread, request: Put, found: tuple[int | None, Any]) -> Code:
-        """``DB::create``: an object without a version, durable before the index names it. Returns its address."""
-        offset = self.objects.take()
-        at = self.objects.base + offset
-        yield from self.write(thread, at, Named.pack(used=1, size_bytes=request.length, key=request.key, log_tail=0))
-        entry = yield from self.index.link(thread, request.key, found, Location(offset, Named.size))
-        yield from thread.flush(entry, ENTRY_BYTES)
-        return at
+        @override
+        def begin(self) -> None:
+            KvServer.begin(self)
+            for pool in (self.objects, self.metas, self.blocks):
+                pool.tail = pool.item_bytes
 
-    @staticmethod
-    def write(thread: Thread, at: int, content: bytes) -> Code:
-        """Store and flush."""
-        yield from thread.store(at, content)
-        yield from thread.flush(at, len(content))
+        @override
+        def link_new(self, thread: Thread, request: Put) -> Code:
+            """``DB::lazyWrite``: data block, version, then the object's ``logtail``, each durable before the next."""
+            found = yield from self.index.look_up(thread, request.key)
+            if found[1] is None:
+                at, previous = (yield from self.create(thread, request, found)), 0
+            else:
+                at = self.objects.base + found[1].offset
+                named = Named.unpack((yield from thread.load(at, Named.size)))
+                previous = named.log_tail
+            data = self.allocate(request.length)
+            meta, block = self.metas.take(), self.blocks.take()
+            place = DataBlock.pack(offset=0, length=request.length, region=data.offset, next=0)
+            yield from self.write(thread, self.blocks.base + block, place)
+            version = MetaBlock.pack(peer=previous, timestamp=0, crc=request.crc, valid=IN_PROGRESS, data=block)
+            yield from self.write(thread, self.metas.base + meta, version)
+            yield from thread.store(at + Named.offset_of("log_tail"), meta.to_bytes(8, "little"))
+            yield from thread.flush(at, Named.size)
+            return Region.pack(offset=data.offset, length=data.length)
 
-    @override
-    def on_get(self, thread: Thread, request: Get) -> Code:
-        """``DB::lazyRead``: the newest version that is whole, flushed before anybody is told where it is."""
-        _, where = yield from self.index.look_up(thread, request.key)
-        at = 0
-        if where is not None:
-            at = Named.unpack((yield from thread.load(self.objects.base + where.offset, Named.size))).log_tail
-        while at:
+        def create(self, thread: Thread, request: Put, found: tuple[int | None, Any]) -> Code:
+            """``DB::create``: an object without a version, durable before the index names it. Returns its address."""
+            offset = self.objects.take()
+            at = self.objects.base + offset
+            yield from self.write(
+                thread, at, Named.pack(used=1, size_bytes=request.length, key=request.key, log_tail=0)
+            )
+            entry = yield from self.index.link(thread, request.key, found, Location(offset, Named.size))
+            yield from thread.flush(entry, ENTRY_BYTES)
+            return at
+
+        @staticmethod
+        def write(thread: Thread, at: int, content: bytes) -> Code:
+            """Store and flush."""
+            yield from thread.store(at, content)
+            yield from thread.flush(at, len(content))
+
+        @override
+        def on_get(self, thread: Thread, request: Get) -> Code:
+            """``DB::lazyRead``: the newest version that is whole, flushed before anybody is told where it is."""
+            _, where = yield from self.index.look_up(thread, request.key)
+            at = 0
+            if where is not None:
+                at = Named.unpack((yield from thread.load(self.objects.base + where.offset, Named.size))).log_tail
+            while at:
+                meta = MetaBlock.unpack((yield from thread.load(self.metas.base + at, MetaBlock.size)))
+                block = DataBlock.unpack((yield from thread.load(self.blocks.base + meta.data, DataBlock.size)))
+                if meta.valid == VALID or (yield from self.verify(thread, at, meta, block)):
+                    return Region.pack(offset=block.region, length=block.length)
+                at = meta.peer
+            return Region.pack(offset=0, length=0)
+
+        def verify(self, thread: Thread, at: int, meta: MetaBlock, block: DataBlock) -> Code:
+            """``ObjectOps::validCheck``: verify a value; if whole, flush it, then what says so. Returns whether."""
+            value = self.log + block.region
+            if not (yield from thread.crc32_matches(value, block.length, meta.crc)):
+                return False
+            yield from thread.flush(value, block.length)
+            yield from thread.store(self.metas.base + at + MetaBlock.offset_of("valid"), VALID.to_bytes(4, "little"))
+            yield from thread.flush(self.metas.base + at, MetaBlock.size)
+            return True
+
+        # after a failure, on the surviving bytes ------------------------------------------------------------------
+        @override
+        def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
+            """One index entry: returns where each pool and the log ended for it."""
+            assert isinstance(unit, int)
+            entry = Entry.unpack((yield from thread.load(self.index.address_of(unit), Entry.size)))
+            where = Location.unpack(entry.location)
+            if where is None:
+                return 0, 0, 0, 0
+            named = Named.unpack((yield from thread.load(self.objects.base + where.offset, Named.size)))
+            end, at = where.offset + OBJECT_BYTES, named.log_tail
+            if not at:
+                return end, 0, 0, 0
             meta = MetaBlock.unpack((yield from thread.load(self.metas.base + at, MetaBlock.size)))
             block = DataBlock.unpack((yield from thread.load(self.blocks.base + meta.data, DataBlock.size)))
-            if meta.valid == VALID or (yield from self.verify(thread, at, meta, block)):
-                return Region.pack(offset=block.region, length=block.length)
-            at = meta.peer
-        return Region.pack(offset=0, length=0)
+            return end, at + LINE_BYTES, meta.data + LINE_BYTES, block.region + block.length
 
-    def verify(self, thread: Thread, at: int, meta: MetaBlock, block: DataBlock) -> Code:
-        """``ObjectOps::validCheck``: verify a value; if it is whole, flush it, then what says so. Returns whether."""
-        value = self.log + block.region
-        if not (yield from thread.crc32_matches(value, block.length, meta.crc)):
-            return False
-        yield from thread.flush(value, block.length)
-        yield from thread.store(self.metas.base + at + MetaBlock.offset_of("valid"), VALID.to_bytes(4, "little"))
-        yield from thread.flush(self.metas.base + at, MetaBlock.size)
-        return True
-
-    # after a failure of the server, on the surviving bytes ---------------------------------------------
-    @override
-    def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
-        """One index entry: returns where each pool and the log ended for it."""
-        assert isinstance(unit, int)
-        entry = Entry.unpack((yield from thread.load(self.index.address_of(unit), Entry.size)))
-        where = Location.unpack(entry.location)
-        if where is None:
-            return 0, 0, 0, 0
-        named = Named.unpack((yield from thread.load(self.objects.base + where.offset, Named.size)))
-        end, at = where.offset + OBJECT_BYTES, named.log_tail
-        if not at:
-            return end, 0, 0, 0
-        meta = MetaBlock.unpack((yield from thread.load(self.metas.base + at, MetaBlock.size)))
-        block = DataBlock.unpack((yield from thread.load(self.blocks.base + meta.data, DataBlock.size)))
-        return end, at + LINE_BYTES, meta.data + LINE_BYTES, block.region + block.length
-
-    @override
-    def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
-        ends = [max(column) for column in zip((0, 0, 0, 0), *results, strict=True)]
-        for pool, end in zip((self.objects, self.metas, self.blocks), ends, strict=False):
-            pool.tail = end or pool.item_bytes
-        yield from KvScheme.finish_recovery(self, thread, [ends[3]])
+        @override
+        def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
+            ends = [max(column) for column in zip((0, 0, 0, 0), *results, strict=True)]
+            for pool, end in zip((self.objects, self.metas, self.blocks), ends, strict=False):
+                pool.tail = end or pool.item_bytes
+            yield from KvServer.finish_recovery(self, thread, [ends[3]])

@@ -15,8 +15,8 @@ from typing_extensions import override
 from ...models.cpu import Thread
 from ..guarantees import ALWAYS, SERVER_CRASH, Claims, Condition
 from ..parts.index import ENTRY_BYTES, Location
-from ..parts.kv import KvScheme, Object, Session
-from ..parts.rpc import Server
+from ..parts.kv import KvClient, KvScheme, KvServer, Object, Session
+from ..parts.rpc import Listener
 
 Code = Generator[Any, Any, Any]
 
@@ -32,24 +32,24 @@ class Imm(KvScheme, name="imm"):
     section = "sections 3 and 5.3.2"
     claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: SERVER_CRASH, Condition.COMMITTED: ALWAYS}
 
-    # client -------------------------------------------------------------------------------------------
-    @override
-    def put(self, session: Session, key: bytes, value: bytes) -> Code:
-        data = Object.pack(key=key, length=len(value), value=value)
-        region = yield from self.ask_for_room(session, key, len(data))
-        place = self.log + region.offset
-        yield from session.connection.write_with_imm(place, session.log_key, data, region.offset // UNIT_BYTES)
+    class Client(KvClient):
+        @override
+        def put(self, session: Session, key: bytes, value: bytes) -> Code:
+            data = Object.pack(key=key, length=len(value), value=value)
+            region = yield from self.ask_for_room(session, key, len(data))
+            place = self.server.log + region.offset
+            yield from session.connection.write_with_imm(place, session.log_key, data, region.offset // UNIT_BYTES)
 
-    # server -------------------------------------------------------------------------------------------
-    @override
-    def listener(self) -> Server:
-        return Server(self.node, self.handlers(), on_immediate=self.on_immediate, threads=self.sizes.threads)
+    class Server(KvServer):
+        @override
+        def open_listener(self) -> Listener:
+            return Listener(self.node, self.handlers(), on_immediate=self.on_immediate, threads=self.sizes.threads)
 
-    def on_immediate(self, thread: Thread, immediate: int) -> Code:
-        offset = immediate * UNIT_BYTES
-        written = Object.unpack((yield from thread.load(self.log + offset, Object.size)))
-        location = Location(offset, Object.size + written.length)
-        yield from thread.flush(self.log + offset, location.length)
-        entry = yield from self.alone(thread, written.key, self.index.publish(thread, written.key, location))
-        yield from thread.flush(entry, ENTRY_BYTES)
-        return b"durable"
+        def on_immediate(self, thread: Thread, immediate: int) -> Code:
+            offset = immediate * UNIT_BYTES
+            written = Object.unpack((yield from thread.load(self.log + offset, Object.size)))
+            location = Location(offset, Object.size + written.length)
+            yield from thread.flush(self.log + offset, location.length)
+            entry = yield from self.alone(thread, written.key, self.index.publish(thread, written.key, location))
+            yield from thread.flush(entry, ENTRY_BYTES)
+            return b"durable"

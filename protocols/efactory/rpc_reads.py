@@ -22,6 +22,7 @@ class EFactoryRpcReads(EFactory, name="efactory-wo-hr"):
     title = "eFactory without hybrid read: the server finds the version, the client reads it"
     section = "sections 5.3.4 and 6.1"
 
-    @override
-    def get(self, session: Session, key: bytes) -> Code:
-        return (yield from self.ask_and_read(session, key))
+    class Client(EFactory.Client):
+        @override
+        def get(self, session: Session, key: bytes) -> Code:
+            return (yield from self.ask_and_read(session, key))

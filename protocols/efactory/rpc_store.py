@@ -15,8 +15,8 @@ from ...models.cpu import Thread
 from ..guarantees import ALWAYS, SERVER_CRASH, Claims, Condition
 from ..layout import Bytes, Layout, Rest
 from ..parts.index import ENTRY_BYTES
-from ..parts.kv import KvScheme, Object, Session
-from ..parts.rpc import MESSAGE_BYTES, Server
+from ..parts.kv import KvClient, KvScheme, KvServer, Object, Session
+from ..parts.rpc import MESSAGE_BYTES, Listener
 
 Code = Generator[Any, Any, Any]
 
@@ -36,27 +36,29 @@ class RpcStore(KvScheme, name="rpc"):
     section = "sections 2.2 and 3, figure 1"
     claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: SERVER_CRASH, Condition.COMMITTED: ALWAYS}
 
-    # client -------------------------------------------------------------------------------------------
-    @override
-    def put(self, session: Session, key: bytes, value: bytes) -> Code:
-        yield from session.connection.call(Put, key=key, value=value)
+    class Client(KvClient):
+        @override
+        def put(self, session: Session, key: bytes, value: bytes) -> Code:
+            yield from session.connection.call(Put, key=key, value=value)
 
-    # server -------------------------------------------------------------------------------------------
-    @override
-    def listener(self) -> Server:
-        longest = 1 + Put.size + self.sizes.value_bytes
-        return Server(self.node, self.handlers(), message_bytes=max(MESSAGE_BYTES, longest), threads=self.sizes.threads)
+    class Server(KvServer):
+        @override
+        def open_listener(self) -> Listener:
+            longest = 1 + Put.size + self.sizes.value_bytes
+            return Listener(
+                self.node, self.handlers(), message_bytes=max(MESSAGE_BYTES, longest), threads=self.sizes.threads
+            )
 
-    @override
-    def handlers(self) -> Mapping[type[Layout], Any]:
-        return {Put: self.on_put}
+        @override
+        def handlers(self) -> Mapping[type[Layout], Any]:
+            return {Put: self.on_put}
 
-    def on_put(self, thread: Thread, request: Put) -> Code:
-        """The value was loaded from the volatile receive buffer; storing it is the rest of the copy."""
-        location = self.allocate(Object.size + len(request.value))
-        data = Object.pack(key=request.key, length=len(request.value), value=request.value)
-        yield from thread.store(self.log + location.offset, data)
-        yield from thread.flush(self.log + location.offset, location.length)
-        entry = yield from self.alone(thread, request.key, self.index.publish(thread, request.key, location))
-        yield from thread.flush(entry, ENTRY_BYTES)
-        return b"durable"
+        def on_put(self, thread: Thread, request: Put) -> Code:
+            """The value was loaded from the volatile receive buffer; storing it is the rest of the copy."""
+            location = self.allocate(Object.size + len(request.value))
+            data = Object.pack(key=request.key, length=len(request.value), value=request.value)
+            yield from thread.store(self.log + location.offset, data)
+            yield from thread.flush(self.log + location.offset, location.length)
+            entry = yield from self.alone(thread, request.key, self.index.publish(thread, request.key, location))
+            yield from thread.flush(entry, ENTRY_BYTES)
+            return b"durable"

@@ -14,7 +14,7 @@ from ...models.cpu import Thread
 from ..guarantees import ALWAYS, SERVER_CRASH, Claims, Condition
 from ..layout import U32, U64, Bytes, Layout
 from ..parts.index import ENTRY_BYTES, Location
-from ..parts.kv import KvScheme, Session
+from ..parts.kv import KvClient, KvScheme, KvServer, Session
 
 Code = Generator[Any, Any, Any]
 
@@ -35,20 +35,20 @@ class Saw(KvScheme, name="saw"):
     section = "sections 3 and 5.3.1"
     claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: SERVER_CRASH, Condition.COMMITTED: ALWAYS}
 
-    # client -------------------------------------------------------------------------------------------
-    @override
-    def put(self, session: Session, key: bytes, value: bytes) -> Code:
-        region = yield from self.write_object(session, key, value)
-        yield from session.connection.call(Persist, key=key, offset=region.offset, length=region.length)
+    class Client(KvClient):
+        @override
+        def put(self, session: Session, key: bytes, value: bytes) -> Code:
+            region = yield from self.write_object(session, key, value)
+            yield from session.connection.call(Persist, key=key, offset=region.offset, length=region.length)
 
-    # server -------------------------------------------------------------------------------------------
-    @override
-    def handlers(self) -> Mapping[type[Layout], Any]:
-        return {**super().handlers(), Persist: self.on_persist}
+    class Server(KvServer):
+        @override
+        def handlers(self) -> Mapping[type[Layout], Any]:
+            return {**super().handlers(), Persist: self.on_persist}
 
-    def on_persist(self, thread: Thread, request: Persist) -> Code:
-        location = Location(request.offset, request.length)
-        yield from thread.flush(self.log + request.offset, request.length)
-        entry = yield from self.alone(thread, request.key, self.index.publish(thread, request.key, location))
-        yield from thread.flush(entry, ENTRY_BYTES)
-        return b"durable"
+        def on_persist(self, thread: Thread, request: Persist) -> Code:
+            location = Location(request.offset, request.length)
+            yield from thread.flush(self.log + request.offset, request.length)
+            entry = yield from self.alone(thread, request.key, self.index.publish(thread, request.key, location))
+            yield from thread.flush(entry, ENTRY_BYTES)
+            return b"durable"

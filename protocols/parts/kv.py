@@ -14,14 +14,14 @@ from typing import Any, ClassVar, overload
 from typing_extensions import override
 
 from ...models.cpu import Thread
-from ...models.system import System
+from ...models.system import Node
 from ...sim.bytespace import LINE_BYTES
 from ..layout import U32, U64, Bytes, Layout, Rest
-from ..scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
+from ..scheme import OutcomeUnknown, Request, Role, Scheme
 from .index import ENTRY_BYTES, Entry, HashIndex, Location, Word
 from .locks import Locks
 from .placement import NEIGHBOURHOOD, STORED_KEYS
-from .rpc import Connection, Server, VerbsError
+from .rpc import Connection, Listener, VerbsError
 
 Code = Generator[Any, Any, Any]
 
@@ -57,105 +57,21 @@ class Session:
     log_key: int
 
 
-class KvScheme(Scheme):
-    """A store with one server; subclasses implement :meth:`put`, and what the server does for it."""
+class KvClient(Role, invokes=True):
+    """A machine whose processes put and get; subclasses implement :meth:`put`."""
 
-    model = "kv"
-    roles: ClassVar[Mapping[str, Role]] = {
-        "server": Role(cores=1, memory=("dram", "pm"), served=True),
-        "client": Role(many=True),
-    }
-    operations: ClassVar[tuple[str, ...]] = ("put", "get")
-    updates = frozenset({"put"})
-    Object: ClassVar[type[Layout]] = Object
-    Index: ClassVar[type[HashIndex]] = HashIndex
-
-    def __init__(self, system: System, sizes: Sizes) -> None:
-        super().__init__(system, sizes)
-        self.node = system.nodes["server"][0]
-        self.pm = self.node.memory["pm"]
-        self.keys = Keys(sizes.objects)
-        self.index = self.Index(self.pm, self.keys)
-        self._object_bytes = -(-(self.Object.size + sizes.value_bytes) // 64) * 64
-        self.log_bytes = self.bytes_of_log()
-        self.log = self.pm.allocate(self.log_bytes, "log")
-        self.begin()
-
-    def bytes_of_log(self) -> int:
-        """Room for what is loaded and for every update: nothing is ever freed."""
-        return 64 + self._object_bytes * (len(self.sizes.objects) + self.sizes.updates + 1)
+    scheme: KvScheme
 
     @override
     def begin(self) -> None:
-        self.tail = 64  # offset 0 is never an object
-        self.locks = Locks(self.system.clock, self.sizes.threads)
-        self.server = self.listener()
-        self._index_region = self.server.register(self.index.address, self.index.length)
-        self._log_region = self.server.register(self.log, self.log_bytes)
-
-    def listener(self) -> Server:
-        """The server's end of the connections that clients make."""
-        return Server(self.node, self.handlers(), threads=self.sizes.threads)
-
-    def handlers(self) -> Mapping[type[Layout], Any]:
-        """The server's code for each kind of request."""
-        return {Allocate: self.on_allocate}
-
-    # before the run -----------------------------------------------------------------------------------
-    @override
-    def load(self, objects: Mapping[Hashable, bytes]) -> None:
-        if len(self.keys) > STORED_KEYS:
-            self._load_computed(objects)
-            return
-        entries = {}
-        for name, value in objects.items():
-            key = key_bytes(name)
-            data = self.loaded_object(key, value)
-            location = self.allocate(len(data))
-            self.pm.space.poke(self.log + location.offset - self.pm.base, data)
-            entries[key] = location
-        self.index.load(lambda key: self.loaded_entry(entries[key]))
-
-    def _load_computed(self, objects: Mapping[Hashable, bytes]) -> None:
-        """The same objects at the same places, each computed when it is first touched."""
-        names, first, length = self.sizes.objects, self.tail, self.Object.size + self.sizes.value_bytes
-        start = self.log - self.pm.base + first
-
-        def line_of(line: int) -> bytes:
-            number, offset = divmod(line * LINE_BYTES - start, self._object_bytes)
-            data = self.loaded_object(self.keys[number], objects[names[number]])
-            return data[offset : offset + LINE_BYTES].ljust(LINE_BYTES, b"\0")
-
-        self.pm.space.compute(start, len(names) * self._object_bytes, line_of)
-        self.tail += len(names) * self._object_bytes
-
-        def entry_of(key: bytes) -> Word:
-            return self.loaded_entry(Location(first + self.keys.index(key) * self._object_bytes, length))
-
-        self.index.load(entry_of)
-
-    def loaded_entry(self, location: Location) -> Word:
-        """What the index says of an object that is there before the run."""
-        return location
-
-    def loaded_object(self, key: bytes, value: bytes) -> bytes:
-        """What lies in the log of an object that is there, durable, before the run."""
-        return Object.pack(key=key, length=len(value), value=value)
-
-    @override
-    def start(self) -> None:
-        for number in range(self.sizes.threads):
-            thread = self.node.thread(number, f"{self.node.name} {number}" if number else self.node.name)
-            self.node.process(self.node.name).start(self.server.serve(thread, number))
-        self.server.listen()
+        self.server: KvServer = self.scheme.roles["server"][0]
 
     @override
     def connect(self, thread: Thread) -> Session:
-        node = next(node for node in self.system.nodes["client"] if node.host is thread.host)
-        connection = self.server.accept(thread, node, max(self._object_bytes, NEIGHBOURHOOD * ENTRY_BYTES))
-        return Session(connection, self._index_region.key, self._log_region.key)
+        listener = self.server.listener
+        connection = listener.accept(thread, self.node, max(self.server.object_bytes, NEIGHBOURHOOD * ENTRY_BYTES))
+        return Session(connection, self.server.index_region.key, self.server.log_region.key)
 
-    # client -------------------------------------------------------------------------------------------
     @override
     def perform(self, session: Session, request: Request) -> Code:
         """Where the server dies meanwhile, a get is tried again with its successor. A put is not: no paper says so, and
@@ -169,24 +85,25 @@ class KvScheme(Scheme):
                 if not error.disconnected:
                     raise
                 yield from self.reconnect(session)
-                if request.f in self.updates:
+                if request.step.f in self.scheme.updates:
                     raise OutcomeUnknown(str(error)) from error
 
     def reconnect(self, session: Session) -> Code:
         """Wait until the server is there again, and connect; what the handshake costs is left out."""
         thread = session.connection.thread
-        yield from self.server.until_listening(thread)
+        yield from self.server.listener.until_listening(thread)
         fresh = self.connect(thread)
         session.connection, session.index_key, session.log_key = fresh.connection, fresh.index_key, fresh.log_key
 
     def attempt(self, session: Session, request: Request) -> Code:
         """Perform an operation over the connection that there is."""
-        if request.f == "put":
-            assert request.value is not None
-            return (yield from self.put(session, key_bytes(request.object), request.value))
-        if request.f == "delete":
-            return (yield from self.delete(session, key_bytes(request.object)))
-        return (yield from self.get(session, key_bytes(request.object)))
+        step = request.step
+        if step.f == "put":
+            assert step.value is not None
+            return (yield from self.put(session, key_bytes(step.object), step.value))
+        if step.f == "delete":
+            return (yield from self.delete(session, key_bytes(step.object)))
+        return (yield from self.get(session, key_bytes(step.object)))
 
     def put(self, session: Session, key: bytes, value: bytes) -> Code:
         """Write a new version of ``key``; durable or not when this returns, as the scheme has it."""
@@ -206,27 +123,69 @@ class KvScheme(Scheme):
 
     def read_entry(self, session: Session, key: bytes) -> Code:
         """READ the neighbourhood that the key must be in; returns what its entry says, None if it has none."""
-        address, length = self.index.neighbourhood(key)
+        address, length = self.server.index.neighbourhood(key)
         content = yield from session.connection.read(address, session.index_key, length)
-        found = self.index.find(key, content)
+        found = self.server.index.find(key, content)
         return found[1] if found is not None else None
 
     def read_object(self, session: Session, location: Location) -> Code:
         """READ an object; returns its bytes."""
-        return (yield from session.connection.read(self.log + location.offset, session.log_key, location.length))
+        return (yield from session.connection.read(self.server.log + location.offset, session.log_key, location.length))
 
     def write_object(self, session: Session, key: bytes, value: bytes) -> Code:
         """Ask for room and WRITE the object there; returns its region at the WRITE's work completion."""
         data = Object.pack(key=key, length=len(value), value=value)
         region = yield from self.ask_for_room(session, key, len(data))
-        yield from session.connection.write(self.log + region.offset, session.log_key, data)
+        yield from session.connection.write(self.server.log + region.offset, session.log_key, data)
         return region
 
     def ask_for_room(self, session: Session, key: bytes, length: int) -> Code:
         """A :class:`Region` of the log for an object of ``length`` bytes."""
         return Region.unpack((yield from session.connection.call(Allocate, key=key, length=length)))
 
-    # server -------------------------------------------------------------------------------------------
+
+class KvServer(Role, memory=("dram", "pm"), served=True):
+    """The machine with index and log; subclasses add what it does for a PUT."""
+
+    scheme: KvScheme
+
+    def __init__(self, scheme: KvScheme, node: Node, number: int) -> None:
+        super().__init__(scheme, node, number)
+        self.pm = node.memory["pm"]
+        self.keys = Keys(self.sizes.objects)
+        self.index = scheme.Index(self.pm, self.keys)
+        self.object_bytes = -(-(scheme.Object.size + self.sizes.value_bytes) // 64) * 64
+        self.log_bytes = self.bytes_of_log()
+        self.log = self.pm.allocate(self.log_bytes, "log")
+
+    def bytes_of_log(self) -> int:
+        """Room for what is loaded and for every update: nothing is ever freed."""
+        return 64 + self.object_bytes * (len(self.sizes.objects) + self.sizes.updates + 1)
+
+    @override
+    def begin(self) -> None:
+        self.tail = 64  # offset 0 is never an object
+        self.locks = Locks(self.system.clock, self.sizes.threads)
+        self.listener = self.open_listener()
+        self.index_region = self.listener.register(self.index.address, self.index.length)
+        self.log_region = self.listener.register(self.log, self.log_bytes)
+
+    def open_listener(self) -> Listener:
+        """The server's end of the connections that clients make."""
+        return Listener(self.node, self.handlers(), threads=self.sizes.threads)
+
+    def handlers(self) -> Mapping[type[Layout], Any]:
+        """The server's code for each kind of request."""
+        return {Allocate: self.on_allocate}
+
+    @override
+    def start(self) -> None:
+        name = self.node.name
+        for number in range(self.sizes.threads):
+            thread = self.node.thread(number, f"{name} {number}" if number else name)
+            self.node.process(name).start(self.listener.serve(thread, number))
+        self.listener.listen()
+
     def allocate(self, length: int) -> Location:
         """Room at the log's tail, on lines of its own. Raises MemoryError when the log is full."""
         location = Location(self.tail, length)
@@ -249,7 +208,7 @@ class KvScheme(Scheme):
         yield from ()
         return Region.pack(offset=location.offset, length=location.length)
 
-    # after a failure of the server, on the surviving bytes ----------------------------------------------
+    # after a failure, on the surviving bytes ---------------------------------------------------------------
     @override
     def recovery_units(self) -> Iterable[Hashable]:
         return range(self.index.slots)
@@ -257,7 +216,7 @@ class KvScheme(Scheme):
     @override
     def units_of(self, object: Hashable) -> Iterable[Hashable]:
         """None where recovery only looks, for the log's tail: a read is as good without it."""
-        only_looks = type(self).recover_unit is KvScheme.recover_unit
+        only_looks = type(self).recover_unit is KvServer.recover_unit
         return () if only_looks else self.index.slots_of(key_bytes(object))
 
     @override
@@ -273,9 +232,68 @@ class KvScheme(Scheme):
         yield from thread.compute()
         self.tail = max(64, -(-max(results, default=0) // 64) * 64)
 
+
+class KvScheme(Scheme):
+    """A store with one server; subclasses derive :class:`KvClient` and :class:`KvServer` as their paper has it."""
+
+    Server = KvServer
+    Client = KvClient
+    operations: ClassVar[tuple[str, ...]] = ("put", "get")
+    updates = frozenset({"put"})
+    Object: ClassVar[type[Layout]] = Object
+    Index: ClassVar[type[HashIndex]] = HashIndex
+
+    @property
+    def server(self) -> KvServer:
+        """The one server."""
+        server: KvServer = self.roles["server"][0]
+        return server
+
+    @override
+    def load(self, objects: Mapping[Hashable, bytes]) -> None:
+        server = self.server
+        if len(server.keys) > STORED_KEYS:
+            self._load_computed(objects)
+            return
+        entries = {}
+        for name, value in objects.items():
+            key = key_bytes(name)
+            data = self.loaded_object(key, value)
+            location = server.allocate(len(data))
+            server.pm.space.poke(server.log + location.offset - server.pm.base, data)
+            entries[key] = location
+        server.index.load(lambda key: self.loaded_entry(entries[key]))
+
+    def _load_computed(self, objects: Mapping[Hashable, bytes]) -> None:
+        """The same objects at the same places, each computed when it is first touched."""
+        server, names, length = self.server, self.sizes.objects, self.Object.size + self.sizes.value_bytes
+        first = server.tail
+        start = server.log - server.pm.base + first
+
+        def line_of(line: int) -> bytes:
+            number, offset = divmod(line * LINE_BYTES - start, server.object_bytes)
+            data = self.loaded_object(server.keys[number], objects[names[number]])
+            return data[offset : offset + LINE_BYTES].ljust(LINE_BYTES, b"\0")
+
+        server.pm.space.compute(start, len(names) * server.object_bytes, line_of)
+        server.tail += len(names) * server.object_bytes
+
+        def entry_of(key: bytes) -> Word:
+            return self.loaded_entry(Location(first + server.keys.index(key) * server.object_bytes, length))
+
+        server.index.load(entry_of)
+
+    def loaded_entry(self, location: Location) -> Word:
+        """What the index says of an object that is there before the run."""
+        return location
+
+    def loaded_object(self, key: bytes, value: bytes) -> bytes:
+        """What lies in the log of an object that is there, durable, before the run."""
+        return Object.pack(key=key, length=len(value), value=value)
+
     @override
     def probe(self, object: Hashable) -> Request:
-        return Request("get", object)
+        return Request.of("get", object)
 
 
 def key_bytes(name: Hashable) -> bytes:

@@ -22,7 +22,7 @@ Handler = Callable[[Thread, Any], Code]
 """The server's code for a message, or for an immediate: returns the reply's bytes."""
 
 MESSAGE_BYTES = 256
-"""Room for a message in a receive buffer, unless a server asks for more."""
+"""Room for a message in a receive buffer, unless a listener asks for more."""
 
 NOTICES = 16
 """So many notices may come before a client takes the first of them."""
@@ -54,7 +54,7 @@ class _Buffers:
         thread.post_recv(self.qp, RecvWR(0, self.receive, self.length))
 
 
-class Server:
+class Listener:
     """The server's end of all connections to one node, served by threads that call :meth:`serve` by their numbers."""
 
     def __init__(

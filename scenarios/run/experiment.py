@@ -14,7 +14,7 @@ from ...models.profiles.platform import Platform, load_platform
 from ...models.profiles.scaling import scaled
 from ...models.system import NodeSpec, Process, System
 from ...models.verbs import QueuePair, Span
-from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Scheme, Sizes, scheme
+from ...protocols.scheme import CLIENT, OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes, scheme
 from ...sim.streams import Streams
 from ..history import History, Operation, Removed, written
 from ..schema.perturbed import LAGGING, PAUSES, PAUSING, perturbed_network, perturbed_platform
@@ -65,7 +65,7 @@ class AssembledVariant:
             objects(scenario.workload),
             room_for_updates(scenario.workload, planned),
             self.processes,
-            threads=next((scenario.role(name).threads for name, role in kind.roles.items() if role.served), 1),
+            threads=next((scenario.role(name).threads for name, role in kind.role_types.items() if role.served), 1),
         )
         number = (scenario.crash.first or 0) + schedule
         otherwise = scenario.crash.perturbed if number else ()
@@ -104,13 +104,14 @@ class AssembledVariant:
 
     def start_client(self, machine: int, core: int, process: int, operations: list[Planned]) -> Any:
         """Start a client process on a core of a machine; returns the event of its end."""
-        thread = self.system.nodes["client"][machine].thread(core, f"client {process}")
-        code = _client(self, self.at_work.connect(thread), thread, operations)
+        thread = self.system.nodes[CLIENT][machine].thread(core, f"client {process}")
+        client: Role = self.at_work.roles[CLIENT][machine]
+        code = _client(self, client, client.connect(thread), thread, operations)
         return self.process_of(machine, process).start(code)
 
     def process_of(self, machine: int, process: int) -> Process:
         """The operating system's process that a client process is."""
-        return self.system.nodes["client"][machine].process(f"client {process}")
+        return self.system.nodes[CLIENT][machine].process(f"client {process}")
 
     def result(self) -> RunResult:
         """What the run has left behind so far."""
@@ -149,10 +150,10 @@ def build_system(
     ``draws`` names what the hardware draws at random: another name, other draws.
     """
     specs: dict[str, list[NodeSpec]] = {}
-    for name, role in kind.roles.items():
+    for name, role in kind.role_types.items():
         count = scenario.role(name)
-        threads = max(role.cores, count.processes) if role.many else role.cores + count.threads - 1
-        machines = count.machines + (observer and name == "client")
+        threads = max(role.cores, count.processes) if role.invokes else role.cores + count.threads - 1
+        machines = count.machines + (observer and role.invokes)
         spec = NodeSpec(
             count.cores or threads,
             role.memory,
@@ -184,18 +185,18 @@ def _held(for_ps: Mapping[int, int]) -> Callable[[QueuePair], int]:
 
 def server_cores(system: System, kind: type[Scheme]) -> list[Core]:
     """The cores that run the code of a scheme's servers."""
-    servers = (role for role, played in kind.roles.items() if not played.many and not played.passive)
-    return [core for role in servers for node in system.nodes[role] for core in node.cores]
+    servers = (name for name, role in kind.role_types.items() if role.recovers())
+    return [core for name in servers for node in system.nodes[name] for core in node.cores]
 
 
 def client_thread(system: System, processes_per_machine: int, process: int, kind: type[Thread] = Thread) -> Thread:
     """The thread of a client process, on a core of its own."""
     machine, core = divmod(process, processes_per_machine)
-    return system.nodes["client"][machine].thread(core, f"client {process}", kind)
+    return system.nodes[CLIENT][machine].thread(core, f"client {process}", kind)
 
 
 def _client(
-    experiment: AssembledVariant, session: Any, thread: Thread, operations: list[Planned]
+    experiment: AssembledVariant, client: Role, session: Any, thread: Thread, operations: list[Planned]
 ) -> Generator[Any, Any, None]:
     """A client process: its operations one after the other."""
     at_work, history, value_bytes = experiment.at_work, experiment.history, experiment.at_work.sizes.value_bytes
@@ -214,7 +215,7 @@ def _client(
         if operation.number % MARKS_EVERY == 1:
             experiment.spans[operation.number] = thread.span
         try:
-            found = yield from at_work.perform(session, Request(planned.f, planned.object, value))
+            found = yield from client.perform(session, Request.of(planned.f, planned.object, value))
         except OperationFailed:
             history.complete(operation, "fail", clock.now_ps)
             continue

@@ -10,7 +10,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from ...models.system import Node, Process
+from ...models.system import Process
+from ...protocols.scheme import Role
 from ..history import Crash, History
 from ..schema.fields import NOTHING, POWER
 from ..schema.schema import Scenario, Variant
@@ -70,7 +71,7 @@ def run_with_fault(scenario: Scenario, variant: Variant, at_ps: int, schedule: i
     if fault.kind == NOTHING:
         pass
     elif not fault.client:
-        recovery = _restart(experiment, experiment.system.nodes[fault.role][fault.index])
+        recovery = _restart(experiment.at_work.roles[fault.role][fault.index])
         experiment.history.crashes.append(Crash("server", at_ps))
     else:
         for process, running in _dying(experiment):
@@ -81,7 +82,8 @@ def run_with_fault(scenario: Scenario, variant: Variant, at_ps: int, schedule: i
             experiment.system.nodes[fault.role][fault.index].power_off()
     clock.run_until(clock.any_of([experiment.finished, clock.timeout(PATIENCE_PS)]))
     machines, number = scenario.role("client").machines, experiment.processes
-    reads = [Planned(number, experiment.at_work.probe(name).f, str(name), False) for name in experiment.initial]
+    probes = (experiment.at_work.probe(name).step for name in experiment.initial)
+    reads = [Planned(number, step.f, str(step.object), False) for step in probes]
     reader = experiment.start_client(machines, 0, number, reads)
     clock.run_until(clock.any_of([reader, clock.timeout(PATIENCE_PS)]))
     finished = bool(experiment.finished.processed and reader.processed)
@@ -101,21 +103,21 @@ def _dying(experiment: AssembledVariant) -> list[tuple[int, Process]]:
     return [(number, experiment.process_of(_machine(scenario, number), number)) for number in numbers]
 
 
-def _restart(experiment: AssembledVariant, node: Node) -> Any:
-    """The server's process dies and another takes over; the event of its listening, whose value is the instant.
+def _restart(role: Role) -> Any:
+    """A machine's process dies and another takes over; the event of its listening, whose value is the instant.
 
     It begins as soon as the operating system has destroyed the queue pairs of the first: then all that the adapter had
     accepted from them is in coherent memory, and nothing of them can land any more.
     """
-    clock, at_work = experiment.system.clock, experiment.at_work
+    clock, node = role.system.clock, role.node
     node.process(node.name).end()
-    at_work.begin()
+    role.begin()
     destroyed_ps = max(clock.now_ps, node.host.last_visible_ps)
 
     def successor() -> Generator[Any, Any, int]:
         yield clock.until(destroyed_ps)
-        yield from at_work.recover(node.thread(0, "recovery"))
-        at_work.start()
+        yield from role.recover(node.thread(0, "recovery"))
+        role.start()
         return clock.now_ps
 
     return node.process(node.name).start(successor())

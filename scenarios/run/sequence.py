@@ -16,7 +16,7 @@ from ...models.profiles.platform import load_platform
 from ...models.verbs import INLINE, RECEIVE_COMPLETIONS, CompletionQueue, QueuePair, SendWR, WorkCompletion
 from ...protocols.layout import Layout
 from ...protocols.parts.kv import KvScheme
-from ...protocols.scheme import Request, Scheme, Sizes
+from ...protocols.scheme import CLIENT, Request, Scheme, Sizes
 from ..build import Draft
 from ..schema.schema import Scenario
 from ..values import encode_value
@@ -130,7 +130,7 @@ def sequences(kind: type[Scheme], platform: str, value_bytes: int = 256) -> list
 def messages(kind: type[KvScheme], platform: str) -> list[type[Layout]]:
     """The requests that its server understands."""
     system = build_system(kind, load_platform(platform), _scenario(kind, platform, 64), None)
-    return list(kind(system, Sizes(64, OBJECTS, 4, 1)).handlers())
+    return list(kind(system, Sizes(64, OBJECTS, 4, 1)).server.handlers())
 
 
 def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Sequence:
@@ -141,7 +141,8 @@ def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Se
     objects: dict[Hashable, bytes] = {name: encode_value(0, value_bytes) for name in OBJECTS}
     scheme.load(objects)
     scheme.start()
-    session = scheme.connect(client_thread(system, 1, 0))
+    client = scheme.roles[CLIENT][0]
+    session = client.connect(client_thread(system, 1, 0))
     value = encode_value(1, value_bytes) if f in kind.updates else None
     began: list[int] = []
     packets: list[tuple[int, str]] = []
@@ -149,7 +150,7 @@ def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Se
 
     def code() -> Code:
         began.append(system.clock.now_ps)
-        yield from scheme.perform(session, Request(f, OBJECTS[0], value))
+        yield from client.perform(session, Request.of(f, OBJECTS[0], value))
         steps.append(SequenceStep(system.clock.now_ps, "client", f"{f} returns"))
 
     done: Any = system.clock.start(code())

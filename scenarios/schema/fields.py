@@ -21,8 +21,8 @@ from .known import Complaint, Context, KnownNames, collect, complaint, context_o
 POWER, PROCESS, AGAIN = "power", "process", "power in recovery"
 FAULT_KINDS = (POWER, PROCESS, AGAIN)
 NOTHING = NO_FAULT
-OF_MANY = (POWER, PROCESS)
-"""What may fail of a role of which there may be many (clients): it recovers nothing."""
+OF_CLIENTS = (POWER, PROCESS)
+"""What may fail of a role that invokes operations: it recovers nothing."""
 MAX_VALUE_BYTES = 1 << 30
 MAX_COUNT = 10**9
 
@@ -242,12 +242,15 @@ class Fault:
         return self.client or self.kind in (PROCESS, NOTHING)
 
 
+USUAL = Fault("server", 0, POWER)
+"""What fails unless a scenario says otherwise; where no role is called server, of the first that recovers."""
+
 _FAULT = re.compile(r"\s*([A-Za-z_][\w-]*)\s*(?:\[\s*(\d{1,6})\s*\])?\s+(\S.*?)\s*")
 
 
 def _parse_fault(value: Any, context: Context) -> Fault:
     if isinstance(value, Fault):
-        return value
+        return replace(value, role=context.recovering()) if value == USUAL else value
     if isinstance(value, str) and value.strip() in (NOTHING, "none"):
         return Fault("", 0, NOTHING)
     match = _FAULT.fullmatch(value) if isinstance(value, str) else None
@@ -255,19 +258,19 @@ def _parse_fault(value: Any, context: Context) -> Fault:
         expected = f"a role with its index and what fails, e.g. 'server[0] power', or '{NOTHING}'"
         raise complaint(describe(value), expected)
     role, index, kind = match[1], int(match[2] or 0), " ".join(match[3].split())
-    roles = context.roles()
+    roles = {name: facts for name, facts in context.roles().items() if not facts.passive}
     if context.chosen:
         name_of("a fault of a role of these schemes", role, roles)
     kind = PROCESS if kind == "crash" else kind
-    many = roles.get(role, role == "client")
-    name_of(f"something of a {role} that may fail", kind, OF_MANY if many else FAULT_KINDS)
+    invokes = roles[role].invokes if role in roles else role == "client"
+    name_of(f"something of a {role} that may fail", kind, OF_CLIENTS if invokes else FAULT_KINDS)
     machines, processes = context.counts.get(role, (1, 1))
-    if many and kind == PROCESS:
+    if invokes and kind == PROCESS:
         if index >= machines * processes:
             raise complaint(f"'{value}'", f"an index below {machines * processes}: so many {role} processes there are")
     elif index >= machines:
         raise complaint(f"'{value}'", f"an index below {machines}: so many {role} machines there are, counted from 0")
-    return Fault(role, index, kind, many, again=int(kind == AGAIN))
+    return Fault(role, index, kind, invokes, again=int(kind == AGAIN))
 
 
 def conditions_after(fault: Fault) -> tuple[Condition, ...]:

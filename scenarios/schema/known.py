@@ -18,22 +18,35 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SchemeFacts:
-    """What a scenario has to know of a scheme: its roles (and of which there may be many) and its operations."""
+class RoleFacts:
+    """What a scenario has to know of a role; what each means is in ``protocols.scheme.Role``."""
 
-    roles: Mapping[str, bool]
+    many: bool = False
+    invokes: bool = False
+    passive: bool = False
+    served: bool = False
+
+    @property
+    def recovers(self) -> bool:
+        """Whether a machine of it may fail and start again with recovery."""
+        return not (self.invokes or self.passive)
+
+
+@dataclass(frozen=True)
+class SchemeFacts:
+    """What a scenario has to know of a scheme: its roles and its operations."""
+
+    roles: Mapping[str, RoleFacts]
     operations: tuple[str, ...]
     updates: frozenset[str]
-    restarts: bool = True
-    """Whether it says how its process starts again after it has died (``Scheme.begin``)."""
-    served: frozenset[str] = frozenset()
-    """The roles whose requests several threads may serve."""
 
     @staticmethod
     def of(scheme: type[Scheme]) -> SchemeFacts:
-        roles = {name: role.many for name, role in scheme.roles.items()}
-        served = frozenset(name for name, role in scheme.roles.items() if role.served)
-        return SchemeFacts(roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.restarts(), served)
+        roles = {
+            name: RoleFacts(role.many, role.invokes, role.passive, role.served)
+            for name, role in scheme.role_types.items()
+        }
+        return SchemeFacts(roles, tuple(scheme.operations), frozenset(scheme.updates))
 
 
 @dataclass(frozen=True)
@@ -105,13 +118,18 @@ class Context:
     threads: Mapping[str, int] = field(default_factory=dict)
     """How many threads serve the requests of a role, where the file says it properly."""
 
-    def roles(self) -> dict[str, bool]:
-        """The roles of all chosen schemes; true where one of them has many of it."""
-        found: dict[str, bool] = {}
+    def roles(self) -> dict[str, RoleFacts]:
+        """The roles of all chosen schemes; of two that are called the same, one that there may be many of."""
+        found: dict[str, RoleFacts] = {}
         for facts in self.chosen.values():
-            for role, many in facts.roles.items():
-                found[role] = found.get(role, False) or many
+            for name, role in facts.roles.items():
+                if name not in found or role.many:
+                    found[name] = role
         return found
+
+    def recovering(self) -> str:
+        """The first role that recovers: whose power fails unless a scenario says otherwise."""
+        return next((name for name, role in self.roles().items() if role.recovers), "server")
 
 
 @dataclass(frozen=True)
@@ -146,18 +164,18 @@ def name_of(what: str, value: Any, names: Iterable[str]) -> str:
 
 def role_complaints(context: Context) -> list[Complaint]:
     """Roles of which the file has more than the schemes can have."""
-    many = context.roles()
+    roles = context.roles()
     wrong = [
         Complaint(str(number), f"1, since {name} has one thread for requests", None, ("roles", role, "threads"))
         for role, number in context.threads.items()
         for name, facts in context.chosen.items()
-        if number > 1 and role in facts.roles and role not in facts.served
+        if number > 1 and role in facts.roles and not facts.roles[role].served
     ]
     return wrong + [
         Complaint(str(number), f"1, since these schemes have one {role}", None, ("roles", role, counted))
         for role, counts in context.counts.items()
         for counted, number in zip(("machines", "processes"), counts, strict=True)
-        if number > 1 and not many.get(role, True)
+        if number > 1 and role in roles and not (roles[role].invokes or (roles[role].many and counted == "machines"))
     ]
 
 

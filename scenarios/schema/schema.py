@@ -22,7 +22,6 @@ from pydantic import (
     ValidationInfo,
     field_validator,
     model_serializer,
-    model_validator,
 )
 
 from ...sim.errors import nearest
@@ -31,7 +30,8 @@ from ..ycsb import DELETE, MIXES, READ, UPDATE
 from .equipment import KEYS, NEEDED, machine_complaints
 from .fields import (
     MAX_COUNT,
-    PROCESS,
+    NOTHING,
+    USUAL,
     ConditionName,
     Count,
     CountOrZero,
@@ -57,7 +57,6 @@ from .network import NetworkSection
 from .perturbed import PAUSES, PAUSING, PERTURBED
 
 Perturbed = Annotated[str, BeforeValidator(lambda value: name_of("something to perturb", value, list(PERTURBED)))]
-_POWER = Fault("server", 0, "power")
 MOST_NESTED = 9
 """More failures during recoveries from failures nobody has asked for."""
 
@@ -258,7 +257,7 @@ class CrashSection(_Map):
     nested: Annotated[int, Field(strict=True, ge=1, le=MOST_NESTED)] | None = Field(
         default=None, description="how often power fails again, each time during the recovery from the time before"
     )
-    fault: FaultText = Field(default=_POWER, description="what fails, e.g. 'server[0] power'")
+    fault: FaultText = Field(default=USUAL, validate_default=True, description="what fails, e.g. 'server[0] power'")
     instants: Literal["all"] | Count = Field(default="all", description="all, or how many instants to sample")
     view: Literal["adversarial", "timed"] = Field(default="adversarial", description="adversarial or timed")
     budget: Count | None = Field(default=None, description="after how many crash states a verdict is undecided")
@@ -271,13 +270,6 @@ class CrashSection(_Map):
     first: CountOrZero | None = Field(
         default=None, description="the number of the schedule that comes first: its pauses left out, all else as drawn"
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _what_is_nested(cls, data: Any) -> Any:
-        """``nested`` alone is said of the fault that is usual."""
-        alone = isinstance(data, dict) and "nested" in data and "fault" not in data
-        return {**data, "fault": _POWER} if alone else data
 
     @property
     def perturbed(self) -> tuple[str, ...]:
@@ -295,10 +287,16 @@ class CrashSection(_Map):
 
     @field_validator("fault", mode="after")
     @classmethod
-    def _somebody_starts_again(cls, value: Fault, info: ValidationInfo) -> Fault:
-        for scheme, facts in context_of(info).chosen.items():
-            if value.kind == PROCESS and not value.client and not facts.restarts:
-                raise complaint(f"'{value}'", f"another fault: {scheme} has no begin(), to start its process again")
+    def _every_scheme_has_it(cls, value: Fault, info: ValidationInfo) -> Fault:
+        context = context_of(info)
+        for scheme, facts in context.chosen.items():
+            if value.kind != NOTHING and value.role not in facts.roles:
+                raise complaint(f"'{value}'", f"a fault of a role of {scheme}: {', '.join(facts.roles)}")
+            running = {name: role.many for name, role in facts.roles.items() if role.recovers}
+            machines = sum(context.counts.get(name, (1, 1))[0] if many else 1 for name, many in running.items())
+            if not value.executed and machines > 1:
+                expected = f"a fault after which only clients live on: {scheme} has {machines} machines with code"
+                raise complaint(f"'{value}'", expected)
         return value
 
     @field_validator("instants", mode="before")
@@ -355,7 +353,7 @@ class Scenario(_Map):
     schemes: SchemeNames = Field(description="a list of schemes, e.g. [saw]")
     workload: Annotated[Ycsb | ListedWorkload, Field(discriminator="kind", description="a map with the workload")]
     scale: Count = Field(default=1, description="how many times as many keys this stands for")
-    crash: CrashSection = Field(default=CrashSection(), description="which crash is explored")
+    crash: CrashSection = Field(default={}, validate_default=True, description="which crash is explored")
     outages: tuple[Outage, ...] = Field(default=(), description="a list of outages of cores")
     held: tuple[Held, ...] | None = Field(default=None, description="a list of queue pairs that adapters hold up")
     network: NetworkSection | None = Field(default=None, description="what happens to packets, e.g. {loss: 0.001}")

@@ -128,12 +128,13 @@ class LooksAnyway(EFactory, name="efactory-looks-anyway"):
 
     title = "eFactory that does not believe its processor"
 
-    def make_durable(self, thread, offset, version):
-        value_at = self.log + offset + HEADER_BYTES
-        yield from thread.crc32_matches(value_at, version.vlen, version.crc)
-        if zlib.crc32((yield from thread.load(value_at, version.vlen))) != version.crc:
-            return False
-        return (yield from super().make_durable(thread, offset, version))
+    class Server(EFactory.Server):
+        def make_durable(self, thread, offset, version):
+            value_at = self.log + offset + HEADER_BYTES
+            yield from thread.crc32_matches(value_at, version.vlen, version.crc)
+            if zlib.crc32((yield from thread.load(value_at, version.vlen))) != version.crc:
+                return False
+            return (yield from super().make_durable(thread, offset, version))
 
 
 class TrustsAnyway(EFactory, name="efactory-trusts-anyway"):
@@ -141,12 +142,13 @@ class TrustsAnyway(EFactory, name="efactory-trusts-anyway"):
 
     title = "eFactory that does not care"
 
-    def make_durable(self, thread, offset, version):
-        value_at = self.log + offset + HEADER_BYTES
-        yield from thread.crc32_matches(value_at, version.vlen, version.crc)
-        yield from thread.flush(value_at, version.vlen)
-        yield from self.mark(thread, offset, "durable", SET)
-        return True
+    class Server(EFactory.Server):
+        def make_durable(self, thread, offset, version):
+            value_at = self.log + offset + HEADER_BYTES
+            yield from thread.crc32_matches(value_at, version.vlen, version.crc)
+            yield from thread.flush(value_at, version.vlen)
+            yield from self.mark(thread, offset, "durable", SET)
+            return True
 
 
 class Scribbles(EFactory, name="efactory-scribbles"):
@@ -154,12 +156,13 @@ class Scribbles(EFactory, name="efactory-scribbles"):
 
     title = "eFactory that overwrites what it has verified"
 
-    def make_durable(self, thread, offset, version):
-        value_at = self.log + offset + HEADER_BYTES
-        if not (yield from thread.crc32_matches(value_at, version.vlen, version.crc)):
-            return False
-        yield from thread.store(value_at, bytes(WORD))
-        return (yield from super().make_durable(thread, offset, version))
+    class Server(EFactory.Server):
+        def make_durable(self, thread, offset, version):
+            value_at = self.log + offset + HEADER_BYTES
+            if not (yield from thread.crc32_matches(value_at, version.vlen, version.crc)):
+                return False
+            yield from thread.store(value_at, bytes(WORD))
+            return (yield from super().make_durable(thread, offset, version))
 
 
 OURS = {kind.name: kind for kind in (LooksAnyway, TrustsAnyway, Scribbles)}

@@ -173,7 +173,7 @@ def test_a_store_that_recovers_in_its_own_way_is_explored_as_a_whole(monkeypatch
         raise AssertionError("nobody asks for units")
 
     expected = Explorer(result).walk().first.keys()
-    kind = type(result.scheme)
+    kind = type(result.scheme.server)
     monkeypatch.setattr(kind, "recover", own)
     monkeypatch.setattr(kind, "units_of", none)
     assert Explorer(result).walk().first.keys() == expected

@@ -53,9 +53,10 @@ class Revived:
         self.store = type(result.scheme)(self.system, result.scheme.sizes)
         pm = self.system.nodes["server"][0].memory["pm"]
         pm.space.restore(lambda line: lines_of(image.items(), restart.initial)((pm.number, line)))
-        self.finish(self.store.recover(self.system.nodes["server"][0].thread(0, "recovery")))
+        self.finish(self.store.server.recover(self.system.nodes["server"][0].thread(0, "recovery")))
         self.store.start()
-        self.session = self.store.connect(client_thread(self.system, 1, 0))
+        self.client = self.store.roles["client"][0]
+        self.session = self.client.connect(client_thread(self.system, 1, 0))
 
     def finish(self, code: Generator[Any, Any, Any]) -> Any:
         answer = []
@@ -67,11 +68,11 @@ class Revived:
         return answer[0]
 
     def get(self, name: str) -> Any:
-        found = self.finish(self.store.perform(self.session, Request("get", name)))
+        found = self.finish(self.client.perform(self.session, Request.of("get", name)))
         return None if found is None else decode_value(found, self.value_bytes)
 
     def put(self, name: str, stamp: int) -> None:
-        self.finish(self.store.perform(self.session, Request("put", name, encode_value(stamp, self.value_bytes))))
+        self.finish(self.client.perform(self.session, Request.of("put", name, encode_value(stamp, self.value_bytes))))
 
 
 @both
@@ -124,11 +125,11 @@ def test_a_restart_carries_nothing_volatile_over():
     """The run's own scheme and memory are as they were before, however often its system is restarted."""
     result = run("saw", [put(0, "k0")])
     restart = Restart(result)
-    tail, now_ps = result.scheme.tail, result.system.clock.now_ps
+    tail, now_ps = result.scheme.server.tail, result.system.clock.now_ps
     memory = {n: device.space.snapshot() for n, (_, device) in result.system.devices().items()}
     first = [restart.read("k0", restart.initial, whole=whole) for whole in (False, True)]
     assert first == [restart.read("k0", restart.initial, whole=whole) for whole in (False, True)] == [0, 0]
-    assert (result.scheme.tail, result.system.clock.now_ps) == (tail, now_ps)
+    assert (result.scheme.server.tail, result.system.clock.now_ps) == (tail, now_ps)
     assert memory == {n: device.space.snapshot() for n, (_, device) in result.system.devices().items()}
     assert restart.runs == 4
 
@@ -137,10 +138,11 @@ def test_an_entry_that_points_out_of_the_log_fails_the_read_and_not_the_checker(
     """No scheme here leaves such bytes behind, but one that is being designed may."""
     result = run("saw", [put(0, "k0")])
     restart = Restart(result)
-    index = result.scheme.index
+    server = result.scheme.server
+    index = server.index
     wild = b"k0".ljust(32, b"\0") + ((1 << 39) << 24 | 48).to_bytes(8, "little") + bytes(24)
-    slots = [index.address_of(slot) - result.scheme.pm.base for slot in index.slots_of(b"k0")]
-    image = {(result.scheme.pm.number, offset // 64): wild for offset in slots}
+    slots = [index.address_of(slot) - server.pm.base for slot in index.slots_of(b"k0")]
+    image = {(server.pm.number, offset // 64): wild for offset in slots}
     assert restart.read("k0", lines_of(image.items(), restart.initial)) == Torn(
         "the read fails: READ: remote access error"
     )

@@ -151,24 +151,27 @@ def test_servers_that_have_started_before_memory_is_there_answer_as_those_that_s
 class LooksFirst(Saw):
     """Its server looks at memory as it starts."""
 
-    def start(self):
-        self.first = self.pm.space.peek(self.log - self.pm.base, 64)
-        super().start()
+    class Server(Saw.Server):
+        def start(self):
+            self.first = self.pm.space.peek(self.log - self.pm.base, 64)
+            super().start()
 
 
 class Asks(Saw):
     """A get has the server do something first."""
 
-    def get(self, session, key):
-        yield from session.connection.call(Allocate, key=key, length=64)
-        return (yield from super().get(session, key))
+    class Client(Saw.Client):
+        def get(self, session, key):
+            yield from session.connection.call(Allocate, key=key, length=64)
+            return (yield from super().get(session, key))
 
 
 class Refuses(Saw):
     """Nobody can connect."""
 
-    def connect(self, thread):
-        raise OperationFailed("full")
+    class Client(Saw.Client):
+        def connect(self, thread):
+            raise OperationFailed("full")
 
 
 def test_what_fails_in_the_middle_of_a_restart_fails_alike_beforehand():

@@ -24,11 +24,12 @@ class MetadataFirst(EFactory, name="efactory-metadata-first"):
 
     title = "eFactory with the metadata flushed before the entry is updated"
 
-    def publish(self, thread: Thread, key: bytes, found: Any, location: Location, header: bytes) -> Code:
-        yield from thread.store(self.log + location.offset, header)
-        yield from thread.flush(self.log + location.offset, HEADER_BYTES)
-        entry = yield from self.index.link(thread, key, found, location)
-        yield from thread.flush(entry, ENTRY_BYTES)
+    class Server(EFactory.Server):
+        def publish(self, thread: Thread, key: bytes, found: Any, location: Location, header: bytes) -> Code:
+            yield from thread.store(self.log + location.offset, header)
+            yield from thread.flush(self.log + location.offset, HEADER_BYTES)
+            entry = yield from self.index.link(thread, key, found, location)
+            yield from thread.flush(entry, ENTRY_BYTES)
 
 
 class CrcIgnored(MetadataFirst, name="efactory-mutant-crc-ignored"):
@@ -36,10 +37,11 @@ class CrcIgnored(MetadataFirst, name="efactory-mutant-crc-ignored"):
 
     title = "eFactory without the comparison of checksums"
 
-    def make_durable(self, thread: Thread, offset: int, version: Version) -> Code:
-        yield from thread.flush(self.log + offset + HEADER_BYTES, version.vlen)
-        yield from self.mark(thread, offset, "durable", SET)
-        return True
+    class Server(MetadataFirst.Server):
+        def make_durable(self, thread: Thread, offset: int, version: Version) -> Code:
+            yield from thread.flush(self.log + offset + HEADER_BYTES, version.vlen)
+            yield from self.mark(thread, offset, "durable", SET)
+            return True
 
 
 class FlagFirst(MetadataFirst, name="efactory-mutant-flag-first"):
@@ -47,13 +49,14 @@ class FlagFirst(MetadataFirst, name="efactory-mutant-flag-first"):
 
     title = "eFactory with the flag set and flushed before the value"
 
-    def make_durable(self, thread: Thread, offset: int, version: Version) -> Code:
-        value_at = self.log + offset + HEADER_BYTES
-        if (yield from thread.crc32(value_at, version.vlen)) != version.crc:
-            return False
-        yield from self.mark(thread, offset, "durable", SET)
-        yield from thread.flush(value_at, version.vlen)
-        return True
+    class Server(MetadataFirst.Server):
+        def make_durable(self, thread: Thread, offset: int, version: Version) -> Code:
+            value_at = self.log + offset + HEADER_BYTES
+            if (yield from thread.crc32(value_at, version.vlen)) != version.crc:
+                return False
+            yield from self.mark(thread, offset, "durable", SET)
+            yield from thread.flush(value_at, version.vlen)
+            return True
 
 
 class MetadataUnflushed(MetadataFirst, name="efactory-mutant-metadata-unflushed"):
@@ -61,9 +64,10 @@ class MetadataUnflushed(MetadataFirst, name="efactory-mutant-metadata-unflushed"
 
     title = "eFactory without the flushes of metadata and index entry"
 
-    def publish(self, thread: Thread, key: bytes, found: Any, location: Location, header: bytes) -> Code:
-        yield from thread.store(self.log + location.offset, header)
-        yield from self.index.link(thread, key, found, location)
+    class Server(MetadataFirst.Server):
+        def publish(self, thread: Thread, key: bytes, found: Any, location: Location, header: bytes) -> Code:
+            yield from thread.store(self.log + location.offset, header)
+            yield from self.index.link(thread, key, found, location)
 
 
 class NewestTrusted(MetadataFirst, name="efactory-mutant-newest-trusted"):
@@ -71,13 +75,14 @@ class NewestTrusted(MetadataFirst, name="efactory-mutant-newest-trusted"):
 
     title = "eFactory whose recovery takes every newest version for intact"
 
-    def recover_unit(self, thread: Thread, unit: Any) -> Code:
-        entry = Entry.unpack((yield from thread.load(self.index.address_of(unit), Entry.size)))
-        head = Location.unpack(entry.location)
-        if head is None:
-            return 0
-        yield from self.mark(thread, head.offset, "durable", SET)
-        return head.offset + head.length
+    class Server(MetadataFirst.Server):
+        def recover_unit(self, thread: Thread, unit: Any) -> Code:
+            entry = Entry.unpack((yield from thread.load(self.index.address_of(unit), Entry.size)))
+            head = Location.unpack(entry.location)
+            if head is None:
+                return 0
+            yield from self.mark(thread, head.offset, "durable", SET)
+            return head.offset + head.length
 
 
 class HastyTimeout(MetadataFirst, name="efactory-mutant-hasty-timeout"):

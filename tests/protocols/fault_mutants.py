@@ -24,9 +24,10 @@ class NoFallback(EFactory, name="efactory-mutant-no-fallback"):
 
     title = "eFactory whose get never asks for an older version"
 
-    def get(self, session: Session, key: bytes) -> Code:
-        location = yield from self.read_entry(session, key)
-        return Version.unpack((yield from self.read_object(session, location))).value
+    class Client(EFactory.Client):
+        def get(self, session: Session, key: bytes) -> Code:
+            location = yield from self.read_entry(session, key)
+            return Version.unpack((yield from self.read_object(session, location))).value
 
 
 class PublishedAtOnce(Saw, name="saw-mutant-published-at-once"):
@@ -34,11 +35,12 @@ class PublishedAtOnce(Saw, name="saw-mutant-published-at-once"):
 
     title = "SAW that publishes with the allocation"
 
-    def on_allocate(self, thread: Thread, request: Allocate) -> Code:
-        location = self.allocate(request.length)
-        entry = yield from self.index.publish(thread, request.key, location)
-        yield from thread.flush(entry, ENTRY_BYTES)
-        return Region.pack(offset=location.offset, length=location.length)
+    class Server(Saw.Server):
+        def on_allocate(self, thread: Thread, request: Allocate) -> Code:
+            location = self.allocate(request.length)
+            entry = yield from self.index.publish(thread, request.key, location)
+            yield from thread.flush(entry, ENTRY_BYTES)
+            return Region.pack(offset=location.offset, length=location.length)
 
 
 class Forgetful(Saw, name="saw-mutant-forgetful"):
@@ -46,8 +48,9 @@ class Forgetful(Saw, name="saw-mutant-forgetful"):
 
     title = "SAW that starts again without recovery"
 
-    def recover(self, thread: Thread) -> Code:
-        yield from thread.compute()
+    class Server(Saw.Server):
+        def recover(self, thread: Thread) -> Code:
+            yield from thread.compute()
 
 
 class PutTwice(Saw, name="saw-mutant-put-twice"):
@@ -55,12 +58,13 @@ class PutTwice(Saw, name="saw-mutant-put-twice"):
 
     title = "SAW whose client repeats a put after it has connected again"
 
-    def perform(self, session: Session, request: Request) -> Code:
-        while True:
-            try:
-                return (yield from self.attempt(session, request))
-            except VerbsError:
-                yield from self.reconnect(session)
+    class Client(Saw.Client):
+        def perform(self, session: Session, request: Request) -> Code:
+            while True:
+                try:
+                    return (yield from self.attempt(session, request))
+                except VerbsError:
+                    yield from self.reconnect(session)
 
 
 class Unlinks(MetadataFirst, name="efactory-mutant-unlinks"):
@@ -68,19 +72,20 @@ class Unlinks(MetadataFirst, name="efactory-mutant-unlinks"):
 
     title = "eFactory whose recovery clears an entry before it points it at an older version"
 
-    def recover_unit(self, thread: Thread, unit: Any) -> Code:
-        address = self.index.address_of(unit)
-        entry = Entry.unpack((yield from thread.load(address, Entry.size)))
-        head = Location.unpack(entry.location)
-        if head is None:
-            return 0
-        intact, _ = yield from self.newest_intact(thread, entry.key, head)
-        if intact is not None and intact != head:
-            yield from thread.store(address + Entry.offset_of("location"), bytes(8))
-            yield from thread.flush(address, ENTRY_BYTES)
-            yield from self.index.point(thread, address, intact)
-            yield from thread.flush(address, ENTRY_BYTES)
-        return head.offset + head.length
+    class Server(MetadataFirst.Server):
+        def recover_unit(self, thread: Thread, unit: Any) -> Code:
+            address = self.index.address_of(unit)
+            entry = Entry.unpack((yield from thread.load(address, Entry.size)))
+            head = Location.unpack(entry.location)
+            if head is None:
+                return 0
+            intact, _ = yield from self.newest_intact(thread, entry.key, head)
+            if intact is not None and intact != head:
+                yield from thread.store(address + Entry.offset_of("location"), bytes(8))
+                yield from thread.flush(address, ENTRY_BYTES)
+                yield from self.index.point(thread, address, intact)
+                yield from thread.flush(address, ENTRY_BYTES)
+            return head.offset + head.length
 
 
 class CountsRecoveries(Saw, name="saw-mutant-counts-recoveries"):
@@ -88,21 +93,22 @@ class CountsRecoveries(Saw, name="saw-mutant-counts-recoveries"):
 
     title = "SAW whose third recovery in a row gives up"
 
-    def recover_unit(self, thread: Thread, unit: Any) -> Code:
-        address = self.index.address_of(unit)
-        count = address + Entry.size
-        end = yield from super().recover_unit(thread, unit)
-        if not end:
-            return 0
-        begun = (yield from thread.load(count, 1))[0]
-        if begun == 2:
-            yield from thread.store(address + Entry.offset_of("location"), bytes(8))
-            end = 0
-        yield from thread.store(count, bytes([begun + 1]))
-        yield from thread.flush(address, ENTRY_BYTES)
-        yield from thread.store(count, b"\0")
-        yield from thread.flush(address, ENTRY_BYTES)
-        return end
+    class Server(Saw.Server):
+        def recover_unit(self, thread: Thread, unit: Any) -> Code:
+            address = self.index.address_of(unit)
+            count = address + Entry.size
+            end = yield from super().recover_unit(thread, unit)
+            if not end:
+                return 0
+            begun = (yield from thread.load(count, 1))[0]
+            if begun == 2:
+                yield from thread.store(address + Entry.offset_of("location"), bytes(8))
+                end = 0
+            yield from thread.store(count, bytes([begun + 1]))
+            yield from thread.flush(address, ENTRY_BYTES)
+            yield from thread.store(count, b"\0")
+            yield from thread.flush(address, ENTRY_BYTES)
+            return end
 
 
 class Impatient(MetadataFirst, name="efactory-mutant-impatient"):
@@ -110,23 +116,24 @@ class Impatient(MetadataFirst, name="efactory-mutant-impatient"):
 
     title = "eFactory whose second recovery in a row looks at a value instead of its checksum"
 
-    def recover_unit(self, thread: Thread, unit: Any) -> Code:
-        address = self.index.address_of(unit)
-        count = address + Entry.size
-        entry = Entry.unpack((yield from thread.load(address, Entry.size)))
-        head = Location.unpack(entry.location)
-        if head is None:
-            return 0
-        if (yield from thread.load(count, 1)) == b"\1":
-            value = yield from thread.load(self.log + head.offset + HEADER_BYTES, head.length - HEADER_BYTES)
-            if all(value[:-8:8]) and value[-8:] == bytes(8):
-                yield from self.mark(thread, head.offset, "durable", SET)
-        yield from thread.store(count, b"\1")
-        yield from thread.flush(address, ENTRY_BYTES)
-        end = yield from super().recover_unit(thread, unit)
-        yield from thread.store(count, b"\0")
-        yield from thread.flush(address, ENTRY_BYTES)
-        return end
+    class Server(MetadataFirst.Server):
+        def recover_unit(self, thread: Thread, unit: Any) -> Code:
+            address = self.index.address_of(unit)
+            count = address + Entry.size
+            entry = Entry.unpack((yield from thread.load(address, Entry.size)))
+            head = Location.unpack(entry.location)
+            if head is None:
+                return 0
+            if (yield from thread.load(count, 1)) == b"\1":
+                value = yield from thread.load(self.log + head.offset + HEADER_BYTES, head.length - HEADER_BYTES)
+                if all(value[:-8:8]) and value[-8:] == bytes(8):
+                    yield from self.mark(thread, head.offset, "durable", SET)
+            yield from thread.store(count, b"\1")
+            yield from thread.flush(address, ENTRY_BYTES)
+            end = yield from super().recover_unit(thread, unit)
+            yield from thread.store(count, b"\0")
+            yield from thread.flush(address, ENTRY_BYTES)
+            return end
 
 
 _OURS: Mapping[str, type[Scheme]] = {

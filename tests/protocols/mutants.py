@@ -23,10 +23,11 @@ class FlushDropped(Saw, name="saw-mutant-flush-dropped"):
 
     title = "SAW without the flush of the object"
 
-    def on_persist(self, thread: Thread, request: Persist) -> Code:
-        entry = yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
-        yield from thread.flush(entry, ENTRY_BYTES)
-        return b"durable"
+    class Server(Saw.Server):
+        def on_persist(self, thread: Thread, request: Persist) -> Code:
+            entry = yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
+            yield from thread.flush(entry, ENTRY_BYTES)
+            return b"durable"
 
 
 class PublishedFirst(Saw, name="saw-mutant-published-first"):
@@ -34,31 +35,33 @@ class PublishedFirst(Saw, name="saw-mutant-published-first"):
 
     title = "SAW with the entry published and flushed before the object"
 
-    def on_persist(self, thread: Thread, request: Persist) -> Code:
-        entry = yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
-        yield from thread.flush(entry, ENTRY_BYTES)
-        yield from thread.flush(self.log + request.offset, request.length)
-        return b"durable"
+    class Server(Saw.Server):
+        def on_persist(self, thread: Thread, request: Persist) -> Code:
+            entry = yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
+            yield from thread.flush(entry, ENTRY_BYTES)
+            yield from thread.flush(self.log + request.offset, request.length)
+            return b"durable"
 
 
 class _Owing(Saw):
     """A server that owes work for requests that it has answered; it pays before it looks for the next one."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._owed: list[Code] = []
+    class Server(Saw.Server):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            self._owed: list[Code] = []
 
-    def start(self) -> None:
-        thread = self.node.thread(0, self.node.name)
-        poll = thread.poll
+        def start(self) -> None:
+            thread = self.node.thread(0, self.node.name)
+            poll = thread.poll
 
-        def pay_then_poll(queue: CompletionQueue) -> Code:
-            while self._owed:  # the server polls again once it has posted the reply, not sooner
-                yield from self._owed.pop(0)
-            return (yield from poll(queue))
+            def pay_then_poll(queue: CompletionQueue) -> Code:
+                while self._owed:  # the server polls again once it has posted the reply, not sooner
+                    yield from self._owed.pop(0)
+                return (yield from poll(queue))
 
-        thread.poll = pay_then_poll
-        self.system.clock.start(self.server.serve(thread))
+            thread.poll = pay_then_poll
+            self.system.clock.start(self.listener.serve(thread))
 
 
 class ReplyFirst(_Owing, name="saw-mutant-reply-first"):
@@ -66,10 +69,11 @@ class ReplyFirst(_Owing, name="saw-mutant-reply-first"):
 
     title = "SAW with the reply sent before the flushes"
 
-    def on_persist(self, thread: Thread, request: Persist) -> Code:
-        entry = yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
-        self._owed += [thread.flush(self.log + request.offset, request.length), thread.flush(entry, ENTRY_BYTES)]
-        return b"durable"
+    class Server(_Owing.Server):
+        def on_persist(self, thread: Thread, request: Persist) -> Code:
+            entry = yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
+            self._owed += [thread.flush(self.log + request.offset, request.length), thread.flush(entry, ENTRY_BYTES)]
+            return b"durable"
 
 
 class EntryFlushAfterReply(_Owing, name="saw-mutant-entry-flush-after-reply"):
@@ -77,11 +81,12 @@ class EntryFlushAfterReply(_Owing, name="saw-mutant-entry-flush-after-reply"):
 
     title = "SAW with the reply sent before the flush of the index entry"
 
-    def on_persist(self, thread: Thread, request: Persist) -> Code:
-        yield from thread.flush(self.log + request.offset, request.length)
-        entry = yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
-        self._owed.append(thread.flush(entry, ENTRY_BYTES))
-        return b"durable"
+    class Server(_Owing.Server):
+        def on_persist(self, thread: Thread, request: Persist) -> Code:
+            yield from thread.flush(self.log + request.offset, request.length)
+            entry = yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
+            self._owed.append(thread.flush(entry, ENTRY_BYTES))
+            return b"durable"
 
 
 class AllAfterReply(_Owing, name="saw-mutant-all-after-reply"):
@@ -89,10 +94,11 @@ class AllAfterReply(_Owing, name="saw-mutant-all-after-reply"):
 
     title = "SAW with flushes and publication after the reply"
 
-    def on_persist(self, thread: Thread, request: Persist) -> Code:
-        self._owed.append(super().on_persist(thread, request))
-        yield from ()
-        return b"durable"
+    class Server(_Owing.Server):
+        def on_persist(self, thread: Thread, request: Persist) -> Code:
+            self._owed.append(super().on_persist(thread, request))
+            yield from ()
+            return b"durable"
 
 
 class EntryFlushDropped(Saw, name="saw-mutant-entry-flush-dropped"):
@@ -100,10 +106,11 @@ class EntryFlushDropped(Saw, name="saw-mutant-entry-flush-dropped"):
 
     title = "SAW without the flush of the index entry"
 
-    def on_persist(self, thread: Thread, request: Persist) -> Code:
-        yield from thread.flush(self.log + request.offset, request.length)
-        yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
-        return b"durable"
+    class Server(Saw.Server):
+        def on_persist(self, thread: Thread, request: Persist) -> Code:
+            yield from thread.flush(self.log + request.offset, request.length)
+            yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
+            return b"durable"
 
 
 class FencesDropped(Saw, name="saw-mutant-fences-dropped"):
@@ -111,11 +118,12 @@ class FencesDropped(Saw, name="saw-mutant-fences-dropped"):
 
     title = "SAW with clwb and no sfence"
 
-    def on_persist(self, thread: Thread, request: Persist) -> Code:
-        yield from thread.clwb(self.log + request.offset, request.length)
-        entry = yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
-        yield from thread.clwb(entry, ENTRY_BYTES)
-        return b"durable"
+    class Server(Saw.Server):
+        def on_persist(self, thread: Thread, request: Persist) -> Code:
+            yield from thread.clwb(self.log + request.offset, request.length)
+            entry = yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
+            yield from thread.clwb(entry, ENTRY_BYTES)
+            return b"durable"
 
 
 class FirstFenceDropped(Saw, name="saw-mutant-first-fence-dropped"):
@@ -123,11 +131,12 @@ class FirstFenceDropped(Saw, name="saw-mutant-first-fence-dropped"):
 
     title = "SAW with one sfence for the object and its entry"
 
-    def on_persist(self, thread: Thread, request: Persist) -> Code:
-        yield from thread.clwb(self.log + request.offset, request.length)
-        entry = yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
-        yield from thread.flush(entry, ENTRY_BYTES)
-        return b"durable"
+    class Server(Saw.Server):
+        def on_persist(self, thread: Thread, request: Persist) -> Code:
+            yield from thread.clwb(self.log + request.offset, request.length)
+            entry = yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
+            yield from thread.flush(entry, ENTRY_BYTES)
+            return b"durable"
 
 
 MUTANTS: Mapping[str, type[Saw]] = {

@@ -52,24 +52,28 @@ class Shop:
         **settings: str,
     ) -> None:
         self.value_bytes = value_bytes
-        self.system = machines(platform=platform, server_cores=kind.roles["server"].cores, **settings)
+        self.system = machines(platform=platform, server_cores=kind.role_types["server"].cores, **settings)
         objects = tuple(f"k{number}" for number in range(keys))
         self.store = kind(self.system, Sizes(value_bytes, objects, updates, 2))
         self.store.load({name: encode_value(0, value_bytes) for name in objects})
         self.store.start()
-        self.sessions = [self.store.connect(self.thread(core)) for core in range(2)]
+        self.server, self.client = self.store.server, self.store.roles["client"][0]
+        self.sessions = [self.client.connect(self.thread(core)) for core in range(2)]
 
     def thread(self, core: int) -> Thread:
         """A client's thread."""
-        return self.system.nodes["client"][0].thread(core, f"client {core}")
+        return self.client.node.thread(core, f"client {core}")
 
     def put(self, name: str, stamp: int, client: int = 0) -> None:
-        request = Request("put", name, encode_value(stamp, self.value_bytes))
-        finish(self.system, self.store.perform(self.sessions[client], request))
+        self.perform("put", name, encode_value(stamp, self.value_bytes), client=client)
+
+    def perform(self, f: str, name: str, value: bytes | None = None, *, client: int = 0) -> Any:
+        """What an operation of a client returns."""
+        return finish(self.system, self.client.perform(self.sessions[client], Request.of(f, name, value)))
 
     def get(self, name: str, client: int = 0) -> Any:
         """The stamp that a get finds; None for an object that is not there."""
-        found = finish(self.system, self.store.perform(self.sessions[client], Request("get", name)))
+        found = self.perform("get", name, client=client)
         return None if found is None else decode_value(found, self.value_bytes)
 
 

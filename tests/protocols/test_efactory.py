@@ -36,7 +36,8 @@ class Store:
         self.scheme = kind(self.system, Sizes(VALUE, ("k0", "k1"), 8, 2))
         self.scheme.load(dict.fromkeys(("k0", "k1"), encode_value(0, VALUE)))
         self.scheme.start()
-        self.sessions = [self.scheme.connect(self.thread(core)) for core in range(2)]
+        self.server, self.client = self.scheme.server, self.scheme.roles["client"][0]
+        self.sessions = [self.client.connect(self.thread(core)) for core in range(2)]
 
     def thread(self, core: int) -> Thread:
         return self.system.nodes["client"][0].thread(core, f"client {core}")
@@ -44,11 +45,11 @@ class Store:
     def put(self, name: str, stamp: int, client: int = 0) -> None:
         finish(
             self.system,
-            self.scheme.perform(self.sessions[client], Request("put", name, encode_value(stamp, VALUE))),
+            self.client.perform(self.sessions[client], Request.of("put", name, encode_value(stamp, VALUE))),
         )
 
     def get(self, name: str, client: int = 0):
-        found = finish(self.system, self.scheme.perform(self.sessions[client], Request("get", name)))
+        found = finish(self.system, self.client.perform(self.sessions[client], Request.of("get", name)))
         return None if found is None else decode_value(found, VALUE)
 
     def allocate(self, name: str, stamp: int) -> None:
@@ -63,9 +64,9 @@ class Store:
     def versions(self) -> list[Version]:
         """What lies in the log, in its order."""
         found, offset = [], 64
-        while offset < self.scheme.tail:
-            at = self.scheme.log - self.scheme.pm.base + offset
-            found.append(Version.unpack(self.scheme.pm.space.read(self.system.clock.now_ps, at, HEADER_BYTES + VALUE)))
+        while offset < self.server.tail:
+            at = self.server.log - self.server.pm.base + offset
+            found.append(Version.unpack(self.server.pm.space.read(self.system.clock.now_ps, at, HEADER_BYTES + VALUE)))
             offset += -(-(HEADER_BYTES + found[-1].vlen) // 64) * 64
         return found
 
@@ -74,13 +75,13 @@ class Store:
 def fallbacks(monkeypatch):
     """The keys that clients asked the server for, because a flag was clear."""
     asked = []
-    on_get = EFactory.on_get
+    on_get = EFactory.Server.on_get
 
     def counted(self, thread, request):
         asked.append(request.key)
         return (yield from on_get(self, thread, request))
 
-    monkeypatch.setattr(EFactory, "on_get", counted)
+    monkeypatch.setattr(EFactory.Server, "on_get", counted)
     return asked
 
 
@@ -184,14 +185,14 @@ def meeting(platform="optane-adr", ddio="on"):
 def test_a_read_that_meets_a_write_is_torn_and_what_is_torn_is_thrown_away(fallbacks, monkeypatch, platform, ddio):
     """One READ returns lines from before and after a packet of a WRITE; its flag is clear, and the server is asked."""
     seen = []
-    read_object = EFactory.read_object
+    read_object = EFactory.Client.read_object
 
     def noted(self, session, location):
         data = yield from read_object(self, session, location)
         seen.append(Version.unpack(data))
         return data
 
-    monkeypatch.setattr(EFactory, "read_object", noted)
+    monkeypatch.setattr(EFactory.Client, "read_object", noted)
     history = meeting(platform, ddio)
     torn = [version for version in seen if isinstance(decode_value(version.value), Torn)]
     mixed = [version for version in torn if any(version.value)]
@@ -206,7 +207,7 @@ def test_a_store_that_believes_whatever_it_reads_returns_such_a_value(monkeypatc
         location = yield from self.read_entry(session, key)
         return Version.unpack((yield from self.read_object(session, location))).value
 
-    monkeypatch.setattr(EFactory, "get", believing)
+    monkeypatch.setattr(EFactory.Client, "get", believing)
     assert any(isinstance(operation.result, Torn) for operation in meeting().operations)
 
 
@@ -302,9 +303,10 @@ def test_recovery_finds_the_end_of_the_log_and_every_value_at_rest(platform, ddi
     device = next(number for number, (_, device) in system.devices().items() if device.traced)
     old = views.newest
     system.devices()[device][1].space.restore(lambda line: old((device, line), last_ps))
-    finish(system, again.recover(again.node.thread(0, "recovery")))
-    assert again.tail == result.scheme.tail
-    session = result.scheme.connect(result.system.nodes["client"][0].thread(0, "a late client"))
+    finish(system, again.server.recover(again.server.node.thread(0, "recovery")))
+    assert again.server.tail == result.scheme.server.tail
+    client = result.scheme.roles["client"][0]
+    session = client.connect(result.system.nodes["client"][0].thread(0, "a late client"))
     for name in result.initial:
-        found = finish(result.system, result.scheme.perform(session, Request("get", name)))
+        found = finish(result.system, client.perform(session, Request.of("get", name)))
         assert restart.read(name, lambda key: old(key, last_ps)) == decode_value(found)

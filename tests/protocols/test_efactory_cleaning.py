@@ -34,13 +34,13 @@ class Stages:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: list[int] = []
-        enter = EFactoryCleaning.enter
+        enter = EFactoryCleaning.Server.enter
 
         def spy(store, thread, stage, working):
             self.seen.append(stage)
             return (yield from enter(store, thread, stage, working))
 
-        monkeypatch.setattr(EFactoryCleaning, "enter", spy)
+        monkeypatch.setattr(EFactoryCleaning.Server, "enter", spy)
 
 
 def test_an_entry_says_where_a_version_lies_in_each_pool():
@@ -63,7 +63,7 @@ def test_whatever_is_put_is_found_across_cleanings(seed, keys):
         name = rng.choice(sorted(last))
         shop.put(name, stamp, client=rng.randrange(2))
         last[name] = stamp
-        pools.add(shop.store.working)
+        pools.add(shop.server.working)
         other = rng.choice(sorted(last))
         assert shop.get(other, client=rng.randrange(2)) == last[other]
     assert pools == {0, 1}
@@ -75,7 +75,7 @@ def test_what_is_live_is_copied_and_the_old_pool_is_free(monkeypatch):
         shop.put(f"k{stamp % 2}", stamp)
     shop.system.clock.run_until()
     assert stages.seen[:3] == [COMPRESSING, MERGING, NORMAL]
-    store = shop.store
+    store = shop.server
     assert store.stage == NORMAL and store.tails[1 - store.working] == (1 - store.working) * store.pool_bytes + 64
     assert [shop.get(f"k{number}") for number in range(3)] == [10, 11, 0]
 
@@ -83,15 +83,15 @@ def test_what_is_live_is_copied_and_the_old_pool_is_free(monkeypatch):
 def test_clients_are_told_and_read_by_call_as_long_as_it_cleans(monkeypatch):
     shop, posts = Shop(EFactoryWhileCleaning, keys=2, updates=4), Posts(monkeypatch)
     stage = []
-    real = EFactoryCleaning.ask_and_read
+    real = EFactoryCleaning.Client.ask_and_read
 
-    def noted(store, session, key):
-        stage.append(store.stage)
-        return (yield from real(store, session, key))
+    def noted(client, session, key):
+        stage.append(client.server.stage)
+        return (yield from real(client, session, key))
 
-    monkeypatch.setattr(EFactoryCleaning, "ask_and_read", noted)
+    monkeypatch.setattr(EFactoryCleaning.Client, "ask_and_read", noted)
     shop.system.clock.run_until(shop.system.clock.until(2_500_000))
-    assert shop.store.stage != NORMAL
+    assert shop.server.stage != NORMAL
     assert "client READ" in posts.of(shop.get, "k0") and len(stage) == 1
     shop.system.clock.run_until()
     assert posts.of(shop.get, "k0") == ["client READ", "client READ"] and len(stage) == 1
@@ -105,14 +105,14 @@ def test_a_version_whose_value_never_comes_is_waited_for_and_then_dropped(monkey
     for stamp in range(2, 9):
         shop.put("k1", stamp)
     shop.system.clock.run_until()
-    assert shop.store.working == 1
+    assert shop.server.working == 1
     assert (shop.get("k0"), shop.get("k1")) == (1, 8)
 
 
 def test_a_version_that_comes_late_is_not_dropped_for_an_older_one_that_was_moved_meanwhile():
     """Both came during stage 1; in stage 2 the older one is whole first."""
     shop = Shop(EFactoryCleaning, keys=1, updates=20, value_bytes=16)
-    store, second = shop.store, shop.sessions[1].connection
+    store, second = shop.server, shop.sessions[1].connection
     thread = shop.system.nodes["server"][0].thread(2, "cleaner by hand")
     finish(shop.system, store.enter(thread, COMPRESSING, 0))
     late = finish(shop.system, store.compress(thread))
@@ -152,7 +152,7 @@ def refuted(platform="optane-adr", ddio="on", schedules=(0, 1), operations=45):
 
 @everywhere
 def test_no_power_failure_takes_back_what_was_read_while_the_store_cleans(monkeypatch, platform, ddio):
-    monkeypatch.setattr(EFactory, "publish", metadata_first)
+    monkeypatch.setattr(EFactory.Server, "publish", metadata_first)
     stages = Stages(monkeypatch)
     assert refuted(platform, ddio) == set()
     assert {COMPRESSING, MERGING, NORMAL} <= set(stages.seen)
@@ -192,6 +192,6 @@ def _marks_before_it_drops(self, thread, old, new):
     ("step", "broken"), [("move", _points_before_the_copy_is_durable), ("finish", _marks_before_it_drops)]
 )
 def test_a_cleaner_with_two_steps_swapped_is_refuted(monkeypatch, step, broken):
-    monkeypatch.setattr(EFactory, "publish", metadata_first)
-    monkeypatch.setattr(EFactoryCleaning, step, broken)
+    monkeypatch.setattr(EFactory.Server, "publish", metadata_first)
+    monkeypatch.setattr(EFactoryCleaning.Server, step, broken)
     assert refuted(schedules=range(6), operations=90)

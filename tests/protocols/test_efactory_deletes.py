@@ -18,7 +18,6 @@ from rpsim.protocols.efactory.rpc_reads import EFactoryRpcReads
 from rpsim.protocols.guarantees import EXPLORED, Condition
 from rpsim.protocols.parts.index import ENTRY_BYTES, Location
 from rpsim.protocols.parts.pools import PoolIndex
-from rpsim.protocols.scheme import Request
 from rpsim.scenarios.run.workload import plan
 from rpsim.sim.errors import InputError
 from rpsim.sim.streams import Streams
@@ -35,7 +34,7 @@ def delete(process, key, at_ns=0):
 
 
 def remove(shop, name, client=0):
-    finish(shop.system, shop.store.perform(shop.sessions[client], Request("delete", name)))
+    shop.perform("delete", name, client=client)
 
 
 @settings(max_examples=2, deadline=None)
@@ -69,9 +68,9 @@ def test_cleaning_copies_no_tombstone_and_frees_the_entry():
     for stamp in range(1, 11):
         shop.put("k1", stamp)
     shop.system.clock.run_until()
-    store = shop.store
+    store = shop.server
     assert store.working == 1 and (shop.get("k0"), shop.get("k1")) == (None, 10)
-    assert finish(shop.system, store.read_entry(shop.sessions[0], b"k0")) is None
+    assert finish(shop.system, shop.client.read_entry(shop.sessions[0], b"k0")) is None
     slot = store.index.slot_of_loaded(b"k0")
     shop.put("k0", 11)
     thread = shop.system.nodes["server"][0].thread(0, "looks it up")
@@ -83,17 +82,17 @@ def test_what_lies_beneath_a_tombstone_is_at_no_instant_the_newest_again(monkeyp
     """Of an object that was deleted during stage 2 the old offset goes first, then that of the tombstone."""
     shop, newest = Shop(EFactoryCleaning, keys=1, updates=20, value_bytes=16), []
     thread = shop.system.nodes["server"][0].thread(2, "cleaner by hand")
-    finish(shop.system, shop.store.enter(thread, MERGING, 0))
+    finish(shop.system, shop.server.enter(thread, MERGING, 0))
     remove(shop, "k0")
     real = PoolIndex.set
 
     def watched(thread, entry, pool, location):
         yield from real(thread, entry, pool, location)
-        _, pointers = yield from shop.store.index.look_up(thread, b"k0")
+        _, pointers = yield from shop.server.index.look_up(thread, b"k0")
         newest.append(pointers and pointers.newest)
 
     monkeypatch.setattr(PoolIndex, "set", staticmethod(watched))
-    finish(shop.system, shop.store.finish(thread, 0, 1))
+    finish(shop.system, shop.server.finish(thread, 0, 1))
     assert len(newest) == 2 and all(where is None or where.length == HEADER_BYTES for where in newest)
     assert shop.get("k0") is None
 
@@ -124,8 +123,8 @@ def refuted(kind, platform="optane-adr", ddio="on"):
 @pytest.mark.parametrize("kind", [EFactory, EFactoryCleaning, EFactoryWhileCleaning])
 @pytest.mark.parametrize(("platform", "ddio"), [("optane-adr", "on"), ("optane-eadr", "off")])
 def test_no_power_failure_brings_back_what_was_deleted(monkeypatch, kind, platform, ddio):
-    monkeypatch.setattr(kind, "publish", metadata_first)
-    monkeypatch.setattr(EFactory, "publish", metadata_first)
+    monkeypatch.setattr(kind.Server, "publish", metadata_first)
+    monkeypatch.setattr(EFactory.Server, "publish", metadata_first)
     assert refuted(kind, platform, ddio).keys() <= {Condition.NO_LOST_ACK, Condition.DURABLE}
 
 
@@ -138,7 +137,7 @@ def _entry_unflushed(self, thread, key, found, location, header):
 
 
 def test_a_tombstone_whose_entry_is_not_flushed_is_undone(monkeypatch):
-    monkeypatch.setattr(EFactory, "publish", _entry_unflushed)
+    monkeypatch.setattr(EFactory.Server, "publish", _entry_unflushed)
     result = run("efactory", [delete(0, "k0"), get(0, "k0")], value="16 B")
     first = Explorer(result, conditions=EXPLORED).walk().first
     assert {Condition.NO_LOST_ACK, Condition.DURABLE, Condition.MONOTONIC} <= first.keys()
@@ -157,13 +156,13 @@ def overlooking(self, thread, pool, offset):
 @pytest.mark.parametrize("overlooked", [False, True])
 def test_a_cleaner_that_overlooks_a_tombstone_brings_back_the_copy_beneath_it(monkeypatch, overlooked):
     if overlooked:
-        monkeypatch.setattr(EFactoryCleaning, "newest_in", overlooking)
+        monkeypatch.setattr(EFactoryCleaning.Server, "newest_in", overlooking)
     shop = Shop(EFactoryCleaning, keys=1, updates=20, value_bytes=16)
     thread = shop.system.nodes["server"][0].thread(2, "cleaner by hand")
-    finish(shop.system, shop.store.enter(thread, COMPRESSING, 0))
-    late = finish(shop.system, shop.store.compress(thread))  # k0 is in the new pool, too
+    finish(shop.system, shop.server.enter(thread, COMPRESSING, 0))
+    late = finish(shop.system, shop.server.compress(thread))  # k0 is in the new pool, too
     remove(shop, "k0")
-    finish(shop.system, shop.store.merge(thread, late))
+    finish(shop.system, shop.server.merge(thread, late))
     assert shop.get("k0") == (0 if overlooked else None)
 
 

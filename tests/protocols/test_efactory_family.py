@@ -136,7 +136,7 @@ def _rpc_published_first(self, thread, request):
     [(Imm, "on_immediate", _imm_unflushed), (RpcStore, "on_put", _rpc_published_first)],
 )
 def test_without_the_flush_or_with_the_entry_first_they_are_refuted(monkeypatch, store, step, broken):
-    monkeypatch.setattr(store, step, broken)
+    monkeypatch.setattr(store.Server, step, broken)
     first = violated(store.name, [put(0, "k0"), put(0, "k0", at_ns=20_000)])
     assert {COMMITTED, LOST} <= first.keys()
 
@@ -158,7 +158,7 @@ def test_the_atomic_region_holds_a_tag_and_two_offsets_in_eight_bytes(newest, ol
 def test_erda_falls_back_to_the_version_before_when_the_newest_is_not_whole(monkeypatch):
     shop = Shop(Erda)
     shop.put("k0", 1)
-    finish(shop.system, shop.store.ask_for_room(shop.sessions[0], b"k0", Checked.size + 8))  # its writer dies
+    finish(shop.system, shop.client.ask_for_room(shop.sessions[0], b"k0", Checked.size + 8))  # its writer dies
     posts = Posts(monkeypatch)
     assert posts.of(shop.get, "k0", 1) == ["client READ"] * 3
     assert shop.get("k0", client=1) == 1
@@ -168,7 +168,7 @@ def test_two_writers_that_die_leave_no_version_that_erda_could_read():
     """Du et al., section 7.2: two versions are not enough under concurrent updates."""
     shop = Shop(Erda)
     for client in range(2):
-        finish(shop.system, shop.store.ask_for_room(shop.sessions[client], b"k0", Checked.size + 8))
+        finish(shop.system, shop.client.ask_for_room(shop.sessions[client], b"k0", Checked.size + 8))
     with pytest.raises(OperationFailed, match="neither version"):
         shop.get("k0")
 
@@ -176,12 +176,12 @@ def test_two_writers_that_die_leave_no_version_that_erda_could_read():
 def test_recovery_gives_up_an_entry_of_which_no_version_is_whole_and_a_put_heals_it():
     shop = Shop(Erda, updates=6)
     for client in range(2):
-        finish(shop.system, shop.store.ask_for_room(shop.sessions[client], b"k0", Checked.size + 8))
-    finish(shop.system, shop.store.recover(shop.system.nodes["server"][0].thread(0, "recovery")))
-    assert finish(shop.system, shop.store.read_entry(shop.sessions[0], b"k0")) == GIVEN_UP
+        finish(shop.system, shop.client.ask_for_room(shop.sessions[client], b"k0", Checked.size + 8))
+    finish(shop.system, shop.server.recover(shop.system.nodes["server"][0].thread(0, "recovery")))
+    assert finish(shop.system, shop.client.read_entry(shop.sessions[0], b"k0")) == GIVEN_UP
     with pytest.raises(OperationFailed, match="neither version"):
         shop.get("k0")
-    finish(shop.system, shop.store.ask_for_room(shop.sessions[0], b"k0", Checked.size + 8))  # and dies
+    finish(shop.system, shop.client.ask_for_room(shop.sessions[0], b"k0", Checked.size + 8))  # and dies
     with pytest.raises(OperationFailed, match="neither version"):
         shop.get("k0")
     shop.put("k0", 3)
@@ -217,16 +217,16 @@ def test_a_reader_that_believes_what_it_finds_and_a_server_that_turns_nothing_ba
         yield from ()
         return True
 
-    monkeypatch.setattr(Erda, "read_whole", believing)
-    monkeypatch.setattr(Erda, "is_whole", unverified)
+    monkeypatch.setattr(Erda.Client, "read_whole", believing)
+    monkeypatch.setattr(Erda.Server, "is_whole", unverified)
     assert COMMITTED in violated("erda", [put(0, "k0")])
 
 
 def test_a_value_of_another_checksum_is_not_whole():
     shop = Shop(Erda)
     shop.put("k0", 1)
-    session, store = shop.sessions[0], shop.store
-    versions = finish(shop.system, store.read_entry(session, b"k0"))
+    session, store = shop.sessions[0], shop.server
+    versions = finish(shop.system, shop.client.read_entry(session, b"k0"))
     place = store.log + versions.newest - store.pm.base
     data = bytearray(store.pm.space.read(shop.system.clock.now_ps, place, Checked.size + 8))
     assert Checked.unpack(bytes(data)).crc == zlib.crc32(encode_value(1, 8))
@@ -275,7 +275,7 @@ def test_forca_without_its_flush_is_refuted_where_a_cache_does_not_survive(monke
     def unflushed(self, thread, meta):
         return (yield from thread.crc32_matches(self.log + meta.data, meta.length, meta.crc))
 
-    monkeypatch.setattr(Forca, "persist", unflushed)
+    monkeypatch.setattr(Forca.Server, "persist", unflushed)
     work = [put(0, "k0"), get(1, "k0", at_ns=15_000)]
     first = violated("forca", work, platform, ddio, processes=2)
     assert (MONOTONIC in first) == ((platform, ddio) != ("optane-eadr", "on"))
@@ -294,7 +294,7 @@ def test_public_forca_that_flushes_no_value_it_has_verified_is_refuted_where_a_c
             yield from self.write(thread, address + MetaBlock.offset_of("valid"), VALID.to_bytes(4, "little"))
         return whole
 
-    monkeypatch.setattr(ForcaPublic, "verify", unflushed)
+    monkeypatch.setattr(ForcaPublic.Server, "verify", unflushed)
     work = [put(0, "k0"), get(1, "k0", at_ns=15_000)]
     first = violated("forca-public", work, platform, ddio, processes=2)
     assert (COMMITTED in first) == ((platform, ddio) != ("optane-eadr", "on"))
@@ -304,7 +304,7 @@ def test_public_forca_whose_chain_is_not_durable_before_the_object_names_it_is_r
     def unflushed(thread, at, content):
         yield from thread.store(at, content)
 
-    monkeypatch.setattr(ForcaPublic, "write", staticmethod(unflushed))
+    monkeypatch.setattr(ForcaPublic.Server, "write", staticmethod(unflushed))
     first = violated("forca-public", [put(0, "k0"), get(0, "k0", at_ns=15_000)], value="16 B")
     assert MONOTONIC in first or COMMITTED in first
 

@@ -82,8 +82,9 @@ def test_a_recovery_that_stands_one_failure_and_not_two_takes_both_to_refute(pla
 @pytest.mark.parametrize("platform", ["optane-adr", "optane-eadr"])
 def test_recovery_as_one_whole_is_cut_short_as_well(platform):
     class Whole(CountsRecoveries, name="saw-mutant-counts-as-a-whole"):
-        def recover(self, thread):
-            yield from super().recover(thread)
+        class Server(CountsRecoveries.Server):
+            def recover(self, thread):
+                yield from super().recover(thread)
 
     try:
         with registered():

@@ -67,13 +67,13 @@ def test_a_full_log_says_how_much_it_had_no_room_for(store):
     with pytest.raises(MemoryError, match="log: no room for 140 bytes"):
         while True:
             shop.put("k0", 4)
-    assert shop.store.tail <= shop.store.log_bytes
+    assert shop.server.tail <= shop.server.log_bytes
 
 
 @both
 def test_objects_have_lines_of_their_own(store):
     shop = Shop(store, value_bytes=30, keys=3)
-    places = [shop.store.allocate(70) for _ in range(2)]
+    places = [shop.server.allocate(70) for _ in range(2)]
     assert all(place.offset % 64 == 0 for place in places)
     assert places[1].offset - places[0].offset == 128
 

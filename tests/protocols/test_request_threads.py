@@ -25,7 +25,7 @@ def threads(number, processes):
 
 def chain(result, key="k0"):
     """The stamps of a key's versions in eFactory's list, newest first, without what was loaded."""
-    store, thread, found = result.scheme, result.system.nodes["server"][0].threads[0], []
+    store, thread, found = result.scheme.server, result.system.nodes["server"][0].threads[0], []
     _, head = finish(result.system, store.index.look_up(thread, key_bytes(key)))
     offset = head.offset
     while offset:
@@ -71,11 +71,11 @@ def test_without_locks_versions_are_lost(monkeypatch):
 
 def test_erda_remembers_the_two_newest_of_those_that_are_put_at_once():
     result = run("erda", [put(p, "k0") for p in range(4)], **threads(4, 4))
-    store, thread = result.scheme, result.system.nodes["server"][0].threads[0]
-    assert isinstance(store, Erda)
+    assert isinstance(result.scheme, Erda)
+    store, thread = result.scheme.server, result.system.nodes["server"][0].threads[0]
     _, versions = finish(result.system, store.index.look_up(thread, key_bytes("k0")))
     ends = sorted((versions.newest, versions.older))
-    assert ends[1] - ends[0] == store._object_bytes
+    assert ends[1] - ends[0] == store.object_bytes
 
 
 def test_a_lock_goes_to_who_asked_first_and_nobody_shares_it():
@@ -99,7 +99,7 @@ def test_a_lock_goes_to_who_asked_first_and_nobody_shares_it():
 
 def test_one_thread_pays_for_no_lock():
     alone = run("efactory", ycsb(20, "update-only"))
-    assert isinstance(alone.scheme, EFactory) and not alone.scheme.locks._waiting
+    assert isinstance(alone.scheme, EFactory) and not alone.scheme.server.locks._waiting
     assert alone.elapsed_ps == run("efactory", ycsb(20, "update-only"), **threads(1, 1)).elapsed_ps
 
 

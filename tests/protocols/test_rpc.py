@@ -6,7 +6,7 @@ import pytest
 
 from rpsim.models.verbs import Status
 from rpsim.protocols.layout import U64, Bytes, Layout
-from rpsim.protocols.parts.rpc import Server, VerbsError
+from rpsim.protocols.parts.rpc import Listener, VerbsError
 
 from .stores import finish, machines
 
@@ -27,7 +27,7 @@ class Desk:
         self.system = machines(clients)
         self.node = self.system.nodes["server"][0]
         self.log: list[str] = []
-        self.server = Server(self.node, {Add: self.on_add, Greet: self.on_greet})
+        self.server = Listener(self.node, {Add: self.on_add, Greet: self.on_greet})
         self.system.clock.start(self.server.serve(self.node.thread(0, "server")))
         self.connections = []
         for node in self.system.nodes["client"]:

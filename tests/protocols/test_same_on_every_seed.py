@@ -46,7 +46,7 @@ def test_a_put_returns_before_a_verifier_that_lags_has_seen_its_value():
 def test_power_can_fail_in_both_stages_of_cleaning(scheme):
     """What the server's word in persistent memory says: the stage, and the working pool in its last bit."""
     result = run_variant(*shipped(scheme, "optane-adr", 3))
-    state = result.scheme.state - result.scheme.pm.base
+    state = result.scheme.server.state - result.scheme.server.pm.base
     stages = [
         int.from_bytes(chunk.data, "little") >> 1 for chunk in result.system.trace.chunks if chunk.address == state
     ]

@@ -62,11 +62,11 @@ def test_a_put_that_has_not_published_yet_is_invisible():
 
     def reader():
         while not seen or seen[-1] == 0:
-            found = yield from shop.store.get(shop.sessions[1], b"k0")
+            found = yield from shop.client.get(shop.sessions[1], b"k0")
             seen.append(0 if found == old else 1)
 
-    old = shop.system.nodes["server"][0].memory["pm"].space.peek(shop.store.log + 64 + 40 - shop.store.pm.base, 8)
-    writing = clock.start(shop.store.put(shop.sessions[0], b"k0", b"new data"))
+    old = shop.system.nodes["server"][0].memory["pm"].space.peek(shop.server.log + 64 + 40 - shop.server.pm.base, 8)
+    writing = clock.start(shop.client.put(shop.sessions[0], b"k0", b"new data"))
     clock.run_until(clock.all_of([writing, clock.start(reader())]))
     assert seen[0] == 0 and seen == sorted(seen)
 

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from rpsim.models.profiles.platform import load_platform
 from rpsim.scenarios.history import Torn
 from rpsim.scenarios.run.workload import initial_values
-from rpsim.scenarios.schema.known import KnownNames, SchemeFacts
+from rpsim.scenarios.schema.known import KnownNames, RoleFacts, SchemeFacts
 from rpsim.scenarios.schema.load import load_scenario, scenario_from_data, scenario_names, scenario_title, validate
 from rpsim.scenarios.values import MAX_STAMP, decode_value, encode_value
 from rpsim.sim.errors import InputError
 from rpsim.sim.yaml_source import parse_yaml
 
-STORE = SchemeFacts({"server": False, "client": True}, ("put", "get"), frozenset({"put"}))
+STORE = SchemeFacts(
+    {"server": RoleFacts(), "client": RoleFacts(many=True, invokes=True)}, ("put", "get"), frozenset({"put"})
+)
 SWITCHES = {"ddio": ("on", "off")}
 KNOWN = KnownNames(
     dict.fromkeys(("client-active", "efactory", "saw"), STORE),

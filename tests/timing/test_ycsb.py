@@ -9,11 +9,13 @@ import pytest
 
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.workload import Planned, objects, plan, planned_updates, schedule_data
-from rpsim.scenarios.schema.known import KnownNames, SchemeFacts
+from rpsim.scenarios.schema.known import KnownNames, RoleFacts, SchemeFacts
 from rpsim.scenarios.ycsb import MIXES, ZipfianKeys, ZipfianRanks, draw_updates, zipf_probabilities
 from rpsim.sim.streams import Streams
 
-STORE = SchemeFacts({"server": False, "client": True}, ("put", "get"), frozenset({"put"}))
+STORE = SchemeFacts(
+    {"server": RoleFacts(), "client": RoleFacts(many=True, invokes=True)}, ("put", "get"), frozenset({"put"})
+)
 KNOWN = KnownNames({"saw": STORE}, {"optane-adr": {"ddio": ("on", "off")}})
 PLAIN = Draft.new("x", scenario="x", schemes="saw", platform="optane-adr")
 

@@ -119,7 +119,7 @@ def test_what_is_added_as_the_page_says_works(tmp_path):
     assert "read-back " in answers["rpsim list schemes"]
     assert "our-lab " in answers["rpsim list platforms"]
     assert "our-lab, ddio on" in answers["rpsim run ycsb-b"]
-    for name in ("read-back", "card"):
+    for name in ("read-back", "mirrored", "card"):
         out = answers[f"rpsim crash {name}"]
         assert out == printed(f"{name}.txt", out)
 

@@ -11,14 +11,24 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rpsim.scenarios.schema.known import KnownNames, SchemeFacts
+from rpsim.scenarios.schema.known import KnownNames, RoleFacts, SchemeFacts
 from rpsim.scenarios.schema.load import load_scenario, scenario_from_data, validate
 from rpsim.sim.errors import InputError
 from rpsim.sim.yaml_source import parse_yaml, read_yaml
 
-STORE = SchemeFacts({"server": False, "client": True}, ("put", "get"), frozenset({"put"}))
-MORTAL = SchemeFacts({"server": False, "client": True}, ("put", "get"), frozenset({"put"}), restarts=False)
-STACK = SchemeFacts({"server": False, "client": True}, ("push", "pop"), frozenset({"push", "pop"}))
+ROLES_OF_A_STORE = {"server": RoleFacts(), "client": RoleFacts(many=True, invokes=True)}
+STORE = SchemeFacts(ROLES_OF_A_STORE, ("put", "get"), frozenset({"put"}))
+MIRRORED = SchemeFacts(
+    {
+        "primary": RoleFacts(),
+        "mirror": RoleFacts(many=True, passive=True),
+        "client": RoleFacts(many=True, invokes=True),
+    },
+    ("put", "get"),
+    frozenset({"put"}),
+)
+TWO = SchemeFacts(ROLES_OF_A_STORE | {"data": RoleFacts(many=True)}, ("put", "get"), frozenset({"put"}))
+STACK = SchemeFacts(ROLES_OF_A_STORE, ("push", "pop"), frozenset({"push", "pop"}))
 SWITCHES = {"ddio": ("on", "off")}
 KNOWN = KnownNames(
     {"client-active": STORE, "saw": STORE, "treiber": STACK},
@@ -385,15 +395,43 @@ def test_a_file_that_is_read_keeps_its_name(tmp_path):
     assert source.data["scenario"] == "mine"
 
 
-def test_the_process_of_a_scheme_that_cannot_start_again_may_not_die():
-    known = KnownNames({"saw": STORE, "mine": MORTAL}, KNOWN.platforms)
-    text = GOOD.replace("client-active", "mine").replace("server[0] power", "server[0] process")
+OTHERS = KnownNames({"client-active": STORE, "saw": STORE, "mirrored": MIRRORED, "two": TWO}, KNOWN.platforms)
+
+
+def of_others(*changes):
+    """The good scenario with other schemes that have other roles."""
+    text = GOOD
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return parse_yaml(text, "mine.yaml")
+
+
+@pytest.mark.parametrize(
+    ("schemes", "fault", "told"),
+    [
+        ("mirrored", "server[0] power", "'server', expected a fault of a role of these schemes: primary, client"),
+        ("mirrored", "mirror[0] power", "'mirror', expected a fault of a role of these schemes: primary, client"),
+        ("mirrored, saw", "primary[0] power", "'primary[0] power', expected a fault of a role of saw: server, client"),
+        ("two", "data[0] power", "'data[0] power', expected a fault after which only clients live on: two has 2 machines with code"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_of_a_machine_that_every_scheme_has_and_that_may_fail_alone(schemes, fault, told):
+    source = of_others(("schemes: [client-active, saw]", f"schemes: [{schemes}]"), ("server[0] power", fault))
+    source.data.pop("expect")
     with pytest.raises(InputError) as caught:
-        validate(parse_yaml(text, "mine.yaml"), known=known)
-    assert str(caught.value) == (
-        "mine.yaml:7: crash.fault: found 'server[0] process', expected another fault: mine has no begin(), to start its process again"
-    )
-    assert validate(parse_yaml(text.replace("mine, saw", "saw"), "mine.yaml"), known=known).crash.fault.executed
+        validate(source, known=OTHERS)
+    assert str(caught.value) == f"mine.yaml:7: crash.fault: found {told}"
+
+
+def test_power_of_the_first_machine_that_recovers_is_what_fails_unless_a_scenario_says_otherwise():
+    for schemes, fault in (("saw", "server[0] power"), ("mirrored", "primary[0] power")):
+        source = of_others(("schemes: [client-active, saw]", f"schemes: [{schemes}]"))
+        for name in ("expect", "crash"):
+            source.data.pop(name)
+        assert str(validate(source, known=OTHERS).crash.fault) == fault
+        source.data["crash"] = {"nested": 1}
+        assert str(validate(source, known=OTHERS).crash.fault) == f"{fault} in recovery"
 
 
 # machines ---------------------------------------------------------------------------------------------------------

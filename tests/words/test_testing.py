@@ -134,10 +134,11 @@ def test_a_scheme_that_persists_before_it_answers_lives_through_any_number_of_cr
 class Forgetful(Saw):
     """Flushes the object and not the index entry."""
 
-    def on_persist(self, thread, request):
-        yield from thread.flush(self.log + request.offset, request.length)
-        yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
-        return b"durable"
+    class Server(Saw.Server):
+        def on_persist(self, thread, request):
+            yield from thread.flush(self.log + request.offset, request.length)
+            yield from self.index.publish(thread, request.key, Location(request.offset, request.length))
+            return b"durable"
 
 
 def test_the_state_machine_catches_a_forgotten_flush():

@@ -19,7 +19,6 @@ from ...sim.trace import NEVER, Trace
 from ..oracle import check
 from .explorer import Explorer
 from .nested import Recoveries
-from .opaque import is_opaque
 from .restart import Restart, lines_of
 
 Image = Mapping[LineKey, bytes]
@@ -68,7 +67,7 @@ class BruteForce:
         self._result = result
         self._restart = Restart(result)
         self._views = self._restart.views()
-        self._whole = is_opaque(type(result.scheme))
+        self._whole = result.scheme.role_types[result.fault.role].opaque()
         self._recoveries = Recoveries(result, whole=self._whole)
         self._at_most = at_most
         self._values: dict[Hashable, frozenset[Value]] = {}

@@ -22,7 +22,7 @@ from ...sim.collector import seldom_collecting
 from ..oracle import RegisterHistory, RemovableHistory, all_followed
 from .checksums import Families
 from .nested import OutcomesAgain, Recoveries
-from .opaque import WholeTree, is_opaque
+from .opaque import WholeTree
 from .outcomes import Contents, Outcome, Outcomes, OutcomesElsewhere
 from .restart import Restart
 
@@ -152,7 +152,7 @@ class Explorer:
         self._conditions = frozenset(conditions)
         self._most = IMAGES_PER_STATE * (1 + result.fault.again)
         names = list(result.initial if only is None else only)
-        whole = whole or is_opaque(type(result.scheme))
+        whole = whole or result.scheme.role_types[result.fault.role].opaque()
         self._recoveries = Recoveries(result, whole=whole) if result.fault.again else None
         self._whole = self._tree(names) if whole else None
         registers = all_followed(names, result.history)

@@ -111,12 +111,13 @@ class Recoveries(Restart):
             self._let_decide(system, noted)
 
         def code() -> Any:
-            thread = system.nodes[scheme.recovery_role][0].thread(0, "recovery")
+            role = self.recovering(scheme)
+            thread = role.node.thread(0, "recovery")
             if self._whole:
-                yield from scheme.recover(thread)
+                yield from role.recover(thread)
                 return
-            for unit in scheme.units_of(object):
-                yield from scheme.recover_unit(thread, unit)
+            for unit in role.units_of(object):
+                yield from role.recover_unit(thread, unit)
 
         done = system.clock.start(code())
         with suppress(VerbsError, OperationFailed):  # it got this far, and the next failure may come before that

@@ -12,17 +12,11 @@ from typing_extensions import override
 
 from ...models.durability.contents import Remembered
 from ...models.durability.views import LineKey
-from ...protocols.scheme import Scheme
 from ...scenarios.history import Value
 from .checksums import Families
 from .nested import OutcomesAgain, Recoveries
 from .outcomes import Contents, Outcome, Outcomes
 from .restart import Decide, Restart, Source
-
-
-def is_opaque(scheme: type[Scheme]) -> bool:
-    """Whether a scheme recovers in its own way, and not unit by unit."""
-    return scheme.recover is not Scheme.recover
 
 
 class _ReadAll:

@@ -20,7 +20,7 @@ from ...models.durability.places import Domain
 from ...models.durability.views import LineKey, Views
 from ...models.system import ORDER_OF_READS, Node, NodeSpec, System
 from ...protocols.parts.rpc import VerbsError
-from ...protocols.scheme import OperationFailed, Scheme
+from ...protocols.scheme import CLIENT, OperationFailed, Role, Scheme
 from ...scenarios.history import Torn, Unread, Value
 from ...scenarios.run.experiment import client_thread
 from ...scenarios.run.results import RunResult
@@ -71,8 +71,8 @@ class Restart:
         self._specs = {
             role: [NodeSpec(len(node.cores), tuple(node.memory.devices)) for node in nodes]
             for role, nodes in system.nodes.items()
-            if role != "client"
-        } | {"client": [NodeSpec()]}
+            if role != CLIENT
+        } | {CLIENT: [NodeSpec()]}
         self._numbers = {
             (node.name, device.name): number for number, (node, device) in system.devices().items() if device.traced
         }
@@ -83,6 +83,7 @@ class Restart:
         """The devices of machines that do not lose power."""
         self._initial: dict[LineKey, bytes] = {}
         """Lines at time zero, as far as anybody asked."""
+        self._opaque = result.scheme.role_types[result.fault.role].opaque()
         self.runs = 0
         self._builds = 0
         self._off: _Machines | None = None
@@ -113,11 +114,11 @@ class Restart:
         )
 
     def read(self, object: Hashable, source: Source, *, whole: bool = False, decide: Decide | None = None) -> Value:
-        """What a fresh client reads of ``object`` after recovery of the units that it depends on (or of all).
+        """What a fresh client reads of ``object`` after recovery of the units that it depends on (or as a ``whole``).
 
         ``decide`` is asked whether a range has a checksum before the range's lines are asked for.
         """
-        return self._read((object,), source, whole, decide)[0]
+        return self._read((object,), source, whole or self._opaque, decide)[0]
 
     def read_all(self, objects: Sequence[Hashable], source: Source, decide: Decide | None = None) -> tuple[Value, ...]:
         """What a fresh client reads of each object, one after the other, after recovery as a whole."""
@@ -138,17 +139,18 @@ class Restart:
 
         def code() -> Any:
             if machines.session is None:
-                thread = self._recovering(machines)
+                role = self.recovering(scheme)
+                thread = role.node.thread(0, "recovery", self._kind)
                 if whole:
-                    yield from scheme.recover(thread)
+                    yield from role.recover(thread)
                 else:
-                    for unit in scheme.units_of(objects[0]):
-                        yield from scheme.recover_unit(thread, unit)
+                    for unit in role.units_of(objects[0]):
+                        yield from role.recover_unit(thread, unit)
                 scheme.start()
             for one in objects:
                 session = machines.session or self._session(machines)
                 try:
-                    found = yield from scheme.perform(session, scheme.probe(one))
+                    found = yield from scheme.roles[CLIENT][0].perform(session, scheme.probe(one))
                 except OperationFailed as error:
                     answers.append(Unread(str(error)))
                 except VerbsError as error:
@@ -183,11 +185,14 @@ class Restart:
                 for core in node.cores:
                     core.deciding = deciding
 
-    def _recovering(self, machines: _Machines) -> Thread:
-        return machines.system.nodes[machines.scheme.recovery_role][0].thread(0, "recovery", self._kind)
+    def recovering(self, scheme: Scheme) -> Role:
+        """The instance whose machine the fault names: it recovers, and no other."""
+        fault = self._result.fault
+        role: Role = scheme.roles[fault.role][fault.index]
+        return role
 
     def _session(self, machines: _Machines) -> Any:
-        return machines.scheme.connect(client_thread(machines.system, 1, 0, self._kind))
+        return machines.scheme.roles[CLIENT][0].connect(client_thread(machines.system, 1, 0, self._kind))
 
     def _fresh(self) -> _Machines:
         """Machines that have just been switched on, and an instance of the scheme that has done nothing yet."""
@@ -212,7 +217,7 @@ class Restart:
                 self._needs = None
                 return None
         if object not in self._needs:
-            self._needs[object] = any(True for _ in self._up.scheme.units_of(object))
+            self._needs[object] = any(True for _ in self.recovering(self._up.scheme).units_of(object))
         return None if self._needs[object] else self._up
 
     def _take_back(self, machines: _Machines) -> None:
@@ -234,7 +239,7 @@ class Restart:
         for space, _ in built.spaces:
             space.restore(_untouched)
         built.turn = built.system.clock.turn()
-        self._recovering(built)
+        self.recovering(built.scheme).node.thread(0, "recovery", self._kind)
         built.scheme.start()
         built.session = self._session(built)
         built.rewind = Rewind(built.system, built.scheme, built.session)

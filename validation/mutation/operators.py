@@ -59,10 +59,17 @@ class Change:
 def changes(source: str) -> Iterator[Change]:
     """All seeded faults of a module's classes, in the order of their lines."""
     tree = ast.parse(source)
-    for cls in (node for node in tree.body if isinstance(node, ast.ClassDef)):
-        for function in (node for node in cls.body if isinstance(node, ast.FunctionDef)):
-            if not _is_before_the_run(function):
-                yield from _of_function(tree, cls.name, function)
+    for where, function in _methods(tree.body):
+        if not _is_before_the_run(function):
+            yield from _of_function(tree, where, function)
+
+
+def _methods(body: list[ast.stmt], above: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Every method of the classes that stand here, and of those that stand in them: roles in a scheme."""
+    for cls in (node for node in body if isinstance(node, ast.ClassDef)):
+        name = f"{above}{cls.name}"
+        yield from ((name, node) for node in cls.body if isinstance(node, ast.FunctionDef))
+        yield from _methods(cls.body, f"{name}.")
 
 
 def _is_before_the_run(function: ast.FunctionDef) -> bool:

@@ -56,16 +56,14 @@ class Load:
 
     def fits(self, scheme: type[Scheme]) -> bool:
         """Whether a scheme can be given this load."""
-        served = any(role.served for role in scheme.roles.values())
+        served = any(role.served for role in scheme.role_types.values())
         return bool(scheme.removals or not self.deletes) and (served or self.threads == 1)
 
     def scenario(self, scheme: type[Scheme], fault: str, platform: str, ddio: str, seed: int = 1) -> Scenario:
         """A scenario of one variant."""
-        roles: dict[str, RoleFields] = {
-            name: {"processes": self.clients} for name, role in scheme.roles.items() if role.many
-        }
+        roles: dict[str, RoleFields] = {"client": {"processes": self.clients}}
         if self.threads > 1:
-            roles |= {name: {"threads": self.threads} for name, role in scheme.roles.items() if role.served}
+            roles |= {name: {"threads": self.threads} for name, role in scheme.role_types.items() if role.served}
         return Draft.new(
             f"the trial of {scheme.name}",
             scenario="mutate",

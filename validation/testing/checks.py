@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...protocols.guarantees import Condition, Verdict, claimed
-from ...protocols.scheme import Scheme
+from ...protocols.scheme import CLIENT, Scheme
 from ...scenarios.build import Draft
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.schema.schema import Scenario
@@ -41,7 +41,7 @@ def crash_report(
     conditions: Iterable[str | Condition] = (),
     workload: Mapping[str, Any] | None = None,
     clients: int = 2,
-    fault: str = "server[0] power",
+    fault: str | None = None,
     schedules: int = 1,
     seed: int = 1,
     **settings: str,
@@ -50,7 +50,8 @@ def crash_report(
 
     ``platform`` is a name or the path of a profile, ``settings`` are its switches (``ddio="on"``). ``workload`` is the
     map of a scenario (docs/scenarios.md), which states only what differs from :data:`DEFAULT_WORKLOAD`; ``conditions``
-    are those to judge beyond the usual ones and the claimed ones. Raises InputError for what a scenario may not say.
+    are those to judge beyond the usual ones and the claimed ones; ``fault`` is by default the power of the first
+    machine that recovers. Raises InputError for what a scenario may not say.
     """
     scenario = scenario_of(
         scheme, platform, conditions=conditions, workload=workload, clients=clients, fault=fault, schedules=schedules,
@@ -67,7 +68,7 @@ def scenario_of(
     conditions: Iterable[str | Condition] = (),
     workload: Mapping[str, Any] | None = None,
     clients: int = 2,
-    fault: str = "server[0] power",
+    fault: str | None = None,
     schedules: int = 1,
     seed: int = 1,
     **settings: str,
@@ -82,9 +83,9 @@ def scenario_of(
         seed=seed,
         vary={"platform": [platform], **{name: [value] for name, value in settings.items()}},
         schemes=[scheme.name],
-        roles={role: {"machines": 1, "processes": clients} for role, played in scheme.roles.items() if played.many},
+        roles={CLIENT: {"machines": 1, "processes": clients}},
         workload=load,
-        crash={"fault": fault, "schedules": schedules},
+        crash={"schedules": schedules} if fault is None else {"fault": fault, "schedules": schedules},
         expect={scheme.name: {str(condition): "holds" for condition in asked}},
     ).build()
 

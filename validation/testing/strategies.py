@@ -8,9 +8,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ...models.profiles.platform import platform_names, platform_settings
-from ...protocols.scheme import Scheme
+from ...protocols.scheme import CLIENT, Scheme
 from ...scenarios.arguments import OperationFields, ScheduleFields
 from ...scenarios.build import Draft
+from ...scenarios.schema.fields import FAULT_KINDS, POWER, PROCESS
 from ...scenarios.schema.schema import Scenario
 
 LONGEST_NS = 20_000
@@ -56,12 +57,9 @@ def _switches(platform: str) -> dict[str, tuple[str, ...]]:
 
 def faults(scheme: type[Scheme], clients: int = 2) -> st.SearchStrategy[str]:
     """A fault that the scheme can be explored with."""
-    found = [f"{scheme.recovery_role}[0] power", f"{scheme.recovery_role}[0] power in recovery"]
-    if scheme.restarts():
-        found.append(f"{scheme.recovery_role}[0] process")
-    many = [role for role, played in scheme.roles.items() if played.many]
-    found += [f"{role}[0] power" for role in many]
-    found += [f"{role}[{number}] process" for role in many for number in range(clients)]
+    recovering = [role for role, played in scheme.role_types.items() if played.recovers()]
+    found = [f"{role}[0] {kind}" for role in recovering for kind in FAULT_KINDS]
+    found += [f"{CLIENT}[0] {POWER}", *(f"{CLIENT}[{number}] {PROCESS}" for number in range(clients))]
     return st.sampled_from(found)
 
 
@@ -75,7 +73,7 @@ def scenarios(draw: st.DrawFn, /, scheme: type[Scheme], *, clients: int = 2, **h
         seed=draw(st.integers(0, 2**32)),
         vary={"platform": [platform], **{switch: [position] for switch, position in settings.items()}},
         schemes=[scheme.name],
-        roles={role: {"machines": 1, "processes": clients} for role, played in scheme.roles.items() if played.many},
+        roles={CLIENT: {"machines": 1, "processes": clients}},
         workload=draw(workloads(scheme, clients=clients, **how)),
         crash={"fault": draw(faults(scheme, clients))},
     ).build()

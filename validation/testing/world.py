@@ -14,7 +14,7 @@ from typing import Any
 from ...models.durability.views import Cut, LineKey, Views
 from ...models.profiles.platform import load_platform
 from ...models.system import NodeSpec, System
-from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Scheme, Sizes
+from ...protocols.scheme import CLIENT, OperationFailed, OutcomeUnknown, Request, Scheme, Sizes
 from ...scenarios.history import Crash, History, Operation, Removed
 from ...scenarios.keyspace import KeySpace, Same
 from ...scenarios.values import decode_value, encode_value
@@ -128,7 +128,7 @@ class World:
         """Every operation returns; then one client reads every object."""
         self.finish()
         for name in self.names:
-            probe = self._at_work.probe(name)
+            probe = self._at_work.probe(name).step
             self.invoke(0, probe.f, str(probe.object))
             self.finish()
 
@@ -140,8 +140,8 @@ class World:
     # an era ---------------------------------------------------------------------------------------------------
     def _build(self) -> None:
         specs = {
-            name: [NodeSpec(self.clients if role.many else role.cores, role.memory)]
-            for name, role in self.scheme.roles.items()
+            name: [NodeSpec(self.clients if role.invokes else role.cores, role.memory)]
+            for name, role in self.scheme.role_types.items()
         }
         self._system = System(self._platform, specs, self._seed)
         self._at_work = self.scheme(self._system, self._sizes)
@@ -149,14 +149,16 @@ class World:
 
     def _serve(self) -> None:
         self._at_work.start()
-        machine = self._system.nodes["client"][0]
+        client = self._at_work.roles[CLIENT][0]
         era = self.eras * self.clients
-        threads = [machine.thread(core, f"client {era + core}") for core in range(self.clients)]
-        self._sessions = [(thread, self._at_work.connect(thread)) for thread in threads]
+        threads = [client.node.thread(core, f"client {era + core}") for core in range(self.clients)]
+        self._sessions = [(thread, client.connect(thread)) for thread in threads]
 
     def _recover(self) -> None:
-        thread = self._system.nodes[self.scheme.recovery_role][0].thread(0, "recovery")
-        self._system.clock.run_until(self._system.clock.start(self._at_work.recover(thread)))
+        for role in self._at_work.machines():
+            if role.recovers():
+                thread = role.node.thread(0, "recovery")
+                self._system.clock.run_until(self._system.clock.start(role.recover(thread)))
 
     def _perform(self, client: int, operation: Operation) -> Generator[Any, Any, None]:
         _, session = self._sessions[client]
@@ -164,7 +166,8 @@ class World:
         if operation.f in self.scheme.updates - self.scheme.removals:
             value = encode_value(operation.number, value_bytes)
         try:
-            found = yield from self._at_work.perform(session, Request(operation.f, operation.object, value))
+            machine = self._at_work.roles[CLIENT][0]
+            found = yield from machine.perform(session, Request.of(operation.f, operation.object, value))
         except OperationFailed:
             self.history.complete(operation, "fail", self.now_ps)
             return

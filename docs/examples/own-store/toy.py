@@ -7,7 +7,7 @@ It has a bug.
 from typing import ClassVar
 
 from rpsim.protocols.parts.index import ENTRY_BYTES, Entry, HashIndex, Location
-from rpsim.protocols.parts.kv import KvScheme, Region
+from rpsim.protocols.parts.kv import KvClient, KvScheme, KvServer, Region
 
 
 class Toy(KvScheme, name="toy"):
@@ -18,23 +18,25 @@ class Toy(KvScheme, name="toy"):
     section = "a toy"
     claims: ClassVar = {}
 
-    def put(self, session, key, value):
-        region = yield from self.write_object(session, key, value)
-        yield from session.connection.read(self.log + region.offset, session.log_key, 8)
-        yield from self.publish(session, key, Location(region.offset, region.length))
+    class Client(KvClient):
+        def put(self, session, key, value):
+            region = yield from self.write_object(session, key, value)
+            yield from session.connection.read(self.server.log + region.offset, session.log_key, 8)
+            yield from self.publish(session, key, Location(region.offset, region.length))
 
-    def publish(self, session, key, location):
-        address, length = self.index.neighbourhood(key)
-        entries = yield from session.connection.read(address, session.index_key, length)
-        turn, _ = HashIndex.find(key, entries)
-        word = address + turn * ENTRY_BYTES + Entry.offset_of("location")
-        yield from session.connection.write(word, session.index_key, location.pack().to_bytes(8, "little"))
-        return word
+        def publish(self, session, key, location):
+            address, length = self.server.index.neighbourhood(key)
+            entries = yield from session.connection.read(address, session.index_key, length)
+            turn, _ = HashIndex.find(key, entries)
+            word = address + turn * ENTRY_BYTES + Entry.offset_of("location")
+            yield from session.connection.write(word, session.index_key, location.pack().to_bytes(8, "little"))
+            return word
 
-    def on_allocate(self, thread, request):
-        location = self.allocate(request.length)
-        yield from thread.compute()
-        return Region.pack(offset=location.offset, length=location.length)
+    class Server(KvServer):
+        def on_allocate(self, thread, request):
+            location = self.allocate(request.length)
+            yield from thread.compute()
+            return Region.pack(offset=location.offset, length=location.length)
 
 
 class Mended(Toy, name="toy-mended"):
@@ -42,6 +44,7 @@ class Mended(Toy, name="toy-mended"):
 
     title = "the same with what was forgotten"
 
-    def publish(self, session, key, location):
-        word = yield from super().publish(session, key, location)
-        yield from session.connection.read(word, session.index_key, 8)
+    class Client(Toy.Client):
+        def publish(self, session, key, location):
+            word = yield from super().publish(session, key, location)
+            yield from session.connection.read(word, session.index_key, 8)
