@@ -183,10 +183,10 @@ class KvScheme(Scheme):
         """Perform an operation over the connection that there is."""
         if request.f == "put":
             assert request.value is not None
-            return (yield from self.put(session, key_bytes(request.object), request.value))
+            return self.put(session, key_bytes(request.object), request.value)
         if request.f == "delete":
-            return (yield from self.delete(session, key_bytes(request.object)))
-        return (yield from self.get(session, key_bytes(request.object)))
+            return self.delete(session, key_bytes(request.object))
+        return self.get(session, key_bytes(request.object))
 
     def put(self, session: Session, key: bytes, value: bytes) -> Code:
         """Write a new version of ``key``; durable or not when this returns, as the scheme has it."""
@@ -213,7 +213,7 @@ class KvScheme(Scheme):
 
     def read_object(self, session: Session, location: Location) -> Code:
         """READ an object; returns its bytes."""
-        return (yield from session.connection.read(self.log + location.offset, session.log_key, location.length))
+        return session.connection.read(self.log + location.offset, session.log_key, location.length)
 
     def write_object(self, session: Session, key: bytes, value: bytes) -> Code:
         """Ask for room and WRITE the object there; returns its region at the WRITE's work completion."""
