@@ -109,7 +109,7 @@ class Layout:
     @classmethod
     def pack(cls, **values: Any) -> bytes:
         """The record's bytes; KeyError for a field that is missing."""
-        return b"".join(field.encode(values[field.name]) for field in cls.fields)
+        return b"".join([field.encode(values[field.name]) for field in cls.fields])
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:

@@ -292,7 +292,8 @@ class Trace:
             waiting = self._open.get((device, line))
             if not waiting:
                 continue
-            waiting.sort(key=coherent_order)
+            if len(waiting) > 1:
+                waiting.sort(key=coherent_order)
             asked, uncovered, unforced, kept = _mask(address, length, line), _WHOLE_LINE, False, []
             for chunk in reversed(waiting):  # the latest first: it hides what is below
                 if chunk.reached_ps[Stage.VISIBLE] > now_ps:
@@ -334,7 +335,8 @@ class Trace:
 
     def retire(self, flushes: Iterable[Flush], at_ps: int) -> None:
         """The flushes have completed: what each of them certainly covered is in the memory's queue."""
-        self._index()
+        if self._indexed < len(self.chunks):
+            self._index()
         for flush in flushes:
             key = (flush.device, flush.line)
             remaining: list[Chunk] = []

@@ -93,7 +93,7 @@ class SoftwareThread:
 
     def compute(self) -> Code:
         """What a server's software does for a request besides touching its data: parse, dispatch, look up."""
-        yield from self.work(self._cpu.request_ps)
+        return self.work(self._cpu.request_ps)
 
     def work(self, cost_ps: int) -> Code:
         """Software that takes ``cost_ps`` of a core of its own."""

@@ -62,6 +62,7 @@ class Thread(CompletionEvents):
         super().__init__(clock, cpu or platform.cpu, core, name, pinned)
         self.host = host
         self._attached = host.attached
+        self._hop = f"CPU of {name.split('[', maxsplit=1)[0]}"
         self._ordering = ordering
         self._nic = platform.nic
         self._post_ps, self._poll_ps = hand_over
@@ -183,24 +184,20 @@ class Thread(CompletionEvents):
 
     def ntstore(self, address: int, data: bytes) -> Code:
         """Non-temporal stores: past the caches, unordered until an ``sfence``."""
+        device, offset = self._attached[address >> DEVICE_SPAN_BITS], address & OFFSET_MASK
         done = 0
         while done < len(data):  # each line leaves when it is full
-            take = min(LINE_BYTES - (address + done) % LINE_BYTES, len(data) - done)
-            piece = data[done : done + take]
+            take = min(LINE_BYTES - (offset + done) % LINE_BYTES, len(data) - done)
             if not self.core.undivided:
                 yield from self._turn()
             cost_ps = self.core.fills.free_ps(self.now_ps) - self.now_ps + self._cpu.ntstore_ps
             self.account.flush_ps += cost_ps
             yield self.core.run(self, cost_ps)
-            core = self.core
-            queued_ps = self.host.ntstore(address + done, piece, core.ntstores, self._writer("ntstore"), self.now_ps)
-            self._leaves(core, address + done, queued_ps, self._cpu.ntstore_hold_ps)
+            core, now_ps, piece = self.core, self.now_ps, data[done : done + take]
+            queued_ps = device.ntstore(offset + done, piece, core.ntstores, self._writer("ntstore"), now_ps)
+            core.fills.take(max(queued_ps, now_ps + self._cpu.ntstore_hold_ps))
+            core.fence_ps = max(core.fence_ps, queued_ps, device.drained_ps((offset + done) // LINE_BYTES))
             done += take
-
-    def _leaves(self, core: Core, address: int, queued_ps: int, hold_ps: int = 0) -> None:
-        """A line has taken a fill buffer until it is queued, ``hold_ps`` at least; a fence waits for its DIMM."""
-        core.fills.take(max(queued_ps, self.now_ps + hold_ps))
-        core.fence_ps = max(core.fence_ps, queued_ps, self.host.drained_ps(address))
 
     def memcpy(self, destination: int, source: int, length: int) -> Code:
         """Copy by loads and stores: what starting takes, then what its lines take where they are, then its bytes."""
@@ -248,31 +245,32 @@ class Thread(CompletionEvents):
     # persistence ------------------------------------------------------------------------------------------
     def clwb(self, address: int, length: int) -> Code:
         """Write the lines of a range back; done with the next ``sfence``."""
-        yield from self._write_back(address, length, self._cpu.clwb_ps, keep=not self._cpu.clwb_invalidates)
+        return self._write_back(address, length, self._cpu.clwb_ps, keep=not self._cpu.clwb_invalidates)
 
     def clflushopt(self, address: int, length: int) -> Code:
         """Write the lines of a range back and drop them; done with the next ``sfence``."""
-        yield from self._write_back(address, length, self._cpu.clflushopt_ps, keep=False)
+        return self._write_back(address, length, self._cpu.clflushopt_ps, keep=False)
 
     def _write_back(self, address: int, length: int, cost_ps: int, keep: bool) -> Code:
-        device, offset = self.host.memory.locate(address)
-        account, base = self.account, address - offset
+        device, offset = self._attached[address >> DEVICE_SPAN_BITS], address & OFFSET_MASK
+        account, number = self.account, device.device.number
         for line in lines(offset, length):
             if not self.core.undivided:
                 yield from self._turn()
-            core = self.core
-            flush = self._ordering.trace.flush(device.number, line, core.stores, self.now_ps)
+            core, now_ps = self.core, self.clock._now
+            flush = self._ordering.trace.flush(number, line, core.stores, now_ps)
             if not core.fair:
                 core.flushes.append(flush)
-            wait_ps = core.fills.free_ps(self.now_ps) - self.now_ps
+            wait_ps = core.fills.free_ps(now_ps) - now_ps
             account.flush_lines += 1
             account.flush_ps += wait_ps + cost_ps
-            # Then the line is on its way, and the next one's turn has come.
-            yield self.core.run(self, wait_ps + cost_ps)
+            yield core.run(self, wait_ps + cost_ps)  # then the line is on its way, and the next one's turn has come
             core = self.core
             if core.fair:  # only now: its thread may have moved, and a fence of others in between does not cover it
                 core.flushes.append(flush)
-            self._leaves(core, base + line * LINE_BYTES, self.host.flush_line(device, line, self.now_ps, keep))
+            queued_ps = device.write_back(line, self.clock._now, keep)
+            core.fills.take(queued_ps)
+            core.fence_ps = max(core.fence_ps, queued_ps, device.drained_ps(line))
 
     def clflush(self, address: int, length: int) -> Code:
         """Write the lines of a range back and drop them, one after the other, each before any later store."""
@@ -364,12 +362,12 @@ class Thread(CompletionEvents):
         account.verbs_ps += cost_ps
         if inline and core.undivided:
             start_ps = clock._now
-            access_ps = self.host.access_ps(work.local_address, length, False, core.agent, core.fills)
+            device, offset = self._attached[work.local_address >> DEVICE_SPAN_BITS], work.local_address & OFFSET_MASK
+            access_ps = device.access_ps(offset, length, False, core.agent, core.fills)
             account.memory_ps += access_ps
-            clock.resume(core.work(start_ps, access_ps + cost_ps), core.agent)
-            yield HOLD
+            yield core.run(self, access_ps + cost_ps)
             loaded_ps = start_ps + access_ps
-            payload, seen = self.host.load(loaded_ps, work.local_address, length)
+            payload, seen = device.load(loaded_ps, offset, length)
             if seen or self.host.peers:
                 self._looked(Event.LOAD, loaded_ps, work.local_address, start_ps, seen)
         else:
@@ -377,7 +375,7 @@ class Thread(CompletionEvents):
             yield self.core.run(self, cost_ps)
             core = self.core
         if span is not None:
-            span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
+            span.mark(self._hop, clock.now_ps)
         buffer = core.store_buffer
         if len(buffer.chunks) > buffer.settled[_VISIBLE]:  # else there is nothing to force
             self._ordering.happened(Event.DOORBELL, clock.now_ps, core=((core.stores, len(buffer.chunks)),))
@@ -423,7 +421,7 @@ class Thread(CompletionEvents):
         yield self.core.run(self, cost_ps)
         core = self.core
         if self.span is not None:
-            self.span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
+            self.span.mark(self._hop, clock.now_ps)
         self._ordering.happened(Event.DOORBELL, clock.now_ps, core=((core.stores, len(core.store_buffer.chunks)),))
         qp.device.ring_list(qp, works, payloads)
         core.may_pause(clock.now_ps)
@@ -490,7 +488,7 @@ class Thread(CompletionEvents):
         if completion.opcode is _RECV or completion.opcode is _RECV_IMM:
             self.span = span
         if span is not None and span is self.span:
-            span.mark(f"CPU of {self.name.split('[')[0]}", clock.now_ps)
+            span.mark(self._hop, clock.now_ps)
 
     @override
     def _takes(self, completion: WorkCompletion) -> None:

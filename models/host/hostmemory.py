@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 from numpy.random import Generator
 
-from ...sim.bytespace import LINE_BYTES
 from ...sim.clock import Clock
 from ...sim.streams import Streams
 from ...sim.trace import Chunk, Trace
@@ -188,14 +187,6 @@ class HostMemory(RootComplex):
     def store(self, address: int, data: bytes, channel: int, writer: str, at_ps: int) -> None:
         """A core's store retires into its store buffer at ``at_ps``, and shows in this timing at once."""
         self.attached[address >> DEVICE_SPAN_BITS].store(address & OFFSET_MASK, data, channel, writer, at_ps)
-
-    def ntstore(self, address: int, data: bytes, channel: int, writer: str, at_ps: int) -> int:
-        """Non-temporal stores leave their write-combining buffers at ``at_ps``; returns when all are queued."""
-        return self.attached[address >> DEVICE_SPAN_BITS].ntstore(address & OFFSET_MASK, data, channel, writer, at_ps)
-
-    def drained_ps(self, address: int) -> int:
-        """When a fence behind what was written back of this line goes on."""
-        return self.attached[address >> DEVICE_SPAN_BITS].drained_ps((address & OFFSET_MASK) // LINE_BYTES)
 
     def mmio_stores(self, stores: int, address: int) -> Behind:
         """A core's posted stores so far to the device that ``address`` is in: (channel, number); () for host memory.

@@ -138,7 +138,8 @@ class Caches:
             dirty = tags.clean(key) if keep else tags.drop(key)
         elif keep:
             dirty = 0
-            for own in self._of(holders):
+            only = self._by_bit.get(holders)
+            for own in self._of(holders) if only is None else (only,):
                 dirty |= own.l2.clean(key)
         else:
             dirty = self._snoop(key)

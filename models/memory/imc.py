@@ -52,26 +52,31 @@ class Traffic:
         return self.media_read_bytes / self.read_bytes if self.read_bytes else 0.0
 
 
-class Passed:
-    """How many have passed a gate before an instant; gates and questions in order of time."""
+class Gates:
+    """Three gates that lines pass one after the other: how many have passed each before an instant."""
 
-    __slots__ = ("_next", "_number")
+    __slots__ = ("_came", "_counts", "_had", "_went")
 
     def __init__(self) -> None:
-        self._next: deque[int] = deque()
-        self._number = 0
+        self._came: deque[int] = deque()
+        self._had: deque[int] = deque()
+        self._went: deque[int] = deque()
+        self._counts = [0, 0, 0]
 
-    def at(self, at_ps: int) -> None:
-        """One passes then."""
-        self._next.append(at_ps)
+    def pass_at(self, came_ps: int, had_ps: int, went_ps: int) -> None:
+        """A line passes them then."""
+        self._came.append(came_ps)
+        self._had.append(had_ps)
+        self._went.append(went_ps)
 
-    def until(self, at_ps: int) -> int:
-        """How many have passed before that."""
-        coming = self._next
-        while coming and coming[0] < at_ps:
-            coming.popleft()
-            self._number += 1
-        return self._number
+    def before(self, at_ps: int) -> list[int]:
+        """How many have passed each of them before that."""
+        counts = self._counts
+        for gate, coming in enumerate((self._came, self._had, self._went)):
+            while coming and coming[0] < at_ps:
+                coming.popleft()
+                counts[gate] += 1
+        return counts
 
 
 class Dimm:
@@ -109,7 +114,7 @@ class Dimm:
         self._media_free_ps = 0
         self._read_free_ps = 0
         self._stored_ps = 0
-        self._came, self._had, self._went = Passed(), Passed(), Passed()
+        self._gates = Gates()
         """Lines on their way to the buffer: when they came, had places in the queue, and left the queues."""
         self._queued: dict[int, tuple[int, int]] = {}
         """Lines that came: when the write pending queue had them, and when they left it."""
@@ -149,12 +154,10 @@ class Dimm:
             self._rows.near(line)
             stored_ps = left_ps + self._write_ps
         else:
-            came, had, went = self._came.until(sent_ps), self._had.until(sent_ps), self._went.until(sent_ps)
+            came, had, went = self._gates.before(sent_ps)
             entered = buffer.write(line, arrive_ps, came - had, had - went)
             left_ps, stored_ps = self._take_in(entered, line, queued_ps, count)
-            self._came.at(came_ps)
-            self._had.at(queued_ps)
-            self._went.at(self._stage_ps)
+            self._gates.pass_at(came_ps, queued_ps, self._stage_ps)
         places[place] = left_ps
         if len(self._queued) >= self._recent:
             self._forget(arrive_ps - LONG_PS)

@@ -162,11 +162,7 @@ class XpBuffer:
         return lines
 
     def _goes_in(self, line: int, at_ps: int) -> Entered:
-        before_ps, victim, after_ps, full = self._takes_in(line, at_ps)
-        return Entered(before_ps, (victim,) if before_ps else (), after_ps, (line // self._lines,) if full else ())
-
-    def _takes_in(self, line: int, at_ps: int) -> tuple[int, int, int, bool]:
-        """The buffer has a line: for how long the medium writes before and after that, and what."""
+        """The buffer has a line."""
         xpline = line // self._lines
         held = self._held
         before_ps, victim, after_ps, full = 0, NOBODY, self._written_back(at_ps) if self._due else 0, False
@@ -189,7 +185,9 @@ class XpBuffer:
                 if self._period_ps is not None and mask & self._whole != self._whole:
                     self._due.append((at_ps + self._period_ps, xpline))
         held[xpline] = new
-        return before_ps, victim, after_ps, full
+        if not before_ps and not after_ps:
+            return NOTHING
+        return Entered(before_ps, (victim,) if before_ps else (), after_ps, (xpline,) if full else ())
 
     def read(self, line: int, lines: int = 1) -> tuple[int, int, int]:
         """Lines of one XPLine are read, from ``line`` on.

@@ -100,10 +100,10 @@ class KvClient(Role, invokes=True):
         step = request.step
         if step.f == "put":
             assert step.value is not None
-            return (yield from self.put(session, key_bytes(step.object), step.value))
+            return self.put(session, key_bytes(step.object), step.value)
         if step.f == "delete":
-            return (yield from self.delete(session, key_bytes(step.object)))
-        return (yield from self.get(session, key_bytes(step.object)))
+            return self.delete(session, key_bytes(step.object))
+        return self.get(session, key_bytes(step.object))
 
     def put(self, session: Session, key: bytes, value: bytes) -> Code:
         """Write a new version of ``key``; durable or not when this returns, as the scheme has it."""
@@ -130,7 +130,7 @@ class KvClient(Role, invokes=True):
 
     def read_object(self, session: Session, location: Location) -> Code:
         """READ an object; returns its bytes."""
-        return (yield from session.connection.read(self.server.log + location.offset, session.log_key, location.length))
+        return session.connection.read(self.server.log + location.offset, session.log_key, location.length)
 
     def write_object(self, session: Session, key: bytes, value: bytes) -> Code:
         """Ask for room and WRITE the object there; returns its region at the WRITE's work completion."""
