@@ -69,7 +69,7 @@ def _swept(swept: Swept) -> list[str]:
     if not swept:
         return []
     return [
-        "", f"## {TITLE}", "", ABOUT, "",
+        "", f"## {TITLE}", "", *wrapped(ABOUT), "",
         *table(HEAD, summaries(swept)),
         "", "What each claim comes to; in bold where it is met.", "",
         *table(["claim", *swept], [[name, *map(_bold, cells)] for name, cells in by_claim(swept)]),

@@ -43,7 +43,8 @@ class HostMemory(RootComplex):
         for device in memory.by_index:
             parameters = platform.kind_of(device.kind)
             # A drive's blocks are no memory that anything addresses: it is here as DIMMs that nobody reads or writes.
-            kind: Callable[..., AttachedMemory] = AttachedMemory.kinds.get(type(parameters), Dimms)
+            known = (AttachedMemory.kinds[group] for group in type(parameters).__mro__ if group in AttachedMemory.kinds)
+            kind: Callable[..., AttachedMemory] = next(known, Dimms)
             self.attached.append(kind(self, device, parameters))
         self.peers = [one for one in self.attached if isinstance(one, BesideAdapter)]
         """Those beside the adapter: PCIe keeps no order between one of them and host memory."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from ...models.profiles.platform import load_platform
 from ...models.verbs import Opcode, RecvWR, SendFlags, SendWR, Span
+from ...scenarios.build import Draft
 from ...scenarios.run.experiment import AssembledVariant
-from ...scenarios.schema.load import scenario_from_data
 from ..rigs.pair import Pair
 from .counting import Counts, counts
 from .timing import raw_timeouts, timed
@@ -119,14 +119,14 @@ def store(scheme: str) -> Callable[[int], Work]:
     """YCSB A on a store of 200 values of 256 B, from 16 clients on two machines: the quickstart's workload, traced."""
 
     def prepare(count: int) -> Work:
-        data = {
-            "scenario": "bench",
-            "vary": {"platform": [PLATFORM]},
-            "schemes": [scheme],
-            "roles": {"client": {"machines": 2, "processes": 8}},
-            "workload": {"kind": "ycsb", "mix": "a", "keys": 200, "value": "256 B", "operations": count, "zipf": 0.99},
-        }
-        scenario = scenario_from_data(data, "bench")
+        scenario = Draft.new(
+            "bench",
+            scenario="bench",
+            vary={"platform": [PLATFORM]},
+            schemes=[scheme],
+            roles={"client": {"machines": 2, "processes": 8}},
+            workload={"kind": "ycsb", "mix": "a", "keys": 200, "value": "256 B", "operations": count, "zipf": 0.99},
+        ).build()
         (variant,) = scenario.variants()
         experiment = AssembledVariant(scenario, variant)
         return lambda: experiment.system.clock.run_until(experiment.finished)
