@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -259,6 +259,10 @@ class OutcomeUnknown(Exception):
     """The operation may have taken effect, may do so later, or never (Jepsen's ``info``)."""
 
 
+COMPOSED: dict[str, Callable[[str], type[Scheme]]] = {}
+"""What reads a name that is put together (``line over read-after-write``), by the word between its parts."""
+
+
 def schemes() -> dict[str, type[Scheme]]:
     """Every scheme by name: importing the modules of this folder and of its packages is what registers them."""
     package = importlib.import_module(__package__ or "rpsim.protocols")
@@ -273,10 +277,9 @@ def scheme(name: str) -> type[Scheme]:
     Raises InputError with the nearest known name.
     """
     known = schemes()
-    if " over " in name:
-        from .shapes import shaped  # noqa: PLC0415  # which is made of schemes
-
-        return shaped(name)
+    for word, read in COMPOSED.items():
+        if word in name:
+            return read(name)
     if name not in known:
         raise InputError(unknown(name, known, "a scheme: {}", field="scheme"))
     return known[name]

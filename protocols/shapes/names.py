@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from ...sim.errors import InputError, Mistake, unknown
 from ..primitives import primitive
+from ..scheme import COMPOSED
 from .logs import Log, PairShape
 from .registers import LineShape, OtherQp, PageShape, WordShape
 from .shape import Shape
@@ -65,3 +66,6 @@ def shaped(name: str) -> type[Shape]:
         "receive_in": match["device"] or "dram",
     }
     return type(kind.__name__, (kind,), made)
+
+
+COMPOSED[" over "] = shaped
