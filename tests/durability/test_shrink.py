@@ -10,9 +10,10 @@ from rpsim.protocols.guarantees import Condition
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.workload import Planned, schedule_data
 from rpsim.sim.trace import Stage
+from rpsim.validation.crash.case import Case, Sought, find, tell
+from rpsim.validation.crash.derived import LeftState, history_until
 from rpsim.validation.crash.explorer import Explorer, Violation
-from rpsim.validation.crash.shrink import Case, find, history_until, shrink
-from rpsim.validation.crash.story import tell
+from rpsim.validation.crash.shrink import shrink
 
 from ..protocols.mutants import registered
 from ..small import PLATFORMS, get, only_variant, put, run, scenario, ycsb
@@ -30,28 +31,29 @@ class Shrunk:
 
     def without(self, left_out: int) -> Case | None:
         """The violation once more with one of the operations left out, if it is still there."""
-        case, operations = self.case, self.case.result.history.operations
+        case, operations = self.case, self.case.history.operations
         planned = [
             Planned(o.process, o.f, o.object, o.f == "put", o.invoke_ps, o.argument)
             for o in operations
             if o.number != left_out
         ]
         workload = schedule_data(case.scenario.workload, planned)
-        return find(Draft.of(case.scenario).with_(workload=workload).build(), case.variant, self.violation)
+        sought = Sought(self.violation.condition, self.violation.object, self.violation.acknowledged)
+        return find(LeftState, Draft.of(case.scenario).with_(workload=workload).build(), case.variant, sought)
 
     def with_line_restored(self, restored) -> bool:
         """Whether it is still a violation if the newest content of one line had made it."""
         case, at_ps = self.case, self.case.violation.instant_ps
-        views = case.explorer.views
+        views = case.evidence.explorer.views
         image = {key: content.data for key, content in case.violation.outcome.image}
         image[restored] = views.newest(restored, at_ps)
-        value = case.explorer.restart.read(
+        value = case.evidence.explorer.restart.read(
             case.violation.object, lambda key: image[key] if key in image else views.newest(key, at_ps)
         )
         return self.violates(value)
 
     def violates(self, value) -> bool:
-        return self.violation.condition in history_until(self.case.result, self.case.violation).judge(value)
+        return self.violation.condition in history_until(self.case.evidence.result, self.case.violation).judge(value)
 
     @property
     def lost(self) -> list:
@@ -62,7 +64,7 @@ def shrunk(scheme, condition, platform="optane-adr", ddio="on", work=None, sched
     made = scenario(scheme, work or ycsb(16), platform, ddio, **more)
     result = run(scheme, work or ycsb(16), platform, ddio, schedule=schedule, **more)
     violation = Explorer(result).walk().first[condition]
-    return Shrunk(violation, shrink(made, only_variant(made), result, violation))
+    return Shrunk(violation, shrink(LeftState, made, only_variant(made), result, violation))
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +74,7 @@ def _mutants_are_known():
 
 
 def assert_minimal(found: Shrunk) -> None:
-    operations = found.case.result.history.operations
+    operations = found.case.history.operations
     assert found.violates(found.case.violation.outcome.value)
     if len(operations) > 1:  # a scenario without operations is none
         assert [o.number for o in operations if found.without(o.number) is not None] == []
@@ -93,14 +95,14 @@ ON_ADR = [
 def test_no_operation_and_no_lost_line_can_be_spared(scheme, condition, platform, ddio):
     """From sixteen operations of three clients to one or two."""
     found = shrunk(scheme, condition, platform, ddio, processes=3, keys=3)
-    assert len(found.case.result.history.operations) <= 2
+    assert len(found.case.history.operations) <= 2
     assert_minimal(found)
 
 
 def test_a_violation_that_takes_two_puts_keeps_both():
     """A durable entry that points to nothing yet hurts an acknowledged value only if there was one."""
     found = shrunk("saw-mutant-published-first", LOST, processes=3, keys=3)
-    assert [(o.f, o.object) for o in found.case.result.history.operations] == [("put", found.violation.object)] * 2
+    assert [(o.f, o.object) for o in found.case.history.operations] == [("put", found.violation.object)] * 2
 
 
 def test_a_violation_that_takes_a_pause_keeps_it_and_the_reader_in_it():
@@ -111,7 +113,7 @@ def test_a_violation_that_takes_a_pause_keeps_it_and_the_reader_in_it():
     idle = {"core": "server[0] core 0", "at": "20 us", "for": "1 us"}
     work = [put(0, "k0"), get(1, "k0", stored_ns), get(2, "k1", at_ns=15_000), put(2, "k1")]
     found = shrunk("saw", DURABLE, work=work, processes=3, keys=2, outages=[pause, idle])
-    assert [o.f for o in found.case.result.history.operations] == ["put", "get"]
+    assert [o.f for o in found.case.history.operations] == ["put", "get"]
     assert len(found.case.scenario.outages) == 1
     assert found.without(1) is None and found.without(2) is None
     assert_minimal(found)
@@ -120,7 +122,7 @@ def test_a_violation_that_takes_a_pause_keeps_it_and_the_reader_in_it():
 def test_lines_that_need_not_be_lost_are_put_back():
     """An object of three lines, none of them flushed: one that is missing is enough."""
     found = shrunk("saw-mutant-flush-dropped", LOST, work=[put(0, "k0")], value="130 B", whole_lines=True)
-    assert len(found.case.result.system.trace.chunks[0].data) > 2 * 64
+    assert len(found.case.evidence.result.system.trace.chunks[0].data) > 2 * 64
     assert len(found.lost) == 1
     assert_minimal(found)
 

@@ -32,7 +32,7 @@ class Breach:
     """A condition that the history after a fault violates: at which instant's fault, at which object, and how."""
 
     condition: Condition
-    at_ps: int
+    instant_ps: int
     object: Hashable
     flaw: Flaw
     aftermath: Aftermath
@@ -40,6 +40,11 @@ class Breach:
     """Whether the flaw names an update that had returned: the loss of one tells more than that of what was loaded."""
     schedule: int = 0
     """Of the scenario's schedules, counted from its first."""
+
+    @property
+    def explanation(self) -> str:
+        """One sentence: which rule of the condition broke."""
+        return self.flaw.explanation
 
 
 @dataclass

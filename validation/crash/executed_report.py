@@ -7,9 +7,11 @@ from collections.abc import Callable, Collection
 
 from ...protocols.guarantees import Condition
 from ...scenarios.schema.schema import Scenario, Variant
+from .case import tell
 from .executed import asked, execute
-from .executed_case import shrink, tell
+from .executed_case import ExecutedFault
 from .findings import CrashReport
+from .shrink import shrink
 
 EXPLORING = 0.8
 """How much of the progress is exploring; the rest is shrinking: a guess for the bar, nothing else."""
@@ -33,7 +35,9 @@ def explore(
     seconds = time.perf_counter() - started
     examples = []
     for turn, condition in enumerate(sorted(found.first)):
-        examples.append(tell(shrink(scenario, variant, found.first[condition])))
+        breach = found.first[condition]
+        seen = breach.aftermath.result, breach
+        examples.append(tell(shrink(ExecutedFault, scenario.from_schedule(breach.schedule), variant, *seen)))
         advance(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(found.first))
     timed = scenario.crash.view == "timed"
     return CrashReport(

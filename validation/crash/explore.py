@@ -20,15 +20,15 @@ from ...scenarios.schema.perturbed import in_words
 from ...scenarios.schema.schema import Scenario, Variant
 from ...sim.errors import InputError, Mistake
 from ..oracle import CONDITIONS
-from . import executed_case as fault_cases
 from . import executed_report as faults
-from .explorer import ASKED, Exploration, Violation
+from .case import CASE_FORMAT, Evidence, Sought, find, tell
+from .derived import LeftState
+from .executed_case import ExecutedFault
+from .explorer import ASKED, Exploration
 from .findings import Counterexample, CrashReport
-from .outcomes import Outcome
-from .shrink import fewest_lines, find, shrink
+from .shrink import shrink
 from .sidebyside import in_advance, walk
 from .slider import slider_data
-from .story import CASE_FORMAT, tell
 
 EXPLORING = 0.8
 """How much of the progress is exploring; the rest is shrinking: a guess for the bar, nothing else."""
@@ -83,7 +83,8 @@ def explore(
     for turn, condition in enumerate(sorted(found.first)):
         number, run = source[condition]
         run = run or run_variant(scenario, variant, number)
-        counterexamples.append(tell(shrink(scenario.from_schedule(number), variant, run, found.first[condition])))
+        small = shrink(LeftState, scenario.from_schedule(number), variant, run, found.first[condition])
+        counterexamples.append(tell(small))
         if progress is not None:
             progress(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(found.first))
     if found.states > LARGE:
@@ -134,7 +135,7 @@ def replay_case(path: Path) -> Counterexample | None:
     case = _read_case(path)
     try:
         condition = Condition(case["condition"])
-        like = Violation(condition, 0, case["object"], Outcome(None, ()), "", bool(case.get("acknowledged")))
+        sought = Sought(condition, case["object"], bool(case.get("acknowledged")))
         scenario = scenario_from_data(case["scenario"], str(path))
         if condition not in conditions_after(scenario.crash.fault):
             raise ValueError(f"condition '{condition}': {scenario.crash.fault} is not judged by it")
@@ -143,11 +144,9 @@ def replay_case(path: Path) -> Counterexample | None:
         raise InputError(Mistake(found, "a case-N.json as rpsim writes it", str(path))) from None
     for variant in scenario.variants():
         if (variant.scheme, variant.label) == (case.get("scheme"), case.get("platform")):
-            if scenario.crash.fault.executed:
-                same = fault_cases.find(scenario, variant, condition, like.object, like.acknowledged, any_will_do=False)
-                return None if same is None else fault_cases.tell(same)
-            again = find(scenario, variant, like)
-            return None if again is None else tell(fewest_lines(again))
+            kind: type[Evidence[Any]] = ExecutedFault if scenario.crash.fault.executed else LeftState
+            again = find(kind, scenario, variant, sought, telling=True)
+            return None if again is None else tell(again)
     found = f"'{case.get('scheme')} on {case.get('platform')}'"
     known = ", ".join(f"{v.scheme} on {v.label}" for v in scenario.variants())
     raise InputError(Mistake(found, f"a variant of its scenario: {known}", str(path), field="platform"))

@@ -19,9 +19,9 @@ from ...scenarios.schema.schema import Scenario, Variant
 from ...sim.bytespace import LINE_BYTES
 from ...sim.trace import NEVER, Stage
 from ..oracle import followed
+from .case import show
 from .explorer import ASKED, Explorer
 from .findings import CrashReport
-from .story import show
 
 IMAGES = 64
 """How many images of an object one position of the slider looks at, at most."""

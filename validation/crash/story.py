@@ -1,64 +1,45 @@
-"""A shrunk case as a story: who did what when, which line's absence matters and why nothing had forced it on."""
+"""The story of a state that a power failure may leave: who did what, which line is lost, why nothing forced it on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from ...models.durability.ordering import Scope, events_that_force
 from ...models.durability.places import IN_WORDS, PLACES, WAYS, Path, Place, Way
 from ...models.durability.rules import Target
 from ...models.durability.views import Content, LineKey, Piece
-from ...scenarios.history import Operation, Torn, Value, written
-from ...scenarios.run.perfetto import trace_events
+from ...scenarios.history import Operation, written
+from ...scenarios.run.results import RunResult
+from ...scenarios.schema.schema import Scenario
 from ...sim.bytespace import LINE_BYTES, lines
 from ...sim.trace import NEVER, Chunk, Stage
 from ...sim.units import format_us
-from .findings import Counterexample, LineFate, TimelineRow, marks_of
+from .case import show
+from .explorer import Explorer, Violation
+from .findings import LineFate, TimelineRow
 from .nested import OutcomeAgain
-from .shrink import Case
-
-CASE_FORMAT = 1
-"""The ways to a device beside the adapter."""
 
 
-def tell(case: Case) -> Counterexample:
-    """The counterexample that a case is."""
-    violation = case.violation
-    lost = tuple(
-        _fate(case, key, content) for key, content in violation.outcome.image if content.absent or content.torn
-    )
-    rows = _timeline(case, lost)
-    return Counterexample(
-        condition=violation.condition,
-        instant_ps=violation.instant_ps,
-        operations=len(case.result.history.operations),
-        object=violation.object,
-        lost=lost,
-        recovered=violation.outcome.value,
-        explanation=violation.explanation,
-        timeline=tuple(rows),
-        trace=trace_events(case.result, marks=marks_of(rows)),
-        case={
-            "case": CASE_FORMAT,
-            "scheme": case.variant.scheme,
-            "platform": case.variant.label,
-            "condition": str(violation.condition),
-            "object": str(violation.object),
-            "instant_ps": violation.instant_ps,
-            "acknowledged": violation.acknowledged,
-            "lines_lost": [f"{fate.node} {fate.device} {fate.label}" for fate in lost],
-            "scenario": case.scenario.resolved(),
-        },
-    )
+class LeftState(Protocol):
+    """What is told: a state that violates a condition, and the run that it was derived from."""
+
+    @property
+    def result(self) -> RunResult: ...
+    @property
+    def explorer(self) -> Explorer: ...
+    @property
+    def violation(self) -> Violation: ...
 
 
-def show(value: Value) -> str:
-    """A value in words: ``v3``, ``nothing``, ``torn (...)``."""
-    return "nothing" if value is None else str(value) if isinstance(value, Torn) else f"v{value}"
+def fates(state: LeftState) -> list[LineFate]:
+    """The lines that did not make it."""
+    image = state.violation.outcome.image
+    return [_fate(state, key, content) for key, content in image if content.absent or content.torn]
 
 
-def _fate(case: Case, key: LineKey, content: Content) -> LineFate:
-    node, device = case.result.system.devices()[key[0]]
+def _fate(state: LeftState, key: LineKey, content: Content) -> LineFate:
+    node, device = state.result.system.devices()[key[0]]
     address = key[1] * LINE_BYTES
     piece = content.torn or content.absent[0]
     return LineFate(
@@ -67,8 +48,8 @@ def _fate(case: Case, key: LineKey, content: Content) -> LineFate:
         address=address,
         label=device.name_of(piece.chunk.address if piece.chunk.address > address else address),
         writer=piece.chunk.writer,
-        place=str(_place(piece, case.violation.instant_ps)),
-        reason=why_not_forced(piece, case.violation.instant_ps),
+        place=str(_place(piece, state.violation.instant_ps)),
+        reason=why_not_forced(piece, state.violation.instant_ps),
     )
 
 
@@ -117,19 +98,20 @@ def _why_not_kept(piece: Piece, place: Place, way: Way) -> str:
     return reason if piece.tied else f"{reason}, and {barrier}"
 
 
-def _timeline(case: Case, lost: tuple[LineFate, ...]) -> list[TimelineRow]:
-    at_ps = case.violation.instant_ps
-    rows = [row for operation in case.result.history.operations for row in _operation_rows(operation, at_ps)]
-    rows += _hardware_rows(case)
-    for outage in case.scenario.outages:
+def timeline(scenario: Scenario, state: LeftState, lost: Sequence[LineFate]) -> list[TimelineRow]:
+    """What happened up to the power failure, what it may leave, and what recovery makes of that."""
+    at_ps = state.violation.instant_ps
+    rows = [row for operation in state.result.history.operations for row in _operation_rows(operation, at_ps)]
+    rows += _hardware_rows(state)
+    for outage in scenario.outages:
         if outage.at_ps <= at_ps:
             node, core = outage.core.split(" ", 1)
             rows.append(TimelineRow(outage.at_ps, node, f"{core} pauses for {format_us(outage.for_ps)} us"))
-    for held in case.scenario.held or ():
+    for held in scenario.held or ():
         text = f"packets of queue pair {held.queue_pair} stay in the adapter for {format_us(held.for_ps)} us"
         rows.append(TimelineRow(0, "{}[{}]".format(*held.machine), text))
     rows.sort(key=lambda row: row.time_ps)
-    rows += _unwritten(case)
+    rows += _unwritten(state)
     rows.append(TimelineRow(at_ps, "", "power failure", "CRASH"))
     alike: dict[tuple[str, str, str], list[LineFate]] = {}
     for fate in lost:
@@ -137,10 +119,10 @@ def _timeline(case: Case, lost: tuple[LineFate, ...]) -> list[TimelineRow]:
     for (node, place, reason), fates in alike.items():
         text = f"{fates[0].label}{_and_more(fates)} may still be in {IN_WORDS[Place(place)]}: {reason}"
         rows.append(TimelineRow(at_ps, node, text, "LOST"))
-    rows += _again(case)
-    rows += _unnoticed(case)
+    rows += _again(state)
+    rows += _unnoticed(state)
     rows.append(
-        TimelineRow(at_ps, "recovery", f"recovery: {case.violation.object} -> {show(case.violation.outcome.value)}")
+        TimelineRow(at_ps, "recovery", f"recovery: {state.violation.object} -> {show(state.violation.outcome.value)}")
     )
     return rows
 
@@ -151,13 +133,13 @@ def _and_more(several: Sequence[object]) -> str:
     return f" and {more} more line{'s' * (more > 1)}" if more else ""
 
 
-def _again(case: Case) -> list[TimelineRow]:
+def _again(state: LeftState) -> list[TimelineRow]:
     """Where power failed again while recovery ran: what was lost of what it had written."""
-    at_ps, outcome = case.violation.instant_ps, case.violation.outcome
+    at_ps, outcome = state.violation.instant_ps, state.violation.outcome
     if not isinstance(outcome, OutcomeAgain):
         return []
     texts = []
-    devices = case.result.system.devices()
+    devices = state.result.system.devices()
     for again_ps, then in outcome.again:
         texts.append(f"recovery runs, and power fails again {format_us(again_ps)} us into it")
         for key, content in then:
@@ -170,22 +152,22 @@ def _again(case: Case) -> list[TimelineRow]:
     return [TimelineRow(at_ps, "recovery", text) for text in texts]
 
 
-def _unwritten(case: Case) -> list[TimelineRow]:
+def _unwritten(state: LeftState) -> list[TimelineRow]:
     """What the read looked at although nobody had written it so far."""
-    at_ps, pieces = case.violation.instant_ps, case.explorer.views.pieces
-    keys = [key for key, _ in case.violation.outcome.image if all(p.enters_ps > at_ps for p in pieces.get(key, ()))]
-    fresh = [key for key in keys if not any(case.explorer.restart.initial(key))]
+    at_ps, pieces = state.violation.instant_ps, state.explorer.views.pieces
+    keys = [key for key, _ in state.violation.outcome.image if all(p.enters_ps > at_ps for p in pieces.get(key, ()))]
+    fresh = [key for key in keys if not any(state.explorer.restart.initial(key))]
     if not fresh:
         return []
-    node, device = case.result.system.devices()[fresh[0][0]]
+    node, device = state.result.system.devices()[fresh[0][0]]
     more = _and_more(fresh)
     text = f"{device.name_of(fresh[0][1] * LINE_BYTES)}{more}: nothing written yet"
     return [TimelineRow(at_ps, node.name, text)]
 
 
-def _unnoticed(case: Case) -> list[TimelineRow]:
+def _unnoticed(state: LeftState) -> list[TimelineRow]:
     """Checksums that matched although some of what they guard was torn."""
-    outcome, devices = case.violation.outcome, case.result.system.devices()
+    outcome, devices = state.violation.outcome, state.result.system.devices()
     torn = {key for key, content in outcome.image if content.torn}
     rows = []
     for guarded in outcome.matched:
@@ -193,7 +175,7 @@ def _unnoticed(case: Case) -> list[TimelineRow]:
             node, device = devices[guarded.device]
             name = device.name_of(guarded.offset)
             text = f"the CRC32 of the {guarded.length} bytes at {name} matches, torn as they are: CRC32 is linear"
-            rows.append(TimelineRow(case.violation.instant_ps, node.name, text, "MATCH"))
+            rows.append(TimelineRow(state.violation.instant_ps, node.name, text, "MATCH"))
     return rows
 
 
@@ -210,13 +192,13 @@ def _operation_rows(operation: Operation, at_ps: int) -> list[TimelineRow]:
     return rows
 
 
-def _hardware_rows(case: Case) -> list[TimelineRow]:
+def _hardware_rows(state: LeftState) -> list[TimelineRow]:
     """What happened to the lines that recovery and the read looked at, up to the power failure."""
-    at_ps = case.violation.instant_ps
-    looked_at = {key for key, _ in case.violation.outcome.image}
-    devices = case.result.system.devices()
+    at_ps = state.violation.instant_ps
+    looked_at = {key for key, _ in state.violation.outcome.image}
+    devices = state.result.system.devices()
     happened: dict[tuple[int, str, str], None] = {}  # each once, in order
-    for chunk in case.result.system.trace.chunks:
+    for chunk in state.result.system.trace.chunks:
         if not any((chunk.device, line) in looked_at for line in lines(chunk.address, len(chunk.data))):
             continue
         node, device = devices[chunk.device]

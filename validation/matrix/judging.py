@@ -22,10 +22,10 @@ from ...scenarios.arguments import OperationFields
 from ...scenarios.build import Draft
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.schema.schema import Scenario
+from ..crash.case import Case, tell
+from ..crash.derived import LeftState
 from ..crash.explorer import ASKED, Exploration, Explorer
 from ..crash.findings import Counterexample
-from ..crash.shrink import Case
-from ..crash.story import tell
 from .configurations import Configuration
 
 FAULT = "server[0] power"
@@ -156,6 +156,6 @@ def _explore(scenario: Scenario, conditions: list[Condition], found: CellFinding
         if found.verdicts.get(str(condition)) != Verdict.UNDECIDED or verdict == Verdict.VIOLATED:
             found.verdicts[str(condition)] = verdict
         if condition in exploration.first:
-            case = Case(scenario, variant, result, explorer, exploration.first[condition])
-            found.examples[str(condition)] = tell(case)
+            evidence = LeftState(result, explorer, exploration.first[condition])
+            found.examples[str(condition)] = tell(Case(scenario, variant, evidence))
     found.exhaustive = Verdict.UNDECIDED not in found.verdicts.values()

@@ -1,0 +1,163 @@
+"""A state that a power failure of a run may leave, as evidence: who is to blame, which operations and lines it takes.
+
+The run itself has no fault in it: what the failure may leave, and what recovery makes of that, is derived from its
+trace (:mod:`.explorer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations, islice
+from typing import ClassVar, Self, TypeVar
+
+from typing_extensions import override
+
+from ...models.durability.views import Content, Cut, LineKey, TornLine
+from ...scenarios.build import Draft
+from ...scenarios.history import Operation, Value
+from ...scenarios.run.experiment import run_variant
+from ...scenarios.run.results import RunResult
+from ...scenarios.schema.schema import Scenario, Variant
+from ..oracle import RegisterHistory, RemovableHistory, check, followed
+from . import story
+from .case import Case, Evidence, Sought
+from .explorer import IMAGES_PER_STATE, Explorer, Violation
+from .findings import LineFate, TimelineRow
+from .outcomes import Outcome
+
+_Item = TypeVar("_Item", Content, Content | TornLine)
+
+AT_RANDOM = ("loss", "delay", "reorder", "repeat")
+"""What a scenario's network may do to packets at random."""
+
+LOST_AT_MOST = 3
+"""Up to how many lost lines are tried in every combination."""
+
+
+@dataclass(frozen=True)
+class LeftState(Evidence[Violation]):
+    """The earliest state that violates the condition, of a run that was explored."""
+
+    result: RunResult
+    explorer: Explorer
+    violation: Violation
+    pauses_move: ClassVar[bool] = True
+
+    @property
+    @override
+    def recovered(self) -> Value:
+        return self.violation.outcome.value
+
+    @classmethod
+    @override
+    def find(cls, scenario: Scenario, variant: Variant, sought: Sought, *, telling: bool = False) -> Self | None:
+        result, (condition, name, acknowledged) = run_variant(scenario, variant), sought
+        explorer = Explorer(result, timed=scenario.crash.view == "timed", conditions=[condition], only=[name])
+        found = explorer.walk(until=lambda now: now.loses(condition, acknowledged=acknowledged)).first
+        violation = found.get(condition)
+        if violation is None or violation.acknowledged < acknowledged:
+            return None
+        state = cls(result, explorer, violation)
+        return state.with_fewest_lines() if telling else state
+
+    @classmethod
+    @override
+    def attempts(
+        cls, scenario: Scenario, result: RunResult, violation: Violation
+    ) -> Iterator[tuple[Scenario, list[Operation]]]:
+        before = [o for o in result.history.operations if o.invoke_ps <= violation.instant_ps]
+        few = _offending(result, violation), [o for o in before if o.object == violation.object]
+        for fewer in _fewer_failures(scenario):
+            calm = _calm(fewer)  # most violations do not need what happens to packets at random; then little is left
+            yield from ((each, chosen) for each in (calm, fewer) if each is not None for chosen in few)
+            yield fewer, before
+
+    @override
+    def fates(self, case: Case) -> list[LineFate]:
+        return story.fates(self)
+
+    @override
+    def timeline(self, case: Case, lost: Sequence[LineFate]) -> list[TimelineRow]:
+        return story.timeline(case.scenario, self, lost)
+
+    def with_fewest_lines(self) -> Self:
+        """A violating state of that instant that lacks as few lines as any does (tried up to ``LOST_AT_MOST``)."""
+        violation, explorer, views = self.violation, self.explorer, self.explorer.views
+        register = history_until(self.result, violation)
+        looked_at = [key for key, _ in violation.outcome.image]
+        for size in range(min(LOST_AT_MOST, _lost(violation.outcome) - 1) + 1):
+            for chosen in combinations(looked_at, size):
+                contents = partial(_whole_but, views.contents, frozenset(chosen))
+                families = partial(_whole_but, views.families, frozenset(chosen))
+                outcomes = explorer.outcomes(violation.object, contents, families)
+                for outcome in islice(outcomes.at(violation.instant_ps), IMAGES_PER_STATE):
+                    if _lost(outcome) <= size and violation.condition in register.judge(outcome.value):
+                        why = register.explain(outcome.value, violation.condition)
+                        return replace(self, violation=replace(violation, outcome=outcome, explanation=why))
+        return self
+
+
+def _fewer_failures(scenario: Scenario) -> Iterator[Scenario]:
+    """The same scenario with power failing again more and more often, itself last: the fewer, the less to explore."""
+    fault = scenario.crash.fault
+    for times in range(fault.again):
+        fewer = {"crash.fault": str(fault.nested(times)), "crash.nested": times or None}
+        yield Draft.of(scenario).set(fewer).build()
+    yield scenario
+
+
+def _calm(scenario: Scenario) -> Scenario | None:
+    """The same scenario with nothing happening to packets at random; None where nothing does."""
+    network = scenario.network
+    if network is None or not (network.loss or network.delay_ps or network.reorder or network.repeat):
+        return None
+    return Draft.of(scenario).set({f"network.{field}": None for field in AT_RANDOM}).build()
+
+
+def _offending(result: RunResult, violation: Violation) -> list[Operation]:
+    """The operations that the oracle names and those that wrote what they read, in the order of their invocations."""
+    at_ps = violation.instant_ps
+    seen = [o for o in result.history.operations if o.invoke_ps <= at_ps and o.object == violation.object]
+    until = replace(result.history, operations=[_as_of(operation, at_ps) for operation in seen])
+    finding = check(until, at_ps, {violation.object: violation.outcome.value}, [violation.condition])
+    named = {operation.number for operation in finding[violation.condition].operations}
+    read = {operation.result for operation in seen if operation.number in named and operation.result is not None}
+    return [o for o in seen if o.number in named or (o.f in result.history.updates and o.argument in read)]
+
+
+def _as_of(operation: Operation, at_ps: int) -> Operation:
+    if operation.return_ps is None or operation.return_ps <= at_ps:
+        return operation
+    return replace(operation, return_ps=None, result=None, outcome=None)
+
+
+def _whole_but(
+    view: Callable[[LineKey, int, Cut], Iterator[_Item]], chosen: frozenset[LineKey], key: LineKey, at_ps: int, cut: Cut
+) -> Iterator[_Item]:
+    """What a line may hold, with nothing missing unless it is ``chosen`` or the cut leaves no choice."""
+    whole = False
+    for item in view(key, at_ps, cut):
+        if key in chosen or (isinstance(item, Content) and not (item.absent or item.torn)):
+            whole = True
+            yield item
+    if not whole:
+        yield from view(key, at_ps, cut)
+
+
+def _lost(outcome: Outcome) -> int:
+    return sum(bool(content.absent or content.torn) for _, content in outcome.image)
+
+
+def history_until(result: RunResult, violation: Violation) -> RegisterHistory | RemovableHistory:
+    """What clients had seen of the violation's object when the power failed."""
+    register = followed(violation.object, result.history)
+    for at_ps, kind, operation in result.history.events():
+        if at_ps > violation.instant_ps or operation.object != violation.object:
+            continue
+        if kind == "invoke":
+            register.invoke(operation)
+        else:
+            register.complete(operation)
+    return register
