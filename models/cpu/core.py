@@ -148,8 +148,15 @@ class Core:
         clock = thread.clock
         if self.held:
             self.queue(process or clock.running, cost_ps, thread)
-        else:
+        elif self._outages:
             clock.resume(self.work(clock._now, cost_ps), self.agent, process)
+        else:
+            station, now_ps = self._station, clock._now  # as :meth:`work`
+            free_ps = station.free_ps
+            done_ps = station.free_ps = (now_ps if now_ps > free_ps else free_ps) + cost_ps
+            station.busy_ps += cost_ps
+            station.served += 1
+            clock.resume(done_ps, self.agent, process)
         return HOLD
 
     def interrupt(

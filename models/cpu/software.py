@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator
-from typing import Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import simpy
 
@@ -79,10 +80,13 @@ class SoftwareThread:
         self._cpu = cpu
         core.admit(self, pinned)
 
-    @property
-    def now_ps(self) -> int:
-        """The present instant."""
-        return self.clock._now
+    if TYPE_CHECKING:
+
+        @property
+        def now_ps(self) -> int:
+            """The present instant."""
+    else:
+        now_ps = property(attrgetter("clock._now"), doc="The present instant.")
 
     # its core -----------------------------------------------------------------------------------------------
     def _turn(self) -> Code:

@@ -154,13 +154,18 @@ class Tags:
             self._sets[number] = members
             if alone in state:
                 members[self._lone] = alone
+        elif members[first_way] == key:  # back where it was, almost always
+            self.tick += self.step
+            state[key] = (self.tick if self.step else _NEW) | dirty
+            return _EMPTY, 0
         elif key in members:
             members[members.index(key)] = _EMPTY
+        gone, was_dirty, way = _EMPTY, 0, first_way
         allowed = members[first_way:] if first_way else members
-        there = [*map(state.__contains__, allowed)]
-        gone, was_dirty = _EMPTY, 0
-        if False in there:
-            way = first_way + there.index(False)
+        for line in allowed:
+            if line not in state:
+                break
+            way += 1
         else:
             way = first_way + self._victim(allowed)
             gone = members[way]
