@@ -9,7 +9,7 @@ were sent. There is a receiver's window, and no congestion control, no loss, no 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import simpy
 from typing_extensions import override
@@ -20,9 +20,7 @@ from ..nic.wire import crossed
 from ..profiles.parameters.storage import KernelParameters
 from ..storage.waiting import enter, sleep
 from ..verbs.ties import NEXT_REQUEST, RESPONSE, tie
-
-if TYPE_CHECKING:
-    from ..system import Node
+from .machine import Machine
 
 BURST_BYTES = 65_536
 """What the kernel hands to the adapter at once (TCP segmentation offload)."""
@@ -48,7 +46,7 @@ class Burst:
 class Socket:
     """One end of a connection; ``core`` is where its softirqs run, that of the thread that reads it."""
 
-    def __init__(self, node: Node, core: Core) -> None:
+    def __init__(self, node: Machine, core: Core) -> None:
         nic = node.nic
         self.node = node
         self.core = core
@@ -220,7 +218,7 @@ class _Once(simpy.Event):
         return self
 
 
-def connect(client: Node, server: Node, client_core: int = 0, server_core: int = 0) -> tuple[Socket, Socket]:
+def connect(client: Machine, server: Machine, client_core: int = 0, server_core: int = 0) -> tuple[Socket, Socket]:
     """An established connection: the ends at the client and at the server, with the cores that read them."""
     ends = Socket(client, client.cores[client_core]), Socket(server, server.cores[server_core])
     ends[0].peer, ends[1].peer = ends[1], ends[0]

@@ -6,22 +6,18 @@ goes on once the scheduler has let it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..storage.aio import AioContext
 from ..storage.blocks import Blocks
 from ..storage.files import FileSystem
 from ..storage.nvme import Drive
 from ..storage.queues import Queue
-
-if TYPE_CHECKING:
-    from ..system import Node
+from .machine import Machine
 
 
 class Kernel:
-    """Of one node; made for the first who asks."""
+    """The operating system of one machine."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Machine) -> None:
         self.node = node
         self.parameters = node.system.platform.kernel
         self._drives: dict[str, Drive] = {}

@@ -19,14 +19,16 @@ from .test_house import floor_of, imported_modules, module_of, package_files, wr
 
 STOREYS: Mapping[str, Sequence[str]] = {
     "models": (
-        "durability", "profiles", "memory", "fabric", "verbs", "pcie", "primitives", "host", "cpu", "nic", "persist",
-        "storage", "kernel", "system",
+        "durability", "profiles", "memory", "fabric", "verbs", "pcie", "primitives", "host", "cpu", "nic", "storage",
+        "kernel", "system", "persist",
     ),
+    "protocols": ("guarantees layout", "scheme primitives", "parts", "efactory shapes"),
     "scenarios": ("history keyspace ycsb arguments", "values", "schema", "build", "run"),
     "validation": (
         "oracle rigs naive litmus", "crash histories published", "matrix testing measuring speed",
         "mutation pytest_plugin",
     ),
+    "app": ("options terminal", "pages", "commands", "answers", "api main"),
 }  # fmt: skip
 """By floor: its storeys from the lowest, each with its wings. Floors that are not here have no wings to order."""
 
