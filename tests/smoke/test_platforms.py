@@ -1,5 +1,4 @@
 import dataclasses
-import itertools
 import pickle
 
 import pytest
@@ -13,16 +12,11 @@ from rpsim.sim.yaml_source import read_yaml
 
 
 def variants():
-    """Every two positions of every two settings together; all others as they are by default."""
+    """Every position of every setting, all others as they are by default: settings are independent (see below)."""
     for name in platform_names():
-        settings = platform_settings(name)
-        default = {key: setting.default for key, setting in settings.items()}
-        found = {tuple(default.items()): default}
-        for one, other in itertools.combinations(settings, 2):
-            for pair in itertools.product(settings[one].values, settings[other].values):
-                chosen = default | dict(zip((one, other), pair, strict=True))
-                found[tuple(chosen.items())] = chosen
-        yield from ((name, chosen) for chosen in found.values())
+        yield name, {}
+        for key, setting in platform_settings(name).items():
+            yield from ((name, {key: value}) for value in setting.values if value != setting.default)
 
 
 def mistakes(name, **settings):
@@ -60,12 +54,25 @@ def test_a_profile_is_called_as_its_file_and_has_defaults_for_all_settings(name)
 
 
 @pytest.mark.parametrize(("name", "settings"), list(variants()), ids=str)
-def test_every_two_settings_load_together_and_change_only_what_they_name(name, settings):
+def test_a_setting_loads_and_changes_only_what_it_names(name, settings):
     default = {p.path: p.value for p in load_platform(name).parameters()}
     chosen = {p.path: p.value for p in load_platform(name, **settings).parameters()}
-    declared = platform_settings(name)
-    turned = {declared[key].sets for key, value in settings.items() if value != declared[key].default}
+    turned = {platform_settings(name)[key].sets for key in settings}
     assert {path for path in default if default[path] != chosen[path]} == turned
+
+
+@pytest.mark.parametrize("name", platform_names())
+def test_settings_are_independent(name):
+    """Each sets a parameter of its own, and all turned together change what each changes alone."""
+    settings = platform_settings(name)
+    assert len({setting.sets for setting in settings.values()}) == len(settings)
+    turned = {key: setting.values[-1] for key, setting in settings.items()}
+    together = {p.path: p.value for p in load_platform(name, **turned).parameters()}
+    default = {p.path: p.value for p in load_platform(name).parameters()}
+    for key, setting in settings.items():
+        alone = {p.path: p.value for p in load_platform(name, **{key: turned[key]}).parameters()}
+        assert together[setting.sets] == alone[setting.sets]
+    assert {path for path in default if default[path] != together[path]} <= {s.sets for s in settings.values()}
 
 
 @pytest.mark.parametrize("name", platform_names())
