@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from rpsim.models.cpu import Thread
 from rpsim.models.profiles.platform import load_platform
 from rpsim.models.verbs import Opcode
 from rpsim.validation.rigs.pair import Pair
@@ -53,16 +54,15 @@ def test_an_operation_is_no_heavier_than_it_was(name):
 
 
 def test_ten_more_calls_a_verb_are_too_heavy(monkeypatch):
-    ring = Pair(load_platform(PLATFORM)).client.nic.ring.__func__
-    nothing = [lambda: None] * 10
+    post_send, nothing = Thread.post_send, [lambda: None] * 10
 
-    def heavier(nic, qp, work):
+    def heavier(thread, qp, work):
         for one in nothing:
             one()
-        ring(nic, qp, work)
+        return post_send(thread, qp, work)
 
     before = count(VERBS["write_64_inline"])
-    monkeypatch.setattr("rpsim.models.nic.nic.Nic.ring", heavier)
+    monkeypatch.setattr(Thread, "post_send", heavier)
     after = count(VERBS["write_64_inline"])
     assert after.calls == before.calls + 11
     ceiling = {kind: {"counted": x, "ceiling": x * (1 + MARGIN)} for kind, x in before._asdict().items()}
