@@ -171,7 +171,7 @@ def test_a_changed_judge_is_another_job_and_what_is_not_reached_is_not(
 NEVER = ("app/", "tests/", "docs/", "validation/litmus/", "validation/published/c")
 """Where nothing lies that a kept answer may depend on."""
 DISCOVERED = ("protocols/", "validation/published/experiments/")
-"""Registries import all that there is; the digest of a job names what counts for it."""
+"""Registries import all that there is, and that what it needs; the digest of a job names what counts for it."""
 CODE = (".py", ".pyc")
 JOBS = {
     "a point of a curve": (
@@ -207,7 +207,9 @@ from rpsim.sim.jobs.code import Code
 loaded = [module.__file__ for name, module in sys.modules.items() if name.startswith("rpsim.") and module.__file__]
 roots = [made, *(module for name, module in globals().items() if name == "more")]
 reached = Code().reached({{module.__name__: Path(module.__file__) for module in roots}})
-print(json.dumps([[str(path) for path in reached.values()], loaded, opened]))
+found = [module for name, module in sys.modules.items() if name.startswith("rpsim.protocols.")]
+brought = Code().reached({{module.__name__: Path(module.__file__) for module in found}})
+print(json.dumps([[*map(str, reached.values())], [*map(str, brought.values())], loaded, opened]))
 """
 
 
@@ -216,12 +218,13 @@ def test_a_job_loads_and_reads_nothing_beyond_what_its_digest_follows(name: str,
     job, expected = JOBS[name]
     command = [sys.executable, "-c", WATCHED.format(job=job)]
     answer = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    reached, loaded, opened = ({_below(root, path) for path in paths} - {None} for paths in answer)
+    reached, brought, loaded, opened = ({_below(root, path) for path in paths} - {None} for paths in answer)
     assert expected <= reached
     assert not [path for path in reached if path.startswith(NEVER) or path.endswith("reasons.yaml")]
-    assert {path for path in loaded - reached if not path.startswith((*DISCOVERED, "sim/jobs/"))} == set()
-    outside = (".venv/", "rpsim.egg-info/")  # opened by Python itself, for entry points
-    assert {path for path in opened - reached if not path.startswith(outside) and not path.endswith(CODE)} == set()
+    here = {path for path in loaded - reached - brought if not path.startswith((*DISCOVERED, "sim/jobs/"))}
+    assert here == set()
+    ours = {path for path in opened - reached if not path.startswith((".venv/", "rpsim.egg-info/"))}
+    assert {path for path in ours if not path.endswith(CODE)} == set()
 
 
 def _below(root: Path, path: str) -> str | None:
