@@ -64,7 +64,7 @@ def test_the_fit_finds_the_values_that_made_the_curve(monkeypatch):
     made = []
     for curve in curves:
         points = {
-            x: fitting.simulate(fitting.PointTask(curve, x, tuple(truth.items())))
+            x: fitting.simulate(fitting.PointTask(curve, x, tuple(truth.items())).point)
             for x in curve.points
             if x in kept[curve.id]
         }
@@ -86,7 +86,7 @@ def test_an_experiment_does_not_hang_on_what_it_says_it_is_without():
         values = {path: text for path, text in ends(uncertain(platform)) if not touches(path, curve)}
         if curve.experiment not in checked:
             x = next(iter(curve.points))
-            assert simulate(PointTask(curve, x, tuple(values.items()))) == simulate(PointTask(curve, x)), (
+            assert simulate(PointTask(curve, x, tuple(values.items())).point) == simulate(PointTask(curve, x).point), (
                 curve.id,
                 values,
             )

@@ -112,7 +112,7 @@ def test_every_component_has_its_share_and_every_feature_its_ratio(capsys, monke
         assert sum(everything.values()) == pytest.approx(1, abs=0.01)
         assert everything["memory controllers and media"] > max(0.02, shares.get("memory controllers and media", 0.0))
         assert answer["features"][size].keys() == components.FEATURES.keys()
-        assert all(ratio > 0.2 for ratio in answer["features"][size].values())
+        assert min(answer["features"][size].values()) > 0
 
 
 def test_the_files_that_a_write_passes_belong_to_a_component():

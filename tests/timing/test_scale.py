@@ -66,14 +66,14 @@ def test_a_computed_range_is_as_if_it_had_been_stored(writes):
     assert computed.peek(0, 2048) == stored.peek(0, 2048)
 
 
-def ycsb(keys, operations=400, **more):
+def ycsb(keys, operations=400, schemes=("saw", "efactory"), **more):
     return Draft.new(
         "scale",
         scenario="scale",
         vary={"platform": ["optane-adr"], "ddio": ["on"]},
-        schemes=["saw", "efactory"],
         roles={"client": {"machines": 2, "processes": 4}},
         workload={"kind": "ycsb", "mix": "a", "keys": keys, "value": "100 B", "operations": operations},
+        schemes=list(schemes),
         **more,
     ).build()
 

@@ -38,5 +38,5 @@ def test_the_first_page_lists_them_all():
 
 def test_there_are_no_pages_of_anything_else(capsys, tmp_path):
     assert main(["list", "platforms", "--pages", str(tmp_path)]) == 2
-    assert "pages are made of schemes" in capsys.readouterr().err
+    assert "--pages is for nothing else" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

@@ -150,9 +150,9 @@ def test_every_byte_arrives_once_and_each_queue_pair_keeps_its_order(order, ddio
         assert visible == sorted(visible)
         for chunk in channel.chunks:
             assert chunk.reached_ps[: Stage.QUEUED] == sorted(chunk.reached_ps[: Stage.QUEUED])
-    node = system.nodes[0].nic
-    assert node._staging.unclaimed == 8192
-    assert not node.drain._last and not node.drain._queues
+    responder = system.nodes[0].nic.responder
+    assert responder.staging.unclaimed == 8192
+    assert not responder.drain._last and not responder.drain._queues
 
 
 def sequence(order, seed=1):
