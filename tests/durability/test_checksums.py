@@ -80,6 +80,7 @@ def compare(lines, offset, length, expected):
 some_lines = st.lists(a_line(), min_size=1, max_size=3)
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(some_lines, st.integers(0, 20), st.integers(0, 20), st.randoms(use_true_random=False))
 def test_the_images_that_match_are_those_that_brute_force_finds(lines, skipped, left_out, random):

@@ -37,6 +37,7 @@ def _mutants_are_known() -> Iterator[None]:
         yield
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ten", range(16))
 def test_on_random_little_workloads_of_whole_lines(ten):
     for number in range(10 * ten, 10 * ten + 10):
@@ -73,6 +74,7 @@ def test_on_a_random_little_workload_with_power_failing_again(number):
     agree(run(RECOVERING[number % len(RECOVERING)], operations, platform, ddio, **more))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("platform", "ddio"), PLATFORMS)
 @pytest.mark.parametrize("times", [1, 2])
 def test_where_a_later_recovery_looks_at_what_an_earlier_one_only_compared(platform, ddio, times):

@@ -75,6 +75,7 @@ class Revived:
         self.finish(self.client.perform(self.session, Request.of("put", name, encode_value(stamp, self.value_bytes))))
 
 
+@pytest.mark.long
 @both
 @everywhere
 def test_whole_recovery_and_recovery_unit_by_unit_agree_on_every_image(scheme, platform, ddio):
@@ -93,6 +94,7 @@ def test_whole_recovery_and_recovery_unit_by_unit_agree_on_every_image(scheme, p
     assert values == ({int, Torn} if scheme == "client-active" else {int})  # the images were not all alike
 
 
+@pytest.mark.long
 @both
 @everywhere
 def test_after_recovery_the_log_goes_on_behind_everything_that_can_be_reached(scheme, platform, ddio):

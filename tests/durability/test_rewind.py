@@ -71,6 +71,7 @@ def fresh(result):
     return Restart(result)._build().scheme
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("platform", "ddio"), PLATFORMS)
 @pytest.mark.parametrize("scheme", ["client-active", "saw", "efactory"])
 def test_after_restarts_the_machines_and_the_store_are_like_new(scheme, platform, ddio):
@@ -136,6 +137,7 @@ def read_all_over(restart, result, views):
     return found, restart.runs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("platform", "ddio"), PLATFORMS)
 @pytest.mark.parametrize("scheme", ["client-active", "saw", "line over read-after-write"])
 def test_servers_that_have_started_before_memory_is_there_answer_as_those_that_start_after(scheme, platform, ddio):
@@ -301,6 +303,7 @@ def test_what_cannot_be_put_back_is_refused(one):
         Rewind(holder)
 
 
+@pytest.mark.long
 @given(st.integers(0, 3), st.lists(st.lists(st.integers(2, 40), max_size=12), min_size=1, max_size=4))
 def test_after_each_restart_an_arbiter_draws_what_its_stream_draws_from_the_beginning(seed, restarts):
     orders = FirstOrders(seed, "arbiter")

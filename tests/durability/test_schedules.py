@@ -20,6 +20,7 @@ def seen(made, schedule):
     return [(o.invoke_ps, o.return_ps, str(o.result)) for o in result.history.operations], result
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["pauses", "hardware", "packets"])
 def test_each_schedule_is_a_way_of_its_own_and_always_the_same(what):
     """On a platform whose adapters have something to choose: WRITEs of several clients that arrive together."""
@@ -81,6 +82,7 @@ def test_what_a_perturbed_schedule_shows_its_case_shows_again(what, tmp_path):
         assert what == ["lagging"] or example.case["scenario"]["crash"]["first"] >= 1
 
 
+@pytest.mark.long
 def test_schedules_explored_side_by_side_give_what_one_process_gives():
     made = scenario("saw", ycsb(16), processes=2, keys=2, whole_lines=True, crash={"schedules": 3})
     run, variant = seen(made, 0)[1], only_variant(made)

@@ -57,6 +57,7 @@ def verdicts(scenario, monkeypatch, change=lambda platform: platform):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(2))
 @pytest.mark.parametrize("name", QUICK)
 def test_the_ends_of_all_ranges_change_no_verdict(name, number, monkeypatch):

@@ -239,6 +239,7 @@ WRITES = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(WRITES, st.sampled_from(["on", "off"]), st.sampled_from([{}, {"mtu_bytes": 256}, {"staging_bytes": 4096}]))
 def test_no_byte_is_lost_and_none_comes_twice(writes, ddio, nic):
@@ -285,6 +286,7 @@ INSTANT = st.integers(0, 12)
 BACKS = st.lists(st.tuples(INSTANT, INSTANT, INSTANT), max_size=6)
 
 
+@pytest.mark.long
 @given(st.sampled_from([Domain.ADR, Domain.MEDIA]), st.lists(INSTANT, min_size=1, max_size=4), BACKS, BACKS)
 def test_in_this_timing_a_write_survives_with_the_first_write_back_that_showed_it(domain, visible, backs, others):
     trace = Trace()

@@ -61,6 +61,7 @@ OVER_A_STORE = [("write", 1, 0, 1, 0), ("force", 1), ("write", 0, 1, 2, 0)]
 PROVED_BY_A_FLUSH = [("write", 0, 14, 1, 0), ("write", 0, 0, 1, 0), ("flush", 0, 0)]
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(CASE, st.integers(0, 100))
 @example(((Path.DMA_DDIO, Path.DMA_DDIO), TWO_TORN, Domain.EADR, False, False, [0, 1, 2]), 8)
@@ -110,6 +111,7 @@ def three(case):
     return world, domain, whole_lines, lines
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(CASE3, st.integers(0, 100), st.integers(0, 100))
 @example((PATHS3[0], RELEASED, Domain.EADR, True, [0, 1, 2]), 12, 16)
@@ -128,6 +130,7 @@ def test_releases_and_loose_channels_are_what_the_definition_says(case, earlier,
         assert images(views, [(DEVICE, line) for line in lines], at_ps) == expected
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(CASE3)
 def test_what_a_timing_with_releases_left_may_be(case):
@@ -138,6 +141,7 @@ def test_what_a_timing_with_releases_left_may_be(case):
         assert timed in images(views, keys, at_ps)
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(CASE3)
 def test_with_releases_too_each_content_comes_once_and_changes_only_when_it_is_said_to(case):
@@ -145,6 +149,7 @@ def test_with_releases_too_each_content_comes_once_and_changes_only_when_it_is_s
     stands_still(world, views_of(world, domain, whole_lines, False), lines)
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(CASE)
 def test_what_this_timing_left_may_be(case):
@@ -156,6 +161,7 @@ def test_what_this_timing_left_may_be(case):
         assert timed in images(views, keys, at_ps)
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(CASE)
 @example(((Path.STORE, Path.STORE), PROVED_BY_A_FLUSH, Domain.EADR, False, False, [0, 1, 2]))
@@ -178,6 +184,7 @@ def stands_still(world, views, lines):
             before, last_ps = now, at_ps
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(CASE, st.integers(0, 100), st.integers(0, 100))
 @example(((Path.DMA_DDIO, Path.DMA_DDIO), TWO_TORN, Domain.EADR, False, False, [0, 1, 2]), 8, 12)
@@ -187,6 +194,7 @@ def test_families_written_out_are_the_contents(case, earlier, later):
     written_out_alike(world, views_of(world, domain, whole_lines, iio), lines, earlier, later)
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(
     CASE3, st.sampled_from([((1,), 2), ((), 2), ((1,), None), ((0, 1), 2)]), st.integers(0, 100), st.integers(0, 100)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def found(case: Case) -> frozenset[Condition]:
     return frozenset(c for c, finding in findings.items() if finding.verdict is Verdict.VIOLATED)
 
 
+@pytest.mark.long
 def test_check_and_the_definitions_agree() -> None:
     seen: Counter[tuple[Condition, bool]] = Counter()
 
@@ -38,6 +40,7 @@ def test_check_and_the_definitions_agree() -> None:
     assert min(seen[condition, broken] for condition in FINDERS for broken in (True, False)) > 10, seen
 
 
+@pytest.mark.long
 def test_several_reads_after_the_crash() -> None:
     seen: Counter[tuple[Condition, bool]] = Counter()
     only_strict = 0
@@ -57,6 +60,7 @@ def test_several_reads_after_the_crash() -> None:
     assert only_strict > 0
 
 
+@pytest.mark.long
 def test_the_register_and_check_agree_at_every_size_and_in_every_order_of_ties() -> None:
     seen: Counter[tuple[Condition, bool]] = Counter()
 

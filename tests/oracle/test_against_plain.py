@@ -35,6 +35,7 @@ def test_verdicts_are_those_of_the_plain_search(histories: int) -> None:
     assert unknown > histories // 2
 
 
+@pytest.mark.long
 def test_steps_on_hard_histories() -> None:
     cases = [compare(seed, 60_000) for seed in range(8)]
     assert statistics.median(case.plain_steps / case.steps for case in cases) > 20

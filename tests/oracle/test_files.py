@@ -168,6 +168,7 @@ def found(report: Report) -> set[Condition]:
     return {condition for condition, one in report.verdicts.items() if one.verdict is Verdict.VIOLATED}
 
 
+@pytest.mark.long
 def test_files_of_unique_values_are_judged_as_the_definitions_say() -> None:
     rng = random.Random(1)
     seen: Counter[tuple[Condition, bool]] = Counter()
@@ -205,6 +206,7 @@ def told(act: Act, at_ps: int) -> bool:
     return act.call.f == "write" or (act.entry.outcome == "ok" and act.entry.return_ps <= at_ps)
 
 
+@pytest.mark.long
 def test_zones_and_search_agree_and_so_do_their_first_failures() -> None:
     rng = random.Random(2)
     seen: Counter[Verdict] = Counter()
@@ -222,6 +224,7 @@ def test_zones_and_search_agree_and_so_do_their_first_failures() -> None:
     assert min(seen[Verdict.HOLDS], seen[Verdict.VIOLATED]) > 200
 
 
+@pytest.mark.long
 def test_files_of_values_that_repeat_go_to_the_search() -> None:
     rng = random.Random(3)
     seen: Counter[bool] = Counter()
@@ -237,6 +240,7 @@ def test_files_of_values_that_repeat_go_to_the_search() -> None:
     assert min(seen.values()) > 50
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("condition", "module", "old", "new"),
     [

@@ -96,6 +96,7 @@ def facts(history: HistoryFile) -> list[object]:
     return [rows, history.crashes]
 
 
+@pytest.mark.long
 def test_edn_and_json_lines_say_the_same() -> None:
     rng = random.Random(41)
     for _ in range(300):
@@ -172,6 +173,7 @@ def test_forms_of_edn() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(st.text(alphabet='{}[]()#:"\\ ;\n,01nilokfreadtypeprocess_', max_size=60))
 def test_whatever_stands_there_is_read_or_refused(text: str) -> None:

@@ -219,6 +219,7 @@ def judged(text: str) -> Judgement:
     return check_history(parse_history(text, "h"), None, ["linearizable"]).verdicts[Condition.LINEARIZABLE]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CALLS)
 def test_fifty_thousand_operations(name: str) -> None:
     one = judged(history(name, 50_000))
@@ -240,6 +241,7 @@ def spans_of(name: str, operations: int) -> list[Interval]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CALLS)
 def test_a_violation_in_a_long_history_is_told_by_few_operations(name: str) -> None:
     one = judged(history(name, 3_000, swapped=30))

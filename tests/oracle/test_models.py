@@ -161,6 +161,7 @@ def concurrent(name: str, rng: random.Random) -> str:
     return "\n".join(json.dumps(row) for _, row in sorted(rows, key=lambda row: row[0]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["ordered-map", "txn"])
 def test_parts_judged_apart_and_all_together_agree(name: str) -> None:
     rng = random.Random(32)

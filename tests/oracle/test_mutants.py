@@ -52,6 +52,7 @@ def answer(module: types.ModuleType, case: Case, condition: Condition, rng: rand
     return module.find(one, case.recovered) is not None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("condition", "module"),
     [
@@ -67,6 +68,7 @@ def test_the_oracle_itself_gives_no_wrong_answer(condition: Condition, module: t
     assert not gives_a_wrong_answer(condition, module)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("condition", "module", "old", "new"),
     [

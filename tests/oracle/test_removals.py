@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,6 +67,7 @@ def by_assignment(operations, recovered):
         yield {condition for condition, find in CONDITIONS.items() if find(known, end) is not None}
 
 
+@pytest.mark.long
 @given(histories())
 def test_a_flaw_is_one_whichever_removal_each_read_saw(drawn):
     operations, recovered = drawn

@@ -25,6 +25,7 @@ CAS = MODELS["cas-register"]
 SEARCH, STEPS = search_module, models_module
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_the_search_and_brute_force_agree(name: str) -> None:
     seen: Counter[bool] = Counter()
@@ -48,6 +49,7 @@ def test_the_search_and_brute_force_agree(name: str) -> None:
     assert seen[True] > 20
 
 
+@pytest.mark.long
 def test_thousands_more_and_the_first_operation_at_fault() -> None:
     rng = random.Random(5)
     seen: Counter[tuple[str, bool]] = Counter()
@@ -77,6 +79,7 @@ def prefix(spans: list[Interval], until_ps: int) -> list[Interval]:
     ]
 
 
+@pytest.mark.long
 def test_taking_related_operations_away_leaves_an_order() -> None:
     """What pieces rest on (validation/histories/pieces.py)."""
     rng = random.Random(6)
@@ -94,6 +97,7 @@ def test_taking_related_operations_away_leaves_an_order() -> None:
     assert taken > 3000
 
 
+@pytest.mark.long
 def test_hard_cas_histories() -> None:
     """90 operations of five clients, a tenth of unknown outcome: the steps are bounded, whatever the machine."""
     steps, seconds, seen = [], [], Counter()
@@ -142,6 +146,7 @@ def test_an_honest_undecided() -> None:
     assert whole.verdict is Verdict.HOLDS
 
 
+@pytest.mark.long
 def test_a_long_history_on_a_register_written_the_same_again_and_again() -> None:
     spans = [Interval(n, Call("write", n % 3), 10 * n, 10 * n + 15) for n in range(1, 20_001)]
     spans += [Interval(20_000 + n, Call("read", None, n % 3), 10 * n + 8, 10 * n + 9) for n in range(1, 20_001)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import time
 
+import pytest
+
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.validation.oracle import RegisterHistory, check
 from rpsim.validation.speed.bench import long_history
@@ -12,6 +14,7 @@ from rpsim.validation.speed.bench import long_history
 UPDATES = frozenset({"put"})
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_operations_on_one_object() -> None:
     history, contents = long_history(100_000)
     end = max(o.return_ps or 0 for o in history.operations)
@@ -22,6 +25,7 @@ def test_a_hundred_thousand_operations_on_one_object() -> None:
     assert check(history, end, {0: 0}, [Condition.DURABLE])[Condition.DURABLE].verdict is Verdict.VIOLATED
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_operations_event_by_event() -> None:
     history, contents = long_history(100_000)
     register = RegisterHistory(0, UPDATES)
@@ -33,6 +37,7 @@ def test_a_hundred_thousand_operations_event_by_event() -> None:
     assert Condition.DURABLE in register.judge(0)
 
 
+@pytest.mark.long
 def test_the_register_and_check_agree_on_longer_histories_with_a_few_wrong_reads() -> None:
     rng = random.Random(3)
     seen = {False: 0, True: 0}

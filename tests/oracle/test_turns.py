@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.validation.histories.check import Report, check_history
 from rpsim.validation.histories.read import parse_history
@@ -39,6 +41,7 @@ def test_an_easy_violation_is_found_beside_a_hard_object() -> None:
     assert one.steps < 5_000  # the hard one had its first turn, no more
 
 
+@pytest.mark.long
 def test_without_it_the_answer_is_undecided_and_says_how_far_it_came() -> None:
     one = judged(history(14, wrong=False), budget=50_000).verdicts[Condition.LINEARIZABLE]
     assert one.verdict is Verdict.UNDECIDED

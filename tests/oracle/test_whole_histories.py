@@ -144,6 +144,7 @@ def whole_judge(history: HistoryFile, model: str) -> WholeJudge:
     return WholeJudge(history, subjects, MODELS[model], syncs(history), Terms())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "scoped", "turns", "events"),
     [
@@ -185,6 +186,7 @@ def test_buffered_forms_are_what_their_definitions_say(model: str, scoped: bool,
     assert model != "register" or min(ways["zones"], ways["search"]) > 100
 
 
+@pytest.mark.long
 def test_sessions_are_what_the_definition_says() -> None:
     rng = random.Random(12)
     seen: Counter[bool] = Counter()
@@ -201,6 +203,7 @@ def test_sessions_are_what_the_definition_says() -> None:
     assert min(seen.values()) > 100, seen
 
 
+@pytest.mark.long
 def test_what_follows_from_what_is_asserted_on_every_history() -> None:
     rng = random.Random(13)
     seen: Counter[tuple[Condition, Verdict]] = Counter()
@@ -214,6 +217,7 @@ def test_what_follows_from_what_is_asserted_on_every_history() -> None:
     assert not any(verdict is Verdict.UNDECIDED for _, verdict in seen)
 
 
+@pytest.mark.long
 def test_the_two_ways_to_judge_buffered_agree_on_longer_histories() -> None:
     rng = random.Random(14)
     seen: Counter[tuple[bool, bool]] = Counter()

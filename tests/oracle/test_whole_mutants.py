@@ -22,6 +22,7 @@ BUFFERED, CUT, SESSION = Condition.BUFFERED, Condition.BUFFERED_CUT, Condition.S
 ZONES, SEARCH, CUTS = buffered_zones, buffered, buffered_cut
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("condition", "module", "old", "new"),
     [

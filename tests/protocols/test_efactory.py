@@ -88,6 +88,7 @@ def fallbacks(monkeypatch):
 # the happy path -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @everywhere
 @pytest.mark.parametrize("value", ["8 B", "100 B", "4 KiB"])
 def test_a_get_returns_the_last_put_by_whomever(platform, ddio, value):
@@ -161,6 +162,7 @@ def test_metadata_and_entry_are_flushed_before_the_value_comes_and_the_flag_is_s
 # readers and writers that meet -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @everywhere
 @pytest.mark.parametrize("value", ["8 B", "256 B", "4 KiB"])
 def test_who_meets_an_unverified_object_asks_the_server_and_never_gets_anything_torn(fallbacks, platform, ddio, value):
@@ -181,6 +183,7 @@ def meeting(platform="optane-adr", ddio="on"):
     return run("efactory", [put(0, "k0"), *gets], platform, ddio, value="16 KiB", roles=roles).history
 
 
+@pytest.mark.long
 @everywhere
 def test_a_read_that_meets_a_write_is_torn_and_what_is_torn_is_thrown_away(fallbacks, monkeypatch, platform, ddio):
     """One READ returns lines from before and after a packet of a WRITE; its flag is clear, and the server is asked."""

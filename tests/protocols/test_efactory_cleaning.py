@@ -53,6 +53,7 @@ def test_an_entry_says_where_a_version_lies_in_each_pool():
     assert PoolIndex.says(bytes(ENTRY_BYTES))[1] is None
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(1, 5))
 def test_whatever_is_put_is_found_across_cleanings(seed, keys):
@@ -150,6 +151,7 @@ def refuted(platform="optane-adr", ddio="on", schedules=(0, 1), operations=45):
     return found
 
 
+@pytest.mark.long
 @everywhere
 def test_no_power_failure_takes_back_what_was_read_while_the_store_cleans(monkeypatch, platform, ddio):
     monkeypatch.setattr(EFactory.Server, "publish", metadata_first)
@@ -188,6 +190,7 @@ def _marks_before_it_drops(self, thread, old, new):
     yield from self.enter(thread, NORMAL, new)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("step", "broken"), [("move", _points_before_the_copy_is_durable), ("finish", _marks_before_it_drops)]
 )

@@ -320,6 +320,7 @@ def test_public_forca_takes_a_key_that_was_not_loaded():
 # a batch of requests --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_request_thread_that_takes_a_batch_answers_more_requests_a_second_and_each_of_them_once(monkeypatch):
     def busy(batch):
         monkeypatch.setattr(EFactory, "batch", batch)

@@ -94,6 +94,7 @@ def test_with_the_metadata_flushed_first_nothing_is_torn_and_nothing_taken_back(
     assert refuted(REPAIRED, WORK, platform, ddio, processes=3, keys=2, outages=[AWAY]) == LATE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("platform", "ddio"), PLATFORMS)
 @pytest.mark.parametrize("value", ["24 B", "64 B"])
 def test_neither_when_many_clients_meet(platform, ddio, value):
@@ -119,6 +120,7 @@ def smallest(scheme, work, **more):
     }
 
 
+@pytest.mark.long
 def test_the_entry_that_is_durable_before_the_metadata_takes_a_read_value_away():
     """One get and one put that is under way: the line of metadata is lost, the entry that points to it is not."""
     _, found = smallest("efactory", WORK, processes=3, keys=2)
@@ -147,6 +149,7 @@ def test_a_mutant_is_refuted_wherever_the_broken_step_matters(mutant, platform, 
     assert refuted(mutant, WORK, platform, ddio, processes=3, keys=2) == REFUTED[mutant][where(platform, ddio)] | own
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_smallest_counterexample_shows_the_broken_step(mutant):
     violated, found = smallest(mutant, WORK, processes=3, keys=2)

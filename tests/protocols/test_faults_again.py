@@ -50,6 +50,7 @@ def test_the_repaired_efactory_recovers_from_its_own_half_done_recovery(platform
     assert second.states > first.states
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("platform", ["optane-adr", "optane-eadr"])
 def test_a_recovery_that_cannot_be_resumed_is_refuted_by_the_second_failure_alone(platform):
     work = [put(0, "k0"), put(0, "k0", at_ns=20_000)]
@@ -64,6 +65,7 @@ def test_a_recovery_that_cannot_be_resumed_is_refuted_by_the_second_failure_alon
     assert any(text.startswith("recovery runs, and power fails again") for text in texts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("platform", ["optane-adr", "optane-eadr"])
 def test_a_recovery_that_stands_one_failure_and_not_two_takes_both_to_refute(platform):
     """And its story tells of both."""
@@ -79,6 +81,7 @@ def test_a_recovery_that_stands_one_failure_and_not_two_takes_both_to_refute(pla
     assert sum(text.startswith("recovery runs, and power fails again") for text in texts) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("platform", ["optane-adr", "optane-eadr"])
 def test_recovery_as_one_whole_is_cut_short_as_well(platform):
     class Whole(CountsRecoveries, name="saw-mutant-counts-as-a-whole"):
@@ -119,6 +122,7 @@ def test_a_violation_that_one_failure_shows_is_told_with_one():
     assert [example.case for example in again.counterexamples] == [example.case for example in once.counterexamples]
 
 
+@pytest.mark.long
 def test_of_a_recovery_that_was_cut_short_only_what_it_wrote_is_kept():
     made = scenario("efactory", [put(0, "k0"), put(0, "k0")], "optane-eadr", crash={"fault": AGAIN})
     explorer = Explorer(run_variant(made, only_variant(made)))

@@ -93,6 +93,7 @@ def _both(made):
     return made, only_variant(made)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ["client[0] power", "client[0] process"])
 def test_which_stores_survive_it(fault):
     found = {scheme: violated(killed(scheme, [put(0, "k0")], fault))[0] for scheme in ("client-active", "saw")}
@@ -100,12 +101,14 @@ def test_which_stores_survive_it(fault):
     assert violated(killed("efactory", [put(0, "k0"), get(1, "k0", at_ns=8000)], fault))[0] == set()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mutant", ["efactory-mutant-no-fallback", "saw-mutant-published-at-once"])
 def test_a_store_that_lacks_what_saves_it_is_refuted(mutant):
     with registered():
         assert violated(killed(mutant, [put(0, "k0")]))[0] == ALL
 
 
+@pytest.mark.long
 def test_the_counterexample_says_which_bytes_had_arrived():
     _, report = violated(killed("client-active", ycsb(8), machines=2, keys=1))
     example = next(c for c in report.counterexamples if c.condition is COMMITTED)
@@ -116,6 +119,7 @@ def test_the_counterexample_says_which_bytes_had_arrived():
     assert str(example.recovered) == "torn (words 0-122 of v1, words 123-511 zeros)"
 
 
+@pytest.mark.long
 def test_an_acknowledged_value_that_the_dead_client_s_successor_hides_is_lost():
     _, report = violated(killed("client-active", [put(1, "k0"), put(0, "k0", at_ns=20_000)]))
     example = next(c for c in report.counterexamples if c.condition is LOST)
@@ -123,6 +127,7 @@ def test_an_acknowledged_value_that_the_dead_client_s_successor_hides_is_lost():
     assert "but put k0 = v1 had returned at" in example.explanation
 
 
+@pytest.mark.long
 def test_a_sample_of_the_instants_is_spread_evenly_and_never_says_holds():
     made = killed("saw", ycsb(12), machines=3, keys=2, crash={"instants": 5})
     variant = only_variant(made)
@@ -132,6 +137,7 @@ def test_a_sample_of_the_instants_is_spread_evenly_and_never_says_holds():
     assert set(report.verdicts.values()) == {Verdict.UNDECIDED}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["saw", "client-active"])
 def test_monotonic_and_durable_are_judged_if_asked_for(scheme):
     """No id of a process is used again: then durable linearizability is linearizability."""

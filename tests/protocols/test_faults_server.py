@@ -49,6 +49,7 @@ def test_a_get_that_the_crash_cuts_off_is_tried_again_as_the_same_operation():
     assert got.invoke_ps < 2_000_000 < after.recovered_ps < got.return_ps
 
 
+@pytest.mark.long
 def test_nobody_is_ever_told_that_an_operation_failed():
     made = restarted("efactory", ycsb(12), processes=2, keys=2)
     variant = only_variant(made)
@@ -58,6 +59,7 @@ def test_nobody_is_ever_told_that_an_operation_failed():
     assert all(after.finished for after in runs)
 
 
+@pytest.mark.long
 def test_on_adr_with_ddio_on_a_process_loses_nothing_that_power_would():
     """An acknowledged value of eFactory is in coherent memory, where recovery finds and flushes it."""
     work = [put(0, "k0"), put(0, "k0", at_ns=10_000)]
@@ -67,12 +69,14 @@ def test_on_adr_with_ddio_on_a_process_loses_nothing_that_power_would():
     assert LOST in violated(power)[0]
 
 
+@pytest.mark.long
 def test_a_successor_that_does_not_recover_writes_over_what_is_there():
     with registered():
         assert violated(restarted("saw", ycsb(12), processes=2, keys=2))[0] == set()
         assert violated(restarted("saw-mutant-forgetful", ycsb(12), processes=2, keys=2))[0] >= {COMMITTED, DURABLE}
 
 
+@pytest.mark.long
 def test_a_put_that_is_repeated_on_a_new_connection_may_take_effect_twice():
     """Others have read it before the crash; after it another put is read, and then the first one executes again."""
     work = [put(0, "k0"), put(1, "k0", at_ns=9000), get(1, "k0")]

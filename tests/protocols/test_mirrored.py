@@ -79,6 +79,7 @@ def test_a_twin_that_does_not_wait_is_caught(example):
     assert_holds(example.Hasty, "optane-eadr", "no_lost_ack", workload=SMALL, ddio="on")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mirrored", [True, False])
 def test_what_the_primary_never_flushed_is_found_in_the_mirror(example, mirrored):
     class Primary(example.Mirrored.Primary):

@@ -118,6 +118,7 @@ def test_a_reply_before_the_flush_loses_what_it_acknowledged_if_the_core_pauses_
     assert LOST not in Explorer(run("saw", work, platform, ddio, outages=[pause])).walk().first
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mutant", ["saw-mutant-reply-first", "saw-mutant-entry-flush-after-reply"])
 def test_disturbed_schedules_find_the_pause_by_themselves(mutant):
     """Cores pause after doorbells and fences too: what comes after a reply may come much later."""

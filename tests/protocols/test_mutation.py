@@ -115,6 +115,7 @@ def test_checks_are_believed_and_counters_stand_still():
     assert still[0] == "Store.allocate" and "tail += 64" not in still[2]
 
 
+@pytest.mark.long
 def test_every_planted_fault_is_another_program():
     for kind, step in ((Saw, 1), (EFactory, 4)):
         faults = [change for _, _, change in seeded(kind, shared=False)]
@@ -130,6 +131,7 @@ def test_the_modules_of_a_scheme_come_in_the_order_of_their_imports():
     assert "scheme" not in names
 
 
+@pytest.mark.long
 def test_a_planted_fault_is_gone_when_its_trial_is_over():
     registry, modules = schemes(), [sys.modules[module.__name__] for module in modules_of(Saw)]
     for module, _, change in list(seeded(Saw))[::7]:
@@ -173,6 +175,7 @@ def nothing(scheme, kept):
     return Shown(frozenset())
 
 
+@pytest.mark.long
 def test_every_fault_of_saw_is_found(use):
     use(*trials_module.trials()[:4])
     fates = score([Saw], Work())
@@ -202,6 +205,7 @@ def test_what_a_scheme_breaks_by_itself_finds_no_fault(use):
     assert kept({"one": Shown(frozenset(), exhaustive=False)}) == {"one": frozenset()}
 
 
+@pytest.mark.long
 def test_what_is_known_is_not_tried_again(use, tmp_path):
     tried = []
 
@@ -220,6 +224,7 @@ def test_what_is_known_is_not_tried_again(use, tmp_path):
     assert len(tried) == 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("known", "status"), [(True, 0), (False, 1)])
 def test_the_command_tells_what_survives_and_why(known, status, use, monkeypatch, capsys, tmp_path):
     use(trial(nothing))
@@ -231,6 +236,7 @@ def test_the_command_tells_what_survives_and_why(known, status, use, monkeypatch
     assert max(len(line) for line in said.splitlines()) <= 80
 
 
+@pytest.mark.long
 def test_without_a_scheme_all_are_tried_and_what_they_share_once(use, monkeypatch, capsys, tmp_path):
     use(trial(nothing))
     some = {name: schemes()[name] for name in ("client-active", "saw")}
@@ -425,6 +431,7 @@ def test_one_update_at_a_time_is_a_place_of_its_own():
     assert "durable: torn" not in kept(shown)[f"one update, {here}"]
 
 
+@pytest.mark.long
 def test_messages_that_stay_in_their_buffers_are_received_in_persistent_memory():
     (dropped, _) = step_faults("read-after-send")
     here = TrialSetting("word", configurations(["adr, ddio off"])[0])
@@ -432,6 +439,7 @@ def test_messages_that_stay_in_their_buffers_are_received_in_persistent_memory()
     assert "no_lost_ack: another version" in ask(dropped.mutant, here).broken
 
 
+@pytest.mark.long
 def test_a_reason_that_is_not_needed_any_more_is_told(use, monkeypatch, capsys, tmp_path):
     def finds(scheme, kept):
         nothing(scheme, kept)
@@ -446,6 +454,7 @@ def test_a_reason_that_is_not_needed_any_more_is_told(use, monkeypatch, capsys, 
     assert "take it out of reasons.yaml" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_steps_of_a_primitive_are_dropped_swapped_and_not_waited_for():
     faults = {f"{fault.operator} {fault.text}": fault for fault in step_faults("write-send-cpu-flush")}
     assert list(faults) == [
@@ -464,6 +473,7 @@ def test_steps_of_a_primitive_are_dropped_swapped_and_not_waited_for():
     assert "no_lost_ack: another version" in ask(dropped.mutant, here).broken
 
 
+@pytest.mark.long
 def test_faults_of_primitives_are_scored(monkeypatch):
     monkeypatch.setattr(step_score_module, "settings", lambda quick=False: settings()[1:2])
     fates = score_primitives(["read-after-write", "no-flush"], Work())

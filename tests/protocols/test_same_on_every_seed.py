@@ -31,17 +31,20 @@ def shown(scheme, platform, seed, schedule):
     return set(explorer.walk(until=lambda found: len(found.first) == 2).first)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("scheme", "seed"), [("saw", 3), ("imm", 5), ("rpc", 3), ("rpc", 5)])
 def test_a_reader_meets_what_is_published_and_not_durable_with_each_seed(scheme, seed):
     """Seeds with which pauses that are drawn alone do not show it."""
     assert shown(scheme, "optane-adr", seed, schedule=1) == TAKEN_BACK
 
 
+@pytest.mark.long
 def test_a_put_returns_before_a_verifier_that_lags_has_seen_its_value():
     """Where caches survive nothing else loses it: as soon as it was seen it was in a cache."""
     assert shown("efactory", "optane-eadr", 3, schedule=2) == LOST
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["efactory-cleaning", "efactory-while-cleaning"])
 def test_power_can_fail_in_both_stages_of_cleaning(scheme):
     """What the server's word in persistent memory says: the stage, and the working pool in its last bit."""

@@ -33,6 +33,7 @@ def printed(capsys, *arguments):
     return capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_its_row_appears_everywhere(seventh, capsys, tmp_path):
     assert "\nread-back " in printed(capsys, "list", "schemes")
     few = ["--set", "vary.platform=[optane-adr]", "--set", "vary.ddio=[off]", "--jobs", "1", "--no-report"]

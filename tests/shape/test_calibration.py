@@ -65,6 +65,7 @@ def recovers(base: Base, slower: list[float]) -> None:
 slowness = st.lists(st.floats(0.6, 1.7), min_size=len(GROUPS), max_size=len(GROUPS))
 
 
+@pytest.mark.long
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(slowness)
 def test_a_known_profile_is_recovered_within_two_percent(slower):
@@ -78,6 +79,7 @@ def test_known_profiles_of_other_platforms_are_recovered(name, slower):
     recovers(Base(name), slower)
 
 
+@pytest.mark.long
 def test_noise_stays_within_the_confidence_intervals():
     texts = {"nic.post_wqe": "260 ns", "pcie.dma_read": "450 ns"}
     rng = np.random.Generator(np.random.PCG64(7))
@@ -93,6 +95,7 @@ def test_noise_stays_within_the_confidence_intervals():
         assert abs(fitted.slower - x) <= 2 * fitted.certainty.error < 0.2
 
 
+@pytest.mark.long
 def test_two_that_show_in_sum_only_are_said_to():
     latencies = [about for about in POINTS if about.depth == 1 and about.verb in ("WRITE", "SEND")]
     knobs = [knob(PLATFORM, [path]) for path in ("nic.tx_processing", "nic.rx_processing", "pcie.dma_read")]
@@ -104,6 +107,7 @@ def test_two_that_show_in_sum_only_are_said_to():
     assert way == pytest.approx(360_000, rel=0.01)
 
 
+@pytest.mark.long
 def test_what_no_measurement_moves_is_not_fitted():
     writes = [about for about in POINTS if about.verb == "WRITE" and about.depth == 1]
     with Runner(BASE) as runner:
@@ -113,6 +117,7 @@ def test_what_no_measurement_moves_is_not_fitted():
     assert fits.rms(found.of(True)) < 0.25 * fits.rms(found.of(True), after=False)
 
 
+@pytest.mark.long
 def test_one_mad_measurement_does_not_bend_the_others():
     truth = {"pcie.dma_read": "450 ns"}
     spoilt = [

@@ -38,6 +38,7 @@ def test_a_curve_says_where_it_comes_from(curve):
     assert load_platform(curve.platform, **curve.settings)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("curve", "x"), GUARDED, ids=lambda value: str(getattr(value, "id", value)))
 def test_a_point_is_within_a_factor_of_two_of_what_was_published(curve, x):
     published, simulated = curve.points[x], simulate(PointTask(curve, x).point)
@@ -50,6 +51,7 @@ def test_a_point_is_within_a_factor_of_two_of_what_was_published(curve, x):
         assert 0.5 <= simulated / published <= 2, simulated
 
 
+@pytest.mark.long
 def test_a_point_comes_out_the_same_twice():
     curve, x = GUARDED[0]
     assert simulate(PointTask(curve, x).point) == simulate(PointTask(curve, x).point)

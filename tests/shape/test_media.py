@@ -55,6 +55,7 @@ def threads_gb_per_s(threads: int) -> float:
     return 64_000 * 6000 / (queued[-1] - queued[5999])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("threads", "published"), [(1, 2.22), (4, 2.20), (8, 1.53), (12, 1.12), (16, 0.94), (20, 0.86), (24, 0.80)]
 )
@@ -76,6 +77,7 @@ def read_ps(region: int) -> float:
     return (now - start) / rounds
 
 
+@pytest.mark.long
 def test_the_read_curve_has_its_knees_at_16_kib_and_at_16_mib():
     """Fit set: one level up to the XPBuffer, one up to what the address table's cache covers, one beyond."""
     inside, between, beyond = read_ps(16_384), read_ps(1 << 20), read_ps(48 << 20)

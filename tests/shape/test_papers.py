@@ -138,6 +138,7 @@ def test_every_mistake_of_a_file_is_told_with_its_line(tmp_path):
 # runs ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_what_was_measured_is_kept_and_not_run_again(tmp_path, monkeypatch):
     paper = load_paper("efactory")
     run = SchemeRun("saw", (("clients", "1"), ("mix", "update-only"), ("size", "64")))

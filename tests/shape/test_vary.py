@@ -77,6 +77,7 @@ def test_the_fit_finds_the_values_that_made_the_curve(monkeypatch):
     assert way == pytest.approx(240_000, abs=4_000)
 
 
+@pytest.mark.long
 def test_an_experiment_does_not_hang_on_what_it_says_it_is_without():
     """All parameters of ``--sweep`` at an end for which a curve is not run again: one point of some experiments."""
     some = {"load-latency", "bandwidth-over-threads", "write-amplification", "ring-hit-rate", "pcie-write-bandwidth"}

@@ -92,6 +92,7 @@ def test_verdicts_of_several_platforms_are_the_worst(crashed):
     }
 
 
+@pytest.mark.long
 def test_the_variants_may_run_in_processes_of_their_own():
     schemes = ["saw", "client-active"]
     alone, together = (

@@ -88,6 +88,7 @@ def test_the_command_prints_the_fields_that_scripts_lean_on(capsys):
     assert abs(sum(row["share"] for row in answer["profile"]["64"])) <= 1
 
 
+@pytest.mark.long
 def test_each_verb_and_each_store_has_its_figures(capsys, monkeypatch):
     monkeypatch.setattr(operations, "VERBS", {"cas": operations.VERBS["cas"]})
     monkeypatch.setattr(operations, "STORES", {"saw": operations.STORES["saw"]})
@@ -100,6 +101,7 @@ def test_each_verb_and_each_store_has_its_figures(capsys, monkeypatch):
         assert min(row.values()) > 0
 
 
+@pytest.mark.long
 def test_every_component_has_its_share_and_every_feature_its_ratio(capsys, monkeypatch):
     monkeypatch.setattr(components, "ROUNDS", 1)
     assert main(["bench", "--components", "--quick", "--json"]) == 0

@@ -44,12 +44,14 @@ def test_a_plan_is_measured_in_the_shared_format(measured):
     jsonschema.validate(document, json.loads(schema.read_text(encoding="utf-8")))
 
 
+@pytest.mark.long
 def test_one_seed_the_same_bytes_with_one_process_or_two(measured, capsys):
     arguments = ["measure", "plan.yaml", "--platform", "optane-eadr", "--json"]
     assert main([*arguments, "--jobs", "2"]) == 0
     assert capsys.readouterr().out == (measured / "lab.json").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_a_fit_is_written_as_a_profile_that_scenarios_take(measured, capsys):
     fit = ["calibrate", "lab.json", "--platform", "optane-adr", "--fit", "pcie.dma_read", "--jobs", "1"]
     assert main([*fit, "--out", "lab.yaml", "--html", "lab.html", "--json"]) == 0

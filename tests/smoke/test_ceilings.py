@@ -36,6 +36,7 @@ def too_heavy(found, ceiling):
     ]
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("ceilings")  # they write one file
 @pytest.mark.parametrize("name", [*VERBS, *STORES])
 def test_an_operation_is_no_heavier_than_it_was(name):

@@ -153,6 +153,7 @@ def test_the_manifest_knows_of_wall_time_and_the_summary_does_not(quickstart, ca
     assert "states_per_second" not in json.dumps(summary)
 
 
+@pytest.mark.long
 def test_the_same_run_twice_gives_the_same_bytes_wherever_it_goes(quickstart, capsys):
     for out in ("a", "b", "b"):
         assert main(["crash", "quickstart", "--out", out]) == 0
@@ -217,6 +218,7 @@ def test_the_report_is_one_file_that_asks_nobody(quickstart, capsys):
     assert "</script" not in re.search(r"const SLIDERS = (.*?);\n", page, re.DOTALL)[1]
 
 
+@pytest.mark.long
 def test_a_reader_that_goes_away_is_no_error():
     command = f"{sys.executable} -m rpsim list scenarios | true"
     ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
@@ -228,6 +230,7 @@ def rpsim_(*arguments: str, **more) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, **more)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["schemes", "platforms", "scenarios"])
 def test_list(kind, capsys):
     assert main(["list", kind]) == 0
@@ -238,6 +241,7 @@ def test_list(kind, capsys):
     assert max(map(len, printed.splitlines())) <= 80
 
 
+@pytest.mark.long
 def test_the_whole_way_with_any_number_of_jobs(tmp_path):
     for jobs in ("1", "2"):
         ended = rpsim_("crash", "quickstart", *SMALL, "--jobs", jobs, "--out", jobs, cwd=tmp_path)
@@ -251,6 +255,7 @@ def test_the_whole_way_with_any_number_of_jobs(tmp_path):
     assert "VIOLATED" in again.stdout and "power failure" in again.stdout
 
 
+@pytest.mark.long
 def test_wrong_cases_are_wrong_input(tmp_path):
     for number, content in enumerate([b"", b"[]", b"{}", b"\x00\xff\x00", b'{"scenario": 1}']):
         path = tmp_path / f"case-{number}.json"
@@ -259,6 +264,7 @@ def test_wrong_cases_are_wrong_input(tmp_path):
         assert ended.returncode == 2 and path.name in ended.stderr and "Traceback" not in ended.stderr
 
 
+@pytest.mark.long
 def test_failures_in_recoveries_are_explored_to_any_depth_and_once_more_by_brute_force(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     small = ["workload.keys=1", "workload.operations=2", "vary.platform=[optane-eadr]"]

@@ -119,6 +119,7 @@ def import_complaints(root: Path) -> list[str]:
     return complaints
 
 
+@pytest.mark.long
 def test_no_floor_imports_one_above_it_nor_a_library_of_another(root: Path) -> None:
     assert import_complaints(root) == []
 
@@ -272,6 +273,7 @@ def dependency_complaints(root: Path, requirements: list[str], for_tests: Sequen
     ]
 
 
+@pytest.mark.long
 def test_what_is_imported_is_required(root: Path) -> None:
     requirements = setup_cfg(root)["options"]["install_requires"].split("\n")
     extra = [line.partition(">")[0] for line in setup_cfg(root)["options.extras_require"]["test"].split()]
@@ -300,6 +302,7 @@ def length_complaints(root: Path) -> list[str]:
     return complaints
 
 
+@pytest.mark.long
 def test_no_file_is_too_long(root: Path) -> None:
     assert length_complaints(root) == []
 
@@ -359,6 +362,7 @@ def in_circles(root: Path) -> list[str]:
     return sorted(module for circle in nx.strongly_connected_components(graph) if len(circle) > 1 for module in circle)
 
 
+@pytest.mark.long
 def test_every_module_can_be_imported_first(root: Path, tmp_path: Path) -> None:
     modules = [module_of(root, path) for path in package_files(root)]
     assert len(modules) > len(FLOORS)
@@ -405,6 +409,7 @@ def test_importing_rpsim_loads_no_floor(tmp_path: Path) -> None:
     assert loaded_by("import rpsim", tmp_path, tuple(f"rpsim.{floor}" for floor in FLOORS)) == []
 
 
+@pytest.mark.long
 def test_a_heavy_library_is_reported(tmp_path: Path) -> None:
     assert loaded_by("import numpy.random, rpsim.sim", tmp_path, (*HEAVY, "rpsim.sim")) == ["numpy", "rpsim.sim"]
 

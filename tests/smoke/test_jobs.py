@@ -213,6 +213,7 @@ print(json.dumps([[*map(str, reached.values())], [*map(str, brought.values())], 
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", JOBS)
 def test_a_job_loads_and_reads_nothing_beyond_what_its_digest_follows(name: str, root: Path) -> None:
     job, expected = JOBS[name]

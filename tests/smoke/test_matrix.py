@@ -14,6 +14,7 @@ def printed(capsys, *arguments, status):
     return capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_row_its_case_and_its_page(capsys, tmp_path):
     arguments = ["matrix", *CELL, "--quick", "--json", "--jobs", "1", "--out", str(tmp_path)]
     document = json.loads(printed(capsys, *arguments, status=0))
@@ -26,6 +27,7 @@ def test_a_row_its_case_and_its_page(capsys, tmp_path):
     assert "may still be in the LLC" in " ".join(printed(capsys, "replay", case, status=0).split())
 
 
+@pytest.mark.long
 def test_the_page_has_everything_in_it(capsys, tmp_path):
     printed(capsys, "matrix", *CELL, "--quick", "--jobs", "1", "--out", str(tmp_path), status=0)
     [page] = tmp_path.glob("*/matrix.html")
@@ -52,6 +54,7 @@ def test_wrong_input_is_told_with_the_nearest(arguments, words, capsys, tmp_path
     assert words in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 def test_a_claim_that_no_shape_asks_about_is_not_met(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = ["--primitives", "read-after-write", "--platforms", "eadr, ddio on", "--shapes", "other-qp", "--quick"]

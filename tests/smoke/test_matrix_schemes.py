@@ -14,6 +14,7 @@ def document(capsys, status, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.long
 def test_a_counterexample_of_each_seed_is_small_and_replays(capsys, tmp_path):
     faults = ["--faults", "server[0] power in recovery", "--seed", "1,2", "--out", str(tmp_path)]
     found = document(capsys, 0, "--schemes", "client-active", *faults)
@@ -29,6 +30,7 @@ def test_a_counterexample_of_each_seed_is_small_and_replays(capsys, tmp_path):
         assert example["explanation"].split(", but ")[0] in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.long
 def test_no_fault_at_all_is_judged_too_and_claimed(capsys, tmp_path):
     (row,) = document(capsys, 0, "--schemes", "forca", "--faults", "no fault", "--out", str(tmp_path))["rows"]
     assert row["claimed"] == {"committed": "holds", "linearizable": "holds"} == row["found"]

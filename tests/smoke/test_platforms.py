@@ -45,6 +45,7 @@ def test_the_two_optane_servers_are_there_with_their_titles():
     assert platform_title("optane-adr") == "one Cascade Lake server, six Optane DIMMs, ConnectX-5"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", platform_names())
 def test_a_profile_is_called_as_its_file_and_has_defaults_for_all_settings(name):
     platform = load_platform(name)
@@ -75,6 +76,7 @@ def test_settings_are_independent(name):
     assert {path for path in default if default[path] != together[path]} <= {s.sets for s in settings.values()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", platform_names())
 def test_every_number_says_where_it_comes_from(name):
     for parameter in load_platform(name).parameters():

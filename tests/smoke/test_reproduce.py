@@ -16,6 +16,7 @@ from rpsim.validation.published.scoreboard import Bar, summarise
 QUICK = ["reproduce", "hardware", "--component", "nic", "--quick", "--jobs", "1"]
 
 
+@pytest.mark.long
 def test_json_has_the_fields_that_scripts_lean_on(tmp_path, capsys):
     status = main([*QUICK, "--json", "--out", str(tmp_path)])
     answer = json.loads(capsys.readouterr().out)
@@ -29,6 +30,7 @@ def test_json_has_the_fields_that_scripts_lean_on(tmp_path, capsys):
     assert "Plotly.newPlot" in page and "<script src" not in page and "{{" not in page.partition("<script>")[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("bar", "status"), [(Bar(0.0, 9.0), 0), (Bar(1.1, 0.0), 1)])
 def test_the_exit_status_is_the_bar(tmp_path, capsys, monkeypatch, bar, status):
     monkeypatch.setattr(board, "summarise", lambda claims, _: summarise(claims, bar))

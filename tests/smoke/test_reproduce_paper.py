@@ -29,6 +29,7 @@ def words(tmp_path, monkeypatch):
     return ["reproduce", "example", "--quick", "--jobs", "1", "--out", str(tmp_path / "results")]
 
 
+@pytest.mark.long
 def test_who_is_stopped_goes_on_where_it_stopped(words, tmp_path, capsys, monkeypatch):
     measure, begun = runs.measure, []
 
@@ -55,6 +56,7 @@ def test_who_is_stopped_goes_on_where_it_stopped(words, tmp_path, capsys, monkey
     assert len(json.loads((Path(answer["results"]) / "runs.json").read_text())) == 5
 
 
+@pytest.mark.long
 def test_page_report_and_terminal_show_the_figure_the_reason_and_what_is_swept(words, tmp_path, capsys):
     main([*words, "--sweep", "--pages", str(tmp_path / "pages")])
     out = capsys.readouterr().out

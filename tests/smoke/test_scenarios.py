@@ -137,6 +137,7 @@ def test_two_stamps_differ_in_every_word(one, other, length):
         assert all(a[at : at + 8] != b[at : at + 8] for at in range(0, length - 7, 8))
 
 
+@pytest.mark.long
 @given(STAMPS, STAMPS, st.integers(2, 40), st.data())
 def test_words_of_two_writes_are_torn_and_say_whose(one, other, words, data):
     if one == other:
@@ -191,6 +192,7 @@ def test_a_stamp_needs_eight_bytes_and_fits_into_32_bits():
         encode_value(1 << 32, 8)
 
 
+@pytest.mark.long
 def test_a_platform_may_be_a_file_of_the_users(tmp_path):
     profile = tmp_path / "ours.yaml"
     profile.write_text("platform: ours\ntitle: our lab\nextends: optane-adr\n", encoding="utf-8")

@@ -41,6 +41,7 @@ def fingerprint(result):
     return hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plain_way", [True, False], ids=["the plain way", "the general code"])
 @pytest.mark.parametrize("name", scenario_names())
 def test_a_run_takes_the_way_that_it_took(name, plain_way, monkeypatch):
@@ -54,6 +55,7 @@ def test_a_run_takes_the_way_that_it_took(name, plain_way, monkeypatch):
     assert found == known[name]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in scenario_names() if name != "quickstart"])
 def test_a_shipped_scenario_comes_out_as_it_says(name):
     scenario = short(name, **{"workload.value": "64 B"})
@@ -71,6 +73,7 @@ def test_the_warm_up_is_run_and_not_counted():
     assert sorted(ps for completed in result.completed_ps.values() for ps in completed) == returns_ps[40:]
 
 
+@pytest.mark.long
 def test_a_disturbed_schedule_is_another_way():
     scenario = short("quickstart")
     variant = scenario.variants()[-1]

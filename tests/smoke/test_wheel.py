@@ -79,11 +79,13 @@ def run(installed: Path, tmp_path: Path, *command: str | Path) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_the_wheel_holds_the_package_and_nothing_else(root: Path, wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         assert wheel_complaints(root, archive.namelist()) == []
 
 
+@pytest.mark.long
 def test_a_wheel_that_lacks_a_file_or_has_one_too_many_is_reported(tmp_path: Path) -> None:
     there = ("__init__.py", "py.typed", "models/platforms/new.yaml", "tests/t.py")
     for path in (*there, "sim/__pycache__/a.pyc", "sim/build/x"):
@@ -96,6 +98,7 @@ def test_a_wheel_that_lacks_a_file_or_has_one_too_many_is_reported(tmp_path: Pat
     ]
 
 
+@pytest.mark.long
 def test_the_wheel_s_metadata_is_complete(wheel: Path) -> None:
     import rpsim
 
@@ -110,6 +113,7 @@ def test_the_wheel_s_metadata_is_complete(wheel: Path) -> None:
     assert "rpsim" in metadata.get_payload()  # the README
 
 
+@pytest.mark.long
 def test_the_sdist_can_be_built_and_tested(root: Path, dist: Path) -> None:
     (only,) = dist.glob("*.tar.gz")
     with tarfile.open(only) as archive:
@@ -119,17 +123,20 @@ def test_the_sdist_can_be_built_and_tested(root: Path, dist: Path) -> None:
     assert not [name for name in names if name.startswith((".venv", "build/", "dist/"))]
 
 
+@pytest.mark.long
 def test_rpsim_is_imported_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     place = run(installed, tmp_path, sys.executable, "-c", "import rpsim.app.main as m; print(m.__file__)")
     assert Path(place.strip()) == installed / "rpsim" / "app" / "main.py"
 
 
+@pytest.mark.long
 def test_the_command_and_the_module_are_the_same(installed: Path, tmp_path: Path) -> None:
     by_script = run(installed, tmp_path, installed / "bin" / "rpsim", "--help")
     assert "usage: rpsim" in by_script
     assert run(installed, tmp_path, sys.executable, "-m", "rpsim", "--help") == by_script
 
 
+@pytest.mark.long
 def test_the_installed_copy_finds_its_schemes_platforms_and_scenarios(installed: Path, tmp_path: Path) -> None:
     rpsim = installed / "bin" / "rpsim"
     assert {"client-active", "saw"} <= set(run(installed, tmp_path, rpsim, "list", "schemes").split())

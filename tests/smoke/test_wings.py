@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import networkx as nx
+import pytest
 
 from .test_house import floor_of, imported_modules, module_of, package_files, write
 
@@ -103,14 +104,17 @@ def docstring_complaints(root: Path) -> list[str]:
     return complaints
 
 
+@pytest.mark.long
 def test_imports_between_wings_point_down(root: Path) -> None:
     assert storey_complaints(root, STOREYS) == []
 
 
+@pytest.mark.long
 def test_no_circle_is_over_two_files(root: Path) -> None:
     assert circle_complaints(root) == []
 
 
+@pytest.mark.long
 def test_no_folder_has_too_many_files(root: Path) -> None:
     assert folder_complaints(root) == []
 

@@ -41,6 +41,7 @@ EVERY = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", EVERY)
 def test_workers_end_with_a_command_that_is_killed(tmp_path: Path, command: Sequence[str]) -> None:
     with started([*RPSIM, *command, "--jobs", "2"], tmp_path) as process:
@@ -68,6 +69,7 @@ def test_workers_end_with_a_program_that_is_killed(tmp_path: Path, program: str)
         assert left_of(process.pid) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, number: signal.Signals, status: int) -> None:
     with started([*RPSIM, *LONG_RUN, "--jobs", "2"], tmp_path, heeding=number) as process:

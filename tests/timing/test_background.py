@@ -54,6 +54,7 @@ def median_us(result, f="put"):
 # cores, and how threads wait ------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_server_that_sleeps_answers_later_and_spends_less():
     polling, sleeping = run(processes=1), run(processes=1, server={"waits": "sleep"})
     assert 3 < median_us(sleeping) - median_us(polling) < 15
@@ -65,12 +66,14 @@ def test_a_server_that_sleeps_answers_later_and_spends_less():
     assert polling.spent["server"]["asleep_ns"] == 0
 
 
+@pytest.mark.long
 def test_a_busy_server_that_sleeps_seldom_does():
     """With many clients there is always something to do: no more interrupts than requests, and fewer sleeps."""
     idle, busy = (run(processes=n, server={"waits": "sleep"}) for n in (1, 8))
     assert busy.spent["server"]["asleep_ns"] < 0.2 * idle.spent["server"]["asleep_ns"]
 
 
+@pytest.mark.long
 def test_clients_that_share_a_core_wait_for_each_other(quick):
     own, shared = run(processes=4, **quick), run(processes=4, client={"cores": 1}, **quick)
     assert shared.throughput_ops_per_s < 0.5 * own.throughput_ops_per_s
@@ -78,6 +81,7 @@ def test_clients_that_share_a_core_wait_for_each_other(quick):
     assert max(own.latency_ps["put"]) < 20 * US
 
 
+@pytest.mark.long
 def test_who_sleeps_gives_the_core_to_the_others_at_once(quick):
     """Sleeping clients pay several microseconds an operation, but none waits for the slice of one that polls."""
     polling = run(processes=4, client={"cores": 1}, **quick)
@@ -91,6 +95,7 @@ def test_threads_that_are_not_pinned_need_no_core_of_their_own():
     assert max(result.latency_ps["put"]) < 1000 * US
 
 
+@pytest.mark.long
 def test_a_server_of_slow_cores_takes_longer_for_a_request():
     usual, slow = run(), run(server={"core_type": "arm-a72"})
     kind = load_platform("optane-adr").cpu.types["arm-a72"]
@@ -102,6 +107,7 @@ def test_a_server_of_slow_cores_takes_longer_for_a_request():
 # other programs beside ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_program_that_computes_on_the_servers_core_takes_half_of_it(quick):
     alone, beside = (
         run(operations=800, **quick),
@@ -112,11 +118,13 @@ def test_a_program_that_computes_on_the_servers_core_takes_half_of_it(quick):
     assert beside.spent["server"]["software_ns"] == pytest.approx(alone.spent["server"]["software_ns"], rel=0.1)
 
 
+@pytest.mark.long
 def test_one_on_the_clients_cores_does_the_same_at_the_sender(quick):
     beside = run(client={"background": [{"kind": "compute", "threads": 4}]}, operations=400, **quick)
     assert max(beside.latency_ps["put"]) > 100 * US
 
 
+@pytest.mark.long
 def test_memory_bandwidth_that_others_take_is_not_there():
     platform = load_platform("optane-adr")
     left = without(platform, [("dram", 480 * 10**9)])  # 60 GB/s over six DIMMs
@@ -136,6 +144,7 @@ def test_no_more_can_be_taken_than_there_is():
         without(load_platform("pmr"), [("pmr", 1)])
 
 
+@pytest.mark.long
 def test_packets_of_others_fill_the_link_and_delay_everybody():
     flow = {"kind": "network", "to": "server[0]", "size": "64 KiB", "rate": 190_000}  # 99.6 Gb/s
     few = {"processes": 1, "operations": 40}
@@ -145,6 +154,7 @@ def test_packets_of_others_fill_the_link_and_delay_everybody():
     assert median_us(seldom) == pytest.approx(median_us(alone), rel=0.02)
 
 
+@pytest.mark.long
 def test_they_have_their_own_core_and_send_queue():
     flow = {"kind": "network", "to": "server[0]", "size": "64 B", "rate": 1_000_000}
     result = run(client={"background": [flow]})
@@ -157,6 +167,7 @@ def test_they_have_their_own_core_and_send_queue():
 # noise --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_noise_makes_a_tail_and_leaves_the_median(quick):
     quiet, noisy = run(operations=400, **quick), run(operations=400, vary={"noise": ["on"]}, **quick)
     assert median_us(noisy) == pytest.approx(median_us(quiet), rel=0.1)

@@ -145,6 +145,7 @@ def check_order(run: Watched) -> None:
         assert [who for who in seen if who in set(sends)] == sends
 
 
+@pytest.mark.long
 @given(workloads())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_everything_is_conserved_on_random_workloads(workload):

@@ -49,6 +49,7 @@ def agree(workload: Workload) -> None:
     assert found is None, f"\n{found}"
 
 
+@pytest.mark.long
 @given(workloads())
 @settings(max_examples=100, suppress_health_check=SLOW_TO_DRAW)
 def test_both_models_agree_on_random_workloads(workload):
@@ -62,6 +63,7 @@ def test_both_models_agree_on_thousands_of_random_workloads(workload):
     agree(workload)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [64, 4096])
 def test_both_models_agree_on_what_the_benchmark_measures(size):
     workload = write_workload(size, 200, window=64, platform="optane-adr")
@@ -95,6 +97,7 @@ STAGED = {"nic": {"staging_bytes": 4096}}
 TIGHT = {"nic": {"staging_bytes": 4096, "mtu_bytes": 1024}, "pcie": {"tlp_bits_per_s": 9_999_999_999}}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("at_ps", range(600_000, 1_400_000, 50_000))
 @pytest.mark.parametrize("ddio", ["on", "off"])
 @pytest.mark.parametrize("name", ["load", "store", "clwb", "clflush", "ntstore"])
@@ -194,6 +197,7 @@ MUTANTS: list[tuple[Callable[[pytest.MonkeyPatch], None], Workload, str]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("mutate", "workload", "told"), MUTANTS, ids=[mutant[0].__name__ for mutant in MUTANTS])
 def test_a_broken_model_is_caught_and_the_message_says_where(monkeypatch, mutate, workload, told):
     agree(workload)

@@ -112,6 +112,7 @@ def test_marks_are_seen_by_all() -> None:
     assert (mark["ts"], mark["name"]) == (5.0, "CRASH: power failure")
 
 
+@pytest.mark.long
 def test_the_commands_write_traces(tmp_path, capsys) -> None:
     small = ["--set", "workload.operations=12", "--set", "workload.keys=3", "--set", "schemes=[client-active]",
              "--set", "vary={platform: [optane-adr], ddio: ['on']}", "--no-report", "--out", str(tmp_path)]  # fmt: skip

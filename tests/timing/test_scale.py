@@ -21,6 +21,7 @@ from rpsim.sim.bytespace import LINE_BYTES, ByteSpace
 from rpsim.sim.permutation import Permutation
 
 
+@pytest.mark.long
 @given(st.integers(1, 3000), st.integers(0, 5))
 def test_a_computed_permutation_is_one(n, seed):
     permutation = Permutation(n, seed)
@@ -78,6 +79,7 @@ def ycsb(keys, operations=400, schemes=("saw", "efactory"), **more):
     ).build()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_store_with_computed_contents_answers_like_one_with_stored_ones(number, monkeypatch):
     scenario = ycsb(50, operations=200)
@@ -94,6 +96,7 @@ def test_a_store_with_computed_contents_answers_like_one_with_stored_ones(number
     assert computed.latency_ps["get"].mean() == pytest.approx(stored.latency_ps["get"].mean(), rel=0.15)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_hundred_million_keys_are_run_on(number):
     scenario = ycsb(100_000_000)
@@ -126,6 +129,7 @@ def hits(keys, scale, monkeypatch):
     return served / (served + counters.core_misses), result.latency_ps["put"].mean() / 1e6
 
 
+@pytest.mark.long
 def test_a_scaled_experiment_meets_the_same_caches_and_fewer_keys_alone_do_not(monkeypatch):
     whole, half = hits(8000, 1, monkeypatch), hits(2000, 4, monkeypatch)
     assert half[0] == pytest.approx(whole[0], abs=0.04)

@@ -81,6 +81,7 @@ def test_operations_are_shared_out_evenly():
     assert [len(operations) for operations in plan(workload(operations=3), 4, Streams(1))] == [1, 1, 1, 0]
 
 
+@pytest.mark.long
 def test_one_seed_is_one_plan_and_another_seed_another():
     assert plan(workload(), 16, Streams(1)) == plan(workload(), 16, Streams(1))
     assert plan(workload(), 16, Streams(1)) != plan(workload(), 16, Streams(2))
@@ -141,6 +142,7 @@ def test_ranks_drawn_without_a_table_have_the_closed_form(exponent):
     assert float(((found - expected) ** 2 / expected).sum()) <= (keys - 1) + 5 * (2 * (keys - 1)) ** 0.5
 
 
+@pytest.mark.long
 def test_the_most_popular_of_a_hundred_million_keys_is_as_popular_as_it_should_be():
     keys, draws = 100_000_000, 100_000
     drawn = ZipfianKeys(keys, 0.99, np.random.Generator(np.random.PCG64(1))).draw(

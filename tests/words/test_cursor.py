@@ -139,6 +139,7 @@ AWKWARD = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", AWKWARD, ids=lambda text: ascii(text[:20]))
 def test_awkward_texts_are_read_alike_without_libyaml(monkeypatch, text):
     found = read_as(text)
@@ -146,6 +147,7 @@ def test_awkward_texts_are_read_alike_without_libyaml(monkeypatch, text):
     assert read_as(text) == found
 
 
+@pytest.mark.long
 def test_shipped_files_are_read_alike_without_libyaml(monkeypatch):
     texts = [path.read_text(encoding="utf-8") for path in SHIPPED]
     found = [read_as(text) for text in texts]

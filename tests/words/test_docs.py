@@ -69,6 +69,7 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors(target), f"{page.name}: {link}"
 
 
+@pytest.mark.long
 @every_page
 def test_files_named_in_the_text_exist(page):
     everything = {path.name for path in ROOT.rglob("*") if ".venv" not in path.parts}
@@ -171,6 +172,7 @@ def check_rpsim_verbs(words: list[str]) -> None:
         assert option != "--plan" or (ROOT / value).is_file(), words
 
 
+@pytest.mark.long
 @every_page
 def test_command_lines_would_run(page):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))

@@ -105,6 +105,7 @@ def test_the_instants_on_the_way_are_those_of_the_run():
 PLATFORMS = ROOT / "docs" / "platforms"
 
 
+@pytest.mark.long
 def test_every_assumed_or_fitted_number_is_listed():
     """Scope and numbers of every page; ``rpsim reproduce hardware --pages docs/platforms`` renews them."""
     for name in platform_names():

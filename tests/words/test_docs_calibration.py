@@ -16,6 +16,7 @@ PAGE = ROOT / "docs" / "calibration.md"
 LOG, TABLE = str(EXAMPLES / "perftest-connectx3.txt"), str(EXAMPLES / "connectx4-send.json")
 
 
+@pytest.mark.long
 def test_a_fit_prints_and_writes_what_the_page_shows(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = [LOG, "--platform", "connectx5-lab", "--largest", "2KiB", "--out", "connectx3-lab.yaml"]
@@ -31,6 +32,7 @@ def _any_version(text: str) -> str:
     return re.sub(r"by rpsim \S+", "by rpsim", text)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "words"),
     [

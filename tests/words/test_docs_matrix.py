@@ -17,6 +17,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(SHOWN))
 def test_the_page_shows_what_is_printed(name, capsys, tmp_path, monkeypatch):
     assert SHOWN[name] in PAGE

@@ -46,6 +46,7 @@ def test_one_primitive_prints_what_the_page_shows(capsys):
     assert out == printed("one_primitive.txt", out)
 
 
+@pytest.mark.long
 def test_the_example_in_python_prints_what_the_page_shows(capsys):
     runpy.run_path(str(EXAMPLES / "python_api.py"))
     out = capsys.readouterr().out
@@ -73,6 +74,7 @@ def verdict_table(text: str) -> dict[tuple[str, str], dict[str, str]]:
     return table
 
 
+@pytest.mark.long
 def test_the_readme_s_verdicts_are_the_explorer_s():
     shown = verdict_table((ROOT / "README.md").read_text(encoding="utf-8"))
     few, small = ["workload.operations=60", "workload.keys=6"], "workload.value=64 B"
@@ -88,6 +90,7 @@ def test_the_readme_s_verdicts_are_the_explorer_s():
         assert shown[variant.scheme, variant.label] == found
 
 
+@pytest.mark.long
 def test_the_quickstart_s_latencies_are_the_simulator_s():
     shown = [text.split() for text in (ROOT / "docs/quickstart.md").read_text(encoding="utf-8").splitlines()]
     for index in (0, 4, 8):
@@ -106,6 +109,7 @@ def test_the_demo_prints_what_the_page_shows(tmp_path, monkeypatch, capsys):
 # adding things ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_what_is_added_as_the_page_says_works(tmp_path):
     hidden = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "results", "tests", "*.egg-info")
     house = shutil.copytree(ROOT, tmp_path / "rpsim", ignore=hidden)
@@ -124,6 +128,7 @@ def test_what_is_added_as_the_page_says_works(tmp_path):
         assert out == printed(f"{name}.txt", out)
 
 
+@pytest.mark.long
 def test_the_switch_delays_what_the_page_says_it_does():
     spec = importlib.util.spec_from_file_location("rpsim.models.pcie_switch", EXAMPLES / "pcie_switch.py")
     module = importlib.util.module_from_spec(spec)

@@ -197,6 +197,7 @@ PLAIN = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=400)
 @given(st.lists(EVENTS | PLAIN, max_size=6))
 def test_whatever_a_file_holds_the_answer_is_a_report_or_a_mistake(events):

@@ -61,6 +61,7 @@ def test_the_witnesses_print_what_the_page_shows(capsys, monkeypatch):
     assert max(map(len, out.splitlines())) <= 80
 
 
+@pytest.mark.long
 def test_many_witnesses_are_counted_and_reasons_told(capsys):
     assert main(["litmus", "atomics", "placement", "--witness"]) == 0
     out = capsys.readouterr().out
@@ -68,6 +69,7 @@ def test_many_witnesses_are_counted_and_reasons_told(capsys):
     assert "outcomes without a witness: a TLP becomes visible at once in the simulator" in " ".join(out.split())
 
 
+@pytest.mark.long
 def test_witnesses_as_json(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert main(["litmus", EXAMPLE, "--witness", "--json"]) == 1
@@ -101,6 +103,7 @@ def test_the_page_counts_the_families():
         assert row.endswith(f"| {len(list(make()))} |"), row
 
 
+@pytest.mark.long
 def test_the_library_agrees_and_fits_a_terminal(capsys):
     assert main(["litmus", *(name for name in names() if name not in FAMILIES), "tears"]) == 0
     out = capsys.readouterr().out
@@ -109,6 +112,7 @@ def test_the_library_agrees_and_fits_a_terminal(capsys):
     assert "order.yaml (shipped)" in out and "/" not in out
 
 
+@pytest.mark.long
 def test_every_answer_fits_a_terminal(tmp_path):
     for test in read_tests([LIBRARY]):
         answers = [
@@ -198,6 +202,7 @@ def changed(place: str, value: object) -> dict[str, object]:
     return data
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
@@ -280,6 +285,7 @@ def test_a_folder_without_tests(tmp_path, capsys):
 PIECES = st.sampled_from(["W", "R", "q1", "x", "x+y", "1", "r", "F", "@s", "poll", "dram.x", "+", "0x", "FLUSH", "*"])
 
 
+@pytest.mark.long
 @given(st.lists(st.lists(PIECES, max_size=5).map(" ".join), max_size=4), st.text(max_size=12))
 def test_whatever_a_file_holds_the_answer_is_tests_or_a_mistake(tmp_path_factory, operations, outcome):
     data = json.loads(json.dumps(GOOD))

@@ -36,6 +36,7 @@ def points(text):
     return re.findall(r"^\| (`[^|]+) \| (\w+) \| ([^|]+) \|", text.partition(VALIDATION)[2], re.M)
 
 
+@pytest.mark.long
 def test_there_is_a_page_for_every_profile_and_no_other(published):
     assert {path.name for path in FOLDER.iterdir()} == set(published)
 
@@ -77,6 +78,7 @@ EFFECTIVE = [
 ]
 
 
+@pytest.mark.long
 def test_what_is_listed_as_without_effect_has_none():
     listed = {path for name in platform_names() for path in reading.unread(load_platform(name))}
     assert listed == OTHERWISE.keys()

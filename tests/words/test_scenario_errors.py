@@ -316,6 +316,7 @@ def test_yaml_that_is_none(text, expected):
     assert messages(text) == [f"mine.yaml:{expected}"]
 
 
+@pytest.mark.long
 def test_nested_too_deeply_and_aliases_without_end():
     assert messages("[" * 5000) == ["mine.yaml: found maps and lists nested too deeply, expected at most 60 levels"]
     bomb = "a: &a [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]\n"
@@ -342,6 +343,7 @@ def test_yaml_words_that_look_like_truths_dates_and_octals_stay_what_was_written
     assert (source.line(("1",)), source.line(("a", 3)), source.line(("b", "c"))) == (2, 1, 1)
 
 
+@pytest.mark.long
 @given(st.text(alphabet=st.characters(codec="utf-8")) | st.text(alphabet="ab:[]{},-&*!|>'\"#%@? \n\t"))
 @example("%a")
 @example("!!int x")
@@ -367,6 +369,7 @@ JUNK = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.sampled_from(PATHS), JUNK), min_size=1, max_size=4))
 def test_any_junk_in_any_field_is_refused_in_words_or_means_something(changes):
     data = parse_yaml(GOOD, "f").data

@@ -122,6 +122,7 @@ def lived(scheme, random, conditions=(), **options):
     return world, world.judge(conditions)
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from(["on", "off"]))
 def test_a_scheme_that_persists_before_it_answers_lives_through_any_number_of_crashes(random, ddio):
@@ -141,6 +142,7 @@ class Forgetful(Saw):
             return b"durable"
 
 
+@pytest.mark.long
 def test_the_state_machine_catches_a_forgotten_flush():
     machine = crash_machine(Forgetful, "optane-adr", "no_lost_ack", keys=1, clients=1, ddio="on")
     case = machine.TestCase
@@ -162,6 +164,7 @@ def test_a_busy_client_is_not_asked_again():
 # strategies -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(scenarios(Saw, most=4))
 def test_a_drawn_scenario_runs(scenario):
@@ -170,6 +173,7 @@ def test_a_drawn_scenario_runs(scenario):
     assert len(result.history.operations) == len(scenario.workload.operations)
 
 
+@pytest.mark.long
 @given(platforms(), faults(ClientActive), workloads(Saw, keys=3, clients=1))
 def test_drawn_parts_are_of_what_there_is(platform, fault, workload):
     assert set(platform[1].values()) <= {"on", "off", "word", "whole", "1", "2", "3", *platform[1].values()}

@@ -18,6 +18,7 @@ from rpsim.validation.litmus.simulator.simulate import clashes
 TESTS = {name: list(make()) for name, make in FAMILIES.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", TESTS)
 def test_the_rules_come_to_what_the_tables_say(family):
     for test in TESTS[family]:
@@ -26,6 +27,7 @@ def test_the_rules_come_to_what_the_tables_say(family):
             assert answer.case.source
 
 
+@pytest.mark.long
 def test_there_are_hundreds_each_once_and_always_the_same():
     everyone = [test for tests in TESTS.values() for test in tests]
     assert len({test.id for test in everyone}) == len(everyone) > 600
@@ -57,6 +59,7 @@ SPOKEN_OF = {
 """Rules that a family alone would miss (and one that none of them speaks of)."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SPOKEN_OF)
 def test_the_tables_miss_a_rule_that_is_taken_out(name):
     table = Table(rules=[rule for rule in RULES if rule.name != name])
@@ -101,6 +104,7 @@ def runs(family: str) -> list:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", TESTS)
 def test_the_simulator_never_shows_what_is_forbidden(family):
     """One of the profiles and one timing of each test; all of them are in the slow test below."""

@@ -66,6 +66,7 @@ def test_without_a_rule_a_verdict_changes(rule):
     assert noticed(Table(rules=[other for other in RULES if other is not rule]), resting_on(rule.name))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pair", EXECUTION, ids=lambda pair: f"{pair[0]}-{pair[1]}")
 def test_with_a_field_of_the_execution_table_turned_around_a_verdict_changes(pair):
     turned = Order.NONE if EXECUTION[pair].order is Order.ALWAYS else Order.ALWAYS
@@ -111,6 +112,7 @@ def variants(rule: Rule) -> Iterator[Rule]:
             yield replace(rule, covers=rule.covers ^ {kind})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_a_rule_that_reaches_further_or_less_far_changes_a_verdict(rule):
     for other in variants(rule):

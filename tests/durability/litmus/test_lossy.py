@@ -22,6 +22,7 @@ def test_the_library_on_a_bad_network(test):
     assert not found, str(found[0])
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(st.one_of(*(programs(**language) for language in LANGUAGES)))
 def test_random_programs_on_a_bad_network(test):

@@ -35,6 +35,7 @@ def lost(test: Test, profile: LitmusProfile, crash: CrashMoment, names: Sequence
     return wrong
 
 
+@pytest.mark.long
 def test_the_reductions_lose_nothing_of_the_library():
     for test in TESTS:
         names = sorted({name for case in test.cases for name in case.outcome.of("pm")})
@@ -42,6 +43,7 @@ def test_the_reductions_lose_nothing_of_the_library():
             assert not lost(test, profile, crash, names), (test.id, profile.name)
 
 
+@pytest.mark.long
 def test_answers_are_the_same_and_states_are_saved():
     counts = {}
     for how in Reduce:
@@ -62,6 +64,7 @@ def check_all(test: Test) -> None:
 MANY = {"domains": ("media", "adr", "eadr", "wsp", "pmr")}
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(programs(most=3, **MANY))
 def test_the_reductions_lose_nothing_of_random_programs(test):

@@ -68,6 +68,7 @@ def named(name):
     return next(test for test in TESTS if test.id == name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("test", TESTS, ids=lambda test: test.id)
 def test_the_library_in_the_simulator(test):
     found = clashes(test, SEEDS)
@@ -107,6 +108,7 @@ def test_what_is_not_run_is_known_and_why():
         assert not lacking, "the whole library runs where there are all verbs"
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(st.one_of(*(programs(**language) for language in LANGUAGES)))
 def test_random_programs_in_the_simulator(test):
@@ -140,6 +142,7 @@ def shown(name, seeds=range(12)):
     return [str(clash) for clash in clashes(named(name), seeds)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["write-read", "stored-before-the-post", "replies-show-what-was-stored"])
 def test_memory_that_shows_writes_later_than_its_readers_wait_is_caught(name, monkeypatch):
     write_at = ByteSpace.write_at
@@ -152,6 +155,7 @@ def test_memory_that_shows_writes_later_than_its_readers_wait_is_caught(name, mo
     assert shown(name)
 
 
+@pytest.mark.long
 def test_a_read_that_does_not_wait_for_earlier_writes_is_caught(monkeypatch):
     def at_once(self, *_):
         return self.clock.now_ps
@@ -166,6 +170,7 @@ def test_a_read_that_does_not_wait_for_earlier_writes_is_caught(monkeypatch):
     assert any("r=0" in text for text in shown("write-read"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rule", "name"),
     [

@@ -22,6 +22,7 @@ def named(name: str) -> Test:
     return next(test for test in TESTS if test.id == name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", sorted(path.stem for path in LIBRARY.glob("*.yaml")))
 def test_every_allowed_outcome_of_the_library_has_a_witness_or_a_reason(file):
     for test in chosen([file]):
@@ -41,6 +42,7 @@ def test_every_allowed_outcome_of_a_family_has_one(family):
             assert found.witness or found.case.unseen, (test.id, found.case.profile.name)
 
 
+@pytest.mark.long
 def test_no_reason_hides_an_outcome_that_shows():
     """A reason why nothing shows it is wrong once something does; one entry speaks of two kinds of profiles."""
     both = {"pmr-write-read"}
@@ -77,6 +79,7 @@ def test_a_timeline_says_where_what_is_lost_may_have_been():
     assert found.witness.lines[-1][2] == "x=1 may still be in the NIC: lost"
 
 
+@pytest.mark.long
 def test_what_is_forbidden_has_no_witness():
     for name in ("write-read", "flush-then-atomic-write", "clwb", "receive-publishes"):
         for test in TESTS:
@@ -96,6 +99,7 @@ def runnable(test: Test) -> Test | None:
     return replace(test, cases=tuple(cases)) if cases else None
 
 
+@pytest.mark.long
 def test_no_schedule_shows_what_is_forbidden():
     for turn, test in enumerate(found for found in map(runnable, TESTS) if found):
         found = clashes(test, [turn % len(SCHEDULES)], schedules=SCHEDULES)

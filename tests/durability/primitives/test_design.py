@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from rpsim.app.commands.design import explore
 from rpsim.validation.matrix.configurations import configurations
 from rpsim.validation.matrix.design import Candidate, candidates, canonical, possible, published, reached, wanted
 from rpsim.validation.matrix.methods import Question, answer
 
 
+@pytest.mark.long
 def test_published_primitives_are_among_the_candidates():
     shipped, written = published(), set()
     for one in candidates(6):
@@ -37,17 +40,20 @@ def test_a_durable_one_with_more_steps_is_left_out():
     assert wanted([short], [longer]) == [short]
 
 
+@pytest.mark.long
 def test_a_search_of_one_step_rediscovers_the_appliance_method(tmp_path):
     search = explore(configurations(["adr, ddio off"])[0], 1, 1, 1, tmp_path)
     assert any("read-after-write" in one.published for one in search.front)
     assert reached(search.durable)["no request beside the update"] is None
 
 
+@pytest.mark.long
 def test_a_search_says_when_nothing_is_durable(tmp_path):
     search = explore(configurations(["adr, ddio on"])[0], 1, 1, 1, tmp_path)
     assert search.front == [] and search.tried > 1
 
 
+@pytest.mark.long
 def test_the_cheapest_method_comes_with_the_reason_why_cheaper_ones_fail():
     one = configurations(["adr, ddio off"])[0]
     question = Question(one, "dram", "WRITE", "one object", ("no-flush", "read-after-write", "write-send-cpu-flush"))

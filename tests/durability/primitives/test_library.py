@@ -217,6 +217,7 @@ def test_a_reading_of_the_sources_that_lets_reads_pass_writes_does_so_too():
     assert not outcome("wflush", platform)[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("length", [1, 63, 9000])
 def test_updates_of_any_length_arrive_whole(length):
     data = bytes(1 + at % 251 for at in range(length))

@@ -16,6 +16,7 @@ def durable(scheme, label):
     return judge(scheme, CONFIGURATIONS[label]).durable
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("label", "holds"),
     [("adr, ddio off", True), ("adr, ddio on", False), ("eadr, ddio on", True), ("adr, ddio off, ro", False)],
@@ -24,6 +25,7 @@ def test_read_after_write_needs_ddio_off_or_eadr_and_strict_ordering(label, hold
     assert durable("word over read-after-write", label) is holds
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("label", "holds"), [("adr, ddio off", False), ("eadr, ddio on", False), ("wsp, ddio on", True)]
 )
@@ -31,12 +33,14 @@ def test_a_write_alone_is_durable_only_with_a_battery(label, holds):
     assert durable("word over no-flush", label) is holds
 
 
+@pytest.mark.long
 def test_a_flush_covers_nothing_of_another_queue_pair():
     assert durable("word over ibta-flush-persistent", "adr, ddio on")
     finding = judge("other-qp over ibta-flush-persistent", CONFIGURATIONS["adr, ddio on"])
     assert finding.verdicts["no_lost_ack"] == "violated" and "may still be in the NIC" in finding.why
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("primitive", "label"),
     [("read-after-write", "eadr, ddio on"), ("read-after-write", "pmr, barrier by read"), ("rcommit", "adr, ddio on")],
@@ -48,17 +52,20 @@ def test_what_an_adapter_holds_up_is_not_covered_from_another_queue_pair(primiti
     assert finding.verdicts["no_lost_ack"] == "violated" and "may still be in the NIC" in finding.why
 
 
+@pytest.mark.long
 def test_an_entry_and_its_commit_word_need_two_runs_of_the_steps_on_adr():
     assert durable("pair over read-after-write", "adr, ddio off")
     assert not durable("log over read-after-write", "adr, ddio off")
 
 
+@pytest.mark.long
 def test_a_send_is_durable_in_receive_buffers_of_persistent_memory_once_something_pushed_it():
     assert not durable("word over no-flush by SEND", "eadr, ddio on")
     assert not durable("word over no-flush by SEND into pm", "eadr, ddio on")  # nobody waits for the server's core
     assert durable("word over read-after-send into pm", "adr, ddio off")
 
 
+@pytest.mark.long
 def test_dropping_the_flush_of_the_cpu_is_caught(tmp_path):
     text = (
         "name: lazy\ntitle: a server that only says so\nsource: a test\nstatus: proposed\nsteps:\n"
@@ -72,6 +79,7 @@ def test_dropping_the_flush_of_the_cpu_is_caught(tmp_path):
     assert found.costs.latency[64].cpu_ns > 0
 
 
+@pytest.mark.long
 def test_the_same_row_twice():
     job = RowJob("read-after-write", CONFIGURATIONS["adr, ddio on"], ("word",), (64,), (1,))
     assert row(job) == row(job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,6 +109,7 @@ def primitives(draw) -> Primitive:
 platforms = st.builds(platform_of, st.sampled_from(("adr", "eadr", "media", "wsp", "pmr")), ddio=st.booleans())
 
 
+@pytest.mark.long
 @settings(max_examples=50)
 @given(primitives())
 def test_what_is_written_reads_back(made):
@@ -120,6 +122,7 @@ def test_what_is_shipped_reads_back_once_its_switches_are_set():
         assert parse_primitive(dump_primitive(found), "again.yaml") == replace(found, options={}, chosen={})
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(primitives(), platforms, st.integers(1, 3), st.sampled_from((8, 64, 5000)))
 def test_it_ends_and_no_step_ends_before_it_can_begin(made, platform, clients, length):
@@ -149,6 +152,7 @@ def test_it_ends_and_no_step_ends_before_it_can_begin(made, platform, clients, l
                     assert all(late >= early for early, late in zip(sorted(ended[mine]), sorted(runs), strict=True))
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(primitives(), platforms, st.data())
 def test_an_answer_that_waits_for_more_proves_no_less(made, platform, data):

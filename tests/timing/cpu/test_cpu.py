@@ -162,6 +162,7 @@ def test_the_published_curve_of_ntstore(rig, cpu, size, published_ns):
     assert rig.server.sfence() / 1000 == pytest.approx(published_ns, rel=0.15)
 
 
+@pytest.mark.long
 def test_flushing_one_dimm_goes_at_the_mediums_rate_once_its_buffers_are_full():
     rig = Rig(imc={"interleave_bytes": 1 << 30})
     times = [flush_ps(Rig(imc={"interleave_bytes": 1 << 30}), LINE * lines) for lines in (4096, 5120)]
@@ -230,6 +231,7 @@ def test_what_queues_behind_a_load_starts_when_that_is_done(rig, cpu):
     assert sorted(both(rig, *codes)) == [cpu.request_ps, cpu.request_ps + load_ps, 2 * cpu.request_ps + load_ps]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["ntstore", "clwb"])
 @pytest.mark.parametrize("buffers", [1, 2, 12])
 def test_a_core_has_so_many_lines_on_their_way_and_then_waits(way, buffers):

@@ -204,6 +204,7 @@ PROGRAMS = st.lists(
 )
 
 
+@pytest.mark.long
 @given(PROGRAMS, st.booleans(), st.sampled_from([1, 2]), st.lists(st.integers(0, 20 * MS), max_size=4))
 @settings(max_examples=60, deadline=None)
 def test_every_instant_of_a_core_is_busy_or_idle_and_busy_is_accounted(programs, pinned, smt, interrupts):
@@ -251,6 +252,7 @@ def test_a_core_that_forgets_its_switches_is_caught(monkeypatch):
 # cooperative cores ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_waiting_for_a_cooperative_core_is_that_of_a_queue_with_fixed_service():
     """M/D/1: with load r and service s the mean wait is r s / (2 (1 - r))."""
     node = machine(fair=False)

@@ -114,6 +114,7 @@ def test_sequential_writes_leave_the_cache_in_another_order(policy, in_order):
 # private caches -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_what_does_not_fit_the_first_level_is_in_the_second_and_then_in_the_last():
     caches = Caches(ADR.llc, ADR.private)
     for size, level in ((16 << 10, Level.L1), (512 << 10, Level.L2), (4 << 20, Level.LLC)):
@@ -158,6 +159,7 @@ OPERATIONS = st.lists(
 )
 
 
+@pytest.mark.long
 @given(OPERATIONS, st.sampled_from(POLICIES), st.booleans(), st.integers(0, 2**32))
 @settings(max_examples=150, deadline=None)
 def test_no_dirty_line_disappears_and_no_set_has_more_lines_than_ways(operations, policy, private, seed):

@@ -218,6 +218,7 @@ CONTROLLERS = st.builds(
 STREAM = st.lists(st.tuples(st.sampled_from("wwwr"), st.integers(0, 200), st.integers(0, 100_000)), max_size=300)
 
 
+@pytest.mark.long
 @given(CONTROLLERS, STREAM, st.sampled_from([64, 256, 512]))
 def test_the_queue_is_bounded_in_order_and_loses_nothing(parts, stream, wpq):
     controller = MemoryController(replace(IMC, wpq_bytes=wpq), replace(OPTANE, controller=parts), 1)
@@ -255,6 +256,7 @@ def test_every_line_written_reaches_the_medium_or_is_in_the_buffer(parts, writte
     assert on_medium <= len(written)
 
 
+@pytest.mark.long
 @given(st.integers(1, 40), st.integers(1, 4))
 def test_amplification_is_one_for_whole_xplines_and_more_for_parts(xplines, lines):
     controller = MemoryController(IMC, OPTANE, 1)

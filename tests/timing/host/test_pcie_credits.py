@@ -24,6 +24,7 @@ PLATFORM = load_platform("optane-adr")
 HEADERS, DATA_BYTES, MPS = 4, 1024, 256
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, MPS), st.integers(0, 300)), max_size=40))
 def test_credits_are_never_negative_and_never_more_than_there_are(tlps):
     credits, now_ps, held = PostedCredits(HEADERS, DATA_BYTES, MPS), 0, []
@@ -50,6 +51,7 @@ def test_what_a_write_needs_is_what_its_tlps_need(address, length, mps):
     assert units(address, length, mps) == (len(tlps), sum(-(-len(part) // UNIT_BYTES) for part in tlps))
 
 
+@pytest.mark.long
 @given(st.lists(st.integers(1, 256), min_size=300, max_size=300), st.integers(1, 256))
 @settings(max_examples=30)
 def test_credits_that_do_not_matter_are_never_used_up(mixed, same):
@@ -96,11 +98,13 @@ def stream(platform, size=4096, count=200, clients=2, seed=1, window=16):
     return system, outcome, clients * count * size * 1000 / last_ps
 
 
+@pytest.mark.long
 def test_the_default_throttles_nothing_that_the_cache_takes():
     endless = changed(PLATFORM, pcie={"posted_headers": 10**6, "posted_data_bytes": 10**8})
     assert stream(PLATFORM)[2] == stream(endless)[2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("per_dimm", [100_000_000, 300_000_000])
 def test_slow_memory_is_what_the_wire_gets_with_ddio_off(per_dimm):
     """As many bytes a second as six DIMMs write, once credits and staging are full."""
@@ -109,6 +113,7 @@ def test_slow_memory_is_what_the_wire_gets_with_ddio_off(per_dimm):
     assert stream(platform)[2] == pytest.approx(6 * per_dimm / 1e9, rel=0.15)
 
 
+@pytest.mark.long
 def test_credits_bound_what_is_under_way():
     """Little's law: as many bytes a second as data credits stand for, over how long each is held."""
     slot = {"posted_data_bytes": 1024, "posted_write_ps": 2_000_000}
@@ -120,6 +125,7 @@ def test_credits_bound_what_is_under_way():
 ORDERS = ["arrival", "round-robin", "random"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("ddio", ["on", "off"])
 @given(

@@ -64,6 +64,7 @@ def test_a_packet_that_comes_first_to_the_switch_goes_first():
     assert found[1][0] - found[0][0] == 64 * BYTE_PS
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 10**6), st.integers(1, 4200)), max_size=40))
 def test_what_arrives_is_in_order_and_no_faster_than_the_link(packets):
     found = arrivals(packets)
@@ -154,6 +155,7 @@ VERBS = st.tuples(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(
     st.lists(st.lists(VERBS, max_size=8), min_size=1, max_size=4),

@@ -99,6 +99,7 @@ def test_a_switch_adds_its_hop_and_another_link():
 WRITES = st.lists(st.tuples(st.integers(0, 300_000), st.booleans(), st.integers(1, 256)), min_size=1, max_size=40)
 
 
+@pytest.mark.long
 @given(WRITES)
 def test_devices_behind_one_switch_share_its_link(writes):
     """An adapter and a drive: each keeps its order, nothing is lost, and upstream carries one TLP after the other."""

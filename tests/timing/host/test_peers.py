@@ -182,6 +182,7 @@ def test_a_burst_goes_into_the_elasticity_buffer_and_then_the_region_is_the_ceil
     assert (shown[-1] - shown[200]) / 199 == pytest.approx(slow, rel=0.01)
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 256)), min_size=1, max_size=60), st.integers(0, 2000))
 def test_an_elasticity_buffer_never_holds_more_than_its_size(writes, size):
     device, now, held = elastic(size), 0, []

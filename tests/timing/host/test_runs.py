@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ MPS = st.sampled_from([64, 128, 256, 512])
 WRITES = st.lists(st.tuples(st.integers(0, 3_000_000), st.integers(0, 5000), st.integers(0, 5000)), max_size=12)
 
 
+@pytest.mark.long
 @given(RATES, MPS, WRITES)
 def test_on_the_link(rate, mps, writes):
     one, other = (PcieLink(replace(PLATFORM.pcie, tlp_bits_per_s=rate, mps_bytes=mps)) for _ in range(2))
@@ -58,6 +60,7 @@ RUNS = st.lists(
 )
 
 
+@pytest.mark.long
 @given(RUNS, st.lists(st.tuples(st.integers(0, 400), st.integers(0, 60), st.integers(1, 30)), max_size=6))
 def test_in_memory_whatever_comes_between(runs, reads):
     """Runs of several channels and reads, at instants that interleave and coincide."""
@@ -106,6 +109,7 @@ def test_in_the_trace(sizes):
     assert [c.number for c in one.channels[0].chunks] == [c.number for c in other.channels[0].chunks]
 
 
+@pytest.mark.long
 @given(
     st.lists(st.tuples(st.integers(1, 30), st.integers(0, 40), st.lists(st.integers(1, 40), min_size=2, max_size=6))),
     st.lists(st.tuples(st.integers(0, 400), st.integers(0, 3000)), max_size=6),

@@ -111,6 +111,7 @@ def stream(net, number, n_bytes, chunk):
     return client(), server()
 
 
+@pytest.mark.long
 def test_many_streams_share_the_link():
     """Cores that cost nothing: then frames on the wire are the ceiling."""
     names = ("send", "receive", "segment_work", "syscall", "interrupt", "wake", "switch", "moderation")
@@ -205,6 +206,7 @@ def test_epoll_tells_who_can_be_read_and_sleeps_until_somebody_can():
     assert net.run(epoll.wait(server)) == net.os.syscall_ps + 2 * net.kernel.epoll_ps
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, 5000), min_size=1, max_size=6), min_size=1, max_size=3),

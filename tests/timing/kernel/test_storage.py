@@ -94,6 +94,7 @@ def test_the_controller_is_a_ceiling():
     assert (done[-1] - done[1000]) / 999 == pytest.approx(disk.drive.parameters.command_ps, rel=0.01)
 
 
+@pytest.mark.long
 def test_a_burst_fits_the_cache_and_then_flash_is_the_ceiling():
     disk = Disk(kernel={"block_ps": 1}, command_ps=1, cache_bytes=100 * BLOCK)
     done = flood(disk, 3000)
@@ -121,6 +122,7 @@ def test_a_flush_waits_for_all_that_the_cache_took():
     assert kept > p.program_ps
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 300)), max_size=60))
 def test_a_buffer_never_holds_more_than_it_has_room_for(puts):

@@ -75,6 +75,7 @@ def test_responses_leave_in_the_order_of_their_requests():
     assert left == [(1, 20), (2, 20), (3, 20)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 def test_any_mixture_of_verbs_completes_in_order(seed):
     """Several queue pairs, little staging, small packets, late receivers: nothing is lost, doubled or stuck."""

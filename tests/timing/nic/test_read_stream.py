@@ -31,6 +31,7 @@ def test_the_model_with_a_process_for_each_packet_says_the_same(mtu_bytes, offse
     assert found is None, f"\n{found}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mtu_bytes", [1024, 4096])
 def test_a_large_read_takes_longer_than_a_small_one_by_what_the_link_takes(mtu_bytes):
     """Closed form: of PCIe and network the slower one carries it, the other one ahead of it."""

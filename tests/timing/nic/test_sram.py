@@ -116,6 +116,7 @@ def test_misses_of_a_write_are_one_read_at_each_adapter_and_step(rig):
     assert small.memory(0) == line(2)
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(workloads(), st.sampled_from([400, 900, 2000]))
 def test_an_adapter_that_misses_loses_nothing(workload, sram_bytes):

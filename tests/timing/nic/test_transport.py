@@ -21,6 +21,7 @@ def packet_by_packet(workload: Workload) -> Outcome:
     return ArithmeticSystem(workload, Disturbance()).run()
 
 
+@pytest.mark.long
 @given(workloads())
 @settings(max_examples=100, suppress_health_check=SLOW_TO_DRAW)
 def test_where_nothing_is_lost_every_time_is_the_same(workload):
@@ -28,6 +29,7 @@ def test_where_nothing_is_lost_every_time_is_the_same(workload):
     assert found is None, f"\n{found}"
 
 
+@pytest.mark.long
 @given(workloads())
 @settings(max_examples=25, suppress_health_check=SLOW_TO_DRAW)
 def test_so_it_is_where_the_adapters_tables_do_not_fit_into_its_memory(workload):

@@ -146,6 +146,7 @@ class Played:
         assert [found[client.peer] for client in rig.clients] == self.sent, "each message once, in order"
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(storms())
 def test_every_request_is_executed_exactly_once_and_in_order(storm):
@@ -235,6 +236,7 @@ def counts_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(GoBackN, "expects", always)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "broken",
     [

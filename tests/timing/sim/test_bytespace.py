@@ -56,6 +56,7 @@ WRITES = st.lists(
 )
 
 
+@pytest.mark.long
 @given(WRITES, st.randoms())
 def test_the_order_of_calls_is_no_rule(writes, random):
     """Equal instants are decided by channel and number; nothing depends on who called first."""

@@ -30,6 +30,7 @@ def test_seed_and_name_both_matter():
     assert len({tuple(draws(seed, name)) for seed in (0, 1, 2**70) for name in ("a", "b", "ab", "")}) == 12
 
 
+@pytest.mark.long
 def test_the_draws_are_those_of_every_other_process():
     program = "from rpsim.sim.streams import Streams; print(Streams(42).stream('zipf').integers(0, 2**63, 5).tolist())"
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
