@@ -1,5 +1,6 @@
 """What does a real machine do? One description of measurements for real and simulated adapters.
 
-``plan`` says what is measured, ``documents`` and ``perftest`` read measurements, ``simulated`` makes them on the
+``plan`` lists the measurements to make, ``documents`` and ``perftest`` read measurements, ``simulated`` makes them on
+the
 models. ``calibrate`` fits a platform to them.
 """
