@@ -12,7 +12,9 @@ FAULTS = ("no fault", "client[0] process", "server[0] process", POWER, "server[0
 """What ``every`` fault is, the mildest first."""
 
 QUICK = ("vary.ddio=[on]",)
-"""What is less for a first look: platforms. Smaller runs would find less, and differ from seed to seed."""
+"""Settings that make a first look smaller: fewer platforms. Smaller runs would find less, and differ from seed
+to seed.
+"""
 
 
 def scenario_of(fault: str) -> str:
