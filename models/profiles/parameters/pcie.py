@@ -28,9 +28,9 @@ class PcieParameters:
     posted_write_ps: int
     """From the root port until coherent memory shows a posted write (LLC, or iio_wc with DDIO off)."""
     tlp_bits_per_s: int = 0
-    """After encoding and data-link packets, before TLP headers; 0: what generation, lanes and MPS say."""
+    """After encoding and data-link packets, before TLP headers; 0: the rate of generation, lanes and MPS."""
     completion_bytes: int = 0
-    """What the root complex puts into one completion at most, a multiple of RCB; 0: MPS."""
+    """The most bytes that the root complex puts into one completion, a multiple of RCB; 0: MPS."""
     posted_headers: int = 192
     """Header credits of the root port for posted writes."""
     posted_data_bytes: int = 8192
@@ -38,9 +38,9 @@ class PcieParameters:
     read_tags: int = 256
     """Read requests that the adapter may have under way."""
     numa_ps: int = 0
-    """What a round trip to memory takes longer because the adapter is on another socket."""
+    """The time by which a round trip to memory takes longer because the adapter is on another socket."""
     switch_ps: int = 0
-    """What a PCIe switch between adapter and root port takes to forward a TLP; 0: there is none."""
+    """The time that a PCIe switch between adapter and root port takes to forward a TLP; 0: there is none."""
     staging_order: Literal["arrival", "round-robin", "random"] = "arrival"
     """In which order the adapter's arbiter lets packets of several queue pairs go from staging to PCIe."""
 
