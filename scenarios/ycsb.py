@@ -53,7 +53,7 @@ class ZipfianKeys:
         if keys <= STORED_KEYS:
             order: Ranks = permutation.permutation(keys).astype(np.int64)
             cumulative = np.cumsum(zipf_probabilities(keys, exponent))
-            below = cumulative[:-1]  # rounding may leave the sum beside 1; the last rank takes what is missing
+            below = cumulative[:-1]  # rounding may leave the sum beside 1; the last rank takes the rest
             self._ranks = lambda random, count: np.searchsorted(below, random.random(count), side="right")
             self.key_of = lambda rank: int(order[rank])
         else:

@@ -1,4 +1,4 @@
-"""What a scenario is checked against: the names there are, and how a mistake is told to pydantic."""
+"""The names that a scenario is checked against, and how a mistake is reported to pydantic."""
 
 from __future__ import annotations
 
