@@ -1,6 +1,6 @@
 """Two views of a crash state: every content that may be there (adversarial), and the one of this timing (timed).
 
-A crash state is a cut through the trace's partial order. Memory holds *lines*; its possible contents depend on where its
+A crash state is a cut through the trace's partial order. Memory holds *lines*; their possible contents depend on where a
 device's persistence domain begins:
 
 - Behind the caches (ADR), lines are independent: each holds any version that coherent memory had since the last
