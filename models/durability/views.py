@@ -1,7 +1,7 @@
 """Two views of a crash state: every content that may be there (adversarial), and the one of this timing (timed).
 
-A crash state is a cut through the trace's partial order. Memory holds *lines*; their possible contents depend on where a
-device's persistence domain begins:
+A crash state is a cut through the trace's partial order. Memory holds *lines*; their possible contents depend on
+where a device's persistence domain begins:
 
 - Behind the caches (ADR), lines are independent: each holds any version that coherent memory had since the last
   completed flush of it. A version is a prefix, channel by channel, of the pieces that were written to the line.

@@ -3,8 +3,7 @@
 A message is copied into the kernel, cut into segments by the adapter, and goes through the adapter's port among its
 RDMA packets, and through the switch. At the other side an interrupt, held back by moderation, lets the softirq take the
 message in on the core that the socket is steered to; a thread that sleeps is woken. Bytes arrive in the order in which
-they
-were sent. There is a receiver's window, and no congestion control, no loss, no acknowledgement on the wire.
+they were sent. There is a receiver's window, and no congestion control, no loss, no acknowledgement on the wire.
 """
 
 from __future__ import annotations

@@ -39,8 +39,7 @@ class AssembledVariant:
     """One variant of a scenario, assembled and about to run: loaded, connected, every client at its first operation.
 
     Schedule 0 is the undisturbed one; in others the scenario's perturbations are drawn from the seed: servers' cores
-    pause
-    now and then, hardware chooses otherwise. ``watched`` notes where cores might pause, and when packets leave.
+    pause now and then, hardware chooses otherwise. ``watched`` notes where cores might pause, and when packets leave.
     ``observer`` adds a client machine that takes no part. ``platform`` stands for the one that the variant names.
     """
 

@@ -1,9 +1,8 @@
 """One cell of the matrix: a shape over a primitive on one configuration, judged by exploring what power failures leave.
 
 One client updates one object: once; once while the server's core is away, so that nothing may lean on its being quick;
-three times; and where there is a second queue pair, once while the responder's adapter holds up the first. A
-schedule is tried only for conditions that the ones before have left open. All instants of a run and all images that the
-ordering
+three times; and where there is a second queue pair, once while the responder's adapter holds up the first. A schedule
+is tried only for conditions that the ones before have left open. All instants of a run and all images that the ordering
 rules admit are judged, as in ``rpsim crash``; the first violation of each condition is kept as it is, since a run of
 one update has nothing to leave out.
 

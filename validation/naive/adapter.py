@@ -199,8 +199,7 @@ class Adapter:
         """A DMA read: behind all posted writes; in one piece, or line by line in ``order``, behind the READ before it.
 
         ``n_bytes`` is the size of a read that is no range of memory here: a work request, which the core has just
-        written.
-        Returns the pieces found when the first of ``parts`` is there: the others are found until theirs are.
+        written. Returns the pieces found when the first of ``parts`` is there: the others are found until theirs are.
         """
         n_bytes = length if n_bytes is None else n_bytes
         tags = min(max(1, len(aligned(address, n_bytes, self._pcie.mrrs_bytes))), self._pcie.read_tags)

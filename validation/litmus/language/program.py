@@ -152,8 +152,7 @@ def groups(test: Test) -> list[list[str]]:
     """The variables in sets of neighbours.
 
     Neighbours are variables that one operation names together (``x0+x1``) and, if the test says its grain, variables
-    that
-    differ in their number alone (``x0``, ``x1``).
+    that differ in their number alone (``x0``, ``x1``).
     """
     together = [operation.names for operation in (*test.a, *test.b)]
     if test.numbered:

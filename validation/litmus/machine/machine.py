@@ -2,11 +2,10 @@
 
 Requests of a queue pair arrive at B's adapter in the order of the posts and execute when ``executed_before`` lets them
 and their needs are met. The payload of a WRITE, a SEND or an atomic then waits in its queue pair's way to memory (one
-for
-each kind of destination) and becomes visible at any later time: in order where placement is strict, in any order else,
-word by word unless lines are whole. A line's visible content is written back at any time. B's core has a store buffer,
-A's core has one over its local variables. Each line that an outcome asks the medium for has a second content, the one
-that would survive a power failure now: so a crash is no step, but a look at that.
+for each kind of destination) and becomes visible at any later time: in order where placement is strict, in any order
+else, word by word unless lines are whole. A line's visible content is written back at any time. B's core has a store
+buffer, A's core has one over its local variables. Each line that an outcome asks the medium for has a second content,
+the one that would survive a power failure now: so a crash is no step, but a look at that.
 """
 
 from __future__ import annotations

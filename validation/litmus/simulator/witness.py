@@ -1,10 +1,10 @@
 """Witnesses: runs of the simulator that show an outcome which the rules allow.
 
 The explorer finds possible outcomes; a witness shows one in the components, at instants of a clock. It is searched for:
-each
-run draws delays, dawdling programs, the order in which queue pairs leave staging and how long they are held up there,
-and the network's disturbances; of each run every instant and every cut of the adversarial view is looked at. Runs that
-nearly show it are tried again with B's operations moved to the instants at which something changed in sight of them.
+each run draws delays, dawdling programs, the order in which queue pairs leave staging and how long they are held up
+there, and the network's disturbances; of each run every instant and every cut of the adversarial view is looked at.
+Runs that nearly show it are tried again with B's operations moved to the instants at which something changed in sight
+of them.
 """
 
 from __future__ import annotations

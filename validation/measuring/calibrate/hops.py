@@ -1,9 +1,8 @@
 """The fit of the adapter's residual hops: least squares over the points whose role is ``fit``, and nothing else.
 
 The time that the path of a WRITE takes beyond its published parts (PCIe, wire, switch) is the adapter's own: the ways
-of a
-message out and of a packet in, and of the acknowledgement. They are found by Gauss-Newton on the relative errors of the
-ConnectX-3 WRITE curve (perftest) and of the 64 B WRITE completion of Kalia et al., SoCC'20.
+of a message out and of a packet in, and of the acknowledgement. They are found by Gauss-Newton on the relative errors
+of the ConnectX-3 WRITE curve (perftest) and of the 64 B WRITE completion of Kalia et al., SoCC'20.
 """
 
 from __future__ import annotations

@@ -47,8 +47,7 @@ def choose(knobs: Sequence[Knob], slopes: Vector, most: int, first: int = 0, noi
     """Choose, of the knobs, the ones that measurements with these slopes determine; at most ``most`` of them.
 
     One after the other: the knob that changes the measurements most, apart from the changes of knobs chosen already;
-    the
-    first ``first`` of them before all others. ``noise`` is how well measurements and simulation agree, as a share.
+    the first ``first`` of them before all others. ``noise`` is how well measurements and simulation agree, as a share.
     """
     rest = slopes.copy()
     chosen: list[int] = []

@@ -7,9 +7,9 @@ PMRSync    WRITE into the DRAM; a server thread sees it, copies it to the region
 SSDSync    WRITE into the DRAM; a server thread sees it, writes a block with O_DSYNC, answers by WRITE
 ========== ====================================================================================================
 
-Nothing is sent inline: the paper does not mention it, and verbs do so only with a flag. With one client the
-server's thread spins on the request in memory; with many it waits for the immediate of the WRITE,
-since a hundred threads that spin would be simulated load by load.
+Nothing is sent inline: the paper does not mention it, and verbs do so only with a flag. With one client the server's
+thread spins on the request in memory; with many it waits for the immediate of the WRITE, since a hundred threads that
+spin would be simulated load by load.
 """
 
 from __future__ import annotations
