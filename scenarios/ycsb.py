@@ -27,7 +27,7 @@ MIXES: dict[str, float] = {"a": 0.5, "b": 0.05, "c": 0.0, "update-only": 1.0}
 UPDATE, READ = "put", "get"
 """The operations that a scheme needs for these workloads."""
 DELETE = "delete"
-"""What some of the updates are if a workload says so: YCSB's core workloads delete nothing."""
+"""The operations that some updates become if a workload says so: YCSB's core workloads delete nothing."""
 
 Ranks = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]

@@ -27,7 +27,7 @@ class Piece:
     start: int
     data: bytes
     tied: bool
-    """What survives of its channel is a prefix of all that the channel carried."""
+    """Whether the survivors of its channel are a prefix of all that the channel carried."""
     enters_ps: int
     """From when on it may survive."""
     must_ps: int
@@ -35,7 +35,9 @@ class Piece:
     timed_ps: int
     """From when on it survived in this timing."""
     group: int
-    """What survives of a group in one line is a prefix: its channel, or the chunk alone (below 0) if that is loose."""
+    """The group whose survivors in one line are a prefix: its channel, or the chunk alone (below 0) if that is
+    loose.
+    """
 
     _words: tuple[tuple[int, int], ...] = field(default=(), init=False, repr=False)
 

@@ -113,7 +113,9 @@ class Way(NamedTuple):
     """By stage (accepted, in transit, visible, queued, stored)."""
     torn: Torn = Torn.ANY_WORDS
     barrier: str = ""
-    """What moves bytes from where they are visible to where they last, if that is no flush of a core: in words."""
+    """The event that moves bytes from where they are visible to where they last, if no flush of a core does: in
+    words.
+    """
     verb: str = "store"
     """The verb for a write of a core or a drive in a sentence."""
 

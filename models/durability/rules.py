@@ -188,7 +188,7 @@ def executed_before(
 
 
 class Target(StrEnum):
-    """What kind of memory a request goes to."""
+    """The kinds of memory that a request may go to."""
 
     MEMORY = "host memory"
     PMR = "persistent memory region"

@@ -55,7 +55,7 @@ class Fabric:
         }
         self._routes: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
         self.weather = weather
-        """What disturbs packets; None: nothing does, and adapters take their short way."""
+        """The faults of the network; None: there are none, and adapters take their short way."""
         self.stores = parameters.forwarding == "store_and_forward" and parameters.switches > 0
         self._between: dict[tuple[str, str], list[Pipe]] = {}
         self._outputs: dict[str, deque[tuple[int, int]]] = {}
@@ -93,7 +93,7 @@ class Fabric:
 
     # on a disturbed fabric ----------------------------------------------------------------------------------
     def path(self, source: str, destination: str) -> DisturbedPath:
-        """What happens to the packets from one port to another."""
+        """The faults of the packets from one port to another."""
         assert self.weather is not None
         return self.weather.path(source, destination)
 

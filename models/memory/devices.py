@@ -48,7 +48,7 @@ class Allocation(NamedTuple):
     item_bytes: int | None = None
 
     def name(self, address: int) -> str:
-        """What lies at ``address``, in words."""
+        """A name for the bytes at ``address``, in words."""
         offset = address - self.start
         if self.item_bytes:
             index, rest = divmod(offset, self.item_bytes)

@@ -266,7 +266,7 @@ class Dimm:
 
     @property
     def traffic(self) -> Traffic:
-        """The traffic so far."""
+        """The traffic of this DIMM and its medium so far."""
         written, buffer = self._count * LINE_BYTES, self.buffer
         read = self._lines_read * LINE_BYTES
         if buffer is None:

@@ -153,7 +153,7 @@ class XpBuffer:
         self._queued += 1
 
     def _dequeue(self) -> list[int]:
-        """What leaves the queue next: its first line, and with ``lsq_combines`` all others of that XPLine."""
+        """The lines that leave the queue next: the first, and with ``lsq_combines`` all others of its XPLine."""
         lines = self._queue.pop(next(iter(self._queue)))
         self._queued -= len(lines)
         for line in lines:

@@ -38,7 +38,7 @@ class ServiceEnd:
         self.destination = destination
         """Of datagrams: the requester's."""
         self.header_bytes = 0 if destination is None else GRH_BYTES
-        """What lies before a message in its buffer."""
+        """The bytes before a message in its buffer."""
         self.slots = slots
         """Receive buffers, in the order in which messages fill them."""
         self.reply = reply
@@ -81,7 +81,7 @@ class Service:
         self._domain = node.alloc_pd()
         self._received, self._sent = node.create_cq(), node.create_cq()
         self.regions: list[MemoryRegion] = []
-        """What updates may go to; an immediate names them by their place here."""
+        """The regions that updates may go to; an immediate names them by their place here."""
         self._ends: dict[int, ServiceEnd] = {}
         self._interrupts = itertools.count(1)
         self._chains: dict[int, tuple[tuple[Step, ...], PrimitiveOrder, Callable[[], None], ServiceEnd]] = {}

@@ -73,7 +73,7 @@ class Primitive:
     complete: str
     """The step at whose end the requester takes the updates for durable; ``update``: their own completion."""
     claims: Mapping[str, str] = field(default_factory=dict)
-    """What its source claims: condition, and where (``ddio off``), as schemes claim."""
+    """The claims of its source: condition, and where (``ddio off``), as schemes claim."""
     options: Mapping[str, PrimitiveOption] = field(default_factory=dict)
     chosen: Mapping[str, str] = field(default_factory=dict)
     """The chosen reading of each option, by its name."""
@@ -82,7 +82,7 @@ class Primitive:
     packet: str = ""
     """The name of the updates' own packets, where the responder's adapter acts on their arrival."""
     header_bytes: int = 0
-    """What those packets carry beside the headers of the verb that they replace."""
+    """The bytes that those packets carry beside the headers of the verb that they replace."""
     file: str = field(default="", compare=False)
 
     def step(self, id: str) -> Step:

@@ -29,7 +29,7 @@ class PrimitiveOrder:
 
     @property
     def header_bytes(self) -> int:
-        """What its packet has beside the headers of every packet."""
+        """The bytes of its packet beside the headers of every packet."""
         return self.program.header_bytes
 
     @property
@@ -39,7 +39,7 @@ class PrimitiveOrder:
         return start, max(address + length for address, length in self.ranges) - start
 
     def address(self, word: str) -> Range:
-        """What ``data``, ``first byte``, ``last byte`` or ``flag`` is."""
+        """The address of ``data``, ``first byte``, ``last byte`` or ``flag``."""
         return address_of(word, self.span, self.flag)
 
 

@@ -1,4 +1,4 @@
-"""What runs beside a scheme: programs that compute on its cores, and programs that send over its adapters and links."""
+"""The programs beside a scheme: some compute on its cores, some send over its adapters and links."""
 
 from __future__ import annotations
 

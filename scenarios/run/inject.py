@@ -125,7 +125,7 @@ def _restart(role: Role) -> Any:
 
 
 def arrived(before: RunResult, after: RunResult, label: str) -> list[tuple[str, int, int, int, int]]:
-    """What became of the one-sided messages of an operation that the fault cut short.
+    """The fate of the one-sided messages of an operation that the fault cut short.
 
     For each range that the run without the fault wrote for ``label`` and this one did not write whole: (what begins
     there, device, address, how many bytes of it arrived, how many there are).

@@ -48,7 +48,7 @@ def initial_values(workload: Workload) -> Mapping[Hashable, bytes]:
 
 
 def plan(workload: Workload, processes: int, streams: Streams, updates: frozenset[str] = frozenset({UPDATE})) -> Plan:
-    """What each of ``processes`` client processes does; ``updates`` are the operations that write.
+    """The operations of each of ``processes`` client processes; ``updates`` are the names of those that write.
 
     Drawn from the streams ``workload.keys`` (which key is how popular), ``workload.process[i]`` and, where some updates
     delete, ``workload.deletes[i]``.

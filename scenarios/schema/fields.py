@@ -22,7 +22,7 @@ POWER, PROCESS, AGAIN = "power", "process", "power in recovery"
 FAULT_KINDS = (POWER, PROCESS, AGAIN)
 NOTHING = NO_FAULT
 OF_CLIENTS = (POWER, PROCESS)
-"""What may fail of a role that invokes operations: it recovers nothing."""
+"""The faults of a role that invokes operations: it recovers nothing."""
 MAX_VALUE_BYTES = 1 << 30
 MAX_COUNT = 10**9
 
@@ -201,7 +201,7 @@ CountOrZero = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
 
 @dataclass(frozen=True)
 class Fault:
-    """What fails: ``server[0] power`` is the power of the first server, ``client[2] process`` the third client process.
+    """A fault: ``server[0] power`` is the power of the first server, ``client[2] process`` the third client process.
 
     ``client`` says that the role is that of clients, who invoke operations and recover nothing; ``again`` how often
     power may fail once more, each time during the recovery from the time before.
@@ -245,7 +245,7 @@ class Fault:
 
 
 USUAL = Fault("server", 0, POWER)
-"""What fails unless a scenario says otherwise; where no role is called server, of the first that recovers."""
+"""The fault unless a scenario names one; where no role is called server, of the first role that recovers."""
 
 _FAULT = re.compile(r"\s*([A-Za-z_][\w-]*)\s*(?:\[\s*(\d{1,6})\s*\])?\s+(\S.*?)\s*")
 

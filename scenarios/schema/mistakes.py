@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a scenario, in plain words and with the place where the user wrote it."""
+"""The mistakes that pydantic finds in a scenario, in plain words and with the place where the user wrote them."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Configuration:
         return {"platform": [self.platform], **{key: [value] for key, value in chosen.items()}}
 
     def words(self) -> str:
-        """What claims may name: domain, DDIO, ordering, medium, the profile and its settings."""
+        """The words that claims may name: domain, DDIO, ordering, medium, the profile and its settings."""
         platform = self.load()
         pm = platform.memory["pm"]
         ddio = "on" if platform.llc.ddio else "off"

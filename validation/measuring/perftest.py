@@ -1,4 +1,4 @@
-"""What perftest prints (``ib_write_lat``, ``ib_read_bw`` and the like), as people keep it: runs pasted into a file.
+"""The output of perftest (``ib_write_lat``, ``ib_read_bw`` and the like), as people keep it: runs pasted into a file.
 
 A run has a title ("RDMA_Write Latency Test"), lines of settings ("Mtu : 4096[B]"), a head of columns ("#bytes ...") and
 a row for each size. All else is passed over: prompts, warnings about clock frequencies, addresses, the single times of

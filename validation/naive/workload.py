@@ -114,7 +114,9 @@ class Workload:
 
     @override
     def __repr__(self) -> str:
-        """Without the platform, which is long: only its settings and the parameters that are not the shipped ones."""
+        """The workload in short: of the platform, which is long, only the settings and the parameters that were
+        changed.
+        """
         platform = self.platform
         shipped = load_platform(platform.name, **platform.settings)
         changed = [
@@ -214,7 +216,7 @@ def _bytes_apart(one: bytes, other: bytes) -> str:
 
 
 def _told(names: tuple[str, str], here: Seen | None, there: Seen | None) -> list[str]:
-    """What two models say of the same thing, the hops before it side by side."""
+    """The reports of two models on one operation, with the hops before it side by side."""
     if here is None or there is None:
         rows = zip(names, (here, there), strict=True)
         return [f"  {name}: " + ("never" if seen is None else f"at {seen.at_ps} ps") for name, seen in rows]

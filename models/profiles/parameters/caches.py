@@ -35,7 +35,7 @@ class LlcParameters:
     load_ps: int = 0
     """A core's load that hits here; 0: as in its first-level cache."""
     flush_all_ps_per_byte: int = 0
-    """What ``wbinvd`` takes for each byte of the cache, dirty or not."""
+    """The time of ``wbinvd`` for each byte of the cache, dirty or not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ class CoreType:
     speed_percent: int
     """How fast they are: 100 is as fast as the platform's cores."""
     hop_ps: int
-    """What each hand-over between the adapter and such a core takes longer than from a host's core."""
+    """The time by which a hand-over between the adapter and such a core takes longer than with a host's core."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class PcieParameters:
     posted_headers: int = 192
     """Header credits of the root port for posted writes."""
     posted_data_bytes: int = 8192
-    """What its data credits for posted writes, of 16 B each, stand for together."""
+    """The bytes that its data credits for posted writes, of 16 B each, stand for together."""
     read_tags: int = 256
     """Read requests that the adapter may have under way."""
     numa_ps: int = 0
@@ -57,7 +57,7 @@ class PcieParameters:
 
     @property
     def visible_ps(self) -> int:
-        """What ``posted_write_ps`` is from there: half of the round trip longer."""
+        """``posted_write_ps`` from there: half of the round trip longer."""
         return self.posted_write_ps + self.numa_ps // 2
 
     @property

@@ -1,6 +1,4 @@
-"""A calibration as a platform profile: the fitted values, over the platform that they were fitted from, with their
-origin.
-"""
+"""The fitted values as a platform profile, over the platform that they were fitted from, with their origin."""
 
 from __future__ import annotations
 

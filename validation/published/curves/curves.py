@@ -1,4 +1,4 @@
-"""Published curves, read from ``library/*.yaml``: the measured quantity, where it is printed, what it may show.
+"""Published curves, read from ``library/*.yaml``: the quantity, where it is printed, and whether a fit may use it.
 
 A file is ``{component, curves: [...]}``; a curve has ``id, title, source, condition, confidence, role, platform,
 experiment, unit, points`` and may have ``settings`` (of the platform), ``with`` (keywords of the experiment), ``x``

@@ -30,7 +30,7 @@ def values_of(paper: Paper, measured: Mapping[SchemeRun, Measured], values: Mapp
 
 
 def quick(paper: Paper, claims: Iterable[PaperClaim]) -> list[PaperClaim]:
-    """The same claims over the few values of each axis that the paper's file names for a quick look."""
+    """The claims over the few values of each axis that the paper's file names for a quick look."""
     found = []
     for claim in claims:
         over = {axis: tuple(v for v in values if v in paper.axes[axis].quick) for axis, values in claim.over.items()}

@@ -42,7 +42,7 @@ _HOLDS = Bound(at_least=1.0)
 
 @dataclass(frozen=True)
 class Axis:
-    """What varies between runs: by value, the fields of the scenario that it sets."""
+    """A setting that varies between runs: by value, the fields of the scenario that it sets."""
 
     name: str
     values: Mapping[str, Mapping[str, Any]]
