@@ -1,4 +1,4 @@
-"""What a scenario may be given in Python: the keys of its file, with their types.
+"""The arguments of a scenario in Python: the keys of its file, with their types.
 
 Sizes are text with a unit (``"256 B"``) or bytes, times text with a unit (``"1.2 us"``). What each key means, its
 default and its bounds are in :mod:`rpsim.scenarios.schema.schema`; a test holds the two together.

@@ -36,10 +36,10 @@ class Draft:
     """A scenario that is being put together: plain data that is not checked yet, and where each part comes from."""
 
     source: Source
-    """What it began as: a file, or nothing but a name."""
+    """The beginning: a file, or nothing but a name."""
     data: Mapping[str, Any]
     places: Mapping[FieldPath, str] = field(default_factory=dict)
-    """Of what was changed since: the argument that did it."""
+    """The argument behind each part that was changed since."""
 
     @staticmethod
     def new(called: str, /, **fields: Unpack[ScenarioFields]) -> Draft:
@@ -65,7 +65,7 @@ class Draft:
         return Draft.given(scenario.resolved(), called or scenario.name)
 
     def with_(self, **fields: Unpack[ScenarioFields]) -> Draft:
-        """The same with these fields in place of its own; one that is None is left out.
+        """The draft with these fields in place of its own; one that is None is left out.
 
         A platform or DDIO that is set is no longer varied, and the other way round.
         """
@@ -75,7 +75,7 @@ class Draft:
         return Draft(self.source, data, places)
 
     def set(self, values: Mapping[str, Any]) -> Draft:
-        """The same with single fields otherwise, each by its path: ``{"workload.keys": 50}``, as ``--set`` does.
+        """The draft with single fields set otherwise, each by its path: ``{"workload.keys": 50}``, as ``--set`` does.
 
         One that is None is left out: it has its default again.
         """
@@ -91,7 +91,7 @@ class Draft:
     def _put(self, path: str, value: Any, place: str, data: dict[str, Any], places: dict[FieldPath, str]) -> None:
         _known(path.partition(".")[0].partition("[")[0])
         put_field(path, plain(value), place, data, places)
-        if value is None:  # as if nobody had said anything
+        if value is None:  # as if it had not been given
             *above, last = path.split(".")
             node: Any = data
             for part in above:

@@ -1,4 +1,4 @@
-"""A history: what clients saw of a run, in Jepsen's words (invoke, ok, fail, info), in time order.
+"""A history: the operations of a run as clients see them, in Jepsen's words (invoke, ok, fail, info), in time order.
 
 It knows nothing of bytes in flight; the oracle sees this and nothing else.
 """
@@ -14,7 +14,7 @@ from typing_extensions import override
 
 @dataclass(frozen=True)
 class Torn:
-    """A value that nobody wrote: what the bytes are instead, in words (``note``)."""
+    """A value that no operation wrote: ``note`` describes the bytes in words."""
 
     note: str
 
@@ -32,7 +32,7 @@ class Unread(Torn):
 
 
 class Removed(int):
-    """The stamp of an update that removes: what a read of it finds is absent, as of every other that removes."""
+    """The stamp of an update that removes: a read of its effect finds nothing, as of every other that removes."""
 
     @override
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class Removed(int):
 
 
 def written(argument: Value) -> str:
-    """What an operation writes, behind its name: `` = v3``; nothing for one that reads or removes."""
+    """The value that an operation writes, behind its name: `` = v3``; nothing for one that reads or removes."""
     return "" if argument is None or isinstance(argument, Removed) else f" = v{argument}"
 
 
@@ -53,7 +53,7 @@ class Operation:
     """One operation of one client process on one object.
 
     ``f`` is the operation's name (``put``, ``get``); ``argument`` is the stamp that an update writes, ``result``
-    what a read returned. ``return_ps`` is None while the operation is pending. ``outcome`` is None (pending),
+    the stamp that a read returned. ``return_ps`` is None while the operation is pending. ``outcome`` is None (pending),
     ``ok``, ``fail`` (certainly not in effect) or ``info`` (unknown).
     """
 
@@ -70,7 +70,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """A crash that clients could have been told of: of the system, a server, a client process, a replica.
+    """A crash that clients could have learned of: of the system, a server, a client process, a replica.
 
     ``node`` is one of ``system``, ``server``, ``client`` (then ``process`` says which) and ``replica``.
     """
@@ -99,7 +99,8 @@ class History:
         operation.outcome, operation.return_ps, operation.result = outcome, now_ps, result
 
     def lines(self, loaded: Iterable[Hashable] = ()) -> Iterator[str]:
-        """The history in JSON Lines, as ``rpsim check`` reads it; first a ``loader`` writes stamp 0 to what was loaded.
+        """The history in JSON Lines, as ``rpsim check`` reads it; first a ``loader`` writes stamp 0 to the ``loaded``
+        objects.
 
         At one instant responses come first, then invocations (and what takes no time), then the crash.
         """

@@ -43,9 +43,9 @@ def encode_value(stamp: int, length: int) -> bytes:
 
 
 def decode_value(data: bytes, length: int | None = None) -> int | Torn:
-    """The stamp that ``data`` carries, or what the bytes are instead, word by word.
+    """The stamp that ``data`` carries, or a description of the bytes, word by word.
 
-    ``length`` is how long the value should be: one that is cut short is torn even if what is left is intact.
+    ``length`` is how long the value should be: one that is cut short is torn even if the rest is intact.
     """
     if len(data) < MIN_LENGTH:
         return Torn(f"{len(data)} bytes, too few to carry a stamp")
@@ -83,11 +83,11 @@ def _positions(words: int) -> int:
     return int.from_bytes(b"".join(_mix(_POSITION + i).to_bytes(WORD_BYTES, "little") for i in range(words)), "little")
 
 
-# what torn bytes are, in words --------------------------------------------------------------------------------
+# torn bytes in words ------------------------------------------------------------------------------------------
 
 
 def _note(data: bytes) -> str:
-    """Who wrote which words: ``words 0-3 of v7, words 4-31 of v2``."""
+    """The writers of the words: ``words 0-3 of v7, words 4-31 of v2``."""
     owners = list(_owners(data))
     if all(owner == _ZEROS for owner in owners):
         return "never written: zeros"
@@ -107,7 +107,7 @@ def _owner_words(owner: int | str) -> str:
 
 
 def _owners(data: bytes) -> Iterator[int | str]:
-    """Per word its stamp, zeros, two stamps where a word is cut in the middle, or nobody."""
+    """Per word its stamp, zeros, two stamps where a word is cut in the middle, or no stamp."""
     words = [data[at : at + WORD_BYTES] for at in range(0, len(data), WORD_BYTES)]
     whole = [_owner(word, i) if len(word) == WORD_BYTES else _FOREIGN for i, word in enumerate(words)]
     candidates = sorted({owner for owner in whole if isinstance(owner, int)})

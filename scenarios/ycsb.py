@@ -27,7 +27,7 @@ MIXES: dict[str, float] = {"a": 0.5, "b": 0.05, "c": 0.0, "update-only": 1.0}
 UPDATE, READ = "put", "get"
 """The operations that a scheme needs for these workloads."""
 DELETE = "delete"
-"""What some of the updates are if a workload says so: YCSB's core workloads delete nothing."""
+"""The operations that some updates become if a workload says so: YCSB's core workloads delete nothing."""
 
 Ranks = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -53,7 +53,7 @@ class ZipfianKeys:
         if keys <= STORED_KEYS:
             order: Ranks = permutation.permutation(keys).astype(np.int64)
             cumulative = np.cumsum(zipf_probabilities(keys, exponent))
-            below = cumulative[:-1]  # rounding may leave the sum beside 1; the last rank takes what is missing
+            below = cumulative[:-1]  # rounding may leave the sum beside 1; the last rank takes the rest
             self._ranks = lambda random, count: np.searchsorted(below, random.random(count), side="right")
             self.key_of = lambda rank: int(order[rank])
         else:

@@ -1,4 +1,4 @@
-"""What a line of memory may hold: pieces of writes, all of them, some, or some words of one.
+"""The contents that a line of memory may have: pieces of writes, all of them, some, or some words of one.
 
 :mod:`.survivors` says which of it a power failure may leave; here are the parts that it speaks of.
 """
@@ -27,7 +27,7 @@ class Piece:
     start: int
     data: bytes
     tied: bool
-    """What survives of its channel is a prefix of all that the channel carried."""
+    """Whether the survivors of its channel are a prefix of all that the channel carried."""
     enters_ps: int
     """From when on it may survive."""
     must_ps: int
@@ -35,7 +35,9 @@ class Piece:
     timed_ps: int
     """From when on it survived in this timing."""
     group: int
-    """What survives of a group in one line is a prefix: its channel, or the chunk alone (below 0) if that is loose."""
+    """The group whose survivors in one line are a prefix: its channel, or the chunk alone (below 0) if that is
+    loose.
+    """
 
     _words: tuple[tuple[int, int], ...] = field(default=(), init=False, repr=False)
 
@@ -53,7 +55,7 @@ class Piece:
             content[start:end] = self.data[start - self.start : end - self.start]
 
 
-# What follows is made by the million, and nobody changes it: to enforce that would double its price.
+# The tuples below are made by the million, and no code changes them: to enforce that would double their price.
 Cut = Mapping[int, tuple[int, int]]
 """By channel: how many of its chunks survive, at least and at most, as far as it has been decided."""
 
@@ -134,7 +136,7 @@ _NOTHING: frozenset[Chunk] = frozenset()
 def any_unreleased(present: Iterable[Piece], missing: Sequence[Piece], shown: Mapping[int, frozenset[Chunk]]) -> bool:
     """Whether one of a line's pieces is there although one that it is behind is not, or not whole.
 
-    ``shown`` has what a chunk is behind beside its release edges, by its number.
+    ``shown`` has the chunks that a chunk is behind, beside its release edges, by its number.
     """
     absent = {piece.chunk for piece in missing} if shown else ()
     if absent and any(not shown.get(piece.chunk.number, _NOTHING).isdisjoint(absent) for piece in present):
@@ -149,7 +151,7 @@ _T = TypeVar("_T")
 
 
 class Remembered(Generic[_T]):
-    """An iterator's items, made once and as far as anybody has asked."""
+    """An iterator's items, made once and only as far as they are needed."""
 
     def __init__(self, items: Iterator[_T]) -> None:
         self._made: list[_T] = []

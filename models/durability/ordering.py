@@ -62,12 +62,12 @@ class Ordering:
         issued_ps: int = 0,
         command: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """``event`` was observed at ``at_ps``: force what the rules say.
+        """``event`` was observed at ``at_ps``: force the moves that the rules demand.
 
         ``qp`` (and ``releases``, of ATOMIC WRITEs), ``core`` and ``core_nt`` are (channel, number of chunks before the
         event); ``reader`` is the channel of the core that loads; ``device`` is the number of the peer device that
-        was asked at ``issued_ps``, behind this core's stores to it, or the drive that was; ``command`` is what a
-        command wrote.
+        was read at ``issued_ps``, behind this core's stores to it, or of the drive that was; ``command`` is the
+        versions that a command wrote.
         """
         trace = self.trace
         for rule in self.rules(event, here):
@@ -96,7 +96,9 @@ class Ordering:
                     trace.force_channel(*channel, rule.stage, at_ps, rule.name)
 
     def _flushed(self, rule: Rule, covered: Iterable[Covered], at_ps: int) -> None:
-        """What a FLUSH covers: by lines where it is about the memory's queue, which persistence is about."""
+        """Force the pieces that a FLUSH covers: by lines where the rule is about the memory's queue, as
+        persistence is.
+        """
         for piece in covered:
             if piece.kind not in rule.covers:
                 continue

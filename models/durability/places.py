@@ -31,7 +31,7 @@ class _Vocabulary(type):
 class Term(str, metaclass=_Vocabulary):
     """A word of an open vocabulary. There is one object for each word: ``Place("nic") is Place.NIC``.
 
-    Raises ValueError for a word that nobody has added.
+    Raises ValueError for a word that no module has added.
     """
 
     __slots__ = ()
@@ -54,7 +54,7 @@ class Term(str, metaclass=_Vocabulary):
 
 
 class Place(Term):
-    """Where bytes may be."""
+    """The places where bytes may be."""
 
     __slots__ = ()
 
@@ -99,7 +99,7 @@ Place.FLASH = Place.add("flash", "flash")
 
 
 class Torn(Enum):
-    """What of a line's part of a write may be there without the rest."""
+    """The parts of a write to a line that may be there without the rest."""
 
     ANY_WORDS = "any of its aligned 8-byte words"
     FIRST_WORDS = "its first words, as stores of one core to one line persist in their order"
@@ -107,19 +107,21 @@ class Torn(Enum):
 
 
 class Way(NamedTuple):
-    """One path into memory."""
+    """One path into memory: its places, and the facts known of it."""
 
     places: tuple[Place, Place, Place, Place, Place]
     """By stage (accepted, in transit, visible, queued, stored)."""
     torn: Torn = Torn.ANY_WORDS
     barrier: str = ""
-    """What moves bytes from where they are visible to where they last, if that is no flush of a core: in words."""
+    """The event that moves bytes from where they are visible to where they last, if no flush of a core does: in
+    words.
+    """
     verb: str = "store"
-    """What a write of a core or a drive is called in a sentence."""
+    """The verb for a write of a core or a drive in a sentence."""
 
 
 class Path(Term):
-    """The ways into memory."""
+    """The ways into memory, from each kind of writer."""
 
     __slots__ = ()
 
@@ -134,11 +136,11 @@ class Path(Term):
     BUFFERED: ClassVar[Path]
     """write(2) into the page cache, which the kernel writes back to a drive when it likes, or has to."""
     BLOCK: ClassVar[Path]
-    """A command of a drive that is told where the bytes are: O_DIRECT, asynchronous I/O, or no kernel at all."""
+    """A command of a drive that carries the address of the bytes: O_DIRECT, asynchronous I/O, or no kernel at all."""
 
     @classmethod
     def add(cls, word: str, way: Way) -> Path:
-        """A way into memory, and what is known of it."""
+        """Add a way into memory, and the facts known of it."""
         path = cls._made(word)
         WAYS[path], PLACES[path] = way, way.places
         return path
@@ -191,7 +193,7 @@ Path.BLOCK = Path.add(
 
 
 class Domain(Term):
-    """A persistence domain: what of a device's writes survives a power failure."""
+    """A persistence domain: the part of a device's writes that survives a power failure."""
 
     __slots__ = ()
 
@@ -232,9 +234,9 @@ def survives(place: Place, domain: Domain, iio_wc_survives: bool = False) -> boo
 
     The NIC's and PCIe's buffers are in neither ADR nor eADR, and store and write-combining buffers in none (Intel,
     pmem.io glossary; Du et al., ICPP'21, section 3). Whether eADR drains the IIO's write cache is not documented; it
-    counts as lost unless ``iio_wc_survives``. A device with a persistent memory region promises what has passed its
+    counts as lost unless ``iio_wc_survives``. A device with a persistent memory region keeps writes that passed its
     write barrier, and nothing before (NVMe 1.4, PMRCAP.PMRWBM). A drive's write cache survives if capacitors protect it
-    (``plp``), else only what is on flash does (``flash``).
+    (``plp``), else only the bytes on flash do (``flash``).
     """
     if place is Place.IIO_WC and domain is Domain.EADR:
         return iio_wc_survives

@@ -1,6 +1,6 @@
-"""The ordering rules of what only a primitive's own steps do: a table as that of ``models.durability.rules``.
+"""The ordering rules of steps that only primitives have: a table as that of ``models.durability.rules``.
 
-A step that does what a verb, a core or a drive does has that one's event: a PCIe read of some bytes is a READ's, a
+A step that does the work of a verb, a core or a drive has that one's event: a PCIe read of some bytes is a READ's, a
 ``clwb`` a core's.
 """
 

@@ -38,7 +38,7 @@ class Releases:
                     needs.append(max(needs[-1], dict(chunk.behind).get(before, 0)))
                 self._edges.append(_Edge(number, before, needs))
         self.channels = {edge.behind for edge in self._edges} | {edge.before for edge in self._edges}
-        """Those that have an edge."""
+        """The channels that have an edge."""
 
     def settle(
         self,
@@ -47,10 +47,11 @@ class Releases:
         begun: Mapping[int, int],
         bounds: Callable[[int], tuple[int, int]],
     ) -> Cut | None:
-        """``cut`` with what a line has ``decided``, and what the edges demand then; None if they rule it out.
+        """``cut`` with the chunks that a line has ``decided``, and the demands of the edges then; None if they rule it
+        out.
 
-        ``begun`` counts chunks of a channel that have begun to survive, a torn one included; ``bounds`` says what is
-        known of a channel about which nothing has been decided.
+        ``begun`` counts chunks of a channel that have begun to survive, a torn one included; ``bounds`` gives the least
+        and the most of a channel about which nothing has been decided.
         """
         found = {**cut, **decided}
         touched = self.channels & (decided.keys() | begun.keys())

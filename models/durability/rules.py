@@ -2,7 +2,7 @@
 
 Two halves. ``EXECUTION`` says of two requests on one queue pair whether the responder executes the first before the
 second. ``RULES`` says which *event* (something that code can observe) forces which earlier updates to which stage.
-Whatever nothing has forced may lag behind without bound: how long a drain took in one run proves nothing.
+A move that nothing has forced may lag behind without bound: how long a drain took in one run proves nothing.
 
 Where sources conflict or are silent there is a switch (:class:`Switches`), with the cautious reading as its default.
 """
@@ -17,7 +17,7 @@ from ...sim.trace import Stage
 
 
 class RequestKind(StrEnum):
-    """The verbs, as far as ordering tells them apart. SEND, WRITE and both with an immediate order alike."""
+    """The verbs, as far as ordering distinguishes them. SEND, WRITE and both with an immediate order alike."""
 
     WRITE = "WRITE"
     SEND = "SEND"
@@ -32,7 +32,7 @@ POSTED = frozenset({RequestKind.WRITE, RequestKind.SEND, RequestKind.ATOMIC})
 
 
 class Event(StrEnum):
-    """What code observes."""
+    """The events that code can observe."""
 
     READ_COMPLETION = "READ completion"
     RECV_COMPLETION = "receive completion"
@@ -73,7 +73,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True)
 class Switches:
-    """Readings of what the sources leave open; a platform or a litmus profile may turn each of them."""
+    """Readings of the points that the sources leave open; a platform or a litmus profile may turn each of them."""
 
     ddio_off_ack_durable: bool = False
     """With DDIO off a WRITE's ACK proves it durable (PMRDirect's claim; refuted by SC'21, section 2.4)."""
@@ -177,7 +177,7 @@ def executed_before(
 ) -> bool:
     """Whether ``second`` of one queue pair executes only after ``first``, which was posted earlier.
 
-    ``execution`` is the table to ask: whoever tests a table asks one with a field changed.
+    ``execution`` is the table to use: the tests of a table pass one with a field changed.
     """
     pair = execution[first, second]
     if fenced and first in FENCE_WAITS_FOR:
@@ -188,7 +188,7 @@ def executed_before(
 
 
 class Target(StrEnum):
-    """What kind of memory a request goes to."""
+    """The kinds of memory that a request may go to."""
 
     MEMORY = "host memory"
     PMR = "persistent memory region"
@@ -207,7 +207,7 @@ class Placement(StrEnum):
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What a rule's validity may hang on, at one event."""
+    """The facts that a rule's validity may depend on, at one event."""
 
     ddio: bool = True
     target: Target = Target.MEMORY
@@ -237,7 +237,7 @@ class Rule:
     """Switches that must be on; with a leading ``!`` that must be off."""
     covers: frozenset[RequestKind] = POSTED
     shows: bool = True
-    """Whether what is at ``stage`` is visible as well: persistence alone does not imply that (IBTA A19). Such a
+    """Whether bytes at ``stage`` are visible as well: persistence alone does not imply that (IBTA A19). Such a
     rule is about persistence itself: where the domain begins behind the memory's queue, it reaches further."""
 
     def holds(self, here: Circumstances) -> bool:

@@ -1,8 +1,8 @@
-"""All that a line may hold after a power failure: how much of each group of its pieces, and what goes together.
+"""All contents that a line may have after a power failure: how much of each group of its pieces, and which go together.
 
 A group (a channel's pieces in the line, or one piece of a loose channel) survives by a prefix, perhaps with a torn end.
-Of the combinations those remain that keep the schedule's order within the line, the release edges, and what has been
-decided about other lines.
+Of the combinations there remain the ones that keep the schedule's order within the line, the release edges, and the
+decisions about other lines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .releases import Releases
 
 
 class Survivors:
-    """What may survive of one trace's pieces.
+    """The parts of one trace's pieces that may survive.
 
     ``tied`` has, by tied channel and position, when its chunks enter, and when they and all before them certainly
     survive.
@@ -42,9 +42,9 @@ class Survivors:
     def of_line(
         self, base: bytes, written: list[Piece], at_ps: int, cut: Cut
     ) -> Iterator[tuple[Content | TornLine, Chosen]]:
-        """What a line may hold and how much of each group that is, perhaps more than once; torn ones last.
+        """The contents that a line may have and how much of each group that is, perhaps more than once; torn ones last.
 
-        ``base`` is what it held before all that was ``written`` to it.
+        ``base`` is its content before all that was ``written`` to it.
         """
         pieces = [piece for piece in written if piece.enters_ps <= at_ps]
         undecided: dict[int, list[Piece]] = {}
@@ -116,7 +116,7 @@ class Survivors:
             yield from self._torn(count, piece, exact)
 
     def _loose_options(self, piece: Piece, at_ps: int, cut: Cut) -> Iterator[Extent]:
-        """There, not there, or torn; a chunk that is not there whole bounds what may be behind it."""
+        """There, not there, or torn; a chunk that is not there whole bounds the chunks behind it."""
         channel, position = piece.chunk.channel, piece.chunk.position
         low, high = cut.get(channel) or (0, NEVER)
         bounded = channel in self.released
@@ -139,7 +139,7 @@ class Survivors:
             yield Extent(count, piece, (), span, any_words=True)
 
     def _apply(self, base: bytes, pieces: list[Piece], chosen: Chosen, cut: Cut, at_ps: int) -> Content | None:
-        """What the line holds then; None if that cannot be."""
+        """The line's content for this choice; None if that cannot be."""
         content = bytearray(base)
         taken = dict.fromkeys(chosen, 0)
         absent: list[Piece] = []
@@ -169,7 +169,7 @@ class Survivors:
         return None if further is None else Content(bytes(content), further, tuple(absent), torn)
 
     def _decide(self, chosen: Chosen, behind_others: list[Piece], cut: Cut, at_ps: int) -> Cut | None:
-        """The cut that goes with what was chosen of each group; None if the release edges rule it out."""
+        """The cut that goes with the choice for each group; None if the release edges rule it out."""
         if not self.released:  # only tied channels have a span, and each is one group
             spans = {group: option.span for group, option in chosen.items() if option.span is not None}
             return {**cut, **spans} if spans else cut

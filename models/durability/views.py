@@ -1,14 +1,14 @@
-"""Two views of what a power failure leaves: everything that may be (adversarial), and what this timing left (timed).
+"""Two views of a crash state: every content that may be there (adversarial), and the one of this timing (timed).
 
-A crash state is a cut through the trace's partial order. Memory holds *lines*; what a line may hold depends on where
-its device's persistence domain begins:
+A crash state is a cut through the trace's partial order. Memory holds *lines*; their possible contents depend on
+where a device's persistence domain begins:
 
 - Behind the caches (ADR), lines are independent: each holds any version that coherent memory had since the last
   completed flush of it. A version is a prefix, channel by channel, of the pieces that were written to the line.
-- Where visible is durable (eADR, a battery), what survives of an ordered channel is a prefix of *all* it carried:
-  lines are tied together. A :class:`Cut` remembers what the lines looked at so far have decided. What survives behind
-  a release edge (``models.durability.releases``) brings along what it is behind.
-- Of a loose channel any pieces may be there, except that what it certainly showed before a later one was written is.
+- Where visible is durable (eADR, a battery), the survivors of an ordered channel are a prefix of *all* it carried:
+  lines are tied together. A :class:`Cut` remembers the decisions of the lines looked at so far. A chunk that survives
+  behind a release edge (``models.durability.releases``) brings along the chunks that it is behind.
+- Of a loose channel any pieces may be there, except that bytes it certainly showed before a later one was written are.
 
 A DMA write may be there by any subset of its aligned 8-byte words until its line is accepted whole (a platform may
 make lines atomic); a store of several words by a prefix of them. Writes of two channels that meet in one line keep
@@ -46,27 +46,27 @@ _Items = Remembered[tuple[Content | TornLine, Chosen]]
 
 @dataclass(slots=True)
 class _Line:
-    """A line that was written to, and what it may hold, remembered from one change to the next."""
+    """A line that was written to, and its possible contents, remembered from one change to the next."""
 
     written: list[Piece]
     """All that is ever written to it."""
     behind_ps: list[int]
     """Of each of these, from when on it or one behind it may have entered."""
     pieces: list[Piece]
-    """Those of them that are not in ``base`` and may have entered."""
+    """The pieces of ``written`` that are not in ``base`` and may have entered."""
     base: bytes
-    """What it certainly held, whatever has been written since: the first ``folded`` of ``written`` included."""
+    """Its content that is certain, under all later writes: the first ``folded`` of ``written`` included."""
     changes: list[int]
-    """The instants at which what it may hold changes by itself (and not with what other lines decide)."""
+    """The instants at which its possible contents change by themselves (and not by decisions about other lines)."""
     untied: bool
-    """What it may hold does not depend on what has been decided about others."""
+    """Its possible contents do not depend on decisions about other lines."""
     ways: list[_Way] | None
     """If only tied channels write to it, each in order, and no release edge ties these to one another."""
     folded: int = 0
     epoch: int = -1
     from_ps: int = 0
     until_ps: int = 0
-    """What is remembered is so between these instants, the second not included."""
+    """The remembered contents hold between these instants, the second not included."""
     only: Content | None = None
     """If all that came is certainly there."""
     known: dict[tuple[tuple[int, int, int], ...], _Items] = field(default_factory=dict)
@@ -89,7 +89,9 @@ class Views:
         self._trace = trace
         self._write_backs = trace.write_backs
         self._moved_on: dict[LineKey, tuple[Sequence[int], Sequence[int], Sequence[int]]] = {}
-        """Of a line's write-backs, by what they showed: when that was, and when the first from there on came where."""
+        """Of a line's write-backs, by the instant whose bytes they showed: that instant, and when the first from there
+        on came where.
+        """
         self._initial = initial
         self._lines: dict[LineKey, _Line] = {}
         self.pieces: dict[LineKey, list[Piece]] = {}
@@ -155,7 +157,7 @@ class Views:
         )
 
     def _moved_on_ps(self, key: LineKey, visible_ps: int, safe: Stage) -> int:
-        """When the first write-back had come to a stage of all that showed what was visible at an instant."""
+        """When the first write-back that showed all bytes visible at an instant had come to a stage."""
         known = self._moved_on.get(key)
         if known is None:
             rows = sorted(self._write_backs.get(key, ()))
@@ -165,7 +167,7 @@ class Views:
         return NEVER if turn == len(known[0]) else known[1 if safe is Stage.QUEUED else 2][turn]
 
     def changes(self) -> list[tuple[int, LineKey]]:
-        """When what a line may hold changes, in time order."""
+        """The instants at which the possible contents of a line change, in time order, with the line."""
         found = set()
         for key, pieces in self.pieces.items():
             for piece in pieces:
@@ -176,11 +178,11 @@ class Views:
 
     # timed ------------------------------------------------------------------------------------------------
     def timed_changes(self) -> list[tuple[int, LineKey]]:
-        """When what a line holds in this timing changes, in time order."""
+        """The instants at which the content of a line changes in this timing, in time order, with the line."""
         return sorted({(p.timed_ps, key) for key, pieces in self.pieces.items() for p in pieces if p.timed_ps < NEVER})
 
     def timed(self, key: LineKey, at_ps: int) -> Content:
-        """What the line held when the power failed at ``at_ps`` in just this timing."""
+        """The line's content after a power failure at ``at_ps`` in just this timing."""
         content, absent = bytearray(self._initial(key)), []
         for piece in self.pieces.get(key, ()):
             if piece.timed_ps <= at_ps:
@@ -201,7 +203,7 @@ class Views:
         return set(PLACES[chunk.path][forced:])
 
     def newest(self, key: LineKey, at_ps: int) -> bytes:
-        """What the line holds if everything that was on its way has made it."""
+        """The line's content if everything that was on its way has made it."""
         return _with_all(self._initial(key), [p for p in self.pieces.get(key, ()) if p.enters_ps <= at_ps])
 
     def contents(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content]:
@@ -223,7 +225,7 @@ class Views:
         return (_with(content, cut) for content in line.written_out) if cut else iter(line.written_out)
 
     def families(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content | TornLine]:
-        """The same as :meth:`contents`, perhaps more than once, with torn pieces not written out."""
+        """As :meth:`contents`, perhaps more than once, with torn pieces not written out."""
         line = self._lines.get(key)
         if line is None or not line.from_ps <= at_ps < line.until_ps:
             line = self._line(key, at_ps)
@@ -232,7 +234,7 @@ class Views:
         return self._families(line, at_ps, cut)
 
     def _line(self, key: LineKey, at_ps: int) -> _Line | None:
-        """It as it is at an instant, what is remembered of it included; None if nobody ever writes to it."""
+        """The line as it is at an instant, with its remembered contents; None if it is never written to."""
         line = self._lines.get(key)
         if line is None:
             pieces = self.pieces.get(key)
@@ -265,9 +267,10 @@ class Views:
         return line
 
     def _fold(self, line: _Line, at_ps: int) -> None:
-        """Put what is certainly there, and under all that may be, into the line's base: it can be taken for granted.
+        """Put the pieces that are certainly there, and under all uncertain ones, into the line's base: they are
+        settled.
 
-        Not what is behind other writes: it proves that they are there.
+        Pieces behind other writes stay out: they prove that those are there.
         """
         shown, count = self._trace.shown, 0
         for piece in line.pieces:
@@ -279,7 +282,7 @@ class Views:
             folded, line.pieces = line.pieces[:count], line.pieces[count:]
             line.folded += count
             line.base = _with_all(line.base, folded)
-            if line.ways is not None:  # new ones: somebody may still be going through what there was at another instant
+            if line.ways is not None:  # new ones: an iterator of another instant may still go through the old ones
                 line.ways = [_without(way, folded) for way in line.ways]
 
     def _families(self, line: _Line, at_ps: int, cut: Cut) -> Iterator[Content | TornLine]:
@@ -330,7 +333,7 @@ def _least_behind(instants: Sequence[int]) -> list[int]:
 
 
 def _without(way: _Way, folded: list[Piece]) -> _Way:
-    """What is left of a way whose first pieces are in the line's base."""
+    """The rest of a way whose first pieces are in the line's base."""
     own = sum(piece.chunk.channel == way.channel for piece in folded)
     return _Way(way.channel, way.positions[own:], way.enters_ps[own:]) if own else way
 
@@ -350,14 +353,14 @@ _Item = TypeVar("_Item", Content, Content | TornLine)
 
 
 def _with(item: _Item, cut: Cut) -> _Item:
-    """The same under another cut."""
+    """The same content under another cut."""
     if isinstance(item, TornLine):
         return TornLine(_with(item.without, cut), item.words, item.there)
     return Content(item.data, cut, item.absent, item.torn)
 
 
 def _written_out(items: Iterable[Content | TornLine]) -> Iterator[Content]:
-    """Each once."""
+    """Each content once, torn ones written out."""
     seen: set[tuple[bytes, frozenset[tuple[int, tuple[int, int]]]]] = set()
     for item in items:
         for content in (item,) if isinstance(item, Content) else item.written_out():

@@ -1,4 +1,4 @@
-"""Links and switches between machines, and what a disturbed network does to packets.
+"""Links and switches between machines, and the faults of a disturbed network.
 
-A link is a station that is asked when the first and last bit of a packet are through. It carries RDMA and TCP alike.
+A link is a station that answers when the first and last bit of a packet are through. It carries RDMA and TCP alike.
 """

@@ -1,4 +1,4 @@
-"""What a network does to packets beside carrying them: it loses some, holds some up, lets some overtake, repeats some.
+"""The faults of a network that carries packets: it loses some, holds some up, lets some overtake, repeats some.
 
 Random fates are drawn from a stream for each path (source to destination), so that one path's traffic does not change
 another's fates. Chosen ones name a packet by its number on its path.
@@ -14,16 +14,16 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class PacketFault:
-    """What happens to the packet of that number (from 1) of those that ``source`` sends to ``destination``."""
+    """The fault of one packet: the one of that number (from 1) on the way from ``source`` to ``destination``."""
 
     source: str
     destination: str
     number: int
     lost: bool = False
     delay_ps: int = 0
-    """It is held up so long; others are not."""
+    """The packet is held up so long; others are not."""
     repeated_after_ps: int | None = None
-    """It comes once more, so much later."""
+    """The packet comes once more, so much later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,13 @@ class Disturbance:
     """A network's ill will: probabilities for each packet, and chosen packets. The default disturbs nothing."""
 
     loss: float = 0.0
-    """That a packet is lost."""
+    """The probability that a packet is lost."""
     delay_ps: int = 0
     """How long a packet may be held up: uniformly up to this, in the order of its path."""
     reorder: float = 0.0
-    """That a packet is held up by itself, so that others overtake it."""
+    """The probability that a packet is held up by itself, so that others overtake it."""
     repeat: float = 0.0
-    """That a packet comes twice."""
+    """The probability that a packet comes twice."""
     packets: tuple[PacketFault, ...] = ()
 
 

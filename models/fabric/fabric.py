@@ -4,7 +4,7 @@ Cut-through switches (the usual ones): a packet's head leaves ``switch_ps`` afte
 has all arrived. Where flows meet (the entrance of the last switch's output) an event keeps them in order of arrival.
 
 Between two ports there are as many switches as the profile says, in a row, of which only the last brings flows
-together: the links between switches are as many as it takes for nobody to wait there (a fat tree without
+together: the links between switches are so many that no packet waits there (a fat tree without
 oversubscription), so they are latencies. None at all is a cable, which has two ends.
 """
 
@@ -28,10 +28,10 @@ Deliver = Callable[[int], None]
 
 
 class NoPipe:
-    """What is behind a packet that has come through the only link there is."""
+    """The end of a packet's way, where it has come through the only link there is."""
 
     def send(self, arrive_ps: int, n_bytes: int) -> tuple[int, int]:
-        """It is there."""
+        """When the first and the last bit are there: at once."""
         return arrive_ps, arrive_ps
 
 
@@ -55,7 +55,7 @@ class Fabric:
         }
         self._routes: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
         self.weather = weather
-        """What disturbs packets; None: nothing does, and adapters take their short way."""
+        """The faults of the network; None: there are none, and adapters take their short way."""
         self.stores = parameters.forwarding == "store_and_forward" and parameters.switches > 0
         self._between: dict[tuple[str, str], list[Pipe]] = {}
         self._outputs: dict[str, deque[tuple[int, int]]] = {}
@@ -80,7 +80,7 @@ class Fabric:
         return self._routes[key]
 
     def number(self, name: str) -> int:
-        """The place of a node among the ports: who comes first of those who come at once."""
+        """The place of a node among the ports: arrivals at one instant are served in that order."""
         return self._ports.index(name)
 
     def port(self, name: str) -> Pipe:
@@ -93,7 +93,7 @@ class Fabric:
 
     # on a disturbed fabric ----------------------------------------------------------------------------------
     def path(self, source: str, destination: str) -> DisturbedPath:
-        """What happens to the packets from one port to another."""
+        """The faults of the packets from one port to another."""
         assert self.weather is not None
         return self.weather.path(source, destination)
 

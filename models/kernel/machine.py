@@ -20,7 +20,7 @@ from ..profiles.platform import Platform
 
 
 class Surroundings(Protocol):
-    """What all machines of a system share."""
+    """The parts that all machines of a system share."""
 
     @property
     def clock(self) -> Clock:
@@ -48,7 +48,7 @@ class Machine(Protocol):
 
     @property
     def host(self) -> HostMemory:
-        """The host's coherent memory."""
+        """The host's memory, as cores and devices see it."""
 
     @property
     def memory(self) -> AddressSpace:

@@ -2,8 +2,8 @@
 
 A message is copied into the kernel, cut into segments by the adapter, and goes through the adapter's port among its
 RDMA packets, and through the switch. At the other side an interrupt, held back by moderation, lets the softirq take the
-message in on the core that the socket is steered to; whoever sleeps is woken. Bytes arrive in the order in which they
-were sent. There is a receiver's window, and no congestion control, no loss, no acknowledgement on the wire.
+message in on the core that the socket is steered to; a thread that sleeps is woken. Bytes arrive in the order in which
+they were sent. There is a receiver's window, and no congestion control, no loss, no acknowledgement on the wire.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ..verbs.ties import NEXT_REQUEST, RESPONSE, tie
 from .machine import Machine
 
 BURST_BYTES = 65_536
-"""What the kernel hands to the adapter at once (TCP segmentation offload)."""
+"""The largest piece that the kernel hands to the adapter at once (TCP segmentation offload)."""
 
 
 class Burst:
-    """Segments that the adapter makes of one piece: what the port needs to know of them, as of a response."""
+    """Segments that the adapter makes of one piece: the facts that the port needs of them, as of a response."""
 
     __slots__ = ("data", "end_ps", "key", "more", "n_bytes", "parts", "sent_bytes", "sizes", "span", "start_ps")
 
@@ -59,7 +59,7 @@ class Socket:
         self._received: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._room = self._kernel.window_bytes
-        """What the other side may still send."""
+        """The bytes that the other side may still send."""
         self._senders: deque[simpy.Event] = deque()
         self._readers: deque[simpy.Event] = deque()
         self._interrupt_ps = 0
@@ -67,7 +67,7 @@ class Socket:
 
     @property
     def readable_bytes(self) -> int:
-        """What :meth:`recv` would find."""
+        """The number of bytes that :meth:`recv` would find."""
         return self._waiting_bytes
 
     # sending ----------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class Socket:
 
     # receiving --------------------------------------------------------------------------------------------
     def _arrived(self, burst: Any) -> None:
-        """All of a burst is in the receiver's memory: an interrupt, now or with those that came shortly before."""
+        """All of a burst is in the receiver's memory: an interrupt, now or with the bursts that came shortly before."""
         now_ps = self._clock.now_ps
         if now_ps > self._nic.off_ps:
             return
@@ -177,7 +177,7 @@ class Socket:
         self._readers.append(event)
         yield from sleep(thread, event)
 
-    def told(self, event: simpy.Event) -> None:
+    def notify(self, event: simpy.Event) -> None:
         """``event`` happens with the next bytes, unless it has already."""
         self._readers.append(event)
 
@@ -190,7 +190,7 @@ class Epoll:
         self._sockets: list[Socket] = []
 
     def add(self, socket: Socket) -> None:
-        """EPOLL_CTL_ADD, for reading."""
+        """Add a socket to wait for, for reading (EPOLL_CTL_ADD)."""
         self._sockets.append(socket)
 
     def wait(self, thread: Thread) -> Code:
@@ -204,12 +204,12 @@ class Epoll:
     def _sleep(self, thread: Thread) -> Code:
         event = _Once(thread.clock)
         for socket in self._sockets:
-            socket.told(event)
+            socket.notify(event)
         yield from sleep(thread, event)
 
 
 class _Once(simpy.Event):
-    """What several sockets tell, the first of which counts."""
+    """An event that several sockets may trigger; the first of them counts."""
 
     @override
     def succeed(self, value: Any = None) -> _Once:

@@ -39,7 +39,7 @@ class Kernel:
         return Queue(drive, depth or drive.parameters.queue_depth, self.parameters.block_ps)
 
     def aio(self, depth: int) -> AioContext:
-        """io_setup(2)."""
+        """A context for asynchronous I/O of ``depth`` commands (io_setup(2))."""
         return AioContext(self.parameters, depth)
 
     def file_system(self, name: str) -> FileSystem:

@@ -1,7 +1,8 @@
-"""Other processes that take memory bandwidth: what a machine's DIMMs have left for everybody else.
+"""Other processes that take memory bandwidth: the share of a machine's DIMMs that is left for everybody else.
 
-They are not simulated access by access: who writes 10 GB/s to DRAM leaves its DIMMs 10 GB/s less to write with, and as
-much less to read with, since a store to a line that no cache holds reads it first. Spread evenly over the DIMMs.
+They are not simulated access by access: a process that writes 10 GB/s to DRAM leaves its DIMMs 10 GB/s less to write
+with, and as much less to read with, since a store to a line that no cache holds reads it first. Spread evenly over the
+DIMMs.
 """
 
 from __future__ import annotations

@@ -18,11 +18,11 @@ class Buffer:
         self._taken_bytes = 0
         self._given_bytes = 0
         self._leaving: deque[tuple[int, int]] = deque()
-        """(when it is out, bytes), in order, of what may still be in."""
+        """(instant at which they are out, bytes), in order, of transfers that may still be in."""
 
     def put(self, arrive_ps: int, n_bytes: int) -> tuple[int, int, int]:
         """When ``n_bytes`` are in, when they begin to leave, and when they are out."""
-        in_ps, leaving = max(arrive_ps, self._in_ps), self._leaving  # nobody overtakes who waits for room
+        in_ps, leaving = max(arrive_ps, self._in_ps), self._leaving  # no transfer overtakes one that waits for room
         self._taken_bytes += n_bytes
         while leaving and self._taken_bytes - self._given_bytes > self.capacity_bytes:
             out_ps, gone_bytes = leaving.popleft()

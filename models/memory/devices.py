@@ -1,6 +1,6 @@
 """Memory devices of a node: byte spaces with a persistence domain, addressed together.
 
-An address is node-wide: each device owns a range. Programs allocate from a device by name and give what they allocate a
+An address is node-wide: each device owns a range. Programs allocate from a device by name and give each allocation a
 label, so that a counterexample can say ``log+0x4c0`` instead of a number.
 """
 
@@ -48,7 +48,7 @@ class Allocation(NamedTuple):
     item_bytes: int | None = None
 
     def name(self, address: int) -> str:
-        """What lies at ``address``, in words."""
+        """A name for the bytes at ``address``, in words."""
         offset = address - self.start
         if self.item_bytes:
             index, rest = divmod(offset, self.item_bytes)
@@ -85,7 +85,7 @@ class MemoryDevice:
         return self.base + start
 
     def name_of(self, offset: int) -> str:
-        """What the program keeps at ``offset`` within the device."""
+        """The name of the program's allocation at ``offset`` within the device."""
         found = bisect_right(self._allocations, offset, key=lambda allocation: allocation.start) - 1
         if found >= 0 and offset < self._allocations[found].start + self._allocations[found].length:
             return self._allocations[found].name(offset)

@@ -1,4 +1,4 @@
-"""DRAM: which row each bank of a DIMM holds open, so that what is read next to what was is nearer.
+"""DRAM: which row each bank of a DIMM holds open, so that a read next to the one before is nearer.
 
 Closed form of DDR4 with open pages: a load that finds its row open takes ``MediaParameters.near_load_ps``; any other
 opens it first (precharge and activate) and takes ``MediaParameters.load_ps``. Refresh, bank groups and the turn-around

@@ -7,7 +7,7 @@ different agents that would overtake each other on the way to one DIMM keep the 
 Behind the queue a plain DIMM writes line by line. One with a controller (Optane) takes lines into a queue of its own
 (LSQ), and on into the XPBuffer (``models.memory.xpbuffer``), whose evictions and full XPLines the medium writes; a line
 waits for the eviction that makes room for it, and while its XPLine is being written (rewriting a hot line). Reads are
-served before writes, and what they take of the medium's time is missing to the writes after them.
+served before writes, and the time that they take of the medium delays the writes after them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .dram import Rows
 from .xpbuffer import Entered, XpBuffer, service_ps
 
 RECENT = 512
-"""So many lines or XPLines are remembered on their way; then those are forgotten that have arrived for long."""
+"""So many lines or XPLines are remembered on their way; then the ones that arrived long ago are forgotten."""
 LONG_PS = 100_000_000
 
 
 @dataclass(slots=True)
 class Traffic:
-    """What came to memory and what its media did, in bytes; add them up."""
+    """The traffic of a memory and of its media, in bytes; sums are formed by ``+``."""
 
     written_bytes: int = 0
     read_bytes: int = 0
@@ -48,7 +48,7 @@ class Traffic:
 
     @property
     def read_amplification(self) -> float:
-        """Bytes that the media read, for partial XPLines too, over bytes that were asked for."""
+        """Bytes that the media read, for partial XPLines too, over bytes that were requested."""
         return self.media_read_bytes / self.read_bytes if self.read_bytes else 0.0
 
 
@@ -64,13 +64,13 @@ class Gates:
         self._counts = [0, 0, 0]
 
     def pass_at(self, came_ps: int, had_ps: int, went_ps: int) -> None:
-        """A line passes them then."""
+        """Note the instants at which a line passes the gates."""
         self._came.append(came_ps)
         self._had.append(had_ps)
         self._went.append(went_ps)
 
     def before(self, at_ps: int) -> list[int]:
-        """How many have passed each of them before that."""
+        """How many lines have passed each gate before that instant; calls come in order of time."""
         counts = self._counts
         for gate, coming in enumerate((self._came, self._had, self._went)):
             while coming and coming[0] < at_ps:
@@ -206,7 +206,7 @@ class Dimm:
         self._recent = max(RECENT, 2 * len(self._queued))
 
     def _delayed_ps(self, line: int, arrive_ps: int, flush: bool) -> int:
-        """What the line waits for where slower memory is emulated; a run goes on while its last line is coming."""
+        """The time that the line waits where slower memory is emulated; a run goes on while its last line is coming."""
         follows = line == self._last_line + 1 and arrive_ps <= self._bus_free_ps
         self._last_line = line
         if self._delay_per == "line":
@@ -214,7 +214,7 @@ class Dimm:
         return 0 if follows or (self._delay_per == "flush" and not flush) else self._delay_ps
 
     def read(self, line: int, lines: int, at_ps: int) -> tuple[int, int]:
-        """Lines of one unit of the medium are asked for: how long that takes, and an instant before which it waits.
+        """Lines of one unit of the medium are read: how long that takes, and an instant before which it waits.
 
         That is when the write pending queue has them, or their XPLine has been written: they are ready so long after
         the later of ``at_ps`` and that. A read that meets such a write is a read after persist.
@@ -242,8 +242,8 @@ class Dimm:
             total_ps = self._load_ps
         start_ps = self._read_free_ps if self._read_free_ps > at_ps else at_ps
         self._read_free_ps = start_ps + media_ps
-        asked_ps = self._stage_ps if self._stage_ps > at_ps else at_ps
-        self._media_free_ps = max(self._media_free_ps, asked_ps) + media_ps + gone_ps
+        begin_ps = self._stage_ps if self._stage_ps > at_ps else at_ps
+        self._media_free_ps = max(self._media_free_ps, begin_ps) + media_ps + gone_ps
         took_ps = start_ps - at_ps + total_ps + late_ps
         if buffer is not None:  # the rest of the XPLine is not there before its first line is
             if len(self._fetched) >= RECENT:
@@ -266,7 +266,7 @@ class Dimm:
 
     @property
     def traffic(self) -> Traffic:
-        """What came and went so far."""
+        """The traffic of this DIMM and its medium so far."""
         written, buffer = self._count * LINE_BYTES, self.buffer
         read = self._lines_read * LINE_BYTES
         if buffer is None:
@@ -283,7 +283,7 @@ class MemoryController:
         self._count = dimms
         self._imc, self._media = imc, media
         self._unit = max(1, media.line_bytes // LINE_BYTES) if media.controller.buffer_bytes else 0
-        """How many lines are asked for together; 0: as many as there are, each DIMM has its share."""
+        """How many lines are read together; 0: as many as there are, each DIMM has its share."""
         self.dimms: dict[int, Dimm] = {}
         """By number, from its first line on: a restart after a crash touches few of them."""
 
@@ -306,10 +306,10 @@ class MemoryController:
         return dimm.write(local, arrive_ps if sent_ps is None else sent_ps, arrive_ps, flush)
 
     def read_lines(self, first: int, last: int, at_ps: int, pace_ps: int = 0) -> tuple[int, int]:
-        """A range of lines is asked for at ``at_ps``: (how long it takes, an instant before which it waits).
+        """Read a range of lines at ``at_ps``: (how long it takes, an instant before which it waits).
 
         All of them are ready so long after the later of the two. A reader that takes them one by one, ``pace_ps``
-        apart, need not wait for those that come while it is busy with others.
+        apart, need not wait for lines that come while it is busy with others.
         """
         if first == last or not self._unit:
             dimm, local = self._find(first)
@@ -338,5 +338,5 @@ class MemoryController:
 
     @property
     def traffic(self) -> Traffic:
-        """What came to this memory and what its media did so far."""
+        """The traffic of this memory so far."""
         return sum((dimm.traffic for dimm in self.dimms.values()), Traffic())

@@ -1,4 +1,4 @@
-"""What an Optane DIMM holds on its way to the medium: contents of its buffers and tables, without any clock.
+"""The contents of an Optane DIMM's buffers and tables, without any clock.
 
 Lines of 64 B gather in a small buffer of XPLines of 256 B (XPBuffer, Yang et al., FAST'20, section 2): an XPLine whose
 four lines have all come is written to the medium in one piece; one that has to go before is written nevertheless, its
@@ -6,9 +6,9 @@ other lines read first. The address indirection table (AIT) is cached on the DIM
 move (Wang et al., MICRO'20). Both models of the timing ask this one, in the order in which lines are sent.
 
 While the write pending queue is full, lines wait outside: in the fill buffers of cores and on the mesh, from where the
-memory controller takes them in no order that anybody promises. Which of those that wait goes in next is a draw here, so
+memory controller takes them in no documented order. Which of the waiting lines goes in next is a draw here, so
 that the lines of many writers come mixed, and XPLines have to go before they are complete. The queues behind are in
-order, and combine what they have of one XPLine (LSQ; Wang et al., MICRO'20).
+order, and combine their lines of one XPLine (LSQ; Wang et al., MICRO'20).
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ def service_ps(n_bytes: int, bits_per_s: int) -> int:
 
 
 class Entered(NamedTuple):
-    """What lines that have gone in mean to the medium."""
+    """The work of the medium because of lines that have gone in."""
 
     before_ps: int
     """For how long it writes before they have their places, ..."""
     gone: tuple[int, ...]
     """... and which XPLines."""
     after_ps: int
-    """For how long it writes after that what is complete, ..."""
+    """For how long it writes the complete XPLines after that, ..."""
     full: tuple[int, ...]
     """... and which XPLines at once."""
 
     def and_then(self, other: Entered) -> Entered:
-        """This, and the next line."""
+        """The work of this line and the next together."""
         gone, full = self.gone + other.gone, self.full + other.full
         return Entered(self.before_ps + other.before_ps, gone, self.after_ps + other.after_ps, full)
 
@@ -51,7 +51,7 @@ NOTHING = Entered(0, (), 0, ())
 
 
 class XpBuffer:
-    """Buffers, AIT and wear of one DIMM; counts what comes in and what reaches the medium."""
+    """Buffers, AIT and wear of one DIMM; counts the lines that come in and the bytes that reach the medium."""
 
     __slots__ = (
         "_ait",
@@ -103,18 +103,18 @@ class XpBuffer:
         self._held: dict[int, int] = {}
         """XPLine: which of its lines wait to be written, and above them a bit if all of its bytes are at hand."""
         self._read: dict[int, int] = {}
-        """The read buffer, if it is one of its own: XPLine, and which of its lines nobody has had yet."""
+        """The read buffer, if it is one of its own: XPLine, and which of its lines no core has had yet."""
         self._due: deque[tuple[int, int]] = deque()
-        """With ``periodic``: (when, XPLine) that are written then if they are still there."""
+        """With ``periodic``: (instant, XPLine): the XPLine is written then if it is still there."""
         self._random = (seed * 2_654_435_761 + 12_345) & 0x7FFFFFFF
         self._combines = controller.lsq_combines
         self._outside: list[int] = []
-        """Lines that have been sent and that the queues in front of the buffer have not, in any order."""
+        """Lines that have been sent and are not in the queues in front of the buffer yet, in any order."""
         self._queue: dict[int, list[int]] = {}
-        """Those that are there: XPLine by XPLine where lines are combined, else one by one."""
+        """Lines in those queues: XPLine by XPLine where lines are combined, else one by one."""
         self._queued = 0
         self._sent: dict[int, int] = {}
-        """How often each line is among all of these."""
+        """How often each line is in ``_outside`` and ``_queue``."""
         self._ait: dict[int, None] = {}
         self._ait_pages = controller.ait_bytes // controller.ait_page_bytes
         self._page = max(1, controller.ait_page_bytes // media.line_bytes)
@@ -126,9 +126,10 @@ class XpBuffer:
         self.migrations = 0
 
     def write(self, line: int, at_ps: int, waiting: int = 0, queued: int = 0) -> Entered:
-        """A line is sent that arrives at ``at_ps``, never earlier than before; returns what goes in because of it.
+        """A line is sent that arrives at ``at_ps``, never earlier than before; returns the lines that go in because of
+        it.
 
-        Of those sent before it so many wait now for a place in the queues, and so many are there.
+        Of the lines sent before it ``waiting`` wait now for a place in the queues, and ``queued`` are in them.
         """
         self.lines_written += 1
         outside = self._outside
@@ -152,7 +153,7 @@ class XpBuffer:
         self._queued += 1
 
     def _dequeue(self) -> list[int]:
-        """What leaves the queue next: its first line, and with ``lsq_combines`` all others of that XPLine."""
+        """The lines that leave the queue next: the first, and with ``lsq_combines`` all others of its XPLine."""
         lines = self._queue.pop(next(iter(self._queue)))
         self._queued -= len(lines)
         for line in lines:
@@ -192,8 +193,8 @@ class XpBuffer:
     def read(self, line: int, lines: int = 1) -> tuple[int, int, int]:
         """Lines of one XPLine are read, from ``line`` on.
 
-        Returns for how long the medium reads, 0 where they are at hand; for how long it writes what had to make room;
-        and what the read takes longer than usual.
+        Returns for how long the medium reads, 0 where they are at hand; for how long it writes lines that had to make
+        room; and by how much the read takes longer than usual.
         """
         self.lines_read += lines
         xpline, bits = line // self._lines, (1 << lines) - 1 << line % self._lines
@@ -228,7 +229,7 @@ class XpBuffer:
         return self._read_ps, written_ps, late_ps
 
     def _draw(self, n: int) -> int:
-        """One of ``n``."""
+        """A draw below ``n``, of the DIMM's own random numbers."""
         self._random = (self._random * 1_103_515_245 + 12_345) & 0x7FFFFFFF
         return (self._random >> 8) % n
 

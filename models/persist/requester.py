@@ -53,7 +53,7 @@ class Ticket:
 
     places: list[Range]
     targets: list[Range]
-    """Where they belong: other places for SENDs that nobody has copied yet."""
+    """The ranges where they belong: other places for SENDs that are not copied yet."""
     rkey: int
     flag: Flag | None = None
     awaited: list[int] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Ticket:
 
 
 class PrimitiveRequester:
-    """One queue pair's."""
+    """The requester's side of a primitive on one queue pair."""
 
     def __init__(self, service: Service, end: ServiceEnd, thread: Thread, node: Node, qp: QueuePair, flag: int) -> None:
         self.service = service
@@ -80,16 +80,16 @@ class PrimitiveRequester:
         self._flags = itertools.count(1)
         self._numbers = itertools.count(1)
         self._completed = 0
-        """The last work request that has: they do so in order."""
+        """The number of the last work request that has completed: they do so in order."""
         self._messages = self._answers = 0
-        """Replies and notifications that have come; how many had been asked for by the last ticket."""
+        """Replies and notifications that have come; how many the tickets up to the last one need."""
         self._sent_messages = 0
         self.under_way: deque[tuple[str, Flag | None]] = deque()
         """Messages on their way to the responder: what each carries (``update``, or a step's id), and its flag."""
         self._open: deque[Ticket] = deque()
         """Posted and not done, in order."""
         self._batch: list[Ticket] = []
-        """Those of them whose steps have not been posted."""
+        """Tickets under way whose steps have not been posted."""
         self._buffers: list[tuple[int, int]] = [(0, 0)] * BUFFERS
         self._dram = node.memory["dram"]
         self._inline_bytes = node.nic.parameters.inline_max_bytes
@@ -115,7 +115,7 @@ class PrimitiveRequester:
         return ticket.places
 
     def post(self, updates: Iterable[Update], flag: Flag | None = None) -> Code:
-        """The same without waiting for the end; returns a :class:`Ticket`.
+        """As ``persist``, without waiting for the end; returns a :class:`Ticket`.
 
         Steps that poll wait all the same. With ``batching`` the steps are posted with the last update of a batch.
         """
@@ -126,7 +126,7 @@ class PrimitiveRequester:
         return ticket
 
     def wait(self, ticket: Ticket) -> Code:
-        """Until the primitive's end of what was posted; those before it end first."""
+        """Wait until the primitive has ended for this ticket; earlier tickets end first."""
         if not ticket.started:
             yield from self._run_batch()
         while not ticket.done:
@@ -151,7 +151,7 @@ class PrimitiveRequester:
         return ticket.places
 
     def flush(self, ranges: Sequence[Range], flag: Flag | None = None) -> Code:
-        """The primitive's steps alone, about ranges that somebody has written; returns at its end."""
+        """The primitive's steps alone, about ranges that are written already; returns at its end."""
         _, region = self.service.region_of(ranges[0][0])
         ticket = Ticket(list(ranges), list(ranges), region.key, self._flag(flag))
         self._open.append(ticket)
@@ -160,7 +160,7 @@ class PrimitiveRequester:
 
     # updates ----------------------------------------------------------------------------------------------------
     def _write(self, updates: list[Update], flag: Flag | None) -> Code:
-        """Post the updates; those that the end is known by are signalled."""
+        """Post the updates; the ones by which the end is known are signalled."""
         if not updates:
             raise ValueError("no updates to persist")
         targets = [(address, len(data)) for address, data in updates]

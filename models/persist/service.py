@@ -38,7 +38,7 @@ class ServiceEnd:
         self.destination = destination
         """Of datagrams: the requester's."""
         self.header_bytes = 0 if destination is None else GRH_BYTES
-        """What lies before a message in its buffer."""
+        """The bytes before a message in its buffer."""
         self.slots = slots
         """Receive buffers, in the order in which messages fill them."""
         self.reply = reply
@@ -50,7 +50,7 @@ class Service:
     """Serves one primitive on one node, for any number of queue pairs.
 
     ``receive_in`` names the memory device of the receive buffers, ``slots`` is how many each queue pair has, of
-    ``slot_bytes`` each. ``follows`` and ``transport`` choose among what the primitive allows.
+    ``slot_bytes`` each. ``follows`` and ``transport`` choose among the primitive's own.
     """
 
     def __init__(
@@ -81,14 +81,14 @@ class Service:
         self._domain = node.alloc_pd()
         self._received, self._sent = node.create_cq(), node.create_cq()
         self.regions: list[MemoryRegion] = []
-        """What updates may go to; an immediate names them by their place here."""
+        """The regions that updates may go to; an immediate names them by their place here."""
         self._ends: dict[int, ServiceEnd] = {}
         self._interrupts = itertools.count(1)
         self._chains: dict[int, tuple[tuple[Step, ...], PrimitiveOrder, Callable[[], None], ServiceEnd]] = {}
 
     @property
     def needs_thread(self) -> bool:
-        """Whether somebody has to run :meth:`serve`."""
+        """Whether a thread has to run :meth:`serve`."""
         return self.plan.needs_thread
 
     # connections ------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ class Service:
             thread.span = None
 
     def _message(self, thread: Thread, completion: WorkCompletion) -> Code:
-        """Find out what it is about, go through its chain, and give its buffer back."""
+        """Read the message's ranges, go through its chain, and give its buffer back."""
         end = self._ends[completion.qp.number]
         slot, chains, payload = completion.wr_id, self.plan.chains, None
         carrier, flag = end.requester.under_way.popleft()
@@ -227,9 +227,9 @@ class Service:
         work = SendWR(0, Opcode.IBV_WR_SEND, end.reply, REPLY_BYTES, send_flags=flags, destination=end.destination)
         yield from thread.post_send(end.qp, work)
 
-    # what programs of the adapter ask for ---------------------------------------------------------------------------
+    # programs of the adapter that need the thread -------------------------------------------------------------------
     def interrupted(self, end: ServiceEnd) -> Callable[[tuple[Step, ...], PrimitiveOrder, Callable[[], None]], int]:
-        """Remembers a chain that an interrupt asks for, and gives it a number."""
+        """Remembers a chain that an interrupt starts, and gives it a number."""
 
         def remember(steps: tuple[Step, ...], order: PrimitiveOrder, back: Callable[[], None]) -> int:
             number = next(self._interrupts)
@@ -252,5 +252,5 @@ class Service:
 
 
 def serve(service: Service, thread: Thread) -> Code:
-    """:meth:`Service.serve`."""
+    """Run :meth:`Service.serve` of a service on a thread."""
     return service.serve(thread)

@@ -1,4 +1,4 @@
-"""A flush primitive as data: what an author writes down, read and complete, with every default filled in."""
+"""A flush primitive as data: the file of its author, read and complete, with every default filled in."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Step:
 
     @property
     def action(self) -> Action:
-        """What the vocabulary says of it."""
+        """The action of the vocabulary that the step names."""
         return ACTIONS[self.place][self.do]
 
     def __getitem__(self, parameter: str) -> Value:
@@ -35,7 +35,7 @@ class Step:
 
     @property
     def hop(self) -> str:
-        """What the trace calls it."""
+        """The name of the step in traces."""
         return f"{self.place}: {self.id}"
 
 
@@ -50,7 +50,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class PrimitiveOption:
-    """A switch: its readings by name, and which holds unless somebody chooses."""
+    """A switch: its readings by name, and the default one."""
 
     text: str
     default: str
@@ -59,30 +59,30 @@ class PrimitiveOption:
 
 @dataclass(frozen=True)
 class Primitive:
-    """What a file says, with its switches set."""
+    """The content of a primitive's file, with its switches set."""
 
     name: str
     title: str
     source: str
     status: str
     transport: tuple[str, ...]
-    """The first is used unless somebody asks for another."""
+    """The transports that it can run on; the first is the default."""
     follows: tuple[str, ...]
-    """How updates may travel; the first is used unless somebody asks for another."""
+    """How updates may travel; the first is the default."""
     steps: tuple[Step, ...]
     complete: str
     """The step at whose end the requester takes the updates for durable; ``update``: their own completion."""
     claims: Mapping[str, str] = field(default_factory=dict)
-    """What its source claims: condition, and where (``ddio off``), as schemes claim."""
+    """The claims of its source: condition, and where (``ddio off``), as schemes claim."""
     options: Mapping[str, PrimitiveOption] = field(default_factory=dict)
     chosen: Mapping[str, str] = field(default_factory=dict)
-    """By option: what has been chosen."""
+    """The chosen reading of each option, by its name."""
     batching: int = 1
     """How many updates one run of the steps may cover."""
     packet: str = ""
     """The name of the updates' own packets, where the responder's adapter acts on their arrival."""
     header_bytes: int = 0
-    """What those packets carry beside the headers of the verb that they replace."""
+    """The bytes that those packets carry beside the headers of the verb that they replace."""
     file: str = field(default="", compare=False)
 
     def step(self, id: str) -> Step:

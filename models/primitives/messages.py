@@ -1,4 +1,4 @@
-"""What the messages of a primitive say, byte for byte: where updates belong."""
+"""The messages of a primitive, byte for byte: the ranges to which updates belong."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _RANGE = struct.Struct("<QI")
 
 
 def message_of(ranges: Sequence[tuple[int, int]]) -> bytes:
-    """A message that asks for these ranges to be persisted."""
+    """A message with ranges that are to be persisted."""
     return b"".join(_RANGE.pack(*each) for each in ranges)
 
 
 def ranges_in(message: bytes) -> list[tuple[int, int]]:
-    """The ranges that a message asks for."""
+    """The ranges in such a message."""
     return list(_RANGE.iter_unpack(message))

@@ -1,4 +1,4 @@
-"""What a primitive's packet asks of the responder's adapter: which steps, about which updates."""
+"""The order that a primitive's packet brings to the responder's adapter: which steps, about which updates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ Interrupted = Callable[[tuple[Step, ...], "PrimitiveOrder", Callable[[], None]],
 
 @dataclass(frozen=True)
 class PrimitiveOrder:
-    """One packet's: ``ranges`` are where its updates belong, ``flag`` what a step writes to say that they are there."""
+    """The order of one packet: ``ranges`` are where its updates belong, ``flag`` the word that a step writes once they
+    are there.
+    """
 
     program: AdapterProgram
     ranges: tuple[Range, ...]
@@ -27,7 +29,7 @@ class PrimitiveOrder:
 
     @property
     def header_bytes(self) -> int:
-        """What its packet has beside the headers of every packet."""
+        """The bytes of its packet beside the headers of every packet."""
         return self.program.header_bytes
 
     @property
@@ -37,7 +39,7 @@ class PrimitiveOrder:
         return start, max(address + length for address, length in self.ranges) - start
 
     def address(self, word: str) -> Range:
-        """What ``data``, ``first byte``, ``last byte`` or ``flag`` is."""
+        """The address of ``data``, ``first byte``, ``last byte`` or ``flag``."""
         return address_of(word, self.span, self.flag)
 
 

@@ -16,12 +16,12 @@ from .language import Primitive, Step
 from .vocabulary import AT_REQUESTER, FOLLOWS, ROOT_COMPLEX, STARTING, UPDATE, VERBS, StepPlace
 
 _MESSAGES = ("SEND", "WRITE_WITH_IMM")
-"""Updates that the responder's thread is told of."""
+"""Verbs of updates whose arrival the responder's thread sees as a receive completion."""
 
 
 @dataclass(frozen=True)
 class AdapterProgram:
-    """What the responder's adapter does for one carrier: steps, and by step those of them that it waits for.
+    """The program of the responder's adapter for one carrier: steps, and for each the steps that it waits for.
 
     A step that waits for none starts when the carrier has arrived. An ``interrupt`` or ``watch`` ends when its chain
     does. A program of nothing but a ``watch`` is answered as its verb is.
@@ -92,7 +92,7 @@ def plan(primitive: Primitive, follows: str | None = None) -> PrimitivePlan:
 
 
 def problems(primitive: Primitive) -> list[Mistake]:
-    """What is wrong with the order of the steps, for each way in which updates may travel."""
+    """The mistakes in the order of the steps, for each way in which updates may travel."""
     found: list[Mistake] = []
     for transport in primitive.transport:
         carried = CARRIES[QpType(transport)]
@@ -153,7 +153,7 @@ class _Planner:
             for name in carriers
             if self._of(name, lambda step: self._entry_is(step, "receive"))
         }
-        for step in self.primitive.steps:  # a new packet that nobody acts on
+        for step in self.primitive.steps:  # a new packet without a step that acts on it
             if step.parameters.get("packet") and step.id not in programs:
                 self.wrong(
                     step, "a packet that nothing at the responder acts on", "steps behind it, down to its answer"
@@ -279,7 +279,7 @@ class _Planner:
         )
 
     def _before(self, step: Step, wanted: Callable[[Step], bool]) -> list[Step]:
-        """What it waits for, directly or not, of the wanted kind."""
+        """The steps of the wanted kind that it waits for, directly or not."""
         found, ahead, seen = [], list(step.after), set()
         while ahead:
             name = ahead.pop()

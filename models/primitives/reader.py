@@ -1,4 +1,4 @@
-"""Reads a primitive from YAML: every mistake with its file, line, field, what was found and what was expected."""
+"""Reads a primitive from YAML: every mistake with its file, line, field, the text found and the one expected."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def _choice(at: Cursor, steps: Mapping[str, Step]) -> Choice:
 
 
 def _chosen(at: Cursor, primitive: Primitive, switches: Mapping[str, str]) -> Primitive:
-    """With its switches set."""
+    """The primitive with its switches set."""
     options, written = primitive.options, at["options"]
     for name, value in switches.items():
         if name not in options:
@@ -211,7 +211,7 @@ def _chosen(at: Cursor, primitive: Primitive, switches: Mapping[str, str]) -> Pr
 
 
 def default_after(step: Step, before: list[Step]) -> tuple[str, ...]:
-    """What a step waits for that does not say: of the requester, its previous one; else the step before it."""
+    """The default of ``after``: at the requester, its previous step; else the step before it."""
     mine = is_requester(step)
     for other in reversed(before):
         if not mine or is_requester(other):
@@ -247,7 +247,7 @@ def _without(after: tuple[str, ...], dropped: Step) -> tuple[str, ...]:
 
 
 def wanted(parameter: ActionParameter) -> str:
-    """What a parameter has to be, in words."""
+    """The expected values of a parameter, in words."""
     match parameter.kind:
         case Kind.WORD:
             return f"one of {', '.join(parameter.words)}"

@@ -13,7 +13,7 @@ _SIZE = {"type": "string", "pattern": r"^\s*\d[\d_]*\s*(B|[kKMGT]i?B)\s*$"}
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of a primitive's file (draft 2020-12): what an editor completes, and underlines.
+    """The JSON schema of a primitive's file (draft 2020-12), by which an editor completes and underlines.
 
     It knows every word; in which order steps make sense is the reader's business (``models.primitives.plan``).
     """

@@ -14,7 +14,7 @@ from ..verbs.opcodes import FlushLevel, FlushType, Opcode
 
 
 class StepPlace(StrEnum):
-    """Where a step happens."""
+    """The places where a step may happen."""
 
     REQUESTER_CPU = "requester cpu"
     REQUESTER_NIC = "requester nic"
@@ -28,7 +28,7 @@ class StepPlace(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a parameter's value looks like."""
+    """The kinds of values that a parameter may have."""
 
     WORD = "one of"
     NAME = "a name"
@@ -58,7 +58,7 @@ class ActionParameter:
 
 @dataclass(frozen=True)
 class Action:
-    """What may be done at a place; ``proves`` is what its end says of the updates before it."""
+    """An action possible at a place; ``proves`` is the fact that its end proves of the updates before it."""
 
     place: StepPlace
     name: str
@@ -95,7 +95,7 @@ PLACEMENTS = {
 STATUSES = ("specified", "in use", "proposed", "emulated")
 TRANSPORTS = ("RC", "UC", "UD")
 UPDATE = "update"
-"""What the first step waits for if it does not say: the updates that the primitive follows."""
+"""The default of ``after`` for the first step: the updates that the primitive follows."""
 
 _ADDRESSES = ("data", "first byte", "last byte", "flag")
 _EXTENT = ActionParameter(

@@ -13,7 +13,7 @@ from ..durability.places import Domain
 
 @dataclass(frozen=True)
 class KindParameters:
-    """What every kind states; a subclass adds its own numbers, each under a name that says its unit."""
+    """The facts that every kind states; a subclass adds its own numbers, each under a name that says its unit."""
 
     kinds: ClassVar[dict[str, type[KindParameters]]] = {}
     """By name: the parameters of the kinds whose files have been imported."""

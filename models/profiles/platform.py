@@ -1,4 +1,4 @@
-"""Platforms: what the hardware of one system is like, read from ``platforms/*.yaml`` with every number's origin.
+"""Platforms: the hardware of one system, read from ``platforms/*.yaml`` with every number's origin.
 
 All times are integers of picoseconds, sizes are bytes, rates are bits per second. A profile is one YAML file;
 ``extends: other`` lets it state only what differs. A profile's *settings* are switches such as ``ddio: on | off``
@@ -40,7 +40,9 @@ class Platform:
     settings: Mapping[str, str]
     """The settings in force: ``{"ddio": "on"}``."""
     line_atomicity: Literal["word", "whole"]
-    """What of a line a power failure may leave before it is accepted whole: any of its 8 B words, or all or nothing."""
+    """The parts of a line that a power failure may leave before it is accepted whole: any of its 8 B words, or all or
+    nothing.
+    """
     nic: NicParameters
     fabric: FabricParameters
     pcie: PcieParameters
@@ -64,7 +66,7 @@ class Platform:
 
     @property
     def iio_wc_survives(self) -> bool:
-        """Whether eADR covers iio_wc."""
+        """Whether eADR covers the I/O write cache."""
         return self.switches.iio_wc_survives
 
     def kind_of(self, name: str) -> MediaParameters | PeerParameters | KindParameters | DriveParameters:
@@ -88,12 +90,12 @@ _NOT_READ = ("name", "title", "description", "settings", "origins")
 
 
 def platform_names() -> list[str]:
-    """The shipped profiles."""
+    """The names of the shipped profiles."""
     return profile_names()
 
 
 def platform_title(name: str) -> str:
-    """What one profile is, in a line. Raises InputError like :func:`load_platform`."""
+    """The title of one profile. Raises InputError like :func:`load_platform`."""
     return read_profile(name).title
 
 
@@ -154,7 +156,7 @@ _load_shipped = functools.lru_cache(maxsize=64)(_load)
 
 
 def _check(values: Mapping[str, Any], tree: Group) -> None:
-    """What no single value can tell."""
+    """Report mistakes that only several values together make."""
     llc, nic = values["llc"], values["nic"]
 
     def wrong(found: str, expected: str, path: str, close: str | None = None) -> None:
@@ -236,7 +238,7 @@ def _check_drive(name: str, memory: MemoryParameters, drive: DriveParameters, wr
 
 
 def _check_storage(values: Mapping[str, Any], wrong: Callable[..., None]) -> None:
-    """Blocks and pages fit into one another, and what is saved after a power failure is saved in time."""
+    """Blocks and pages fit into one another, and contents to be saved after a power failure are saved in time."""
     for name, drive in values.get("drives", {}).items():
         at = f"drives.{name}"
         if drive.block_bytes % drive.atomic_bytes:
@@ -259,7 +261,7 @@ def _check_storage(values: Mapping[str, Any], wrong: Callable[..., None]) -> Non
 
 
 def _check_hold_up(n_bytes: int, bits_per_s: int, hold_up_ps: int, path: str, wrong: Callable[..., None]) -> None:
-    """Capacitors last until what they protect is on flash; 0: not stated."""
+    """Capacitors last until all that they protect is on flash; 0: not stated."""
     needed_ps = n_bytes * 8 * 10**12 // bits_per_s
     if 0 < hold_up_ps < needed_ps:
         wrong(f"{hold_up_ps / 10**9:g} ms", f"at least {needed_ps / 10**9:g} ms, to save {n_bytes} B", path)

@@ -1,4 +1,4 @@
-"""Platform profiles as files: which there are, what they extend, which settings they declare.
+"""Platform profiles as files: their names, the profiles they extend, the settings they declare.
 
 ``extends`` is a profile or a list of profiles and parts (``parts/*.yaml``: an adapter, a processor, a fabric), the
 first one lowest; a part states only its component and is no platform by itself.
@@ -52,7 +52,7 @@ class ProfileFile:
         return replace(self, tree=merge(other.tree, self.tree), settings=dict(other.settings) | dict(self.settings))
 
     def declared(self) -> dict[str, ProfileSetting]:
-        """The settings by name, without those that something is wrong with."""
+        """The settings by name, without the ones with a mistake."""
         settings: dict[str, ProfileSetting] = {}
         for name, at in self.settings.items():
             sets, values, default, source = (at[key].data for key in ("sets", "values", "default", "source"))
@@ -81,7 +81,7 @@ class ProfileFile:
 
 
 def profile_names() -> list[str]:
-    """The shipped profiles."""
+    """The names of the shipped profiles."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
@@ -91,14 +91,14 @@ def part_names() -> list[str]:
 
 
 def read_profile(name: str) -> ProfileFile:
-    """A shipped profile by name, or the file at a path, and what it extends. Raises InputError."""
+    """A shipped profile by name, or the file at a path, over the profiles that it extends. Raises InputError."""
     return _read(name, None, (), Gathered())
 
 
 def _read(name: str, extends: Cursor | None, chain: tuple[FilePath, ...], mistakes: Gathered) -> ProfileFile:
     """The file that ``extends``, a field of the last file of ``chain``, names."""
     path = _find(name, extends, chain[-1].parent if chain else FilePath())
-    # Unlike resolve() abspath() does not mind what is no path; read_yaml tells.
+    # Unlike resolve() abspath() does not mind text that is no path; read_yaml reports it.
     if extends is not None and os.path.abspath(path) in map(os.path.abspath, chain):
         extends.wrong("a profile that ends", f"'{name}', which extends this file")
         extends.finish()
@@ -119,7 +119,7 @@ def _read(name: str, extends: Cursor | None, chain: tuple[FilePath, ...], mistak
 
 
 def _bases(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a profile extends, in the order in which it is put over one another: one name, or a list of them."""
+    """The profiles and parts that a profile extends, in the order in which they are laid over one another."""
     names = data.get("extends", [])
     return tuple(str(name) for name in names) if isinstance(names, list) else (str(names),)
 

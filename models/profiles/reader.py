@@ -3,7 +3,7 @@
 A value is written ``{value: 150 ns, source: "author, venue, figure", note: "...", range: [100 ns, 250 ns]}``; note
 and range may be absent. The name of a dataclass field says the unit: ``doorbell_ps`` is a duration under the key
 ``doorbell``, ``mps_bytes`` a size under ``mps``, ``link_bits_per_s`` a rate under ``link``; an int without a unit is
-a count. Nothing here knows what the numbers mean.
+a count. Nothing here knows the meaning of a number.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Parameter:
     path: str
     """Where it stands in the profile: ``nic.doorbell``."""
     value: int | str | bool
-    """What the simulator uses: picoseconds, bytes, bits per second, a count, a word or a truth."""
+    """The number for the simulator: picoseconds, bytes, bits per second, a count, a word or a truth."""
     text: str
-    """What the profile says: ``150 ns``."""
+    """The text in the profile: ``150 ns``."""
     source: str
     note: str = ""
     range: tuple[str, str] | None = None
@@ -191,7 +191,7 @@ class ProfileReader:
 
 
 def convert(hint: Any, name: str, data: Any) -> int | str | bool:
-    """What the text or number ``data`` means for a field; ValueError("found: expected") if it means nothing."""
+    """The value of the text or number ``data`` for a field; ValueError("found: expected") if it has none."""
     if hint is bool:
         truth = data if isinstance(data, bool) else _TRUTHS.get(str(data))
         if truth is None:

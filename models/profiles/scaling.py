@@ -1,11 +1,11 @@
-"""A platform for a smaller data set: what is large because data is large, made smaller by the same factor.
+"""A platform for a smaller data set: each part that is large because data is large, made smaller by the same factor.
 
 The rule: hit rates depend on how much data there is for each byte of a cache, so an experiment on ``1/n`` of the data
 meets the same ones when the caches that data competes for have ``1/n`` of their size: the shared and private caches,
-what the translation buffers reach, the adapter's SRAM, and the address table of DIMMs. Latencies, rates, the sizes of
-queues and buffers, values and clients stay. What the rule does not keep: the share of the most popular keys under
-Zipf (it grows as keys get fewer), hence how often clients meet on one key; and whatever depends on the absolute
-number of operations.
+the reach of the translation buffers, the adapter's SRAM, and the address table of DIMMs. Latencies, rates, the sizes of
+queues and buffers, values and clients stay. The rule does not keep the share of the most popular keys under Zipf (it
+grows as keys get fewer), hence how often clients meet on one key, nor any effect of the absolute number of
+operations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Platforms with single parameters set otherwise: for sweeps over the ranges of what is badly known."""
+"""Platforms with single parameters set otherwise: for sweeps over the ranges of parameters that are badly known."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ UNCERTAIN = (
     "imc.wpq",
     "media.optane.controller.read_buffer",
 )
-"""Parameters whose sources are weak or conflict, and that results may hang on: swept by ``--sweep``. Those that a
-platform does not have are left out (:func:`uncertain`)."""
+"""Parameters whose sources are weak or conflict, and that results may depend on: swept by ``--sweep``. Parameters that
+a platform does not have are left out (:func:`uncertain`).
+"""
 
 
 def uncertain(platform: Platform) -> list[Parameter]:
@@ -47,7 +48,7 @@ def ends(parameters: Iterable[Parameter]) -> Iterator[tuple[str, str]]:
 
 
 def varied(platform: Platform, values: Mapping[str, str]) -> Platform:
-    """The platform with these parameters (``nic.staging``) set to what the texts say; those it has not are left alone.
+    """The platform with these parameters (``nic.staging``) set to the given texts; parameters it has not are left out.
 
     Raises InputError for a text that means nothing.
     """

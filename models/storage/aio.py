@@ -25,7 +25,7 @@ class Iocb:
     length: int
     source: int | None = None
     data: bytes = b""
-    """What was read."""
+    """The bytes that were read."""
 
 
 class AioContext:

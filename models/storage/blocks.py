@@ -1,7 +1,7 @@
-"""What a drive holds: its bytes, and which versions of each unit may be where.
+"""The contents of a drive: its bytes, and which versions of each unit may be where.
 
-The unit is what a power failure leaves whole or not at all (AWUPF). Its versions, one for each write that touched it,
-are a channel of the trace: what survives is one of them, and units are independent of one another.
+The unit is the part that a power failure leaves whole or not at all (AWUPF). Its versions, one for each write that
+touched it, are a channel of the trace: one of them survives, and units are independent of one another.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ class Blocks:
                 chunk.reached_ps[Stage.TRANSIT :] = reached_ps[Stage.TRANSIT :]
 
     def read(self, at_ps: int, offset: int, length: int) -> bytes:
-        """What a read of the drive returns at an instant."""
+        """The bytes that a read of the drive returns at an instant."""
         return self.device.space.read(at_ps, offset, length)
 
-    # what code observes -----------------------------------------------------------------------------------
+    # observations by code ---------------------------------------------------------------------------------
     def written(self, at_ps: int, versions: Versions, fua: bool) -> None:
-        """A write has completed."""
+        """A write of these versions has completed: apply the ordering rules."""
         self._ordering.happened(Event.BLOCK_WRITE, at_ps, here=HERE, command=versions)
         if fua:
             self._ordering.happened(Event.BLOCK_FUA, at_ps, here=HERE, command=versions)
@@ -108,6 +108,6 @@ class Blocks:
             self._ordering.happened(Event.BLOCK_READ, at_ps, here=HERE, returned=seen)
 
     def flushed(self, at_ps: int, submitted_ps: int) -> None:
-        """A FLUSH has completed."""
+        """A FLUSH has completed: apply the ordering rules to all that completed before it was submitted."""
         number = self.device.number
         self._ordering.happened(Event.BLOCK_FLUSH, at_ps, here=HERE, device=number, issued_ps=submitted_ps)

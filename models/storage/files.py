@@ -29,7 +29,7 @@ SIZE_BYTES = 8
 
 
 class Open(Flag):
-    """Flags of open(2)."""
+    """The flags of open(2) that matter here."""
 
     NONE = 0
     O_DIRECT = auto()
@@ -48,7 +48,7 @@ class CachePage:
 
 
 class Inode:
-    """What the kernel knows of one file."""
+    """The kernel's state of one file."""
 
     def __init__(self, name: str, base: int, capacity_bytes: int, size_at: int | None, lock: Lock) -> None:
         self.name = name
@@ -90,7 +90,7 @@ class FileSystem:
     def create(self, name: str, length: int, flags: Open = Open.NONE, *, grows: bool = False) -> File:
         """A file of ``length`` bytes, written and synced before the run; one that ``grows`` begins empty, up to that.
 
-        As a layout it is made again after a restart, and then holds what the drive does. Raises FileExistsError.
+        As a layout it is made again after a restart, with the drive's contents. Raises FileExistsError.
         """
         if name in self._inodes:
             raise FileExistsError(name)
@@ -125,7 +125,7 @@ class File:
 
     @property
     def size_bytes(self) -> int:
-        """How long it is."""
+        """The length of the file in bytes."""
         inode = self.inode
         if inode.size_bytes is None:
             assert inode.size_at is not None
@@ -274,7 +274,7 @@ class File:
                 while (before := inode.pages[number].writing) is not None:
                     yield from sleep(thread, before)
             run = [number for number in range(first, first + count) if number in inode.dirty]
-            for start, some in _runs(run, self._most()):  # what has been written back meanwhile is not again
+            for start, some in _runs(run, self._most()):  # pages written back meanwhile are not written again
                 commands.append(self._command(start, some, over))
         if commands:
             yield from thread.kernel(self._kernel.file_ps)

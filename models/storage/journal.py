@@ -1,4 +1,5 @@
-"""A file system's journal, as jbd2 keeps it in ordered mode: one commit at a time, and those who wait share the next.
+"""A file system's journal, as jbd2 keeps it in ordered mode: one commit at a time, and all threads that wait share the
+next.
 
 A commit is a hand-over to the journal's thread, the blocks of the transaction, and the commit record, which goes to a
 drive with a volatile cache behind a FLUSH and itself with FUA. Metadata is in effect with its commit record; its bytes
@@ -23,7 +24,7 @@ from .waiting import sleep
 
 @dataclass(eq=False)
 class Transaction:
-    """What the next commit brings along: versions of inodes, and their bytes."""
+    """The contents of the next commit: versions of inodes, and their bytes."""
 
     done: simpy.Event
     versions: dict[int, int] = field(default_factory=dict)
@@ -45,7 +46,7 @@ class Journal:
         self._busy = False
 
     def commit(self, thread: Thread, versions: Versions, metadata: dict[int, bytes]) -> Code:
-        """Sleep until what is given is committed."""
+        """Sleep until these versions and this metadata are committed."""
         if self._next is None:
             self._next = Transaction(simpy.Event(self._clock))
         transaction = self._next
@@ -58,7 +59,7 @@ class Journal:
         yield from sleep(thread, transaction.done)
 
     def _run(self) -> Code:
-        """The journal's thread: commits until nobody waits."""
+        """The journal's thread: commits until no thread waits."""
         while self._next is not None:
             transaction, self._next = self._next, None
             yield self._clock.timeout(self._kernel.commit_ps)

@@ -1,6 +1,6 @@
-"""An NVMe drive: what a command takes from the doorbell to its completion entry in host memory.
+"""An NVMe drive: the way of a command from the doorbell to its completion entry in host memory.
 
-The controller fetches the submission entry by DMA, is busy with the command for a while, reads what is to be written
+The controller fetches the submission entry by DMA, is busy with the command for a while, reads the data of a write
 from host memory (or has it, in a memory of its own), and answers once its write cache has it. The cache empties to
 flash; a block that is written again before its turn has come is one write to flash. Two of the four events of a command
 are the controller's, two are where its answers meet on the way up (NVMe base specification 1.4, sections 4.1 and 7.2).
@@ -43,15 +43,15 @@ class NvmeCommand:
     source: int | None = None
     """Where in the node's memory that is which is written; None: ``data`` is, which the kernel has in its pages."""
     data: bytes = b""
-    """What is written, or was read."""
+    """The bytes to write, or the bytes read."""
     fua: bool = False
     """Not complete before it is on flash."""
     writer: str = "write"
     versions: Versions = ()
-    """What it covers, where that entered before: pages that are written back."""
+    """The versions that it covers, where they entered before: pages that are written back."""
     submitted_ps: int = 0
     served_ps: int = 0
-    """When the controller began to read what is written; then when it was done."""
+    """When the controller began to read the data of a write; then when it was done."""
     completed_ps: int = 0
     """When its completion entry was visible."""
     done: Callable[[NvmeCommand], None] | None = field(default=None, repr=False)
@@ -68,7 +68,7 @@ class Drive:
         """Commands between doorbell and completion."""
         self.commands = dict.fromkeys(NvmeOpcode, 0)
         self.flash_bytes = 0
-        """What has gone to flash: less than was written where blocks were written again in time."""
+        """Bytes that have gone to flash: fewer than written where blocks were written again in time."""
         self._clock = clock
         self._host = host
         self._controller = Fifo()
@@ -109,7 +109,7 @@ class Drive:
         self._clock.call_at(done_ps, self._answer, command)
 
     def _load(self, command: NvmeCommand, now_ps: int) -> None:
-        """What is written comes from host memory, or from the drive's own."""
+        """The data of a write comes from host memory, or from the drive's own."""
         here_ps = now_ps
         if command.source is not None:
             command.data = self._sampled(command, now_ps)
@@ -124,7 +124,7 @@ class Drive:
         here_ps = taken_ps = kept_ps = self._clock.now_ps
         for block in range(command.offset // p.block_bytes, (command.offset + command.length) // p.block_bytes):
             begin_ps, out_ps = self._cached.get(block, (0, 0))
-            if begin_ps <= here_ps:  # else what is waiting there becomes this version
+            if begin_ps <= here_ps:  # else the write that waits there becomes this version
                 taken_ps, begin_ps, out_ps = self._cache.put(taken_ps, p.block_bytes)
                 self._cached[block] = begin_ps, out_ps
                 self.flash_bytes += p.block_bytes
@@ -145,7 +145,7 @@ class Drive:
         self._clock.call_at(done_ps, self._answer, command)
 
     def _sampled(self, command: NvmeCommand, now_ps: int) -> bytes:
-        """What the controller's reads of memory return."""
+        """The bytes that the controller's reads of memory return."""
         assert command.source is not None
         return self._host.load(now_ps, command.source, command.length)[0]
 
@@ -166,7 +166,7 @@ class Drive:
         return ready_ps
 
     def _answer(self, command: NvmeCommand) -> None:
-        """What was read, and the completion entry, go to host memory."""
+        """The data of a read, and the completion entry, go to host memory."""
         now_ps = command.served_ps = self._clock.now_ps
         if command.opcode is NvmeOpcode.READ:
             command.data = self.blocks.read(now_ps, command.offset, command.length)

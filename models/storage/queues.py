@@ -1,6 +1,6 @@
 """Queues of a drive: places for commands, and how a thread learns that they are done.
 
-A program may have a queue of its own and poll it (as with SPDK); the kernel's is told by interrupts.
+A program may have a queue of its own and poll it (as with SPDK); the kernel learns of completions by interrupts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .nvme import Drive, NvmeCommand
 
 
 class Queue:
-    """A submission and a completion queue of ``depth`` commands; ``submit_ps`` is what the driver costs for each."""
+    """A submission and a completion queue of ``depth`` commands; ``submit_ps`` is the driver's time for each."""
 
     def __init__(self, drive: Drive, depth: int, submit_ps: int) -> None:
         if depth < 1:
@@ -29,26 +29,28 @@ class Queue:
         self._rooms: deque[simpy.Event] = deque()
         self._polls: deque[simpy.Event] = deque()
 
-    def submit(self, thread: Thread, command: NvmeCommand, told: Callable[[NvmeCommand], None] | None = None) -> Code:
+    def submit(
+        self, thread: Thread, command: NvmeCommand, on_done: Callable[[NvmeCommand], None] | None = None
+    ) -> Code:
         """Put a command into the queue and ring the doorbell; waits for a place.
 
-        Who is ``told`` (the kernel) is called when it is done; else a program polls.
+        ``on_done`` (the kernel's) is called when the command is done; without it a program polls.
         """
         while self.outstanding == self.depth:
             room = simpy.Event(thread.clock)
             self._rooms.append(room)
             yield room
         self.outstanding += 1
-        command.done = lambda done: self._done(done, told)
-        yield from (thread.work if told is None else thread.kernel)(self._submit_ps)
+        command.done = lambda done: self._done(done, on_done)
+        yield from (thread.work if on_done is None else thread.kernel)(self._submit_ps)
         self.drive.ring(command)
 
-    def _done(self, command: NvmeCommand, told: Callable[[NvmeCommand], None] | None) -> None:
+    def _done(self, command: NvmeCommand, on_done: Callable[[NvmeCommand], None] | None) -> None:
         self.outstanding -= 1
         if self._rooms:
             self._rooms.popleft().succeed()
-        if told is not None:
-            told(command)
+        if on_done is not None:
+            on_done(command)
             return
         self.completed.append(command)
         if self._polls:

@@ -41,7 +41,7 @@ class Lock:
         self._waiting: deque[tuple[bool, simpy.Event]] = deque()
 
     def acquire(self, thread: Thread, exclusive: bool) -> Code:
-        """Take it."""
+        """Take the lock, sleeping until it is free."""
         if not self._waiting and self._free(exclusive):
             self._take(exclusive)
             return
@@ -50,7 +50,7 @@ class Lock:
         yield from sleep(thread, event)
 
     def release(self) -> None:
-        """Whoever has it gives it back; the next ones have it from now on."""
+        """Give the lock back; the next threads have it from now on."""
         if self._exclusive:
             self._exclusive = False
         else:

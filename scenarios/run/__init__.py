@@ -1,4 +1,4 @@
-"""A scenario assembled and run: the system, its clients, what happens beside them, and what a run leaves behind.
+"""A scenario assembled and run: the system, its clients, the programs beside them, and the results of a run.
 
-``experiment`` runs it undisturbed, ``inject`` with a fault that leaves somebody alive.
+``experiment`` runs it undisturbed, ``inject`` with a fault after which some machines or processes run on.
 """

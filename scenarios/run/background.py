@@ -1,4 +1,4 @@
-"""What runs beside a scheme: programs that compute on its cores, and programs that send over its adapters and links."""
+"""The programs beside a scheme: some compute on its cores, some send over its adapters and links."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Code = Generator[Any, Any, None]
 SIGNAL_EVERY = 16
 """One of so many of a flow's WRITEs is signalled."""
 WINDOW = 128
-"""How many of them are under way at most: a flow that asks for more than there is does not pile up."""
+"""How many of them are under way at most: a flow that wants more bandwidth than there is does not pile up."""
 
 
 def start_background(system: System, scenario: Scenario) -> None:

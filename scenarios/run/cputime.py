@@ -1,7 +1,7 @@
-"""What an operation costs, by role: CPU time by what it went into, and counts of what was done for it.
+"""The cost of an operation, by role: CPU time by its kinds, and counts of requests and messages.
 
 Averages over the whole run, its warm-up included: sums over the role's threads, divided by the operations of all
-clients. Programs that run beside the scheme are left out, and so is what a thread still waits for at the end.
+clients. Programs that run beside the scheme are left out, and so are waits of a thread that have not ended at the end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ COUNTS = {"verbs": "posts", "round_trips": "round_trips", "flushes": "flush_line
 
 
 def spent(system: System, operations: int) -> dict[str, dict[str, float]]:
-    """By role: ``cpu_ns`` (useful work), its parts and what is none (``polling_ns``, ``asleep_ns``), counts.
+    """By role: ``cpu_ns`` (useful work), its parts, the times that are no work (``polling_ns``, ``asleep_ns``), counts.
 
     ``round_trips`` are dependent ones, requests under way together count once; they mean something for clients.
     ``retries`` are those of the role's queue pairs: how often one has gone back to repeat something.

@@ -38,8 +38,8 @@ MARKS_EVERY = 8
 class AssembledVariant:
     """One variant of a scenario, assembled and about to run: loaded, connected, every client at its first operation.
 
-    Schedule 0 is the undisturbed one; in others what the scenario perturbs is drawn from the seed: servers' cores pause
-    now and then, hardware chooses otherwise. ``watched`` notes where cores might pause, and when packets leave.
+    Schedule 0 is the undisturbed one; in others the scenario's perturbations are drawn from the seed: servers' cores
+    pause now and then, hardware chooses otherwise. ``watched`` notes where cores might pause, and when packets leave.
     ``observer`` adds a client machine that takes no part. ``platform`` stands for the one that the variant names.
     """
 
@@ -114,7 +114,7 @@ class AssembledVariant:
         return self.system.nodes[CLIENT][machine].process(f"client {process}")
 
     def result(self) -> RunResult:
-        """What the run has left behind so far."""
+        """The results of the run so far."""
         result = _result(self)
         result.outages, result.may_pause = self.pauses.taken, self.pauses.offered
         return result
@@ -147,7 +147,7 @@ def build_system(
 ) -> System:
     """The machines that a scheme's roles need, as many as the scenario says, and one more client for an observer.
 
-    ``draws`` names what the hardware draws at random: another name, other draws.
+    ``draws`` names the stream of the hardware's random choices: another name, other draws.
     """
     specs: dict[str, list[NodeSpec]] = {}
     for name, role in kind.role_types.items():
@@ -268,7 +268,7 @@ def _result(experiment: AssembledVariant) -> RunResult:
 
 
 def _typical_hops(operations: list[Operation], spans: Mapping[int, Span]) -> list[Hop]:
-    """The hops of the operation with the median latency among those whose marks were kept."""
+    """The hops of the operation with the median latency among the ones whose marks were kept."""
     kept = sorted(
         ((o.return_ps or 0) - o.invoke_ps, o.number, o) for o in operations if o.number in spans and o.outcome == "ok"
     )

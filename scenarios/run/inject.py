@@ -1,7 +1,7 @@
-"""A fault that leaves somebody alive, executed: the run is replayed to the instant, then the survivors run on.
+"""A fault with survivors, executed: the run is replayed to the instant, then the survivors run on.
 
 The replay takes the way that the run took, because every random choice is drawn from the seed. After the survivors have
-performed what they still had to, a fresh client on a machine of its own reads every object.
+finished the operations that they still had, a fresh client on a machine of its own reads every object.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ has not returned by then stays open."""
 
 @dataclass(frozen=True)
 class Aftermath:
-    """What a fault led to: the run with survivors, the crash in its history, and what else happened when."""
+    """The result of a fault: the run with survivors, the crash in its history, and the instants of recovery and end."""
 
     result: RunResult
     at_ps: int
     recovered_ps: int | None
-    """When a server's successor had recovered and listened; None if nobody had to, or if it never did."""
+    """When a server's successor had recovered and listened; None if no server had to, or if it never did."""
     finished: bool
     """Whether all survivors and the reader came to their ends."""
 
@@ -41,9 +41,10 @@ class Aftermath:
 
 
 def instants(scenario: Scenario, variant: Variant, schedule: int = 0) -> tuple[RunResult, list[int]]:
-    """The run without the fault, and every instant at which the fault makes a difference to anybody else.
+    """The run without the fault, and every instant at which the fault makes a difference to any other machine or
+    process.
 
-    Between two of them what fails sends no packet, takes none into persistent memory and stores nothing there,
+    Between two of them the failing part sends no packet, takes none into persistent memory and stores nothing there,
     and no client sees anything: whichever instant between them it is, it leaves the same bytes and packets behind.
     Where nothing fails there is one: when all have returned.
     """
@@ -66,7 +67,7 @@ def run_with_fault(scenario: Scenario, variant: Variant, at_ps: int, schedule: i
     """Execute the scenario's fault at ``at_ps``, behind all that happens at that instant."""
     experiment = AssembledVariant(scenario, variant, schedule, observer=True)
     clock, fault = experiment.system.clock, scenario.crash.fault
-    clock.run_until(at_ps + 1)  # exclusive: what happens at the instant has happened
+    clock.run_until(at_ps + 1)  # exclusive: all events of the instant have happened
     recovery = None
     if fault.kind == NOTHING:
         pass
@@ -124,7 +125,7 @@ def _restart(role: Role) -> Any:
 
 
 def arrived(before: RunResult, after: RunResult, label: str) -> list[tuple[str, int, int, int, int]]:
-    """What became of the one-sided messages of an operation that the fault cut short.
+    """The fate of the one-sided messages of an operation that the fault cut short.
 
     For each range that the run without the fault wrote for ``label`` and this one did not write whole: (what begins
     there, device, address, how many bytes of it arrived, how many there are).

@@ -19,7 +19,7 @@ from .results import RunResult
 Event = dict[str, Any]
 
 MOST_LANES = 8
-"""So many slices of a track may overlap; what is beyond is drawn as an instant."""
+"""So many slices of a track may overlap; any more are drawn as instants."""
 _ON_THE_WAY = frozenset({Place.NIC, Place.PCIE, Place.STORE_BUFFER, Place.WC_BUFFER})
 """Places that a queue pair's or a core's writes go through, one track a queue; all others are the memory's."""
 
@@ -30,7 +30,7 @@ def trace_events(
     """The events of a run; of its first ``operations`` after the warm-up, and what happened meanwhile, if given.
 
     Each client process and each node is a process of the trace, numbered from ``first_pid``; ``marks`` are instants
-    (when, what) that concern all: a power failure, what it takes.
+    (when, what) that concern all: a power failure, the lines lost by it.
     """
     shown = [o for o in result.history.operations if o.invoke_ps >= result.measured_from_ps]
     shown = shown if operations is None else shown[:operations]
@@ -143,7 +143,7 @@ def _operation(drawing: _Drawing, operation: Operation, hops: Sequence[tuple[str
 
 
 def _chunks(drawing: _Drawing, result: RunResult, from_ps: int, until_ps: int) -> None:
-    """What was written to persistent memory, through the places of its path, and what forced it on."""
+    """The chunks written to persistent memory, through the places of their path, and the events that forced them on."""
     trace, devices = result.system.trace, result.system.devices()
     write_backs = trace.write_backs
     rows = [c for c in trace.chunks if from_ps <= c.reached_ps[Stage.ACCEPTED] <= until_ps]
@@ -164,7 +164,7 @@ def _chunks(drawing: _Drawing, result: RunResult, from_ps: int, until_ps: int) -
             track = channel if place in _ON_THE_WAY else f"{device.name}: {place}"
             what = f"{place}: {name}" if place in _ON_THE_WAY else name
             drawing.slice(node.name, track, start_ps, end_ps, what, args)
-            args = {"chunk": chunk.number}  # the rest is told once
+            args = {"chunk": chunk.number}  # the rest is drawn once
         if forced_ps <= until_ps:
             drawing.instant(node.name, "ordering edges", forced_ps, f"{name} is visible: {chunk.forced_by}")
         for line, at_ps in chunk.flushed_ps.items():

@@ -1,4 +1,4 @@
-"""What a run leaves behind: its history, its timing and the system that it ran on."""
+"""The results of a run: its history, its timing and the system that it ran on."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class RunResult:
     seed: int
     history: History
     initial: Mapping[Hashable, bytes]
-    """What was loaded before time zero, by object."""
+    """The values loaded before time zero, by object."""
     loaded: Mapping[int, Snapshot]
-    """What the traced memory devices held at time zero: pages by device number and page number."""
+    """The contents of the traced memory devices at time zero: pages by device number and page number."""
     system: System
     """Nodes, trace of persistence and byte spaces as the run left them."""
     scheme: Scheme
@@ -55,7 +55,7 @@ class RunResult:
     spent: dict[str, dict[str, float]] = field(default_factory=dict)
     """By role: CPU time and counts for each operation (``scenarios.run.cputime``)."""
     fault: Fault = field(default_factory=lambda: Fault("server", 0, "power"))
-    """What the scenario lets fail: it says which machine loses power."""
+    """The scenario's fault: it says which machine loses power."""
     outages: list[tuple[str, int, int]] = field(default_factory=list)
     """The pauses of cores (core, from, for how long) that were drawn for it, if it ran on a disturbed schedule."""
     may_pause: list[tuple[str, int]] = field(default_factory=list)

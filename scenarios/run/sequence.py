@@ -1,6 +1,7 @@
-"""What a scheme's parts do for one operation, step by step: the sequence diagram of a run.
+"""The steps of a scheme's parts for one operation: the sequence diagram of a run.
 
-The threads are of a kind that notes what they post, persist and verify; nothing else differs from any other run.
+The threads are of a kind that notes the requests they post, persist and verify; nothing else differs from any other
+run.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class _Noting(Thread):
 
 @dataclass
 class Sequence:
-    """One operation: its steps, and what it cost by role (``scenarios.run.cputime``), ``packets`` that it sent
+    """One operation: its steps, and its cost by role (``scenarios.run.cputime``), ``packets`` that it sent
     included.
     """
 
@@ -159,7 +160,7 @@ def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Se
     for role, nodes in system.nodes.items():
         names = {node.name for node in nodes}
         costs[role]["packets"] = sum(source in names for _, source in packets)
-    system.clock.run_until(system.clock.until(system.clock.now_ps + 20_000_000))  # what goes on in the background
+    system.clock.run_until(system.clock.until(system.clock.now_ps + 20_000_000))  # the background runs on
     return Sequence(f, [SequenceStep(s.at_ps - began[0], s.who, s.text, s.to) for s in steps], costs)
 
 

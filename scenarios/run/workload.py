@@ -1,4 +1,4 @@
-"""What the client processes do: a list of operations each, fixed before the run by named random streams.
+"""The work of the client processes: a list of operations each, fixed before the run by named random streams.
 
 A process performs its list in closed loop: the next operation is invoked when the one before has returned (and its
 ``not_before_ps`` has come). The list does not depend on scheme or platform, so all variants of a scenario get the
@@ -43,12 +43,12 @@ def objects(workload: Workload) -> KeySpace:
 
 
 def initial_values(workload: Workload) -> Mapping[Hashable, bytes]:
-    """What is loaded before the run: every object's value carries stamp 0."""
+    """The values loaded before the run: every object's value carries stamp 0."""
     return Same(objects(workload), encode_value(0, workload.value_bytes))
 
 
 def plan(workload: Workload, processes: int, streams: Streams, updates: frozenset[str] = frozenset({UPDATE})) -> Plan:
-    """What each of ``processes`` client processes does; ``updates`` are the operations that write.
+    """The operations of each of ``processes`` client processes; ``updates`` are the names of those that write.
 
     Drawn from the streams ``workload.keys`` (which key is how popular), ``workload.process[i]`` and, where some updates
     delete, ``workload.deletes[i]``.

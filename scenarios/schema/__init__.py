@@ -1,4 +1,4 @@
-"""What a scenario file may say: its fields, how it is loaded, and how every mistake in it is told.
+"""The language of scenario files: its fields, how a file is loaded, and how every mistake in it is reported.
 
 pydantic is used here and nowhere else.
 """

@@ -1,4 +1,4 @@
-"""What a scenario says of a role's machines, held against what the platforms and the other roles have."""
+"""The scenario's fields about a role's machines, checked against the platforms and the other roles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEEDED = {
     "memory": ("device", "bandwidth"),
     "network": ("to", "size_bytes", "rate"),
 }
-"""What a background load of each kind says; nothing of what the others say."""
+"""The fields of a background load of each kind; none of another kind's."""
 KEYS = {"size_bytes": "size"}
 
 

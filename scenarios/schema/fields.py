@@ -1,4 +1,4 @@
-"""The field types of scenario files: each says what it found and what it expects, in the words of its users."""
+"""The field types of scenario files: each reports a wrong value and the expected ones in the words of its users."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POWER, PROCESS, AGAIN = "power", "process", "power in recovery"
 FAULT_KINDS = (POWER, PROCESS, AGAIN)
 NOTHING = NO_FAULT
 OF_CLIENTS = (POWER, PROCESS)
-"""What may fail of a role that invokes operations: it recovers nothing."""
+"""The faults of a role that invokes operations: it recovers nothing."""
 MAX_VALUE_BYTES = 1 << 30
 MAX_COUNT = 10**9
 
@@ -112,7 +112,7 @@ def check_vary(value: Any, info: ValidationInfo) -> dict[str, tuple[str, ...]]:
 
 
 def _check_position(axis: str, name: Any, known: KnownNames, index: int, wrong: list[Complaint]) -> str:
-    """A value of an axis; what is wrong with it goes to ``wrong``."""
+    """A value of an axis; mistakes in it go to ``wrong``."""
     try:
         return (
             name_of("a platform", name, known.platforms) if axis == "platform" else switch_position(axis, name, known)
@@ -201,7 +201,7 @@ CountOrZero = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
 
 @dataclass(frozen=True)
 class Fault:
-    """What fails: ``server[0] power`` is the power of the first server, ``client[2] process`` the third client process.
+    """A fault: ``server[0] power`` is the power of the first server, ``client[2] process`` the third client process.
 
     ``client`` says that the role is that of clients, who invoke operations and recover nothing; ``again`` how often
     power may fail once more, each time during the recovery from the time before.
@@ -219,7 +219,7 @@ class Fault:
 
     @property
     def family(self) -> str:
-        """The fault without its index: what a claim names."""
+        """The fault without its index, as a claim names it."""
         return f"{self.role} {self.kind}"
 
     @property
@@ -233,17 +233,19 @@ class Fault:
         return f"the process of client {self.index} dies" if self.client else f"the process of {machine} dies"
 
     def nested(self, times: int) -> Fault:
-        """The same with power failing up to ``times`` more, each time during the recovery from the time before."""
+        """The same fault with power failing up to ``times`` more, each time during the recovery from the time
+        before.
+        """
         return replace(self, kind=AGAIN if times else POWER, again=times)
 
     @property
     def executed(self) -> bool:
-        """Whether somebody goes on after it, so that the run is replayed and the survivors run on."""
+        """Whether some process goes on after it, so that the run is replayed and the survivors run on."""
         return self.client or self.kind in (PROCESS, NOTHING)
 
 
 USUAL = Fault("server", 0, POWER)
-"""What fails unless a scenario says otherwise; where no role is called server, of the first that recovers."""
+"""The fault unless a scenario names one; where no role is called server, of the first role that recovers."""
 
 _FAULT = re.compile(r"\s*([A-Za-z_][\w-]*)\s*(?:\[\s*(\d{1,6})\s*\])?\s+(\S.*?)\s*")
 
@@ -276,9 +278,9 @@ def _parse_fault(value: Any, context: Context) -> Fault:
 def conditions_after(fault: Fault) -> tuple[Condition, ...]:
     """The conditions that a fault can be judged by.
 
-    A client's crash is no end of an era (its operation stays open), and ``linearizable`` is what is asked after it.
+    A client's crash is no end of an era (its operation stays open), and ``linearizable`` is the condition after it.
     ``durable``, literally, is the same question where ids of processes are not used again, and ``monotonic`` can be
-    asked of reads around that crash as around any other. After the server's ``linearizable`` is what ``durable`` is.
+    judged on reads around that crash as around any other. After the server's, ``linearizable`` equals ``durable``.
     Where nothing fails nothing can be lost or taken back.
     """
     if fault.kind == NOTHING:

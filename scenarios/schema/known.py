@@ -1,4 +1,4 @@
-"""What a scenario is checked against: the names there are, and how a mistake is told to pydantic."""
+"""The names that a scenario is checked against, and how a mistake is reported to pydantic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RoleFacts:
-    """What a scenario has to know of a role; what each means is in ``protocols.scheme.Role``."""
+    """The facts of a role that a scenario needs; ``protocols.scheme.Role`` explains each."""
 
     many: bool = False
     invokes: bool = False
@@ -34,7 +34,7 @@ class RoleFacts:
 
 @dataclass(frozen=True)
 class SchemeFacts:
-    """What a scenario has to know of a scheme: its roles and its operations."""
+    """The facts of a scheme that a scenario needs: its roles and its operations."""
 
     roles: Mapping[str, RoleFacts]
     operations: tuple[str, ...]
@@ -106,7 +106,7 @@ def _shipped_platforms() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
 
 @dataclass(frozen=True)
 class Context:
-    """What fields are checked against: known names, and what other fields of the same file say (as far as valid)."""
+    """The context of a field's check: known names, and the other fields of the same file (as far as valid)."""
 
     known: KnownNames
     chosen: Mapping[str, SchemeFacts]

@@ -135,11 +135,11 @@ def put_field(target: str, value: Any, place: str, data: dict[str, Any], places:
     places[path] = place
     vary = data.get("vary")
     if isinstance(vary, dict) and len(path) == 1:
-        vary.pop(str(path[0]), None)  # what is set is no longer varied
+        vary.pop(str(path[0]), None)  # a field that is set is no longer varied
     if path[0] == "vary" and isinstance(vary, dict):
         for axis in [path[1]] if len(path) > 1 else list(vary):
             if axis in {"platform", "ddio"}:
-                data.pop(str(axis), None)  # what is varied is no longer set
+                data.pop(str(axis), None)  # a field that is varied is no longer set
 
 
 def _value(text: str, place: str) -> Any:
@@ -152,7 +152,7 @@ def _value(text: str, place: str) -> Any:
 
 
 def _check_step(node: Any, part: str | int, above: FieldPath, place: str) -> None:
-    """That ``part`` may be taken from ``node``."""
+    """Refuse to take ``part`` from ``node`` unless it may be."""
     where = f"{describe(node)} in {dotted(above)}" if above else describe(node)
     if isinstance(part, int):
         if not isinstance(node, list):
@@ -172,14 +172,14 @@ def _profiles(data: Mapping[str, Any]) -> list[str]:
 
 
 def _shapes(data: Mapping[str, Any]) -> list[str]:
-    """What it names as a scheme that is a shape over a primitive."""
+    """The schemes of a scenario that are shapes over primitives, by name."""
     named = data.get("schemes")
     named = named if isinstance(named, list) else [named]
     return [name for name in named if isinstance(name, str) and " over " in name]
 
 
 def _context(data: Mapping[str, Any], known: KnownNames) -> Context:
-    """What other fields say, as far as they are valid: nobody wants a mistake to be reported twice."""
+    """The context of a field: all other fields, as far as they are valid, so that no mistake is reported twice."""
     names = data.get("schemes")
     names = [names] if isinstance(names, str) else names if isinstance(names, list) else []
     valid = [name for name in names if isinstance(name, str) and name in known.schemes]

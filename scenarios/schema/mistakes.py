@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a scenario, in plain words and with the place where the user wrote it."""
+"""The mistakes that pydantic finds in a scenario, in plain words and with the place where the user wrote them."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _EXPECTED = {
 
 @dataclass(frozen=True)
 class Origin:
-    """Where each part of the data comes from: the file's lines, and what the command line has set over it."""
+    """The place of each part of the data: the file's lines, and the command line's options that replace them."""
 
     source: Source
     overrides: Mapping[FieldPath, str] = field(default_factory=dict)
-    """From a path to what the user wrote for it (``--set workload.keys``)."""
+    """From a path to the user's text for it (``--set workload.keys``)."""
 
     def mistake(self, path: FieldPath, found: str, expected: str, hint: str | None = None) -> Mistake:
-        """A mistake at ``path``."""
+        """A mistake at ``path``, with the line or the option that it stands in."""
         for length in range(len(path), 0, -1):
             place = self.overrides.get(path[:length])
             if place is not None:
@@ -109,7 +109,7 @@ def _meant(path: FieldPath, data: Any) -> FieldPath:
 
 
 def _path(details: ErrorDetails, data: Any) -> FieldPath:
-    """Pydantic's location without what is no part of the data: the names of union members and ``[key]``."""
+    """Pydantic's location without the parts that are not in the data: the names of union members and ``[key]``."""
     location = details["loc"]
     path: list[str | int] = []
     for i, part in enumerate(location):

@@ -1,4 +1,4 @@
-"""What a scenario's network does to packets: ``network: {loss: 0.001, delay: 2 us}``, or chosen packets."""
+"""The faults of a scenario's network: ``network: {loss: 0.001, delay: 2 us}``, or chosen packets."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ChosenPacket(BaseModel):
     )
 
     def fault(self) -> PacketFault:
-        """The same for the fabric."""
+        """The faults as the fabric's own type."""
         return PacketFault(self.source, self.destination, self.packet, self.lost, self.delay_ps, self.repeated_after_ps)
 
 
@@ -95,6 +95,6 @@ class NetworkSection(BaseModel):
         return value
 
     def disturbance(self) -> Disturbance:
-        """The same for the fabric."""
+        """The network as the fabric's own type."""
         packets = tuple(chosen.fault() for chosen in self.packets)
         return Disturbance(self.loss, self.delay_ps, self.reorder, self.repeat, packets)

@@ -1,7 +1,7 @@
-"""What a further schedule does otherwise than the undisturbed one: choices that running code can observe.
+"""The choices of a further schedule that differ from the undisturbed one: choices that running code can observe.
 
-Within a schedule exploration is exhaustive; what code saw in it (who came first, what a READ returned) is that of the
-schedule. Further schedules draw these choices from the seed and their number.
+Within a schedule exploration is exhaustive; the observations of code in it (who came first, what a READ returned) are
+fixed. Further schedules draw these choices from the seed and their number.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...models.profiles.platform import Platform
 PAUSES, LAGGING, HARDWARE, PACKETS = "pauses", "lagging", "hardware", "packets"
 
 PAUSING = frozenset({PAUSES, LAGGING})
-"""Those that a saved case has as outages; all others it draws again."""
+"""The kinds that a saved case has as outages; all others it draws again."""
 
 PERTURBED: Mapping[str, str] = {
     PAUSES: "servers' cores pause",
@@ -25,7 +25,7 @@ PERTURBED: Mapping[str, str] = {
     "hardware draws (cache victims, how late WRITEs are placed that may be late) is drawn anew",
     PACKETS: "packets are lost, late, and sent again",
 }
-"""What may be perturbed, in words."""
+"""Each kind of perturbation, in words."""
 
 LOSS, DELAY_PS = 0.002, 2_000_000
 """Of packets, where a scenario has no ``network`` of its own: a choice of the exploration, no property of a network."""
@@ -46,5 +46,5 @@ def perturbed_network(disturbance: Disturbance | None, perturb: tuple[str, ...])
 
 
 def in_words(perturb: tuple[str, ...]) -> str:
-    """What is perturbed, as a clause."""
+    """The perturbations as a clause."""
     return "; ".join(PERTURBED[name] for name in perturb)

@@ -1,4 +1,4 @@
-"""What a scenario file may say; every model here is one map of such a file.
+"""The fields of a scenario file; every model here is one map of such a file.
 
 ``Scenario`` is what :func:`rpsim.scenarios.schema.load.load_scenario` returns: validated, frozen, sizes in bytes, times
 in picoseconds. :mod:`rpsim.scenarios.schema.mistakes` puts what pydantic finds into plain words.
@@ -58,7 +58,7 @@ from .perturbed import PAUSES, PAUSING, PERTURBED
 
 Perturbed = Annotated[str, BeforeValidator(lambda value: name_of("something to perturb", value, list(PERTURBED)))]
 MOST_NESTED = 9
-"""More failures during recoveries from failures nobody has asked for."""
+"""The most power failures during recoveries that a fault may name."""
 
 
 class _Map(BaseModel):

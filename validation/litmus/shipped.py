@@ -1,4 +1,4 @@
-"""The shipped litmus tests by name: files of the library, and families that are made when they are asked for."""
+"""The shipped litmus tests by name: files of the library, and families that are generated on demand."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ FAMILIES: Mapping[str, Callable[[], Iterator[Test]]] = {
     "devices": devices,
     "primitives": primitives,
 }
-"""By name: what makes the tests of a family."""
+"""By the name of a family: the function that makes its tests."""
 
 
 def names() -> list[str]:
-    """What :func:`chosen` knows beside paths."""
+    """The names that :func:`chosen` accepts beside paths."""
     return [*sorted(path.stem for path in LIBRARY.glob("*.yaml")), *FAMILIES]
 
 
 def chosen(subjects: Sequence[str]) -> list[Test]:
     """The tests of files, folders and shipped names; all shipped ones if none is named.
 
-    Raises InputError with every mistake of every file, and for what is neither.
+    Raises InputError with every mistake of every file, and for a subject that is neither a path nor a name.
     """
     tests: list[Test] = []
     mistakes: list[Mistake] = []

@@ -18,14 +18,14 @@ _SHORT = {"per_mkey": "", "force_relax": "ro", "optane": "", "dram": "dram"}
 
 @dataclass(frozen=True)
 class Configuration:
-    """A platform with its settings, and what people call it: ``adr, ddio off, ro``."""
+    """A platform with its settings, and the label that people use: ``adr, ddio off, ro``."""
 
     platform: str
     settings: tuple[tuple[str, str], ...]
     label: str
 
     def load(self) -> Platform:
-        """The platform itself."""
+        """The platform with its settings."""
         return load_platform(self.platform, **dict(self.settings))
 
     def vary(self, **more: str) -> dict[str, list[str]]:
@@ -35,7 +35,7 @@ class Configuration:
         return {"platform": [self.platform], **{key: [value] for key, value in chosen.items()}}
 
     def words(self) -> str:
-        """What claims may name: domain, DDIO, ordering, medium, the profile and its settings."""
+        """The words that claims may name: domain, DDIO, ordering, medium, the profile and its settings."""
         platform = self.load()
         pm = platform.memory["pm"]
         ddio = "on" if platform.llc.ddio else "off"
@@ -62,7 +62,7 @@ def usual() -> list[Configuration]:
 
 
 def quick() -> list[Configuration]:
-    """Domain x DDIO."""
+    """Persistence domains ADR and eADR, each with DDIO on and off."""
     return [_server(domain, ddio) for domain in ("adr", "eadr") for ddio in ("on", "off")]
 
 

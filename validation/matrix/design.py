@@ -1,10 +1,10 @@
 """The search of the step language: which primitives of at most so many steps are durable on a platform, and cheap?
 
 Candidates are written down from a grammar: how the update travels, what carries control to the responder (a verb, a
-packet of its own, the update's packet, a message), and what happens there. They are tried shortest first. What has all
-steps of a shorter one that is durable, in its order, is left out: another step costs and adds nothing. Those that
-survive a single update are judged on all shapes and timed; what no other is better than in latency, CPU time of the
-responder and packets is the front.
+packet of its own, the update's packet, a message), and the steps there. They are tried shortest first. A candidate with
+all steps of a shorter one that is durable, in its order, is left out: another step costs and adds nothing. Candidates
+that survive a single update are judged on all shapes and timed; the front are the ones that no other beats in latency,
+CPU time of the responder and packets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .judging import Interleaving, judge
 from .timing import Latency, latency, run
 
 FAST = (Interleaving(),)
-"""A single update, undisturbed: most of what is wrong shows here."""
+"""A single update, undisturbed: most candidates that fail fail here."""
 SHAPES = ("word", "line", "pair")
 BYTES = 64
 
@@ -68,7 +68,7 @@ class Candidate:
     """``update``, or the number of a step."""
 
     def text(self, name: str, title: str = "found by search", status: str = "proposed") -> str:
-        """The file."""
+        """The YAML file of the candidate."""
         listed = [f"- {{id: s{number}, {step}}}" for number, step in enumerate(self.steps, start=1)]
         own = ["packet: NEW"] if self._acts_on_arrival else []
         head = [f"name: {name}", f'title: "{title}"', 'source: "rpsim design"', f"status: {status}"]
@@ -111,7 +111,7 @@ class FoundPrimitive:
 
 @dataclass
 class DesignSearch:
-    """What a search came to."""
+    """The result of a search, and its state on the way."""
 
     configuration: Configuration
     steps: int
@@ -133,7 +133,7 @@ class DesignSearch:
 
 
 def middles(most: int, copies: bool) -> Iterator[Steps]:
-    """What the responder's adapter may do, in at most so many steps."""
+    """The sequences of at most so many steps that the responder's adapter may execute."""
     blocks: list[Steps] = [(step,) for step in NIC]
     for ask, lines, queued, stored in product(ASK, LINES, QUEUED, STORED):
         if lines is None and (queued, stored) != (None, None):
@@ -180,8 +180,8 @@ def candidates(most: int) -> list[Candidate]:
 
 
 def canonical(one: Primitive) -> tuple[object, ...]:
-    """What makes two primitives the same: places, actions and what is done there; no names, sizes, or what a source
-    holds back of a promise.
+    """A key that is equal for equal primitives: places, actions and arguments; no names or sizes, and no promise that a
+    source holds back.
     """
     free = ("packet", "header", "takes", "holds", "promise")
     index = {step.id: number for number, step in enumerate(one.steps)}
@@ -194,7 +194,7 @@ def canonical(one: Primitive) -> tuple[object, ...]:
 
 
 def published() -> dict[tuple[object, ...], list[str]]:
-    """The shipped primitives by what makes them the same."""
+    """The names of the shipped primitives by their canonical form."""
     found: dict[tuple[object, ...], list[str]] = {}
     for name in known_primitives():
         found.setdefault(canonical(primitive(name)), []).append(name)
@@ -237,7 +237,7 @@ def possible(one: Candidate, file: Path) -> Primitive | None:
 
 
 def wanted(some: Sequence[Candidate], durable: Sequence[Candidate]) -> list[Candidate]:
-    """Those that are not a durable one with more steps."""
+    """The candidates that are not a durable one with more steps."""
     return [one for one in some if not any(one.extends(other) for other in durable)]
 
 

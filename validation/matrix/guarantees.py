@@ -9,10 +9,10 @@ from ...protocols.guarantees import Verdict
 
 POWER = "server[0] power"
 FAULTS = ("no fault", "client[0] process", "server[0] process", POWER, "server[0] power in recovery")
-"""What ``every`` fault is, the mildest first."""
+"""The faults that ``every`` stands for, the mildest first."""
 
 QUICK = ("vary.ddio=[on]",)
-"""What is less for a first look: platforms. Smaller runs would find less, and differ from seed to seed."""
+"""Settings that make a first look smaller: fewer platforms. Smaller runs would find less, and vary with the seed."""
 
 
 def scenario_of(fault: str) -> str:
@@ -31,6 +31,6 @@ def file_of(name: str) -> str:
 
 
 def joined(verdicts: Iterable[str]) -> str:
-    """What several explorations of the same say together: one violation is enough, one that knows nothing spoils it."""
+    """The verdict of several explorations of the same together: violated if one is, else undecided if one is."""
     found = set(verdicts)
     return next((str(v) for v in (Verdict.VIOLATED, Verdict.UNDECIDED) if v in found), str(Verdict.HOLDS))

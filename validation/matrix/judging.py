@@ -1,13 +1,13 @@
 """One cell of the matrix: a shape over a primitive on one configuration, judged by exploring what power failures leave.
 
 One client updates one object: once; once while the server's core is away, so that nothing may lean on its being quick;
-three times; and where there is a second queue pair, once while the responder's adapter holds up the first. A
-schedule is asked only for what the ones before have left open. All instants of a run and all images that the ordering
+three times; and where there is a second queue pair, once while the responder's adapter holds up the first. A schedule
+is tried only for conditions that the ones before have left open. All instants of a run and all images that the ordering
 rules admit are judged, as in ``rpsim crash``; the first violation of each condition is kept as it is, since a run of
 one update has nothing to leave out.
 
 Where a shape checks its words itself (``line``, ``page``) or reads an entry only through a pointer (``pair``), lines
-tear as wholes: what is torn within a line is no better there than what is missing, and images are 2**8 times fewer.
+tear as wholes: a line that is torn within is no better there than a missing one, and images are 2**8 times fewer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .configurations import Configuration
 
 FAULT = "server[0] power"
 VALUES = {"word": "8 B", "line": "48 B", "page": "3072 B", "log": "64 B", "pair": "64 B", "other-qp": "8 B"}
-"""The size of a value for each shape: what makes the messages as large as the shape says."""
+"""The size of a value for each shape, so that messages are as large as the shape says."""
 AWAY = "100 us"
 """How long the server's core is away, or its adapter holds up a queue pair: longer than any primitive takes else."""
 
@@ -46,15 +46,15 @@ class Interleaving(NamedTuple):
 
 
 SCHEDULES = (Interleaving(), Interleaving(away=True), Interleaving(3))
-TOLD = (Condition.NO_LOST_ACK, Condition.DURABLE, Condition.COMMITTED)
-"""Which condition's counterexample is shown, the first that is violated."""
+SHOWN = (Condition.NO_LOST_ACK, Condition.DURABLE, Condition.COMMITTED)
+"""Conditions in the order in which the counterexample to show is looked for."""
 BUDGET = 600
-"""States of a schedule after which what is not violated is undecided."""
+"""States of a schedule after which a condition without a violation is undecided."""
 
 
 @dataclass
 class CellFinding:
-    """What was found of a cell."""
+    """The verdicts and counterexamples of a cell."""
 
     verdicts: dict[str, str] = field(default_factory=dict)
     """Condition -> verdict; empty where the primitive cannot be used."""
@@ -72,8 +72,8 @@ class CellFinding:
 
     @property
     def told(self) -> Counterexample | None:
-        """The counterexample that tells most."""
-        return next((self.examples[str(name)] for name in TOLD if str(name) in self.examples), None)
+        """The counterexample to show: of the first violated condition of ``SHOWN``."""
+        return next((self.examples[str(name)] for name in SHOWN if str(name) in self.examples), None)
 
     @property
     def why(self) -> str:
@@ -88,7 +88,9 @@ class CellFinding:
 
 
 def phrase(example: Counterexample) -> str:
-    """A counterexample in a phrase: what is lost, where it may have been, and what did not force it on."""
+    """A counterexample in a phrase: the lost bytes, where they may have been, and the verbs that did not force
+    them on.
+    """
     if not example.lost:
         return example.explanation
     first = example.lost[0]

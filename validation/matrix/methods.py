@@ -1,7 +1,7 @@
 """The cheapest correct method of each server configuration and kind of update, found by judging the library in order.
 
-Candidates are timed first (one update of 64 B), then judged from the quickest on, until one is correct; what came
-before it is why nothing cheaper will do. A dependent second update is judged by the shape ``pair``, one update by
+Candidates are timed first (one update of 64 B), then judged from the quickest on, until one is correct; the candidates
+before it show why nothing cheaper will do. A dependent second update is judged by the shape ``pair``, one update by
 ``word`` and ``line``.
 """
 
@@ -20,7 +20,7 @@ from .timing import latency, run
 
 KINDS = {"one object": ("word", "line"), "then a dependent one": ("pair",)}
 AVAILABLE = ("in use",)
-"""The status of what today's adapters can do."""
+"""The statuses of primitives that today's adapters can execute."""
 BYTES = 64
 RECEIVE = ("dram", "pm")
 
@@ -52,14 +52,14 @@ class Method:
 
 @dataclass
 class MethodAnswer:
-    """What was found."""
+    """The methods found for one question."""
 
     question: Question
     cheapest: Method | None = None
     available: Method | None = None
-    """The cheapest of those that today's adapters can do."""
+    """The cheapest correct method that today's adapters can execute."""
     failed: list[Method] = field(default_factory=list)
-    """Cheaper ones, quickest first."""
+    """Cheaper methods, quickest first."""
 
 
 def questions(configurations: Sequence[Configuration], primitives: Sequence[str] = (), seed: int = 1) -> list[Question]:

@@ -1,4 +1,4 @@
-"""Rows of the matrix of primitives: a job for each, and what the job finds (plain data that pickles)."""
+"""Rows of the matrix of primitives: a job for each, and its findings (plain data that pickles)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RowJob:
 
 @dataclass
 class PrimitiveRow:
-    """What was found of a job."""
+    """The findings of a job."""
 
     primitive: str
     configuration: Configuration
@@ -39,7 +39,7 @@ class PrimitiveRow:
 
     @property
     def found(self) -> dict[str, str]:
-        """The verdict of each condition over all shapes but those that split the primitive between queue pairs."""
+        """The verdict of each condition over all shapes but the ones that split the primitive between queue pairs."""
         worst: dict[str, str] = {}
         for finding in self.whole.values():
             for condition, verdict in finding.verdicts.items():
@@ -61,7 +61,7 @@ _SEVERITY = [str(Verdict.HOLDS), str(Verdict.UNDECIDED), str(Verdict.VIOLATED)]
 
 
 def row(job: RowJob) -> PrimitiveRow:
-    """Judge and measure."""
+    """Judge and measure the primitive of a job."""
     words, claims = job.configuration.words(), shaped(f"word over {job.primitive}").primitive.claims
     said = {Condition(name): where for name, where in claims.items()}
     answer = PrimitiveRow(

@@ -1,4 +1,4 @@
-"""What a primitive costs on a configuration: latency by size and hop, throughput, CPU time, bytes, packets."""
+"""The costs of a primitive on a configuration: latency by size and hop, throughput, CPU time, bytes, packets."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def measure(
     queue_pairs: Sequence[int] = QUEUE_PAIRS,
     seed: int = 1,
 ) -> Costs:
-    """All costs of a primitive (``read-after-write``, ``no-flush by SEND``): updates in place, whatever their size."""
+    """All costs of a primitive (``read-after-write``, ``no-flush by SEND``): updates in place, of each size."""
     scheme = f"word over {primitive}"
     costs = Costs()
     for size in sizes:

@@ -1,4 +1,4 @@
-"""What one measurement was made of: a verb, how it travels, how much of it is under way; and what was measured."""
+"""One measurement: its conditions (a verb, how it travels, how many operations are under way) and its numbers."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ VERBS: Mapping[str, tuple[Opcode, ...]] = {
     "WRITE+FLUSH": (Opcode.IBV_WR_RDMA_WRITE, Opcode.IBV_WR_FLUSH),
     "ATOMIC_WRITE": (Opcode.IBV_WR_ATOMIC_WRITE,),
 }
-"""The work requests of one operation, posted together; its latency ends with what the last of them brings back."""
+"""The work requests of one operation, posted together; its latency ends with the last one's completion or reply."""
 WORDS = ("CAS", "FETCH_ADD", "ATOMIC_WRITE")
-"""Verbs of eight bytes, whatever a plan says."""
+"""Verbs of eight bytes: a plan's size does not count."""
 REPLIED = "WRITE+SEND"
-"""The responder's core flushes what was written and answers; the latency ends with the answer."""
+"""The responder's core flushes the written bytes and answers; the latency ends with the answer."""
 INLINE = ("WRITE", "WRITE_WITH_IMM", "SEND", "WRITE+READ", "WRITE+SEND", "WRITE+FLUSH")
 """Verbs whose first work request may carry its data inline."""
 ANSWERABLE = ("WRITE", "WRITE_WITH_IMM", "SEND")
@@ -53,7 +53,7 @@ def legal(verb: str, transport: str) -> bool:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a measurement is of. ``depth`` is operations under way over all queue pairs together."""
+    """The conditions of a measurement. ``depth`` is operations under way over all queue pairs together."""
 
     id: str
     verb: str
@@ -74,7 +74,7 @@ class Conditions:
     mtu_bytes: int | None = None
     """None: the platform's."""
     signal_every: int = 1
-    """One request in so many asks for a completion (perftest's CQ moderation)."""
+    """A completion is wanted of one request in so many (perftest's CQ moderation)."""
 
     @property
     def slot_bytes(self) -> int:
@@ -125,7 +125,7 @@ STATISTICS = ("min", "mean", "p50", "p90", "p99", "p999", "max")
 
 @dataclass(frozen=True)
 class Measurement:
-    """Conditions and what came of them; ``skipped`` says why nothing did."""
+    """Conditions and the numbers measured under them; ``skipped`` says why there are none."""
 
     conditions: Conditions
     latency_ns: Mapping[str, float] = field(default_factory=dict)
@@ -140,7 +140,7 @@ class Measurement:
 
     @property
     def rate(self) -> float | None:
-        """Operations a second."""
+        """The rate in operations a second."""
         if self.operations_per_s is None and self.bytes_per_s is not None:
             return self.bytes_per_s / self.conditions.size_bytes
         return self.operations_per_s
@@ -152,7 +152,7 @@ class Measurement:
 
     @property
     def per_operation_ns(self) -> float | None:
-        """What is compared: a latency where one operation is under way, else the time from one to the next."""
+        """The number to compare: a latency where one operation is under way, else the time from one to the next."""
         if self.conditions.depth == 1 and self.typical_ns:
             return self.typical_ns
         return 1e9 / self.rate if self.rate else None

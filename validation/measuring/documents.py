@@ -1,7 +1,7 @@
 """Documents of measurements: the JSON that ``validation/verbs_bench`` and ``rpsim measure`` write, read and written.
 
 One document is ``{"format": "rpsim-measurements-1", "origin", "program", "plan", "machine", "responder", "source",
-"results": [...]}``; a result has the conditions of its measurement and what came of it, or ``skipped`` and why.
+"results": [...]}``; a result has the conditions of its measurement and the numbers, or ``skipped`` and why.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Document:
     source: str = ""
 
     def as_data(self) -> dict[str, Any]:
-        """What is written as JSON."""
+        """The document as JSON data."""
         head = {"format": FORMAT, "origin": self.origin, "program": dict(self.program)}
         head |= {"plan": self.plan} if self.plan else {}
         head |= {"machine": dict(self.machine)} | ({"source": self.source} if self.source else {})
@@ -141,7 +141,7 @@ def _is_pair(pair: Any) -> bool:
 
 
 def merged(documents: Iterable[Document]) -> tuple[Measurement, ...]:
-    """The measurements of several documents, what was skipped left out, and what two of them say alike taken once."""
+    """The measurements of several documents, without the skipped ones; one that occurs twice alike is taken once."""
     found: dict[object, Measurement] = {}
     for document in documents:
         for one in document.measurements:

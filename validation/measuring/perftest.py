@@ -1,11 +1,11 @@
-"""What perftest prints (``ib_write_lat``, ``ib_read_bw`` and the like), as people keep it: runs pasted into a file.
+"""The output of perftest (``ib_write_lat``, ``ib_read_bw`` and the like), as people keep it: runs pasted into a file.
 
 A run has a title ("RDMA_Write Latency Test"), lines of settings ("Mtu : 4096[B]"), a head of columns ("#bytes ...") and
 a row for each size. All else is passed over: prompts, warnings about clock frequencies, addresses, the single times of
 ``-U``. Source of the formats: linux-rdma/perftest, src/perftest_parameters.{h,c}.
 
 ``ib_write_lat`` and ``ib_send_lat`` print half of a round trip, ``ib_read_lat`` and ``ib_atomic_lat`` the time to the
-completion. What is called MB/sec is 2^20 bytes a second; ``--report_gbits`` are 10^9 bits.
+completion. Its MB/sec is 2^20 bytes a second; ``--report_gbits`` are 10^9 bits.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Run:
     verb: str
     test: str
     other: str = ""
-    """Words of the title that change what is measured: Bidirectional, Post List."""
+    """Words of the title that change the measurement: Bidirectional, Post List."""
     settings: dict[str, str] = field(default_factory=dict)
     columns: list[str] = field(default_factory=list)
     head: int = 0
@@ -77,7 +77,7 @@ def parse_perftest(text: str, file: str) -> Document:
 
 
 def _bare(line: str) -> str:
-    """Without what mails, tables and terminals put in front."""
+    """The line without the characters that mails, tables and terminals put in front."""
     return re.sub(r"\x1b\[[0-9;]*m", "", line).lstrip("> |\t│").rstrip("|│ \t\r")
 
 
@@ -232,6 +232,6 @@ class _Reader:
 
     @staticmethod
     def _plain(text: str | None, line: int) -> int | None:
-        """The number of ``4096[B]``."""
+        """The number at the front of a text: 4096 of ``4096[B]``."""
         found = re.match(r"\d+", text or "")
         return int(found[0]) if found else None

@@ -24,7 +24,7 @@ KEYS = (
     "placement", "level", "iterations", "warmup",
 )  # fmt: skip
 LISTS = ("verb", "transport", "memory", "region", "placement", "level", "qps", "depth", "sizes")
-"""What may be a list; combinations are made in this order, the last one fastest."""
+"""Keys that may have a list; combinations are made in this order, the last one fastest."""
 WORDS = {
     "verb": tuple(known.VERBS), "transport": known.TRANSPORTS, "memory": known.MEMORIES, "method": known.METHODS,
     "access": known.ACCESSES, "placement": known.PLACEMENTS, "level": known.LEVELS, "inline": ("auto", "yes", "no"),
@@ -40,7 +40,7 @@ MOST = 10_000
 
 @dataclass(frozen=True)
 class MeasurementPlan:
-    """A plan and the conditions that it asks for, in the order in which they are measured."""
+    """A plan and the conditions that it stands for, in the order in which they are measured."""
 
     name: str
     title: str
@@ -91,7 +91,7 @@ def _points(at: Cursor, ids: dict[str, int | None]) -> list[Conditions]:
 
 
 def _values(at: Cursor) -> list[Any]:
-    """What is said of a key, as a list."""
+    """The values of a key, as a list."""
     key = at.path[-1]
     if not isinstance(at.data, list):
         return [_value(key, at)]
@@ -116,7 +116,7 @@ def _value(key: str | int, at: Cursor) -> Any:
 
 
 def _together(at: Cursor, values: dict[str, list[Any]]) -> None:
-    """What no single value can tell."""
+    """Report mistakes that only several values together make."""
     verbs, transports = values["verb"], values["transport"]
     for verb, transport in itertools.product(verbs, transports):
         if not known.legal(verb, transport):

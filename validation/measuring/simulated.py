@@ -18,10 +18,10 @@ from ..rigs.pair import PAGE_BYTES, Code, Pair
 from .conditions import ANSWERABLE, INLINE, REPLIED, VERBS, WORD_BYTES, Conditions, Measurement
 
 MESSAGE_BYTES = 16
-"""Where and how much: what the SEND behind a WRITE tells the responder's core."""
+"""The SEND behind a WRITE carries the address and the length for the responder's core."""
 GRH_BYTES = 40
 STEADY, STEADY_LEAST, STEADY_BYTES = 32, 4, 128 << 10
-"""So many operations, and so much, under way fill every path there is: what is beyond waits, and changes no rate."""
+"""So many operations, and so many bytes, under way fill every path; any more would wait, and change no rate."""
 SETTLED = 2
 """Operations after which a latency repeats itself: caches of adapter and host know their lines."""
 
@@ -32,12 +32,12 @@ MOST_PAGES = 1024
 
 
 class Unmeasurable(Exception):
-    """The platform has not what the conditions ask for; the text says what."""
+    """The platform lacks a part that the conditions need; the text names it."""
 
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """What came of some operations: the latency of each, and the time from the first of them to the last."""
+    """The numbers of some operations: the latency of each, and the time from the first of them to the last."""
 
     latencies_ps: Sequence[int]
     completed: int
@@ -63,21 +63,21 @@ def memory_of(platform: Platform, kind: str) -> str:
 
 def measure(platform: Platform, conditions: Conditions) -> Measurement:
     """All the iterations that the conditions ask for; skipped, with the reason, where the platform cannot do it."""
-    asked = replace(conditions, mtu_bytes=conditions.mtu_bytes or platform.nic.mtu_bytes)
+    wanted = replace(conditions, mtu_bytes=conditions.mtu_bytes or platform.nic.mtu_bytes)
     try:
-        bench = Bench(platform, asked)
+        bench = Bench(platform, wanted)
         run = bench.run(conditions.warmup, conditions.iterations)
     except Unmeasurable as error:
-        return Measurement(asked, skipped=str(error))
-    asked = replace(asked, inline=bench.inline or conditions.verb == "ATOMIC_WRITE")
+        return Measurement(wanted, skipped=str(error))
+    wanted = replace(wanted, inline=bench.inline or conditions.verb == "ATOMIC_WRITE")
     rate = run.completed * 1e12 / run.elapsed_ps  # of round trips, where half of one is the latency
     return Measurement(
-        asked, statistics(run.latencies_ps), histogram(run.latencies_ps), rate, rate * conditions.size_bytes
+        wanted, statistics(run.latencies_ps), histogram(run.latencies_ps), rate, rate * conditions.size_bytes
     )
 
 
 def per_operation_ps(platform: Platform, conditions: Conditions) -> float:
-    """The same number as a measurement's ``per_operation_ns``, in ps, by as few operations as it takes.
+    """The number of a measurement's ``per_operation_ns``, in ps, by as few operations as it takes.
 
     A latency by the last of a few operations; a rate by when the completions of a third window of STEADY operations
     come, polled or not: what piled up while the first was posted is polled faster than it came. Raises
@@ -170,7 +170,7 @@ class Bench:
         return self._offsets[number]
 
     def works(self, number: int) -> list[SendWR]:
-        """The work requests of one operation; the last one asks for a completion, now and then."""
+        """The work requests of one operation; the last one has a completion, now and then."""
         about, pair = self.conditions, self.pair
         target = pair.target + self.offset(number)
         works: list[SendWR] = []
@@ -253,7 +253,7 @@ class Bench:
                 return MeasuredRun(latencies, done - begun, thread.now_ps - start_ps)
 
     def _responder(self) -> Code:
-        """The responder's core: read the message, flush what it names, answer."""
+        """The responder's core: read the message, flush the lines that it names, answer."""
         pair, about = self.pair, self.conditions
         thread = pair.server_thread()
         answer = pair.server.memory["dram"].allocate(WORD_BYTES, "answer", align=64)
@@ -268,7 +268,7 @@ class Bench:
             )
 
     def _one_way(self, warmup: int, iterations: int) -> Code:
-        """From the post until a core at the other end knows: half of what a ping and its pong take."""
+        """From the post until a core at the other end knows: half of the time of a ping and its pong."""
         pair, thread, latencies = self.pair, self.pair.thread, []
         receiver = pair.server_thread()
         seen = self.opcodes[0] is Opcode.IBV_WR_RDMA_WRITE

@@ -45,7 +45,7 @@ class Pair:
     adapter: Adapter
     number: int
     sent: simpy.Store
-    """The completion queue of what is sent from here."""
+    """The completion queue of the requests sent from here."""
     received: simpy.Store
     reads: simpy.Resource
     posts: Gate
@@ -57,7 +57,7 @@ class Pair:
     answers: Gate
     """Responses to this end are processed in order."""
     gone: simpy.Event
-    """What this end has accepted has gone to PCIe."""
+    """Happens when every packet that this end has accepted has gone to PCIe."""
     peer: Pair = field(init=False)
     receives: list[int] = field(default_factory=list)
     """Where the next SENDs go."""
@@ -83,26 +83,26 @@ class Adapter:
         self._receiver = [Station(sim) for _ in range(platform.nic.processing_units)]
         """A queue pair has one unit of each, by its number."""
         self._entrance = Station(sim)
-        """Who wants room in staging, in order."""
+        """The messages that want room in staging, in order."""
         self._staging = simpy.Container(sim, platform.nic.staging_bytes, platform.nic.staging_bytes)
         self._up = Wire(sim, platform.pcie.tlp_bits_per_s, level=PCIE)
         self._down = Wire(sim, platform.pcie.tlp_bits_per_s, level=PCIE)
         self._reads = Gate(sim)
-        """Data of DMA reads comes back in the order in which it was asked for."""
+        """Data of DMA reads comes back in the order of the reads."""
         self._behind = sim.event()
         """The last posted write at the root port, completions included, is visible."""
         self._behind.succeed()
         self._headers = simpy.Container(sim, platform.pcie.posted_headers, platform.pcie.posted_headers)
         data = platform.pcie.posted_data_bytes // UNIT_BYTES
         self._data = simpy.Container(sim, data, data)
-        """The root port's credits for posted writes: what is there."""
+        """The root port's credits for posted writes that are left."""
         self._credits_matter = matter(platform)
         self._accepted = simpy.Store(sim)
         """Packets in staging that are to go to PCIe, in order."""
         sim.process(self._drain())
         self._sent: tuple[int, Key] = (-1, Key(0, 0, 0, 0, 0))
         self._tags = simpy.Container(sim, platform.pcie.read_tags, platform.pcie.read_tags)
-        self._asked: tuple[int, Key] = (-1, Key(0, 0, 0, 0, 0))
+        self._last_waiting: tuple[int, Key] = (-1, Key(0, 0, 0, 0, 0))
         self._let_in: tuple[int, Key] = (-1, Key(0, 0, 0, 0, 0))
         self.apart_ps = -(-LINE_BYTES * 8 * PS_PER_S // platform.pcie.tlp_bits_per_s)
 
@@ -198,17 +198,17 @@ class Adapter:
     ) -> Generator[simpy.Event, Any, list[bytes]]:
         """A DMA read: behind all posted writes; in one piece, or line by line in ``order``, behind the READ before it.
 
-        ``n_bytes`` is for what is no range of memory here: a work request, which the core has just written. Returns the
-        pieces found when the first of ``parts`` is there: the others are found until theirs are.
+        ``n_bytes`` is the size of a read that is no range of memory here: a work request, which the core has just
+        written. Returns the pieces found when the first of ``parts`` is there: the others are found until theirs are.
         """
         n_bytes = length if n_bytes is None else n_bytes
         tags = min(max(1, len(aligned(address, n_bytes, self._pcie.mrrs_bytes))), self._pcie.read_tags)
         waits = bool(self._tags.get_queue) or self._tags.level < tags
         yield self._tags.get(tags)
         if waits:  # in order, whatever the keys are
-            at_ps, before = self._asked
+            at_ps, before = self._last_waiting
             key = before._replace(part=before.part + BEHIND) if at_ps == self.sim.now_ps and key <= before else key
-            self._asked = self.sim.now_ps, key
+            self._last_waiting = self.sim.now_ps, key
         ticket = yield from self._ask(n_bytes, address, key)
         at_root_ps = self.sim.now_ps
         yield self._behind
@@ -360,9 +360,9 @@ class Adapter:
 
     # responder ------------------------------------------------------------------------------------------------
     def _enter(self, key: Key, n_bytes: int) -> Generator[simpy.Event, Any, Key]:
-        """Wait for room in staging, behind who waits already; returns the key to go on with.
+        """Wait for room in staging, behind the messages that wait already; returns the key to go on with.
 
-        Who is let in at one instant stays in order: each right behind the one before, whatever its own key.
+        Messages admitted at one instant stay in order: each goes right behind the one before, whichever key it has.
         """
         with self._entrance.join(key) as turn:
             yield turn
@@ -423,7 +423,7 @@ class Adapter:
         key = yield from self._enter(pair.peer.key(message, 0), 0)
         turn = pair.responses.ticket()
         executed = pair.executed.ticket() if self._switches.reads_in_order else None
-        if not pair.gone.processed:  # right behind what it waits for, whatever comes next
+        if not pair.gone.processed:  # right behind the event that it waits for, before all others
             before = yield pair.gone
             key = before._replace(part=before.part + 1)
         message.span.mark("responder NIC", self.sim.now_ps)
@@ -491,7 +491,7 @@ def aligned(address: int, length: int, most: int) -> list[tuple[int, int]]:
 
 
 def _slots(address: int, pieces: list[tuple[int, int]], order: Sequence[int], part_bytes: int) -> list[list[int]]:
-    """Which pieces are looked at together: those whose part has to leave before their turn, beside earlier ones."""
+    """The pieces that are looked at together: those whose part has to leave before their turn, beside earlier ones."""
     slots: list[list[int]] = [[] for _ in pieces]
     for turn, index in enumerate(order):
         end = ((pieces[index][0] - address) // part_bytes + 1) * part_bytes if part_bytes else 0

@@ -20,10 +20,10 @@ OPCODES = {"WRITE": Opcode.IBV_WR_RDMA_WRITE, "READ": Opcode.IBV_WR_RDMA_READ, "
 
 
 class ArithmeticSystem:
-    """A system of ``models`` that is about to do what a workload says."""
+    """A system of ``models`` that is ready to run a workload."""
 
     def __init__(self, workload: Workload, disturbance: Disturbance | None = None, spans_every: int = 1) -> None:
-        """``spans_every`` 2 gives every second request of a connection a span, which then tells its hops."""
+        """``spans_every`` 2 gives every second request of a connection a span, which then reports its hops."""
         self.workload = workload
         self._spans_every = spans_every
         specs = {"node": [NodeSpec(workload.cores + 1, DEVICES) for _ in range(workload.nodes)]}
@@ -60,7 +60,7 @@ class ArithmeticSystem:
         return self.nodes[self.workload.connections[number].responder].memory.locate(self._buffers[number, turn][0])
 
     def outcome(self) -> Outcome:
-        """What was seen so far, and all memory as it is when everything has arrived."""
+        """The completions seen so far, and all memory as it is when everything has arrived."""
         size = self.workload.pool_bytes
         memory = {f"pool of node {index}": self._bytes(index, pool, size) for index, pool in enumerate(self.pools)}
         memory |= {name: self._bytes(index, address, length) for name, index, address, length in self._ranges}

@@ -26,7 +26,7 @@ class Core:
         self.number = number
         self.station = Station(sim, level=THREAD)
         self.pending: list[simpy.Event] = []
-        """What a fence waits for: lines that are on their way to write pending queues."""
+        """The lines that a fence waits for: those on their way to write pending queues."""
         self.fills = simpy.Resource(sim, fill_buffers)
         """Lines on their way to the core or from it."""
         self._sim = sim
@@ -113,7 +113,7 @@ class Thread:
             return self.host.peek(address, length)
 
     def prefetch(self, address: int, length: int) -> Process:
-        """Line after line is asked for, behind a free fill buffer; nobody waits until it comes."""
+        """Request line after line, each behind a free fill buffer; no instruction waits until they come."""
         while length:
             take = min(LINE_BYTES - address % LINE_BYTES, length)
             with self.core.station.join((self._number,)) as turn:

@@ -18,7 +18,7 @@ from .engine import Gate, Process, Simulation, Station, Ticket
 
 
 class Steps(NamedTuple):
-    """What a line waits for in the DIMM, and what the medium writes because of it."""
+    """The events that a line waits for in the DIMM, and the XPLines that the medium writes because of it."""
 
     rewritten: simpy.Event | None
     """Its XPLine has been written before."""
@@ -125,7 +125,7 @@ class Dimm:
                 self._went.append(self._sim.now_ps)
 
     def _planned(self, line: int, way_ps: int) -> Steps:
-        """What the line will have to wait for and to write; the buffer is asked in the order of sending."""
+        """The steps that the line will have to take; lines must be planned in the order of sending."""
         self._last_arrival_ps = max(self._last_arrival_ps, self._sim.now_ps + way_ps)
         if self._buffer is None:
             self._rows.near(line)
@@ -173,7 +173,7 @@ class Dimm:
         written: Sequence[simpy.Event] = (),
         joined: simpy.Event | None = None,
     ) -> Process:
-        """The medium is busy for ``took_ps``; ``written`` happens when it has what it was given."""
+        """The medium is busy for ``took_ps``; ``written`` happens once the medium has written."""
         with self._medium.join(key) as turn:
             if joined is not None:
                 joined.succeed()
@@ -195,7 +195,9 @@ class Dimm:
         return self._media.write_delay_ps if waits else 0
 
     def read(self, line: int, lines: int) -> tuple[int, list[simpy.Event]]:
-        """Lines of one XPLine, or of one row, are asked for now: how long that takes, and what comes before."""
+        """Read lines of one XPLine, or of one row, now: returns how long that takes, and the events that come
+        before.
+        """
         media = self._media
         behind = [self._waiting[each] for each in range(line, line + lines) if each in self._waiting]
         if len(behind) == lines:
@@ -222,7 +224,7 @@ class Dimm:
         return took_ps, behind
 
     def before_fence(self, line: int) -> simpy.Event | None:
-        """What a fence behind the last write of a line waits for besides the queue."""
+        """The event in the DIMM that a fence behind the last write of a line waits for besides the queue."""
         return self._left.get(line) if self._media.controller.fence_drains else None
 
     def _comes(self, behind: list[simpy.Event], way_ps: int, fetched: simpy.Event) -> Process:

@@ -1,11 +1,11 @@
-"""What the naive model is made of: stations that settle before they serve, wires, gates that keep order.
+"""The parts of the naive model: stations that settle before they serve, wires, gates that keep order.
 
-The tie rule. Who arrives at a station earlier is served earlier. Of those who arrive at one instant, the smallest key
-is: the requester's queue pair (node, number), the request's number in it, its phase (request, response, completion of a
-receive, completion), the number of the packet or TLP. So that all arrivals of an instant are in the queue before the
-first of them is served, a free station waits until nothing else is left to do at this instant: it *settles*. Stations
-that pass customers on without any time settle in levels. Threads come after all hardware, in the order of their nodes
-and cores; DMA reads sample bytes after everything.
+The tie rule. An earlier arrival at a station is served earlier. Of the arrivals at one instant, the one with the
+smallest key goes first: the requester's queue pair (node, number), the request's number in it, its phase (request,
+response, completion of a receive, completion), the number of the packet or TLP. So that all arrivals of an instant are
+in the queue before the first of them is served, a free station waits until nothing else is left to do at this instant:
+it *settles*. Stations that pass customers on without any time settle in levels. Threads come after all hardware, in the
+order of their nodes and cores; DMA reads sample bytes after everything.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STATION, PCIE, THREAD, SAMPLE = 2, 3, 1_000, 1_000_000
 
 
 class Key(NamedTuple):
-    """Who goes first of those who arrive at one instant."""
+    """The order of arrivals at one instant."""
 
     node: int
     queue_pair: int
@@ -45,7 +45,7 @@ class Simulation(simpy.Environment):
 
     @property
     def now_ps(self) -> int:
-        """The present instant."""
+        """The present instant in picoseconds."""
         return self._now  # type: ignore[return-value]  # only integers are ever added to the initial 0
 
     def late(self, level: int) -> simpy.Event:
@@ -135,7 +135,7 @@ class Ticket(NamedTuple):
 
 
 class Gate:
-    """Keeps an order: whoever holds a ticket passes after the tickets before it."""
+    """Keeps an order: the holder of a ticket passes after the tickets before it."""
 
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
@@ -144,7 +144,7 @@ class Gate:
         self._last.succeed()
 
     def ticket(self) -> Ticket:
-        """The next place."""
+        """A ticket for the next place in the order."""
         before, self._last = self._last, self._sim.event()
         self._count += 1
         return Ticket(self._count, before, self._last)

@@ -24,7 +24,7 @@ Line = tuple[int, int]
 
 
 class Touch(NamedTuple):
-    """What touching one line, or a page walk, means to a core: how long, and what it has to wait for before."""
+    """The cost of touching one line, or of a page walk, to a core, and the events that it has to wait for before."""
 
     cost_ps: int
     behind: simpy.Event | None = None
@@ -57,7 +57,7 @@ class Host:
         self.coming: dict[int, simpy.Event] = {}
         """Lines that prefetches bring."""
         self._draining: list[simpy.Event] = []
-        """The same for inbound writes with DDIO off, all of them."""
+        """Inbound writes with DDIO off, of all lines, until a write pending queue has them."""
 
     def lines(self, address: int, length: int) -> list[Line]:
         """The lines of a range."""
@@ -65,7 +65,7 @@ class Host:
         return [(device.number, line) for line in lines(offset, length)]
 
     def poke(self, address: int, data: bytes) -> None:
-        """Bytes appear."""
+        """Write bytes into memory at once, beside all caches."""
         device, offset = self.memory.locate(address)
         device.space.poke(offset, data)
 
@@ -103,7 +103,7 @@ class Host:
 
     # the adapter's side ---------------------------------------------------------------------------------------
     def inbound(self, address: int, data: bytes) -> list[simpy.Event]:
-        """A posted write becomes visible now; returns what has to happen before memory has taken it."""
+        """A posted write becomes visible now; returns the events that have to happen before memory has taken it."""
         device, offset = self.memory.locate(address)
         taken = []
         if self.platform.llc.ddio:
@@ -127,29 +127,31 @@ class Host:
         return taken
 
     def read_latency(self, address: int, length: int) -> tuple[int, list[simpy.Event]]:
-        """A DMA read is looked up now: its round trip, and what has to happen before memory can serve it."""
-        pcie, asked = self.platform.pcie, self.lines(address, length)
-        if all(line_key(*line) in self.caches for line in asked):
+        """A DMA read is looked up now: its round trip, and the events that have to happen before memory can
+        serve it.
+        """
+        pcie, wanted = self.platform.pcie, self.lines(address, length)
+        if all(line_key(*line) in self.caches for line in wanted):
             return pcie.read_ps - self.platform.llc.dma_read_hit_saving_ps, []
         device, _ = self.memory.locate(address)
         media = self.platform.media[device.kind]
         line_ps = -(-LINE_BYTES * 8 * PS_PER_S // pcie.tlp_bits_per_s)
-        took_ps, behind = self._from_memory(asked, device.dimms, line_ps)
+        took_ps, behind = self._from_memory(wanted, device.dimms, line_ps)
         return pcie.read_ps + max(0, took_ps - media.load_ps + media.dma_read_extra_ps), behind
 
-    def _from_memory(self, asked: list[Line], dimms: int, line_ps: int) -> tuple[int, list[simpy.Event]]:
-        """Lines that memory is asked for now; whoever reads takes them one by one, ``line_ps`` apart."""
-        media = self.platform.media[self._devices[asked[0][0]].kind]
-        if len(asked) == 1 or not media.controller.buffer_bytes:
-            dimm, index = self._find(asked[0])
-            return dimm.read(index, 1 if len(asked) == 1 else -(-len(asked) // dimms))
+    def _from_memory(self, wanted: list[Line], dimms: int, line_ps: int) -> tuple[int, list[simpy.Event]]:
+        """Lines read from memory now; the reader takes them one by one, ``line_ps`` apart."""
+        media = self.platform.media[self._devices[wanted[0][0]].kind]
+        if len(wanted) == 1 or not media.controller.buffer_bytes:
+            dimm, index = self._find(wanted[0])
+            return dimm.read(index, 1 if len(wanted) == 1 else -(-len(wanted) // dimms))
         took_ps, behind, done = 0, [], 0
-        while done < len(asked):
-            dimm, index = self._find(asked[done])
+        while done < len(wanted):
+            dimm, index = self._find(wanted[done])
             lines, xpline = 1, index * LINE_BYTES // media.line_bytes
             while (
-                done + lines < len(asked)
-                and self._find(asked[done + lines]) == (dimm, index + lines)
+                done + lines < len(wanted)
+                and self._find(wanted[done + lines]) == (dimm, index + lines)
                 and (index + lines) * LINE_BYTES // media.line_bytes == xpline
             ):
                 lines += 1
@@ -165,13 +167,13 @@ class Host:
         return self.sim.all_of(self._draining)
 
     def sample(self, address: int, length: int) -> Process:
-        """What memory shows of a range at this instant, when everything of it has happened."""
+        """The bytes that memory shows of a range at the end of this instant."""
         yield self.sim.late(SAMPLE)
         return self.peek(address, length)
 
     # the cores' side ------------------------------------------------------------------------------------------
     def touch(self, core: int, address: int, length: int, dirty: bool) -> list[Touch]:
-        """A core is about to load or store a range: the caches are asked once, for all of its pages and lines."""
+        """A core is about to load or store a range: the caches are looked up once, for all of its pages and lines."""
         device, offset = self.memory.locate(address)
         cpu, private, llc = self.platform.cpu, self.platform.private, self.platform.llc
         level_ps = {Level.L2: private.l2_load_ps or cpu.load_ps, Level.LLC: llc.load_ps or cpu.load_ps}
@@ -199,7 +201,7 @@ class Host:
         return found
 
     def before_fence(self, line: Line) -> simpy.Event | None:
-        """What a fence behind the last write of a line waits for in its DIMM."""
+        """The event in its DIMM that a fence behind the last write of a line waits for."""
         dimm, index = self._find(line)
         return dimm.before_fence(index)
 
@@ -209,7 +211,7 @@ class Host:
         self.caches.evicted.clear()
 
     def flush(self, line: Line, keep: bool) -> list[simpy.Event]:
-        """A core writes a line back now; what has to happen before the line is certainly queued."""
+        """A core writes a line back now; returns the events that have to happen before the line is certainly queued."""
         before = self._under_way.get(line)
         waits = [] if before is None else [before]
         if self.caches.flush(line_key(*line), keep):

@@ -22,7 +22,7 @@ DEVICES = ("dram", "pm")
 
 
 class Machine:
-    """A node: memory, adapter, cores, and a thread on the last core that polls for what is received."""
+    """A node: memory, adapter, cores, and a thread on the last core that polls for receive completions."""
 
     def __init__(self, sim: Simulation, workload: Workload, node: int, network: Network, streams: Streams) -> None:
         platform = workload.platform

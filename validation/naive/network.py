@@ -22,7 +22,7 @@ class Packet:
 
 
 class Network:
-    """Switches in a row with a link to each node and one back; cut-through. Nobody waits between switches."""
+    """Switches in a row with a link to each node and one back; cut-through. No packet waits between switches."""
 
     def __init__(self, sim: Simulation, platform: Platform, nodes: int) -> None:
         self._sim = sim

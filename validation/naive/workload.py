@@ -1,4 +1,4 @@
-"""Workloads that either model can be driven with, and what comes out of them.
+"""Workloads that either model can be driven with, and their outcomes.
 
 A workload is machines on one switch, each with a pool of memory; connections, each with a thread that keeps a window of
 requests outstanding; and threads that touch their machine's pool. An outcome is what each of them saw, when, and all
@@ -17,7 +17,7 @@ from typing_extensions import override
 from ...models.profiles.platform import Platform, load_platform
 
 POOL_BYTES = 32 * 1024
-"""As large a pool as workloads need that are made up at random."""
+"""The size of a pool, enough for workloads that are made up at random."""
 Verb = Literal["WRITE", "READ", "SEND"]
 Name = Literal["load", "store", "ntstore", "clwb", "clflushopt", "clflush", "sfence", "compute"]
 
@@ -71,9 +71,9 @@ class Instruction:
 def execute(
     thread: Any, instruction: Instruction, where: int, content: Callable[[], bytes]
 ) -> Generator[Any, Any, bytes]:
-    """Let a thread of either model execute an instruction on what is at ``where``; returns what a load found.
+    """Let a thread of either model execute an instruction on the bytes at ``where``; returns the bytes of a load.
 
-    ``content`` makes what a store stores.
+    ``content`` makes the bytes that a store writes.
     """
     match instruction.name:
         case "load":
@@ -100,7 +100,7 @@ class Program:
 
 @dataclass(frozen=True, repr=False)
 class Workload:
-    """What both models are driven with; ``cores`` of each node, and one more that polls for what is received."""
+    """The input of both models; ``cores`` of each node, and one more that polls for receive completions."""
 
     platform: Platform
     nodes: int
@@ -114,7 +114,9 @@ class Workload:
 
     @override
     def __repr__(self) -> str:
-        """Without the platform, which is long: only its settings and the parameters that are not the shipped ones."""
+        """The workload in short: of the platform, which is long, only the settings and the parameters that were
+        changed.
+        """
         platform = self.platform
         shipped = load_platform(platform.name, **platform.settings)
         changed = [
@@ -136,7 +138,7 @@ class Workload:
         return sum(request.verb == "SEND" for connection in ends for request in connection.requests)
 
     def content(self, *names: int) -> random.Random:
-        """Bytes that are this workload's own, by what they are for."""
+        """Bytes of this workload's own, a stream for each purpose: ``names`` are its numbers."""
         number = self.seed
         for name in names:
             number = number * 1_000_003 + name + 1
@@ -151,7 +153,7 @@ def _values(part: Any) -> list[tuple[str, Any]]:
 
 @dataclass(frozen=True)
 class Seen:
-    """What somebody saw: a completion, the end of an instruction."""
+    """One observation by a thread: a completion, or the end of an instruction."""
 
     who: str
     at_ps: int
@@ -214,7 +216,7 @@ def _bytes_apart(one: bytes, other: bytes) -> str:
 
 
 def _told(names: tuple[str, str], here: Seen | None, there: Seen | None) -> list[str]:
-    """What two models say of the same thing, the hops before it side by side."""
+    """The reports of two models on one operation, with the hops before it side by side."""
     if here is None or there is None:
         rows = zip(names, (here, there), strict=True)
         return [f"  {name}: " + ("never" if seen is None else f"at {seen.at_ps} ps") for name, seen in rows]

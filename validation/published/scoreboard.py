@@ -1,6 +1,6 @@
-"""The scoreboard: what was published beside what comes out of the simulator, and which of it counts.
+"""The scoreboard: published numbers beside the simulator's, and which of them count.
 
-A *claim* is one published number, with what the simulator says in its place. Its status says what it may show: ``fit``
+A *claim* is one published number, with the simulator's number beside it. Its status says what it may show: ``fit``
 (a parameter was fitted to it), ``input`` (it is a model's input, or follows from one in closed form), ``predict`` (no
 parameter knows it) and ``shape`` (a direction or a bound, no number). Only predictions count. The others say why a
 paper's number is shown and does not count.
@@ -19,11 +19,11 @@ from typing_extensions import override
 
 NOT_ANALYSED = "not analysed"
 RESOLVED = 0.02
-"""Two quotients that differ by less than this share count as the same: a run of 2,000 operations tells no more."""
+"""Two quotients that differ by less than this share count as the same: a run of 2,000 operations resolves no more."""
 
 
 class ClaimStatus(StrEnum):
-    """What a published number may show."""
+    """The evidence that a published number may be."""
 
     FIT = "fit"
     INPUT = "input"
@@ -39,7 +39,9 @@ class ClaimStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Bound:
-    """What a published direction says of a number: at least, at most, or both. None: no bound on that side."""
+    """The bounds that a published direction sets to a number: at least, at most, or both. None: no bound on
+    that side.
+    """
 
     at_least: float | None = None
     at_most: float | None = None
@@ -75,18 +77,18 @@ class Claim:
     status: ClaimStatus
     published: float | Bound | Range
     simulated: float | Range
-    """A range where what is published is one, or a bound on several numbers."""
+    """A range where the published number is one, or where a bound is on several numbers."""
     unit: str
     tolerance: float
-    """How far off a number may be, as a share of what is published; of a gain, as a share of that gain."""
+    """How far off a number may be, as a share of the published one; of a gain, as a share of that gain."""
     reason: str = ""
-    """Why it is missed, if somebody has found out."""
+    """Why it is missed, if that is known."""
     gain: bool = False
     """Whether the number compares two systems: a quotient that is one where they are equal (:func:`gain_met`)."""
 
     @property
     def error(self) -> float | None:
-        """How far off the simulator is, as a share of what is published (at the worse end); None for a direction."""
+        """How far off the simulator is, as a share of the published number (at the worse end); None for a direction."""
         if isinstance(self.published, Bound):
             return None
         published, simulated = _ends(self.published), _ends(self.simulated)
@@ -102,7 +104,7 @@ class Claim:
         return all(near(published, simulated, self.tolerance) for published, simulated in pairs)
 
     def row(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The claim as a row of JSON data."""
         error = self.error
         return {
             "id": self.id,
@@ -143,7 +145,7 @@ def _ends(number: float | Range) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Bar:
-    """What the predictions are held against: which share of them has to be met, and their median error at most."""
+    """The bar for predictions: the share of them that has to be met, and their median error at most."""
 
     met_share: float = 0.9
     median_error: float = 0.1
@@ -151,7 +153,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Summary:
-    """A scoreboard in short."""
+    """The counts of a scoreboard."""
 
     predicted: int
     predicted_met: int
@@ -170,7 +172,7 @@ class Summary:
         return self.predicted_met >= self.bar.met_share * self.predicted and self.median_error <= self.bar.median_error
 
     def counts(self) -> dict[str, Any]:
-        """As JSON has it, where nothing has to be reached."""
+        """The summary as JSON data, where no bar has to be reached."""
         return {
             "predicted": self.predicted,
             "predicted_met": self.predicted_met,
@@ -184,7 +186,7 @@ class Summary:
         }
 
     def row(self) -> dict[str, Any]:
-        """As JSON has it, with the bar."""
+        """The summary as JSON data, with the bar."""
         bar = {"met_share": self.bar.met_share, "median_error": self.bar.median_error}
         return {**self.counts(), "bar": bar, "met": self.met}
 

@@ -16,7 +16,7 @@ class Headers:
     """Middle and last packets of a WRITE or SEND, and middle packets of a READ response."""
     send_bytes: int
     immediate_bytes: int
-    """What an immediate adds."""
+    """The bytes that an immediate adds."""
     read_request_bytes: int
     read_response_bytes: int
     """First, last or only packet of a READ response (with AETH)."""
@@ -42,7 +42,7 @@ class NicParameters:
     ack_processing_ps: int
     """From the arrival of an ACK at the requester to the CQE's start towards the host."""
     recv_processing_ps: int
-    """What a SEND takes longer than a WRITE at the responder (matching a receive request)."""
+    """The time that a SEND takes longer than a WRITE at the responder (matching a receive request)."""
     cqe_bytes: int
     poll_ps: int
     """CPU time of a poll that finds a completion."""
@@ -56,7 +56,7 @@ class NicParameters:
     headers: Headers
     ack_generation_ps: int = 100_000
     """From acceptance of a packet at the responder to its ACK's first byte on the wire."""
-    # processing units: what a message holds one of them for says how many messages a second, not how late each is
+    # processing units: the time for which a message holds one limits messages a second, it does not delay each
     processing_units: int = 8
     """Of the transmit engine, and as many of the receive engine; a queue pair has one of each, and keeps it."""
     tx_occupancy_ps: int = 110_000
@@ -64,13 +64,13 @@ class NicParameters:
     rx_occupancy_ps: int = 105_000
     """How long the first packet of a WRITE or SEND holds its unit of the receive engine."""
     rx_read_occupancy_ps: int = 140_000
-    """The same of a request that the responder has to execute and answer: READ, atomics, FLUSH."""
+    """How long a request that the responder has to execute and answer (READ, atomics, FLUSH) holds that unit."""
     rx_packet_occupancy_ps: int = 20_000
-    """The same of a further packet of a message, and of each packet of a response."""
+    """How long a further packet of a message, and each packet of a response, holds its unit."""
     atomic_units: int = 1
     """Locks of the atomic unit, by the operand's address: atomics that meet at one lock wait for each other."""
     atomic_occupancy_ps: int = 20_000
-    """How long an atomic holds the adapter's arithmetic, whatever its address: the most atomics a second."""
+    """How long an atomic holds the adapter's arithmetic, at any address: the most atomics a second."""
     gather_bytes: int = 4096
     """A payload is fetched in pieces of so much (at least an MTU): a packet leaves once its piece is in the adapter."""
     # work requests in memory
@@ -82,7 +82,7 @@ class NicParameters:
     """CPU time for each further ``wqe_bytes`` of a work request with inline data."""
     wqe_inline_bytes: int = 28
     """Inline data that a work request of ``wqe_bytes`` has room for."""
-    # what the adapter keeps of the host's tables (``models.nic.sram``)
+    # the host's tables that the adapter keeps (``models.nic.sram``)
     sram_bytes: int = 2 << 20
     """Room for contexts, translations and work requests together."""
     page_bytes: int = 2 << 20
@@ -98,5 +98,5 @@ class NicParameters:
 
     @property
     def part_bytes(self) -> int:
-        """``gather_bytes`` in whole packets."""
+        """The size of a piece of a fetched payload: ``gather_bytes`` in whole packets."""
         return max(1, self.gather_bytes // self.mtu_bytes) * self.mtu_bytes

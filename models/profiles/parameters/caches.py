@@ -21,7 +21,7 @@ class LlcParameters:
     ddio: bool
     """DMA writes allocate in the LLC; off: they pass through iio_wc to the memory controller."""
     dma_read_hit_saving_ps: int
-    """What a DMA read saves when it hits."""
+    """The time that a DMA read saves when it hits."""
     iio_wc_drain_ps: int
     """From iio_wc to the write pending queue, undisturbed."""
     slices: int = 1
@@ -29,17 +29,18 @@ class LlcParameters:
     scattered_page_bytes: int = 0
     """Pages of this size lie anywhere in physical memory, so that a buffer loads sets unevenly; 0: in one piece."""
     non_allocating_hit: Literal["invalidate", "update"] = "invalidate"
-    """What a DMA write that does not allocate (DDIO off) does to a copy in a cache; it goes to memory in either case.
+    """The effect of a DMA write that does not allocate (DDIO off) on a copy in a cache; it goes to memory in either
+    case.
     """
     load_ps: int = 0
     """A core's load that hits here; 0: as in its first-level cache."""
     flush_all_ps_per_byte: int = 0
-    """What ``wbinvd`` takes for each byte of the cache, dirty or not."""
+    """The time of ``wbinvd`` for each byte of the cache, dirty or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateCacheParameters:
-    """What a core has to itself; a size of 0 is no such cache."""
+    """The caches of one core alone; a size of 0 is no such cache."""
 
     l1_bytes: int = 0
     l1_ways: int = 8
@@ -57,4 +58,4 @@ class TlbParameters:
 
     entries: int = 0
     page_bytes: int = 4096
-    """What one entry maps: 4 KiB, 2 MiB or 1 GiB."""
+    """The memory that one entry maps: 4 KiB, 2 MiB or 1 GiB."""

@@ -1,4 +1,4 @@
-"""Cores and what the operating system makes of them, as a platform profile describes them."""
+"""Cores and the operating system's costs on them, as a platform profile describes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class CoreType:
     speed_percent: int
     """How fast they are: 100 is as fast as the platform's cores."""
     hop_ps: int
-    """What each hand-over between the adapter and such a core takes longer than from a host's core."""
+    """The time by which a hand-over between the adapter and such a core takes longer than with a host's core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class OperatingSystem:
     smt: int = 1
     """Hardware threads of a core; with 2, cores 2k and 2k + 1 of a node are siblings (``fair`` only)."""
     smt_slowdown_percent: int = 160
-    """How long work takes whose sibling is busy too, in percent of what it takes alone."""
+    """The time of work whose sibling is busy too, in percent of its time alone."""
     sched_latency_ps: int = 24 * MILLISECOND
     """Within which every thread that waits for a core gets its share."""
     min_granularity_ps: int = 3 * MILLISECOND
@@ -38,7 +38,7 @@ class OperatingSystem:
     switch_ps: int = 600_000
     """A context switch, on the core that makes it."""
     syscall_ps: int = 300_000
-    """Into the kernel and back, with what a read, a futex or an epoll_wait does there."""
+    """Into the kernel and back, with the work of a read, a futex or an epoll_wait there."""
     interrupt_ps: int = 1_500_000
     """A device's interrupt on the core that takes it: entry, handler, softirq, and waking who waits."""
     wake_ps: int = 2 * MICROSECOND
@@ -65,7 +65,7 @@ class OperatingSystem:
 
 @dataclass(frozen=True, slots=True)
 class CpuParameters:
-    """The cores of a node. Times are what the issuing core is held."""
+    """The cores of a node. Times are those for which the issuing core is held."""
 
     cores: int
     store_ps: int
@@ -85,7 +85,7 @@ class CpuParameters:
     ntstore_ps: int
     """Issue, per line; the way to the write pending queue is ``Media.ntstore_to_wpq_ps``, and takes a fill buffer."""
     sfence_ps: int
-    """The fence itself, without what it waits for."""
+    """The fence itself, without the stores that it waits for."""
     memcpy_bits_per_s: int
     crc32_ps_per_byte: int
     """By tables, in software."""
@@ -103,7 +103,7 @@ class CpuParameters:
     """Until the completion of a non-temporal store is back, from when its line leaves: so long its fill buffer is taken
     at least. Fences do not wait for it."""
     memcpy_start_ps: int = 0
-    """What a copy by string instructions takes before its first byte, ..."""
+    """The time of a copy by string instructions before its first byte, ..."""
     memcpy_string_bytes: int = 2048
     """... which is how copies from this size on are made."""
     os: OperatingSystem = field(default_factory=OperatingSystem)
@@ -112,7 +112,7 @@ class CpuParameters:
 
     @property
     def crc_ps_per_byte(self) -> int:
-        """What a byte of a checksum takes the way this platform does it."""
+        """The time of a checksum for each byte, the way this platform computes it."""
         return self.crc32_ps_per_byte if self.crc32 == "table" else self.crc32_instruction_ps_per_byte
 
     def of_type(self, kind: CoreType) -> CpuParameters:

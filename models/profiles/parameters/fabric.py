@@ -20,12 +20,14 @@ class FabricParameters:
     switches: CountOrZero = ONE
     """Between any two ports; 0 is a cable between two adapters."""
     phy_ps: int = 0
-    """What the PHYs of both ends of a link (coding, error correction) add to its propagation."""
+    """The time that the PHYs of both ends of a link (coding, error correction) add to its propagation."""
 
     forwarding: Literal["cut_through", "store_and_forward"] = "cut_through"
     """When a switch passes a packet on: once its head is there, or once all of it is."""
     buffer_bytes: int = 0
-    """What the queue at a switch's output holds before it drops what comes; 0: all (links have flow control)."""
+    """The bytes that the queue at a switch's output holds before it drops packets; 0: no limit (links have flow
+    control).
+    """
 
     @property
     def link_ps(self) -> int:
@@ -39,7 +41,7 @@ class FabricParameters:
 
     @property
     def crossing_ps(self) -> int:
-        """Through the last switch."""
+        """The time through the last switch; 0 without one."""
         return self.switch_ps if self.switches else 0
 
     @property

@@ -16,7 +16,7 @@ class ImcParameters:
     wpq_bytes: int
     """Write pending queue of one channel."""
     wpq_accept_ps: int
-    """What one line takes to be accepted, per channel: the bus, which reads share."""
+    """The time of one line on the bus of its channel, which reads share, until it is accepted."""
     interleave_bytes: int
     wpq_hit_ps: int = 50_000
     """A core's load of a line that is in the write pending queue still."""
@@ -24,12 +24,12 @@ class ImcParameters:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """What an Optane DIMM has between its bus and its medium (FAST'20 calls it the XPController)."""
+    """The controller of an Optane DIMM between its bus and its medium (FAST'20 calls it the XPController)."""
 
     buffer_bytes: int = 0
     """XPBuffer, in whole XPLines; 0: the DIMM has no controller, its medium takes line by line."""
     read_buffer_bytes: int = 0
-    """A buffer of its own for what is read, first in first out, a line gone once a core has it; 0: one for both."""
+    """A buffer of its own for lines read, first in first out, a line gone once a core has it; 0: one for both."""
     eviction: Literal["random", "lru", "fifo"] = "random"
     """Which XPLine goes when the buffer is full."""
     full_lines: Literal["at_once", "periodic", "evicted"] = "at_once"
@@ -41,14 +41,14 @@ class Controller:
     lsq_combines: bool = False
     """Whether lines of one XPLine that meet in that queue go on together."""
     ingest_ps: int = 0
-    """What one line takes from the write pending queue into the DIMM, one after the other."""
+    """The time of one line from the write pending queue into the DIMM, one after the other."""
     fence_drains: bool = False
     """Whether a core's fence waits until its lines have left the write pending queue: timing, no further promise."""
     ait_bytes: int = 0
-    """What the cache of the address indirection table covers; 0: all of the DIMM."""
+    """The memory that the cache of the address indirection table covers; 0: all of the DIMM."""
     ait_page_bytes: int = 4096
     ait_miss_ps: int = 0
-    """What a read takes longer whose page that cache does not have."""
+    """The time by which a read takes longer if that cache does not have its page."""
     wear_block_bytes: int = 65536
     wear_writes: int = 0
     """After so many writes to one block of the medium it is moved elsewhere; 0: never."""
@@ -58,16 +58,16 @@ class Controller:
 
 @dataclass(frozen=True, slots=True)
 class MediaParameters:
-    """A kind of DIMM."""
+    """A kind of DIMM: sizes, times and its controller."""
 
     line_bytes: int
-    """What the medium writes at once (an XPLine of Optane)."""
+    """The unit that the medium writes at once (an XPLine of Optane)."""
     capacity_bytes: int
     """Of one DIMM."""
     load_ps: int
-    """A core's load that misses all caches, and what the DIMM has at hand."""
+    """A core's load that misses all caches and all buffers of the DIMM."""
     dma_read_extra_ps: int
-    """What a DMA read that misses the LLC takes longer here than from DRAM."""
+    """The time by which a DMA read that misses the LLC takes longer here than from DRAM."""
     write_ps: int
     """From the write pending queue to the medium, undisturbed."""
     read_bandwidth_bits_per_s: int
@@ -78,16 +78,18 @@ class MediaParameters:
     """From the issue of a clwb or clflushopt until the line is in the write pending queue."""
     ntstore_to_wpq_ps: int
     near_load_ps: int = 0
-    """A load of what the DIMM has at hand: a buffered XPLine, a DRAM row that is open; 0: as any other."""
+    """A load of a buffered XPLine, or of a DRAM row that is open; 0: as any other."""
     row_bytes: int = 0
-    """What a bank of DRAM holds open; 0: rows make no difference."""
+    """The bytes that a bank of DRAM holds open; 0: rows make no difference."""
     banks: int = 16
     interleave_bytes: int = 0
     """Over the DIMMs of a device; 0: ``ImcParameters.interleave_bytes``."""
     write_delay_ps: int = 0
-    """What is added to writes where DRAM stands for slower memory."""
+    """The time added to writes where DRAM stands for slower memory."""
     write_delay_per: Literal["line", "write", "flush"] = "line"
-    """What waits for it: each line, each run of lines that follow each other, or each run that a flush writes back."""
+    """The unit that waits for it: each line, each run of lines that follow each other, or each run that a flush writes
+    back.
+    """
     controller: Controller = field(default_factory=Controller)
 
 
@@ -98,6 +100,6 @@ class MemoryParameters:
     device: str
     """The kind of DIMM or device: a key of ``Platform.media``, ``peers``, ``devices`` or ``drives``."""
     domain: Domain
-    """What of it survives a power failure (``models.durability.places``)."""
+    """Its persistence domain: the places whose bytes survive a power failure (``models.durability.places``)."""
     dimms: int
     """How many of them there are, interleaved; of a device beside the adapter there is one."""

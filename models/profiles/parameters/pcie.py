@@ -28,19 +28,19 @@ class PcieParameters:
     posted_write_ps: int
     """From the root port until coherent memory shows a posted write (LLC, or iio_wc with DDIO off)."""
     tlp_bits_per_s: int = 0
-    """After encoding and data-link packets, before TLP headers; 0: what generation, lanes and MPS say."""
+    """After encoding and data-link packets, before TLP headers; 0: the rate of generation, lanes and MPS."""
     completion_bytes: int = 0
-    """What the root complex puts into one completion at most, a multiple of RCB; 0: MPS."""
+    """The most bytes that the root complex puts into one completion, a multiple of RCB; 0: MPS."""
     posted_headers: int = 192
     """Header credits of the root port for posted writes."""
     posted_data_bytes: int = 8192
-    """What its data credits for posted writes, of 16 B each, stand for together."""
+    """The bytes that its data credits for posted writes, of 16 B each, stand for together."""
     read_tags: int = 256
     """Read requests that the adapter may have under way."""
     numa_ps: int = 0
-    """What a round trip to memory takes longer because the adapter is on another socket."""
+    """The time by which a round trip to memory takes longer because the adapter is on another socket."""
     switch_ps: int = 0
-    """What a PCIe switch between adapter and root port takes to forward a TLP; 0: there is none."""
+    """The time that a PCIe switch between adapter and root port takes to forward a TLP; 0: there is none."""
     staging_order: Literal["arrival", "round-robin", "random"] = "arrival"
     """In which order the adapter's arbiter lets packets of several queue pairs go from staging to PCIe."""
 
@@ -57,7 +57,7 @@ class PcieParameters:
 
     @property
     def visible_ps(self) -> int:
-        """What ``posted_write_ps`` is from there: half of the round trip longer."""
+        """``posted_write_ps`` from there: half of the round trip longer."""
         return self.posted_write_ps + self.numa_ps // 2
 
     @property

@@ -1,4 +1,4 @@
-"""What a PCIe link carries of TLPs, from its generation and its lanes, as pcie-model has it.
+"""The rate of TLPs on a PCIe link, from its generation and its lanes, as pcie-model has it.
 
 The companion of Neugebauer et al., SIGCOMM'18, takes from the raw rate the encoding, the skip ordered sets, and one
 acknowledgement and one flow-control update in each of the base specification's intervals (tables 3-7 to 3-9 and 2-46
@@ -13,7 +13,7 @@ DLLP_BYTES = 8
 """An acknowledgement or a flow-control update, framing included."""
 SKP_SYMBOLS, SKP_INTERVAL_SYMBOLS = 4, 1538
 TLP_OVERHEAD_BYTES = 28
-"""What the specification's formula adds to the payload, in symbols."""
+"""The overhead that the specification's formula adds to the payload, in symbols."""
 _INTERNAL_DELAY = {1: 19, 2: 70, 3: 115, 4: 115, 5: 115}
 """Symbol times, by generation; for the 4th and 5th as for the 3rd, as in pcie-model."""
 LANES = (1, 2, 4, 8, 12, 16, 32)
@@ -32,7 +32,7 @@ def update_interval_symbols(generation: int, lanes: int, mps_bytes: int) -> int:
 
 
 def tlp_bits_per_s(generation: int, lanes: int, mps_bytes: int) -> int:
-    """What is left for TLPs, headers included, in whole Mb/s: the intervals are not known more exactly than that."""
+    """The rate that is left for TLPs, headers included, in whole Mb/s: the intervals are not known more exactly."""
     interval = update_interval_symbols(generation, lanes, mps_bytes)
     whole = interval * SKP_INTERVAL_SYMBOLS
     left = whole - 2 * DLLP_BYTES * SKP_INTERVAL_SYMBOLS - SKP_SYMBOLS * interval

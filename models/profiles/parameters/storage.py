@@ -14,11 +14,11 @@ class PeerParameters:
     pmrwbm: int = 0
     """PMRCAP.PMRWBM: with bit 0 a read of the region is a write barrier, with bit 1 a read of PMRSTS; 0: a CMB."""
     ingress_bits_per_s: int
-    """What it takes in."""
+    """The rate at which it takes writes in."""
     buffer_bytes: int = 0
     """PMREBS: the elasticity buffer, which takes writes in faster than the region does; 0: there is none."""
     sustained_bits_per_s: int = 0
-    """PMRSWTP: what the region behind the elasticity buffer takes; 0: as fast as they come in."""
+    """PMRSWTP: the rate of the region behind the elasticity buffer; 0: as fast as writes come in."""
     read_bypass: bool = True
     """PMREBS.RBB: reads pass writes in the elasticity buffer that they do not overlap; else they wait for all."""
     peer_write_ps: int
@@ -35,7 +35,7 @@ class PeerParameters:
     wc_buffers: int = 12
     """Write-combining buffers of a core: so many lines of posted stores are under way before it has to wait."""
     save_bits_per_s: int = 0
-    """What it writes to flash per second once power has failed; 0: what it holds needs no saving."""
+    """The rate at which it writes to flash once power has failed; 0: its contents need no saving."""
     hold_up_ps: int = 0
     """How long its capacitors last then."""
 
@@ -46,9 +46,9 @@ class DriveParameters:
 
     capacity_bytes: int
     block_bytes: int = 4096
-    """What one logical block holds."""
+    """The size of one logical block."""
     atomic_bytes: int = 4096
-    """AWUPF: what a power failure leaves whole or not at all; a divisor of the block, or the block."""
+    """AWUPF: the unit that a power failure leaves whole or not at all; a divisor of the block, or the block."""
     queue_depth: int = 1024
     """Commands of one queue that may be outstanding."""
     link_bits_per_s: int
@@ -56,11 +56,11 @@ class DriveParameters:
     doorbell_ps: int
     """From the store to the doorbell register until the controller sees it."""
     dma_read_ps: int
-    """Round trip of the controller's read of host memory: submission entries and what is to be written."""
+    """Round trip of the controller's read of host memory: submission entries and the data of writes."""
     posted_write_ps: int
-    """From the controller until host memory shows what it writes: completion entries and what was read."""
+    """From the controller until host memory shows its write: completion entries and the data of reads."""
     command_ps: int
-    """What the controller is busy with one command: its commands a second are the inverse."""
+    """How long one command keeps the controller busy: its commands a second are the inverse."""
     write_ps: int
     """From the last byte of a write until the write cache has it and the completion leaves."""
     read_ps: int
@@ -72,7 +72,7 @@ class DriveParameters:
     cache_bytes: int
     """The write cache."""
     drain_bits_per_s: int
-    """What the write cache hands to flash."""
+    """The rate from the write cache to flash."""
     program_ps: int
     """From the write cache to flash, undisturbed."""
     volatile_cache: bool
@@ -116,15 +116,15 @@ class KernelParameters:
     copy_ps_per_byte: int = 100
     """Copying between a socket and its program, each side."""
     segment_work_ps: int = 150_000
-    """What each segment beyond a message's first costs either side."""
+    """The time of each segment beyond a message's first, on either side."""
     segment_bytes: int = 1448
     """Payload of one TCP segment."""
     frame_bytes: int = 90
     """Ethernet, IP and TCP headers of a segment, preamble and gap."""
     moderation_ps: int = 4_000_000
-    """What the adapter waits with an interrupt for received packets, for more to come."""
+    """How long the adapter holds back an interrupt for received packets, for more to come."""
     window_bytes: int = 4_194_304
-    """What a socket holds that its program has not read; a sender waits for room."""
+    """The bytes that a socket holds before its program reads them; a sender waits for room."""
     adapter_ps: int = 1_000_000
     """Doorbell, descriptor and DMA at the sender's adapter, and DMA at the receiver's, each side."""
     epoll_ps: int = 200_000

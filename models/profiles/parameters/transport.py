@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TransportParameters:
-    """What a responder and a requester may choose."""
+    """The choices of a responder and a requester."""
 
     ack_interval: int = 1
     """WRITEs and SENDs that a responder takes in before it acknowledges them, unless a requester asks for it: with a

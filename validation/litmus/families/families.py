@@ -132,7 +132,7 @@ ROW = {
 }
 """Which row of the table a sequence belongs to, where it is not called the same."""
 SURROUNDINGS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
-    # before the update and between it and what follows: none of it covers the update, none of it uncovers it
+    # before the update and between it and the requests behind it: none of it covers the update, none of it uncovers it
     "": ([], []),
     ", behind another WRITE": (["W q1 v 1"], []),
     ", twice": (["W q1 x 2"], []),
@@ -153,11 +153,11 @@ def covers() -> Iterator[Test]:
             received = ["recv q1"] if text.startswith("WIMM") and b else []
             a = [*first, *before, text, *between, *behind, "poll q1"]
             promise = PROMISES[ROW.get(follow, follow)]
-            asked: list[Question] = [
+            questions: list[Question] = [
                 (platform, CrashMoment.END_A, "pm.x==0", not durable, source)
                 for platform, (durable, source) in promise.durable.items()
             ]
-            yield made("covers", f"{update}{surroundings}; {follow}", a, [*received, *b], asked)
+            yield made("covers", f"{update}{surroundings}; {follow}", a, [*received, *b], questions)
 
 
 def _stated(verb: str, follow: str) -> bool:
@@ -170,40 +170,44 @@ def _stated(verb: str, follow: str) -> bool:
 
 
 def sights() -> Iterator[Test]:
-    """After an update and what follows it have completed: does B see it, told on another queue pair?"""
+    """After an update and its follow-up have completed: does B see it once a message on another queue pair has come?"""
     for follow, (first, behind, b) in FOLLOWS.items():
         visible = PROMISES[ROW.get(follow, follow)].visible
         if visible is None or (b and b[-1] == "reply" and len(b) > 2):
             continue
         for update in ("WRITE", "WRITE of two words", "WRITE, inline"):
             a = [*first, UPDATES[update], *behind, "poll q1", "SEND q3", "poll q3"]
-            asked: list[Question] = [
+            questions: list[Question] = [
                 (platform, CrashMoment.NONE, "seen==0", not visible[0], visible[1]) for platform in PLATFORMS
             ]
             unseen = SHOWS_TOO if follow.startswith("FLUSH persist") else ""
-            yield made("sights", f"{update}; {follow}", a, [*b, "recv q3", "ld x seen"], asked, unseen=unseen)
+            yield made("sights", f"{update}; {follow}", a, [*b, "recv q3", "ld x seen"], questions, unseen=unseen)
 
 
 def unordered() -> Iterator[Test]:
-    """The same where placement is not in order, and where all that the adapter had accepted survives."""
+    """As ``covers``, where placement is not in order, and where all updates that the adapter had accepted survive."""
     for follow, (first, behind, b) in FOLLOWS.items():
         for update in ("WRITE", "WRITE of two words", "WRITE with immediate"):
             text = UPDATES[update]
             received = ["recv q1"] if update == "WRITE with immediate" and b else []
             a = [*first, text, *behind, "poll q1"]
-            asked: list[Question] = []
+            questions: list[Question] = []
             for platform in PLATFORMS:
                 for way in PLACEMENTS:
                     stated = placed(ROW.get(follow, follow), platform, way)
                     if stated is not None:
                         durable, source = stated
-                        asked.append((f"{platform}; {way}", CrashMoment.END_A, "pm.x==0", not durable, source))
-            asked += [(name, CrashMoment.END_A, "pm.x==0", False, WSP) for name in ("WSP, DDIO on", "WSP, DDIO off")]
-            yield made("unordered", f"{update}; {follow}", a, [*received, *b], asked)
+                        questions.append((f"{platform}; {way}", CrashMoment.END_A, "pm.x==0", not durable, source))
+            questions += [
+                (name, CrashMoment.END_A, "pm.x==0", False, WSP) for name in ("WSP, DDIO on", "WSP, DDIO off")
+            ]
+            yield made("unordered", f"{update}; {follow}", a, [*received, *b], questions)
 
 
 def placed(row: str, platform: str, way: str) -> tuple[bool, str] | None:
-    """What a row of the table says with relaxed ordering or out-of-order placement; None where nobody does."""
+    """The verdict of a row with relaxed ordering or out-of-order placement, and its source; None where no source has
+    one.
+    """
     durable, source = PROMISES[row].durable[platform]
     if way == "relaxed ordering" and row == "READ":
         return False, "AMD PG344: a read with relaxed ordering may pass writes"
@@ -222,7 +226,7 @@ FIRST: Mapping[str, str] = {"W": "W q1 x 1", "R": "R q1 x r", "FAA": "FAA q1 x 1
 MIDDLE: Mapping[str, str] = {"W": "W q1 y 9", "R": "R q1 y m", "FAA": "FAA q1 y 9 m", "AW": "AW q1 y 9"}
 LAST: Mapping[str, str] = {"W": "W q1 x 4", "R": "R q1 x s", "FAA": "FAA q1 x 4 s", "AW": "AW q1 x 4"}
 OVERTAKEN: Mapping[tuple[str, str], str] = {
-    # what shows that the last was executed before the first, both on x
+    # the outcome that shows that the last was executed before the first, both on x
     ("W", "R"): "s==0", ("W", "FAA"): "s==0", ("R", "W"): "r==4", ("R", "FAA"): "r==4", ("R", "AW"): "r==4",
     ("FAA", "W"): "r==4", ("FAA", "R"): "s==0", ("FAA", "FAA"): "r==4 and s==0", ("FAA", "AW"): "r==4",
     ("AW", "R"): "s==0", ("AW", "FAA"): "s==0", ("AW", "AW"): "mem.x==1", ("AW", "W"): "mem.x==1",
@@ -242,14 +246,14 @@ def sequences() -> Iterator[Test]:
                 allowed = not in_order(kinds, fenced, 0, len(kinds) - 1)
                 plain = [False] * len(kinds)
                 if (first, last) == ("AW", "W") and allowed == in_order(kinds, plain, 0, len(kinds) - 1):
-                    continue  # the fence waits for the answer; whether the word is in memory by then nobody says
-                asked: list[Question] = [
+                    continue  # the fence waits for the answer; no source says whether the word is in memory by then
+                questions: list[Question] = [
                     (platform, CrashMoment.NONE, outcome, allowed, ORDER_SOURCE)
                     for platform in ("ADR, DDIO on", "eADR, DDIO off")
                 ]
-                b = ["st x 1"] if first == last == "R" else []  # somebody has to write
+                b = ["st x 1"] if first == last == "R" else []  # one side has to write
                 unseen = ONE_BY_ONE if first == last == "FAA" else ""
-                yield made("sequences", "; ".join(texts), [*texts, "poll q1"], b, asked, unseen=unseen)
+                yield made("sequences", "; ".join(texts), [*texts, "poll q1"], b, questions, unseen=unseen)
 
 
 # a record and its commit flag ----------------------------------------------------------------------------------
@@ -275,19 +279,23 @@ def commits() -> Iterator[Test]:
     """A record, something between, and a flag: is the flag ever durable without the record?"""
     for (between, (texts, b)), (flag, last) in product(BETWEEN.items(), FLAGS.items()):
         stated = {platform: committed(between, flag, platform) for platform in PLATFORMS}
-        asked: list[Question] = [
+        questions: list[Question] = [
             (platform, CrashMoment.ANY, "pm.flag==1 and pm.x==0", not verdict[0], verdict[1])
             for platform, verdict in stated.items()
             if verdict is not None
         ]
-        for record in ("WRITE", "WRITE of two words") if asked else ():
+        for record in ("WRITE", "WRITE of two words") if questions else ():
             yield made(
-                "commits", f"{record}; {between}; {flag} as flag", [UPDATES[record], *texts, last, "poll q1"], b, asked
+                "commits",
+                f"{record}; {between}; {flag} as flag",
+                [UPDATES[record], *texts, last, "poll q1"],
+                b,
+                questions,
             )
 
 
 def committed(between: str, flag: str, platform: str) -> tuple[bool, str] | None:
-    """Whether the flag implies the record, and who says so; None where nobody does."""
+    """Whether the flag implies the record, and the source for it; None where no source says so."""
     name, polled = between.removesuffix(", polled"), between.endswith(", polled") or "reply" in between
     if name == "polled":
         name, polled = "nothing", True
@@ -336,13 +344,15 @@ def stores() -> Iterator[Test]:
         on_adr, on_eadr, source = CPU_FLUSHES[flush]
         for name, (before, between) in STORE_PLACES.items():
             lost = "pm.flag==1 and pm.x!=1"
-            asked = _stored(lost, on_adr, on_eadr, source)
+            questions = _stored(lost, on_adr, on_eadr, source)
             b = [*before, "st x 1", *between, *texts, "st flag 1"]
-            yield made("stores", f"store{name}; {flush}; store", [], b, asked)
+            yield made("stores", f"store{name}; {flush}; store", [], b, questions)
         if flush in NT_FLUSHES:
             on_adr, on_eadr, source = NT_FLUSHES[flush]
-            asked = _stored("pm.flag==1 and pm.x==0", on_adr, on_eadr, source)
-            yield made("stores", f"non-temporal store; {flush}; store", [], ["ntst x 1", *texts, "st flag 1"], asked)
+            questions = _stored("pm.flag==1 and pm.x==0", on_adr, on_eadr, source)
+            yield made(
+                "stores", f"non-temporal store; {flush}; store", [], ["ntst x 1", *texts, "st flag 1"], questions
+            )
     line = [("ADR, DDIO on", True), ("ADR, DDIO off", True), ("eADR, DDIO on", True)]
     source = "stores of a core to one line persist in their order: Raad et al., POPL'20 (Px86)"
     for first, second in (("x0", "x1"), ("x1", "x0")):
@@ -378,24 +388,26 @@ def tears() -> Iterator[Test]:
     """Of two pieces of one update, may one be there and the other not?"""
     for grain, platforms in TORN.items():
         for verb, text in (("WRITE", "W q1 x0+x1 1"), ("WRITE with immediate", "WIMM q1 x0+x1 1")):
-            asked: list[Question] = []
+            questions: list[Question] = []
             for platform, (first, second, source) in platforms.items():
-                asked.append((platform, CrashMoment.ANY, "pm.x0==1 and pm.x1==0", first, source))
-                asked.append((platform, CrashMoment.ANY, "pm.x1==1 and pm.x0==0", second, source))
-                asked.append((platform, CrashMoment.ANY, "pm.x0==1 and pm.x1==1", True, "all of it may have come"))
+                questions.append((platform, CrashMoment.ANY, "pm.x0==1 and pm.x1==0", first, source))
+                questions.append((platform, CrashMoment.ANY, "pm.x1==1 and pm.x0==0", second, source))
+                questions.append((platform, CrashMoment.ANY, "pm.x0==1 and pm.x1==1", True, "all of it may have come"))
                 if grain == "8":
                     whole = f"{platform}; whole lines"
                     at_once = "a platform whose lines are accepted whole"
-                    asked.append((whole, CrashMoment.ANY, "pm.x0==1 and pm.x1==0", False, at_once))
-                    asked.append((whole, CrashMoment.ANY, "pm.x1==1 and pm.x0==0", False, at_once))
+                    questions.append((whole, CrashMoment.ANY, "pm.x0==1 and pm.x1==0", False, at_once))
+                    questions.append((whole, CrashMoment.ANY, "pm.x1==1 and pm.x0==0", False, at_once))
             for follow, behind in (("", []), (", behind another", ["W q1 v 1"])):
-                yield made("tears", f"{verb} at grain {grain}{follow}", [*behind, text, "poll q1"], [], asked, grain)
+                yield made(
+                    "tears", f"{verb} at grain {grain}{follow}", [*behind, text, "poll q1"], [], questions, grain
+                )
         if grain == "4":
-            asked = [
+            questions = [
                 (platform, CrashMoment.ANY, outcome, False, "IBTA A19.4.2: an ATOMIC WRITE is never torn")
                 for platform, outcome in product(PLATFORMS, ("pm.x0==1 and pm.x1==0", "pm.x1==1 and pm.x0==0"))
             ]
-            yield made("tears", "ATOMIC WRITE", ["AW q1 x0+x1 1", "poll q1"], [], asked, grain)
+            yield made("tears", "ATOMIC WRITE", ["AW q1 x0+x1 1", "poll q1"], [], questions, grain)
 
 
 # a persistent memory region on a device --------------------------------------------------------------------------
@@ -418,7 +430,7 @@ def devices() -> Iterator[Test]:
         for update in ("WRITE", "WRITE of two words", "WRITE, inline"):
             for polled in (False, True):
                 a = [UPDATES[update], *(["poll q1"] if polled else []), *behind, "poll q1"]
-                asked: list[Question] = [
+                questions: list[Question] = [
                     (f"PMR; PMRWBM {bits}", CrashMoment.END_A, "pm.x==0", not bits & bit, PMRWBM) for bits in range(4)
                 ]
-                yield made("devices", f"{update}{', polled' if polled else ''}; {follow}", a, b, asked)
+                yield made("devices", f"{update}{', polled' if polled else ''}; {follow}", a, b, questions)

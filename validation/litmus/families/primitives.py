@@ -52,17 +52,17 @@ def primitives() -> Iterator[Test]:
                 yield _test(name, form, texts, early)
         if row != "nothing" and _read(name).follows[0] == "WRITE":
             other = PROMISES["FLUSH on another queue pair"].durable
-            asked: list[Question] = [
+            questions: list[Question] = [
                 (platform, CrashMoment.END_A, "pm.x==0", not durable, source)
                 for platform, (durable, source) in other.items()
             ]
-            yield _test(name, "its steps on another queue pair", ELSEWHERE, asked)
+            yield _test(name, "its steps on another queue pair", ELSEWHERE, questions)
 
 
-def _test(name: str, form: str, texts: Sequence[str], asked: Sequence[Question]) -> Test:
+def _test(name: str, form: str, texts: Sequence[str], questions: Sequence[Question]) -> Test:
     found = Expanded()
     for text in texts:
         operation = parse_operation(text.format(name), of_a=True)
         found.add(operation, _read(name) if operation.verb == "P" else None)
-    test = made("primitives", f"{name}, {form}", [], [], asked)
+    test = made("primitives", f"{name}, {form}", [], [], questions)
     return replace(test, a=tuple(found.a), b=tuple(found.b), parts=tuple(found.parts), served=len(found.b))

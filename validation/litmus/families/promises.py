@@ -1,4 +1,4 @@
-"""What the literature promises, as small tables of their own: whoever generates litmus tests takes verdicts from here.
+"""Guarantees that the literature states, as small tables; generators of litmus tests take their verdicts from here.
 
 Nothing in here looks at ``models.durability.rules``. These are the rows that papers and specifications state for whole
 sequences of operations, written down as they state them; the explorer has to arrive at the same from single rules.
@@ -32,9 +32,9 @@ SAME_QP = "IBTA A19: FLUSH is about preceding updates of its own queue pair"
 
 @dataclass(frozen=True)
 class Promise:
-    """What is certain of an update once a sequence behind it has completed: by platform, durable or not, and says who.
+    """The guarantee for an update once a sequence behind it has completed: by platform, durable or not, and the source.
 
-    ``visible`` is whether every other path shows it; None where nobody says.
+    ``visible`` is whether every other path shows it; None where no source says so.
     """
 
     durable: Mapping[str, tuple[bool, str]]
@@ -84,7 +84,7 @@ PRIMITIVES: Mapping[str, str] = {
     "sflush": "WFlush",
     "wflush-ddio": "WFlush, CPU flush",
 }
-"""Which row says what a shipped primitive does; of those that are missing here the sources state no such row."""
+"""The row for each shipped primitive; for a primitive that is missing here the sources state none."""
 
 FLUSH_COVERS = ("W", "WIMM", "AW", "FAA", "CAS")
 """oA19-1 names WRITE, ATOMIC and ATOMIC WRITE; of a SEND's payload nothing is said."""
@@ -99,7 +99,7 @@ ORDER: Mapping[tuple[str, str], str] = {
 
 ORDER_SOURCE = "IBTA 1.4 table 76 as quoted in HDTX, table 1; annex A19 for ATOMIC WRITE"
 FENCED = ("R", "FAA", "AW")
-"""What a fence waits for (rxe_req.c, rxe_wqe_is_fenced; IBTA 10.8.3.3)."""
+"""The requests that a fence waits for (rxe_req.c, rxe_wqe_is_fenced; IBTA 10.8.3.3)."""
 
 
 def in_order(kinds: Sequence[str], fenced: Sequence[bool], first: int, last: int) -> bool:
@@ -132,4 +132,4 @@ NT_FLUSHES: Mapping[str, tuple[bool, bool, str]] = {
     "nothing": (False, False, "Intel SDM, volume 1, 10.4.6.2: write-combining buffers drain in any order"),
     "fence": (True, True, "Intel SDM, volume 1, 10.4.6.2: SFENCE drains write-combining buffers"),
 }
-"""The same for a non-temporal store before it."""
+"""As the table before, for a non-temporal store and another behind it."""

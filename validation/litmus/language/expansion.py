@@ -19,12 +19,12 @@ from .program import DRAM, LitmusOperation, Part
 
 
 class NoWords(Exception):
-    """The primitive does what the litmus machine has no words for; the arguments: what it does, and what is known."""
+    """The litmus machine cannot express a step of the primitive; the arguments: that step, and the known words."""
 
 
 @dataclass
 class Expanded:
-    """What one ``P``, or a whole program, has become."""
+    """The operations that one ``P``, or a whole program, expands into."""
 
     a: list[LitmusOperation] = field(default_factory=list)
     b: list[LitmusOperation] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Expanded:
 
 
 def expand(operation: LitmusOperation, primitive: Primitive, number: int) -> Expanded:
-    """The operations of both sides; ``number`` tells this ``P`` from others. Raises :class:`NoWords`."""
+    """The operations of both sides; ``number`` distinguishes this ``P`` from others. Raises :class:`NoWords`."""
     return _Expansion(operation, plan(primitive), number).made()
 
 
@@ -59,7 +59,7 @@ class _Expansion:
         self.fenced = False
 
     def made(self) -> Expanded:
-        """All of it."""
+        """The expansion of the whole primitive."""
         primitive = self.plan.primitive
         if self.operation.values:
             self._update()
@@ -158,14 +158,14 @@ class _Expansion:
             self._packet(f"{text}{more}", packet, fenced)
 
     def _packets(self, program: AdapterProgram, carrier: str) -> Iterator[tuple[Packet, str]]:
-        """The packet that is answered, and what goes on behind its answer."""
+        """The packet with the answer, and a second one for the steps that go on behind the answer."""
         watched = [step for step in program.steps if step.do == "watch"]
         if watched:
             for step in watched:
                 self._spin(step, program)
             return
         answer = next((step for step in program.steps if step.do == "acknowledge"), None)
-        told = next((step for step in program.steps if step.do == "notify"), None)
+        notice = next((step for step in program.steps if step.do == "notify"), None)
         woken = next((step for step in program.steps if step.do == "interrupt"), None)
         waited = ancestors(program.steps, program.after, answer.id) if answer else []
         by_thread = woken is not None and woken in waited
@@ -181,9 +181,9 @@ class _Expansion:
         rest = [step for step in program.steps if step not in waited and step is not answer]
         if rest or program.holds:
             does = [step for step in program.steps if step is not answer]
-            if told is not None:
-                does = ancestors(program.steps, program.after, told.id)
-            silent = Packet(tuple(does), program.after, True, program.holds, told is not None)
+            if notice is not None:
+                does = ancestors(program.steps, program.after, notice.id)
+            silent = Packet(tuple(does), program.after, True, program.holds, notice is not None)
             yield silent, ", behind its answer"
 
     # the responder's CPU ------------------------------------------------------------------------------------

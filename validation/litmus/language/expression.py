@@ -1,7 +1,7 @@
 """Outcomes: Boolean expressions over registers, ``mem.x``, ``pm.x`` and whole numbers, read by a parser of our own.
 
 Python's grammar reads them, nothing evaluates them but :meth:`Outcome.holds`: comparisons, ``and``, ``or``, ``not``
-and parentheses; whatever else Python knows is refused.
+and parentheses; the rest of Python is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_LENGTH = 1000
 
 
 class NoOutcome(Exception):
-    """The text is no outcome; the arguments are what was found and what was expected."""
+    """The text is no outcome; the arguments are the text that was found and a phrase for the expected one."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def parse_outcome(text: str) -> OutcomeExpression:
 
 
 def _check(node: ast.expr, names: set[str]) -> None:
-    """Refuse what is no condition; collect the names."""
+    """Refuse an expression that is no condition; collect the names."""
     match node:
         case ast.BoolOp(values=values):
             for value in values:

@@ -40,8 +40,7 @@ RULE_NAMES = (
     "store buffer",
     "nothing forces it",
 )
-"""What a test may say that it rests on: rules and tables of models/durability/rules.py, places, or that there is no
-rule.
+"""The values of a test's ``basis``: rules and tables of models/durability/rules.py, places, or that there is no rule.
 """
 
 
@@ -105,7 +104,7 @@ class _FileReader:
         grain = _grain(at.get("grain", "8"))
         a, b = (_program(at.get(key, []), of_a=key == "A") for key in ("A", "B"))
         expanded = self._expanded(at["A"], a)
-        if expanded is None:  # what the outcomes may speak of is not known
+        if expanded is None:  # the variables of the outcomes are not known
             return []
         test = Test(
             identity,
@@ -189,7 +188,7 @@ def _rules(at: Cursor) -> tuple[str, ...]:
 
 
 def _consistent(at: Cursor, test: Test) -> None:
-    """What no single operation can tell."""
+    """Report mistakes that only several operations together show."""
     queue_pairs = {operation.qp for operation in test.a if operation.request}
     setters: dict[str, str] = {}
     for who, program in (("A", test.a), ("B", test.b)):

@@ -47,7 +47,7 @@ _RESERVED = {"mem", "pm", "dram", "and", "or", "not"}
 
 
 class NoOperation(Exception):
-    """The text is no operation; the arguments are what was found, what was expected, and the nearest word."""
+    """The text is no operation; the arguments are the text found, the expected one in words, and the nearest word."""
 
 
 def parse_operation(text: str, of_a: bool, inside: bool = False) -> LitmusOperation:
@@ -111,7 +111,7 @@ class _Reader:
         return {"values": (self.number(),)}
 
     def read(self, verb: str, of_a: bool) -> LitmusOperation:
-        """All of it."""
+        """The whole operation."""
         found: dict[str, object] = {}
         while self.words and self.words[-1] in ("F", "I") and self.words[-1] in self.flags:
             found["fenced" if self.words.pop() == "F" else "inline"] = True

@@ -1,8 +1,8 @@
-"""What a primitive's own packet waits for in the abstract machine, step by step: the same rules, the same order.
+"""The updates that a primitive's own packet waits for in the abstract machine, step by step: same rules, same order.
 
-Nothing in here knows what a primitive promises. Each step has an event of the ordering rules (docs/primitives.md), and
-what it is about: what a ``drain`` before it has passed on, or earlier updates where it says so. Whatever the answer
-does not wait for proves nothing.
+Nothing in here knows the guarantees of a primitive. Each step has an event of the ordering rules (docs/primitives.md)
+and a subject: the updates that a ``drain`` before it has passed on, or earlier updates where it says so. A step that
+the answer does not wait for proves nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ class Packet:
     steps: tuple[Step, ...]
     after: Mapping[str, tuple[str, ...]]
     silent: bool = False
-    """Its requester has its answer already; what it does holds up later requests, or is told by a message."""
+    """Its requester has its answer already; its effect is that later requests are held up, or that a message is sent.
+    """
     holds: frozenset[str] = frozenset()
     notifies: bool = False
     by_thread: bool = False
@@ -30,7 +31,7 @@ class Packet:
 
 
 def ancestors(steps: Sequence[Step], after: Mapping[str, tuple[str, ...]], last: str) -> list[Step]:
-    """What a step waits for, directly or not, in order; without itself."""
+    """The steps that a step waits for, directly or not, in order; without the step itself."""
     found: set[str] = set()
     todo = list(after[last])
     while todo:
@@ -43,14 +44,14 @@ def ancestors(steps: Sequence[Step], after: Mapping[str, tuple[str, ...]], last:
 
 @dataclass
 class _Known:
-    """What a step knows of the updates before it when it begins: sets of updates as masks."""
+    """The updates before a step, sorted by how far they certainly are when it begins: sets of updates as masks."""
 
     drained: int = 0
     behind: int = 0
     written: int = 0
 
     def join(self, other: _Known) -> None:
-        """And what another step before it knows."""
+        """Add the knowledge of another step before it."""
         self.drained |= other.drained
         self.behind |= other.behind
         self.written |= other.written
@@ -68,11 +69,11 @@ class Surroundings:
     """Of its queue pair, in its range."""
     rules: Callable[[Event], Sequence[Rule]]
     need: Callable[[Sequence[Rule], Mapping[Scope, int]], None]
-    """Adds to what the packet waits for."""
+    """Adds to the needs of the packet."""
     known: dict[str, _Known] = field(default_factory=dict)
 
     def visit(self, packet: Packet) -> None:
-        """Every step in turn."""
+        """Visit every step of the packet in turn."""
         for step in packet.steps:
             mine = self.known[step.id] = _Known()
             for name in packet.after[step.id]:
@@ -104,7 +105,7 @@ class Surroundings:
         return self.hit if lines == "range" else self.earlier
 
     def _pushed(self, mine: _Known, event: Event | None) -> None:
-        """A request behind what was drained before it."""
+        """Add the needs of a request behind the updates drained before it."""
         if event is not None:
             self.need(self.rules(event), {Scope.QP_EARLIER: mine.drained & self.same})
         if self.rules(Event.ZERO_LENGTH_READ):

@@ -1,4 +1,4 @@
-"""What a litmus test says, once it is read: operations, variables and how they lie, profiles, cases."""
+"""A litmus test once it is read: operations, variables and their layout, profiles, cases."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ REQUESTS: dict[str, RequestKind] = {
     "FLUSH": RequestKind.FLUSH,
     "PACKET": RequestKind.FLUSH,
 }
-"""What each operation of A on a queue pair is for the ordering rules."""
+"""The kind of request, for the ordering rules, of each operation of A on a queue pair."""
 
 WORD_GRAIN, DRAM = "8", "dram."
 
 
 class OutcomeFinding(StrEnum):
-    """What the model makes of an outcome."""
+    """The model's verdict on an outcome."""
 
     ALLOWED = "allowed"
     FORBIDDEN = "forbidden"
@@ -61,11 +61,11 @@ class LitmusOperation:
     primitive: str = ""
     """The name of the primitive that ``P`` stands for."""
     packet: Packet | None = None
-    """What a packet of a primitive's own waits for."""
+    """The steps of a packet of a primitive's own."""
 
     @property
     def request(self) -> RequestKind | None:
-        """What it is for the ordering rules, if it is a request on a queue pair."""
+        """The operation's kind for the ordering rules, if it is a request on a queue pair."""
         return REQUESTS.get(self.verb)
 
 
@@ -94,7 +94,7 @@ class LitmusProfile:
     """The shipped platform that it stands for, if it does."""
 
     def circumstances(self, target: Target) -> Circumstances:
-        """What the rules want to know of an event at memory of kind ``target``."""
+        """The circumstances of an event at memory of kind ``target``, for the ordering rules."""
         return Circumstances(self.ddio, target, self.nic, self.pmrwbm, self.switches)
 
 
@@ -111,7 +111,7 @@ class LitmusCase:
     basis: str = ""
     note: str = ""
     unseen: str = ""
-    """Why no run of the simulator shows it, if none can: its timing is one of those that hardware may have."""
+    """Why no run of the simulator shows it, if none can: its timing is not the only one that hardware may have."""
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,8 @@ class VariableLayout:
 def groups(test: Test) -> list[list[str]]:
     """The variables in sets of neighbours.
 
-    Neighbours are those that one operation names together (``x0+x1``) and, if the test says its grain, those that
-    differ in their number alone (``x0``, ``x1``).
+    Neighbours are variables that one operation names together (``x0+x1``) and, if the test says its grain, variables
+    that differ in their number alone (``x0``, ``x1``).
     """
     together = [operation.names for operation in (*test.a, *test.b)]
     if test.numbered:

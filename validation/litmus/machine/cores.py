@@ -1,7 +1,7 @@
 """The two cores of the abstract machine, its state, and how memory changes.
 
 A's program never waits for anything but its store buffer, completions and B's reply; going on early shuts out nothing
-for anybody, so it does. B's loads and locked operations are steps of their own: what they return depends on when.
+for anybody, so it does. B's loads and locked operations are steps of their own: their values depend on the instant.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CORE_EVENTS = (Event.LOAD, Event.STATUS_READ, Event.SFENCE, Event.CLFLUSH, Event
 HOST, DEVICE = str(Target.MEMORY), str(Target.PMR)
 Value = int | None | tuple[int | None, ...]
 Action = tuple[str, int, int]
-"""What a step is an occurrence of: its kind, and the request, update, line or place in a program that it is about."""
+"""A step's action: its kind, and the numbers of the request, update, line or place in a program that it concerns."""
 _T = TypeVar("_T")
 
 
@@ -30,22 +30,24 @@ class State(NamedTuple):
     local: tuple[int, ...]
     b_stores: tuple[int, ...]
     weak: int
-    """What the write-backs wait for that B has issued and not fenced."""
+    """The updates that B's issued and not yet fenced write-backs wait for."""
     strong: int
-    """The same of a CLFLUSH under way."""
+    """The updates that a CLFLUSH under way waits for."""
     done: int
     """Requests that have executed."""
     values: tuple[Value, ...]
-    """By request: the payload fetched, what a READ has returned, an atomic's old value."""
+    """By request: the payload fetched, the values that a READ has returned, an atomic's old value."""
     ways: tuple[tuple[int, ...], ...]
     """By way to memory: the TLPs in it, each a set of updates."""
     loose: int
     """ATOMIC WRITEs that are not placed yet."""
     memory: tuple[int, ...]
     medium: tuple[int, ...]
-    """What would survive a power failure, of the lines that an outcome asks for."""
+    """The contents that would survive a power failure, of the lines that an outcome names."""
     queued: tuple[int, ...]
-    """What has been in the write pending queue of that, where the caches survive and the IIO's write cache does not."""
+    """The contents of those lines that have been in the write pending queue, where the caches survive and the IIO's
+    write cache does not.
+    """
     pending: int
     """Issued and not visible."""
     dirty: int
@@ -72,7 +74,7 @@ def replace_at(items: tuple[_T, ...], index: int, item: Any) -> tuple[_T, ...]:
 
 
 class Cores:
-    """What A's and B's cores do, over a :class:`LitmusPlan`."""
+    """The steps of A's and B's cores, over a :class:`LitmusPlan`."""
 
     def __init__(self, plan: LitmusPlan) -> None:
         self.plan = plan
@@ -104,7 +106,7 @@ class Cores:
 
     # memory ---------------------------------------------------------------------------------------------
     def value_of(self, state: State, number: int) -> int:
-        """What an update writes."""
+        """The value that an update writes."""
         update = self.plan.updates[number]
         operation = update.operation
         if update.request < 0 or operation.request is not RequestKind.ATOMIC:
@@ -125,11 +127,11 @@ class Cores:
         return medium
 
     def _covered(self, state: State) -> set[int]:
-        """Variables whose persistent value is newer than what is visible."""
+        """Variables whose persistent value is newer than the visible one."""
         return {i for number in bits(state.unseen) for i in self.plan.updates[number].fields}
 
     def place(self, state: State, number: int) -> State:
-        """An update becomes visible."""
+        """The state after an update became visible."""
         update, value, bit = self.plan.updates[number], self.value_of(state, number), 1 << number
         memory = state.memory
         for i in update.fields:
@@ -153,7 +155,8 @@ class Cores:
     def _taken_from_caches(self, state: State, update: Update) -> State:
         """A DMA write past the caches takes its line along into the IIO's write cache, which is not certain to survive.
 
-        What had not been in the write pending queue may go with it: partial writes merge with what the caches have.
+        Contents that had not been in the write pending queue may go with it: partial writes merge with the caches'
+        contents.
         """
         if update.request < 0:
             return state
@@ -178,11 +181,11 @@ class Cores:
         return medium
 
     def returns_visible(self, event: Event, variable: int) -> bool:
-        """Whether what the event returns is visible to everybody."""
+        """Whether every value that the event returns is visible to everybody."""
         return self._shows[event, variable]
 
     def scopes(self, event: Event, target: str) -> frozenset[Scope]:
-        """What an event at a kind of memory waits for."""
+        """The scopes of updates that an event at a kind of memory waits for."""
         return self._scopes[event, target]
 
     def coming(self, state: State, update: Update) -> bool:
@@ -190,7 +193,7 @@ class Cores:
         return self._step_of[update.number] >= state.b
 
     def returned(self, state: State, event: Event, variable: int) -> list[int]:
-        """What a read may return: coherent memory, and where no rule forbids it what is on its way there."""
+        """Values that a read may return: coherent memory's, and those on their way there unless a rule forbids it."""
         found = [state.memory[variable]]
         if not self._shows[event, variable]:
             way = self.plan.word_mask[variable] & state.pending
@@ -350,7 +353,7 @@ class Cores:
         return not state.weak & self._unsettled(state)
 
     def _unsettled(self, state: State) -> int:
-        """What flushes and fences wait for: until the write pending queue has it, so not for the medium."""
+        """The updates that flushes and fences wait for: until the write pending queue has them, not for the medium."""
         return state.pending | (state.dirty if self.plan.safe <= Stage.QUEUED else 0)
 
     def _held(self, state: State, event: Event, target: str) -> bool:
@@ -363,7 +366,7 @@ class Cores:
         return self._held(state, event, self._target[variable])
 
     def _loaded(self, state: State, variable: int) -> list[int]:
-        """What a load of B returns: its own latest store (to memory that is cached), or what memory shows."""
+        """The values that a load of B may return: B's own latest store (to memory that is cached), or memory's."""
         own = [n for n in state.b_stores if variable in self.plan.updates[n].fields]
         if own and self._target[variable] == HOST:
             return [self.value_of(state, own[-1])]

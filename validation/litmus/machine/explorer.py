@@ -17,30 +17,30 @@ from .reduction import Reduction
 BUDGET = 300_000
 """How many states of one test on one profile are explored."""
 SHORTEST = 20_000
-"""In so many states a shortest schedule is looked for; where there are more, any is told."""
+"""Up to so many states the shortest schedule is looked for; beyond, any schedule is reported."""
 
 
 @dataclass(frozen=True)
 class CaseAnswer:
-    """What was found of one case; ``states`` were explored for it (with the other cases of its profile and crash)."""
+    """The finding on one case; ``states`` were explored for it (with the other cases of its profile and crash)."""
 
     test: Test
     case: LitmusCase
     found: OutcomeFinding
     states: int
-    told: Callable[[], Sequence[str]] = tuple
-    """Makes the schedule."""
+    make_schedule: Callable[[], Sequence[str]] = tuple
+    """Makes the schedule when it is wanted."""
     vacuous: bool = False
     """No execution reaches the end that the case is about: B waits for what never comes, say."""
 
     @cached_property
     def schedule(self) -> tuple[str, ...]:
         """One of the shortest executions that show an outcome that is allowed, in words (or any, if there are many)."""
-        return tuple(self.told())
+        return tuple(self.make_schedule())
 
     @property
     def agrees(self) -> bool:
-        """Whether that is what the case expects."""
+        """Whether the finding is the one that the case expects."""
         return self.found is self.case.expected
 
 
@@ -107,8 +107,8 @@ class Reached:
             at = self.machine.take(at, text, log)
         return log
 
-    def told(self, state: State, ending: str) -> list[str]:
-        """The schedule with what is seen in the end."""
+    def ended_schedule(self, state: State, ending: str) -> list[str]:
+        """The schedule, and ``ending``: the values that are seen in the end."""
         return [*self.schedule(state), ending]
 
 
@@ -128,9 +128,9 @@ def _explore(test: Test, cases: Sequence[LitmusCase], budget: int, table: Table,
         for case in list(open_cases):
             values = next((values for values in looks if case.outcome.holds(values)), None)
             if values is not None:
-                known = partial(reached.told, state, _ending(crash, case, values))
-                told = partial(_told, plan, case, known)
-                answers[id(case)] = CaseAnswer(test, case, OutcomeFinding.ALLOWED, len(reached.origin), told)
+                known = partial(reached.ended_schedule, state, _ending(crash, case, values))
+                make = partial(_shortest, plan, case, known)
+                answers[id(case)] = CaseAnswer(test, case, OutcomeFinding.ALLOWED, len(reached.origin), make)
                 open_cases.remove(case)
         reached.grow(state)
     complete = not reached.todo
@@ -140,14 +140,14 @@ def _explore(test: Test, cases: Sequence[LitmusCase], budget: int, table: Table,
     return [answers[id(case)] for case in cases]
 
 
-def _told(plan: LitmusPlan, case: LitmusCase, known: Callable[[], Sequence[str]]) -> Sequence[str]:
+def _shortest(plan: LitmusPlan, case: LitmusCase, known: Callable[[], Sequence[str]]) -> Sequence[str]:
     """A shortest schedule, if there are few states; else the one that is known."""
     reached = Reached(plan, Reduce.BY_ITSELF)
     while reached.todo and len(reached.origin) <= SHORTEST:
         state = reached.todo.popleft()
         for values in _looks(reached.machine, state, case.crash):
             if case.outcome.holds(values):
-                return reached.told(state, _ending(case.crash, case, values))
+                return reached.ended_schedule(state, _ending(case.crash, case, values))
         reached.grow(state)
     return known()
 
@@ -160,7 +160,7 @@ def all_looks(
     budget: int = BUDGET,
     reduce: Reduce = Reduce.ALL,
 ) -> list[Mapping[str, int]]:
-    """All that a test may show on a profile, whatever its cases ask: registers, and memory or the named medium.
+    """All that a test may show on a profile, for any outcome: registers, and memory or the named medium.
 
     Raises MemoryError when there are more than ``budget`` states.
     """

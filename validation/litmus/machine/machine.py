@@ -1,11 +1,11 @@
 """The abstract machine of a litmus test: states, and the steps that the rule table admits in each.
 
 Requests of a queue pair arrive at B's adapter in the order of the posts and execute when ``executed_before`` lets them
-and their needs are met. What a WRITE, a SEND or an atomic writes then waits in its queue pair's way to memory (one for
-each kind of destination) and becomes visible at any later time: in order where placement is strict, in any order else,
-word by word unless lines are whole. A line's visible content is written back at any time. B's core has a store buffer,
-A's core has one over its local variables. Each line that an outcome asks the medium for has a second content, the one
-that would survive a power failure now: so a crash is no step, but a look at that.
+and their needs are met. The payload of a WRITE, a SEND or an atomic then waits in its queue pair's way to memory (one
+for each kind of destination) and becomes visible at any later time: in order where placement is strict, in any order
+else, word by word unless lines are whole. A line's visible content is written back at any time. B's core has a store
+buffer, A's core has one over its local variables. Each line that an outcome asks the medium for has a second content,
+the one that would survive a power failure now: so a crash is no step, but a look at that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEAVES = {
     "media": "the line of {} reaches the medium",
     "pmr": "the device makes the line of {} persistent",
 }
-"""What the write-back of a line is, by domain, where it is not the way into the write pending queue."""
+"""The write-back of a line in words, by domain, where it does not lead into the write pending queue."""
 
 
 class Move(NamedTuple):
@@ -37,7 +37,7 @@ class Move(NamedTuple):
 class AbstractMachine(Cores):
     """Steps of one plan. ``start`` is the initial state; ``moves`` yields what may happen next.
 
-    Unless ``reduced``, what shuts out nothing is a step like all others: more states, the same answers.
+    Unless ``reduced``, a step that shuts out no other is tried like all others: more states, the same answers.
     """
 
     def __init__(self, plan: LitmusPlan, reduced: bool = True) -> None:
@@ -91,7 +91,7 @@ class AbstractMachine(Cores):
         return self._eager[request]
 
     def chunks(self, request: int) -> list[list[int]]:
-        """The variables of a READ, by what it reads at once."""
+        """The variables of a READ, grouped by the part of memory that it reads at once."""
         return self._chunks[request]
 
     # requests at B's adapter ----------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class AbstractMachine(Cores):
         return self.plan.needs[request].behind(state.pending, state.dirty, state.unseen)
 
     def _accept(self, state: State, request: int) -> State:
-        """A WRITE, SEND, ATOMIC WRITE or FLUSH executes; what it writes is on its way."""
+        """A WRITE, SEND, ATOMIC WRITE or FLUSH executes; its payload is on its way."""
         plan, operation = self.plan, self.plan.requests[request]
         state = state._replace(done=state.done | 1 << request)
         if operation.packet is not None and operation.packet.notifies:
@@ -264,7 +264,7 @@ class AbstractMachine(Cores):
                 yield ("write back", line, 0), where, self.write_back(state, line)
 
     def _unseen(self, state: State, arrived: int) -> Iterator[tuple[Action, str, State]]:
-        """A FLUSH that is under way may make persistent what is not visible yet."""
+        """A FLUSH that is under way may make updates persistent that are not visible yet."""
         plan = self.plan
         for request in bits(arrived & ~state.done):
             if plan.kinds[request] is RequestKind.FLUSH and self._may_execute(state, request, arrived):
@@ -275,12 +275,12 @@ class AbstractMachine(Cores):
                     medium = self.stored(unseen.medium, number, unseen)
                     yield ("unseen", request, number), text, unseen._replace(medium=medium, queued=queued)
 
-    # what a look at a state shows -------------------------------------------------------------------------
+    # the values that a look at a state shows --------------------------------------------------------------
     def media(self, state: State) -> set[tuple[int, ...]]:
-        """What B's medium may hold after a power failure in this state."""
+        """The contents that B's medium may hold after a power failure in this state."""
         if not self.accepted_survives:
             return {state.medium}
-        found: set[tuple[int, ...]] = set()  # what the adapter has accepted lands first
+        found: set[tuple[int, ...]] = set()  # requests that the adapter has accepted land first
         todo, seen = [state], {state}
         while todo:
             here = todo.pop()

@@ -1,7 +1,7 @@
-"""A litmus test on one profile, made ready for the machine: requests, updates, and what the rules make each wait for.
+"""A litmus test on one profile, made ready for the machine: requests, updates, and the needs of each by the rules.
 
 Here the rule table becomes bit masks: an event of a request may happen once none of its *needs* is behind. Nothing in
-here or in the machine knows what a WRITE or a FLUSH guarantees; only ``models.durability.rules`` does.
+here or in the machine knows the guarantees of a WRITE or a FLUSH; only ``models.durability.rules`` does.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Needs:
     unseen: int = 0
 
     def with_others(self, others: Needs) -> Needs:
-        """These and the others."""
+        """The needs of both."""
         return Needs(self.visible | others.visible, self.queued | others.queued, self.unseen | others.unseen)
 
     def behind(self, pending: int, dirty: int, unseen: int) -> bool:
@@ -136,7 +136,7 @@ class LitmusPlan:
         self._order()
         self._needs()
 
-    # what is written -----------------------------------------------------------------------------------
+    # the updates ---------------------------------------------------------------------------------------
     def _mask(self, chosen: object) -> int:
         assert callable(chosen)
         return sum(update.bit for update in self.updates if chosen(update))
@@ -150,7 +150,7 @@ class LitmusPlan:
         return update
 
     def units(self, names: Sequence[str]) -> list[list[str]]:
-        """Variables of one operation, by what moves at once: words, or what is in one line where lines are whole."""
+        """Variables of one operation by the unit that moves at once: a word, or a line where lines are whole."""
         place = self.layout.line if self.profile.whole_lines else self.layout.word
         return [[name for name in names if place[name] == key] for key in dict.fromkeys(place[name] for name in names)]
 
@@ -178,7 +178,7 @@ class LitmusPlan:
             case _:
                 return [ProgramStep(operation.verb, operation, variable, update, register)]
 
-    # what waits for what ---------------------------------------------------------------------------------
+    # needs -----------------------------------------------------------------------------------------------
     def earlier(self, request: int) -> list[int]:
         """The requests that were posted before it on its queue pair."""
         return [i for i in range(request) if self.requests[i].qp == self.requests[request].qp]
@@ -188,9 +188,9 @@ class LitmusPlan:
         self.silent = sum(1 << i for i, one in enumerate(self.requests) if one.packet and one.packet.silent)
         """Requests whose completion says nothing: they have been answered at once."""
         self.before: list[int] = []
-        """By request: those that are executed before it."""
+        """By request: the requests that are executed before it."""
         self.fence: list[int] = []
-        """By request: those that have completed before it is sent."""
+        """By request: the requests that have completed before it is sent."""
         for i, operation in enumerate(self.requests):
             mine = self.earlier(i)
             self.before.append(
@@ -208,7 +208,7 @@ class LitmusPlan:
     def _is_eager(self, request: int) -> bool:
         """Whether executing it as soon as it may be shuts out nothing: all later ones wait for it anyway.
 
-        Where what the adapter has accepted survives, a crash tells before from after.
+        Where updates that the adapter has accepted survive, a crash distinguishes before from after.
         """
         packet = self.requests[request].packet
         if packet is not None and packet.by_thread:
@@ -247,9 +247,9 @@ class LitmusPlan:
         self.needs: list[Needs] = []
         """By request: what its execution waits for (an ATOMIC WRITE: its placement)."""
         self.ack: list[Needs] = []
-        """By WRITE or SEND: what its ACK waits for."""
+        """By WRITE or SEND: the needs of its ACK."""
         self.received: list[Needs] = []
-        """By SEND or WRITE with immediate: what the receive completion waits for."""
+        """By SEND or WRITE with immediate: the needs of the receive completion."""
         events = {
             RequestKind.READ: Event.READ_COMPLETION,
             RequestKind.ATOMIC: Event.ATOMIC_RESULT,
@@ -283,7 +283,7 @@ class LitmusPlan:
     def _of_packet(
         self, packet: Packet, here: Target, earlier: Sequence[Update], same: Sequence[Update], hit: Sequence[Update]
     ) -> Needs:
-        """What the answer of a packet of a primitive's own waits for."""
+        """The needs of the answer of a packet of a primitive's own."""
         found = Needs()
 
         def need(rules: Sequence[Rule], chosen: Mapping[Scope, int]) -> None:
@@ -301,7 +301,7 @@ class LitmusPlan:
         return targets[0] if targets else Target.MEMORY
 
     def returns(self, event: Event, variable: int) -> bool:
-        """Whether what the event returns is visible to everybody."""
+        """Whether every value that the event returns is visible to everybody."""
         target = self.layout.target[self.variables[variable]]
         return any(rule.scope is Scope.RETURNED for rule in self.holding(event, target))
 

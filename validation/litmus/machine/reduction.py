@@ -1,16 +1,16 @@
 """Partial-order reduction: which of the steps of a state have to be tried, the others being tried later all the same.
 
 The method is stubborn sets (Valmari, "Stubborn sets for reduced state space generation", 1991). Every step is an
-occurrence of an *action*. An action is described by the cells that its outcome hangs on and those that it changes;
+occurrence of an *action*. An action is described by the cells that its outcome depends on and the cells it changes;
 two actions that share none may swap places. From one action that is possible now a set is closed:
 
-- with a possible action, all that do not swap with it, and what the machine does by itself after it;
+- with a possible action, all that do not swap with it, and the steps that the machine takes by itself after it;
 - with one that is not possible yet, all that could help to make it so.
 
-What is outside can then neither be disturbed by the set nor disturb it, so an execution that begins outside may as well
-begin with the set. What a look shows must not get lost on that way: registers get values and A gets through its list
-for good, but a step that changes what would survive a power failure takes an older image away. So a set is only taken
-if something in it does not. Executions end, so nothing is put off for ever.
+Actions outside the set can then neither be disturbed by it nor disturb it, so an execution that begins outside may as
+well begin with the set. The values that a look shows must not get lost on that way: registers get values and A gets
+through its list for good, but a step that changes the content which would survive a power failure takes an older image
+away. So a set is only taken if something in it does not. Executions end, so nothing is put off for ever.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RAW_OF_B = ("ld", "cpucas")
 
 
 class Reduction:
-    """The actions of a machine's plan; :meth:`enough` chooses among those that a state has."""
+    """The actions of a machine's plan; :meth:`enough` chooses among the actions possible in a state."""
 
     def __init__(self, machine: AbstractMachine) -> None:
         self.machine = machine
@@ -72,7 +72,7 @@ class Reduction:
         self._wakes = [_union(guarded.get(cell, 0) for cell in self._writes[i]) for i in everyone]
 
     def enough(self, state: State, possible: Iterable[Action]) -> frozenset[Action] | None:
-        """Those of the possible actions that have to be tried now; None for all of them."""
+        """The possible actions that have to be tried now; None for all of them."""
         enabled = _union(1 << self.index[action] for action in possible)
         if not enabled & (enabled - 1):
             return None
@@ -148,12 +148,13 @@ def _union(masks: Iterable[int]) -> int:
 
 
 Described = tuple[Action, Cells, Cells, Cells, bool, bool]
-"""An action; what has to change for it to become possible; what its outcome hangs on once it is; what it changes;
-whether the machine takes it by itself; whether it takes away something that a look may show."""
+"""An action; the cells that have to change for it to become possible; the cells that its outcome depends on once it
+is possible; the cells it changes; whether the machine takes it by itself; whether it takes away a value that a look may
+show."""
 
 
 class _Describe:
-    """What each action of a machine hangs on and changes."""
+    """The cells that each action of a machine depends on and changes."""
 
     def __init__(self, machine: AbstractMachine) -> None:
         self.machine = machine
@@ -187,7 +188,7 @@ class _Describe:
         )
 
     def _arrived(self, request: int) -> Cells:
-        """What B's adapter waits for before it has a request: the post, the payload, what its fence waits for."""
+        """The cells that B's adapter needs before it has a request: the post, the payload, the needs of its fence."""
         plan, found = self.plan, {("A", self._position(request))}
         for one in (*plan.earlier(request), request):
             if plan.requests[one].source:
@@ -210,7 +211,7 @@ class _Describe:
         return {("pending", n) for n in bits(self.plan.word_mask[variable])}
 
     def _seen(self, event: Event, variable: int) -> Cells:
-        """What a read of a variable may return."""
+        """The cells that the value of a read depends on."""
         shows = self.machine.returns_visible(event, variable)
         return {("memory", variable)} | (set() if shows else self._pending_at(variable))
 
@@ -225,7 +226,7 @@ class _Describe:
         return found
 
     def _placing(self, update: Update) -> tuple[Cells, Cells, bool]:
-        """What an update's becoming visible hangs on and changes, and whether an older image is lost by it."""
+        """The cells that an update needs and changes on becoming visible, and whether an older image is lost by it."""
         plan, number = self.plan, update.number
         same = [u for u in plan.updates if u.line == update.line]
         writes = {("memory", i) for i in update.fields} | {("pending", number)}
@@ -337,7 +338,7 @@ class _Describe:
     def _of_b(self) -> Iterator[Described]:
         plan = self.plan
         unsettled: Cells = {("pending", u.number) for u in plan.updates if u.request < 0}
-        """What a fence may wait for."""
+        """The updates of B's own, which a fence may wait for."""
         for i, step in enumerate(plan.program):
             guard: Cells = {("B", i - 1)}
             reads: Cells = set()

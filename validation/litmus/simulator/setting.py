@@ -53,7 +53,7 @@ class Perturbation:
     hurried: bool = False
     """A does not dawdle."""
     held_ps: int = 0
-    """How long at most the responder holds up what it has accepted of some queue pairs, and ATOMIC WRITEs."""
+    """How long at most the responder holds up accepted requests of some queue pairs, and ATOMIC WRITEs."""
     bad_network: bool = False
     """Packets are lost, late and overtaken (:data:`STORM`)."""
     b_at_ps: tuple[int, ...] = ()
@@ -64,11 +64,11 @@ STORM = Disturbance(loss=0.15, delay_ps=3_000_000, reorder=0.15, repeat=0.1)
 
 
 class CannotRun(Exception):
-    """The simulator has no way to run this test on this profile; the text says what it lacks."""
+    """The simulator has no way to run this test on this profile; the text names the missing part."""
 
 
 def check(test: Test, profile: LitmusProfile) -> None:
-    """Raise :class:`CannotRun` for what the simulator lacks: nothing is left out in silence."""
+    """Raise :class:`CannotRun` for each part that the simulator lacks: nothing is left out in silence."""
     for operation in test.a:
         name = OPCODES.get(operation.verb)
         if name is not None and name not in Opcode.__members__:
@@ -129,7 +129,7 @@ def platform_of(profile: LitmusProfile, random: np.random.Generator, slowest: fl
     rate = base.pcie.tlp_bits_per_s / random.uniform(1, slowest) if slowest > SLOWEST else base.pcie.tlp_bits_per_s
     parts["pcie"] = replace(parts["pcie"], tlp_bits_per_s=int(rate))
     parts["media"] = {name: _perturbed(media, random, slowest) for name, media in base.media.items()}
-    # What a hit saves of a read is a part of it.
+    # A read that hits saves a part of its own time, so never more than half of it.
     saving_ps = min(parts["llc"].dma_read_hit_saving_ps, parts["pcie"].dma_read_ps // 2)
     parts["llc"] = replace(parts["llc"], ddio=profile.ddio, dma_read_hit_saving_ps=saving_ps)
     if profile.domain == "pmr":
@@ -263,7 +263,7 @@ class LitmusSystem:
         near = self.client.alloc_pd().create_qp(self.client.create_cq(), self.client.create_cq())
         far = self.server.alloc_pd().create_qp(self.server.create_cq(), self.server.create_cq(), **more)
         near.connect(far)
-        if self.system.fabric.weather is not None:  # what is lost comes again while others are still at it
+        if self.system.fabric.weather is not None:  # lost packets come again while others are under way
             for end in near, far:
                 end.timeout, end.retry_cnt = IMPATIENT, 1000
         return near, far
@@ -304,7 +304,7 @@ class LitmusSystem:
         return lambda qp: int(self.schedule.held_ps * self.random.uniform(0.3, 1)) if qp in slow else 0
 
     def memory(self, name: str) -> int:
-        """What coherent memory of B shows of a variable once everything has landed."""
+        """The value that B's coherent memory shows of a variable once everything has landed."""
         device = self.memory_of(name)
         data = device.space.read(NEVER - 1, self.address[name] - device.base, self.width)
         return int.from_bytes(data, "little")

@@ -1,4 +1,4 @@
-"""Litmus tests run by the simulator: whatever it shows, the explorer must admit.
+"""Litmus tests run by the simulator: the explorer must admit every outcome that it shows.
 
 One run is one timing, with every delay of the platform scaled at random and both programs dawdling. What registers and
 memory hold at its end, and every image that a power failure may leave of it (the adversarial view), is looked up among
@@ -32,7 +32,7 @@ TEXTS = {CrashMoment.NONE: "at the end", CrashMoment.END_A: "once A is through",
 
 @dataclass(frozen=True)
 class Disagreement:
-    """The simulator showed what the explorer forbids."""
+    """The simulator showed an outcome that the explorer forbids."""
 
     test: Test
     profile: LitmusProfile
@@ -48,7 +48,7 @@ class Disagreement:
 
 @dataclass
 class LitmusRun:
-    """One run: when each register was known, when A was through, what is left of it."""
+    """One run: when each register was known, when A had finished, and the lines of its log."""
 
     setting: LitmusSystem
     known: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class LitmusRun:
     a_ended_ps: int | None = None
     b_ended: bool = False
     log: list[tuple[int, str, str]] = field(default_factory=list)
-    """What the programs did: when, who, what."""
+    """The log of the programs: the instant, the core, the step."""
 
     def did(self, who: str, what: str) -> None:
         """Note that a program has done something now."""
@@ -74,11 +74,11 @@ def clashes(
     disturbance: Disturbance | None = None,
     schedules: Sequence[Perturbation] = (Perturbation(),),
 ) -> list[Disagreement]:
-    """Run a test on all its profiles, once for each seed, and report what the explorer forbids.
+    """Run a test on all its profiles, once for each seed, and report the outcomes that the explorer forbids.
 
-    With a ``disturbance`` the network loses packets, holds them up, or whatever it says; the ``schedules`` take turns.
+    With a ``disturbance`` the network loses, delays or reorders packets as that says; the ``schedules`` take turns.
 
-    Raises :class:`~.setting.CannotRun` for what the simulator lacks.
+    Raises :class:`~.setting.CannotRun` for parts that the simulator lacks.
     """
     found = []
     for profile in dict.fromkeys(case.profile for case in test.cases):
@@ -115,7 +115,7 @@ def play(
 
 @dataclass(frozen=True)
 class Sight:
-    """What a run shows at an instant, and after a crash what did not make it."""
+    """The values that a run shows at an instant, and after a crash the chunks that did not make it."""
 
     at_ps: int
     values: Look
@@ -159,7 +159,7 @@ def sights(run: LitmusRun, crash: CrashMoment, persistent: Sequence[str]) -> Ite
 
 
 def _images(views: Views, keys: Sequence[tuple[int, int]], at_ps: int, cut: Any) -> Iterator[tuple[Content, ...]]:
-    """What lines may hold together, one looked at after the other."""
+    """The contents that lines may hold together, looked at one after the other."""
     if not keys:
         yield ()
         return
@@ -175,7 +175,7 @@ class _Requester:
         self.run = run
         self.setting = run.setting
         self.open: dict[str, list[tuple[LitmusOperation, int]]] = {qp: [] for qp in run.setting.pairs}
-        """By queue pair: what has been posted and not polled, and where its answer goes."""
+        """By queue pair: the requests posted and not yet polled, and the register of each answer."""
 
     def program(self) -> Code:
         setting, clock = self.setting, self.setting.system.clock
@@ -201,7 +201,7 @@ class _Requester:
             if operation.verb in ("poll", "wait"):
                 self.run.did("A", f"{operation.text}: done")
         self.run.a_ended_ps = clock.now_ps
-        for qp in self.open:  # what A did not wait for completes all the same
+        for qp in self.open:  # requests that A did not wait for complete all the same
             yield from self._poll(qp)
 
     def _persist(self, operation: LitmusOperation) -> Code:

@@ -1,9 +1,10 @@
 """Witnesses: runs of the simulator that show an outcome which the rules allow.
 
-The explorer says what may be; a witness is the same in the components, at instants of a clock. It is searched for: each
-run draws delays, dawdling programs, the order in which queue pairs leave staging and how long they are held up there,
-and what the network does; of each run every instant and every cut of the adversarial view is looked at. Runs that
-nearly show it are tried again with B's operations moved to the instants at which something changed in sight of them.
+The explorer finds possible outcomes; a witness shows one in the components, at instants of a clock. It is searched for:
+each run draws delays, dawdling programs, the order in which queue pairs leave staging and how long they are held up
+there, and the network's disturbances; of each run every instant and every cut of the adversarial view is looked at.
+Runs that nearly show it are tried again with B's operations moved to the instants at which something changed in sight
+of them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .setting import CannotRun, LitmusSystem, Perturbation, check
 from .simulate import LitmusRun, Sight, play, sights
 
 TRIES = 64
-"""So many runs of a test on a profile are tried before none is said to be found."""
+"""So many runs of a test on a profile are tried before a search gives up."""
 SCHEDULES = (
     Perturbation(),
     Perturbation(fine=True),
@@ -37,7 +38,7 @@ SCHEDULES = (
 
 @dataclass(frozen=True)
 class OutcomeWitness:
-    """A run that shows what a case asks for; ``lines`` is its timeline: when, who, what."""
+    """A run that shows the outcome of a case; ``lines`` is its timeline: the instant, the core, the step."""
 
     test: Test
     case: LitmusCase
@@ -49,7 +50,7 @@ class OutcomeWitness:
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search has come to: a witness for a case, or why there is none."""
+    """The result of a search: a witness for a case, or why there is none."""
 
     test: Test
     case: LitmusCase
@@ -59,7 +60,7 @@ class Searched:
 
 
 def search(test: Test, cases: Sequence[LitmusCase] | None = None, tries: int = TRIES) -> list[Searched]:
-    """A witness for each of these cases of a test, in their order; None: for those that are expected to be allowed."""
+    """A witness for each of these cases, in their order; ``cases`` None: all that are expected to be allowed."""
     found: dict[int, Searched] = {}
     cases = [case for case in test.cases if case.expected is OutcomeFinding.ALLOWED] if cases is None else cases
     for profile in dict.fromkeys(case.profile for case in cases):
@@ -97,7 +98,7 @@ def _search(
 
 
 def _schedules(test: Test, profile: LitmusProfile, tries: int) -> Iterator[tuple[int, Perturbation]]:
-    """What is tried: seeds and schedules in turn; between them one that has B look when something changes."""
+    """The runs to try: seeds and schedules in turn; between them one in which B looks whenever something changes."""
     for seed in range(tries):
         schedule = SCHEDULES[seed % len(SCHEDULES)]
         yield seed, schedule
@@ -127,7 +128,7 @@ def _seen(run: LitmusRun, case: LitmusCase) -> Sight | None:
 
 
 def timeline(run: LitmusRun, case: LitmusCase, sight: Sight) -> list[tuple[int, str, str]]:
-    """What happened until then, in order of time: both programs, and how far each update got in this run."""
+    """The events until then, in order of time: both programs, and how far each update got in this run."""
     setting = run.setting
     found = [entry for entry in run.log if entry[0] <= sight.at_ps]
     for chunk in setting.system.trace.chunks:
@@ -165,7 +166,7 @@ def _place(piece: Piece, sight: Sight) -> Place:
 
 
 def written(setting: LitmusSystem, chunk: Chunk) -> str:
-    """What a chunk writes, by variables: ``x=1``."""
+    """The values that a chunk writes, by variables: ``x=1``."""
     texts = []
     for name, address in setting.address.items():
         device = setting.memory_of(name)

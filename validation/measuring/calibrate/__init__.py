@@ -1,4 +1,4 @@
-"""The fit of a platform to measurements: what is turned, what can be told apart, what was held out.
+"""The fit of a platform to measurements: the parameters to turn, how well they are separated, the points held out.
 
 ``hops`` fits the adapter's residual hops to published curves by the same solver.
 """

@@ -2,8 +2,8 @@
 
 An error is a share: simulated over measured, less one, of the median latency where one operation is under way and of
 the time from one operation to the next where more are. All measurements weigh the same. Errors beyond ROUGH count by
-their size and no longer by its square (pseudo-Huber: Charbonnier et al., ICIP 1994), so that what the models get wrong
-in one place does not bend parameters that other measurements determine.
+their size and no longer by its square (pseudo-Huber: Charbonnier et al., ICIP 1994), so that one phenomenon that the
+models get wrong does not bend parameters that other measurements determine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Point:
-    """A measurement, and what the platform has there before the fit and after."""
+    """A measurement, and the platform's number in its place before the fit and after."""
 
     measurement: Measurement
     series: str
@@ -60,7 +60,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A knob and what was found for it."""
+    """A knob, and its value after the fit."""
 
     knob: Knob
     slower: float
@@ -83,7 +83,7 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a calibration found; without ``fitted`` it is a comparison."""
+    """The result of a calibration; without ``fitted`` it is a comparison."""
 
     platform: Platform
     points: tuple[Point, ...]
@@ -91,7 +91,7 @@ class Calibration:
     left: tuple[tuple[str, str], ...] = ()
     """Parameters that were not fitted, and why."""
     together: tuple[tuple[str, ...], ...] = ()
-    """Groups that the measurements do not tell apart."""
+    """Groups of parameters that the measurements do not separate."""
     skipped: tuple[tuple[str, str], ...] = ()
     """Measurements that were left out, and why."""
     rounds: int = 0
@@ -109,7 +109,7 @@ class Calibration:
         ]
 
     def of(self, held_out: bool) -> list[Point]:
-        """The points that were fitted to, or those that were not."""
+        """The held-out points, or the points that were fitted to."""
         return [point for point in self.points if point.held_out is held_out]
 
     def series(self) -> dict[str, list[Point]]:
@@ -135,7 +135,7 @@ def rms(points: Sequence[Point], after: bool = True) -> float:
 def prepare(
     measurements: Sequence[Measurement], platform: Platform, largest_bytes: int = LARGEST_BYTES
 ) -> tuple[list[Measurement], list[tuple[str, str]]]:
-    """Those that are compared, as the platform would be asked, and those that are left out, with the reason."""
+    """The measurements to compare, in the platform's conditions, and the measurements left out, with the reason."""
     kept, skipped = [], []
     for one in measurements:
         about = one.conditions
@@ -146,12 +146,12 @@ def prepare(
         elif one.per_operation_ns is None:
             skipped.append((about.name, "neither a latency at depth 1 nor a rate"))
         else:
-            kept.append(replace(one, conditions=_asked(about, platform)))
+            kept.append(replace(one, conditions=_free(about, platform)))
     return kept, skipped
 
 
-def _asked(about: Conditions, platform: Platform) -> Conditions:
-    """Without what the platform leaves no choice about: a report of ``inline`` beyond its limit is its own choice."""
+def _free(about: Conditions, platform: Platform) -> Conditions:
+    """The conditions without settings that the platform dictates: above its limit, ``inline`` is no choice."""
     inline = about.inline
     if inline and about.size_bytes > platform.nic.inline_max_bytes:
         inline = None
@@ -199,7 +199,7 @@ def calibrate(
     largest_bytes: int = LARGEST_BYTES,
     tell: Tell | None = None,
 ) -> Calibration:
-    """Fit ``knobs`` (None: those that the measurements determine) to all measurements but those that are held out.
+    """Fit ``knobs`` (None: the ones that the measurements determine) to all measurements but the held-out ones.
 
     Raises InputError where there are fewer measurements than it takes.
     """
@@ -274,7 +274,9 @@ class _Search:
         )
 
     def choose(self, platform: Platform, out: int) -> tuple[Choice, Solution]:
-        """Fit those that the measurements determine; the better the models agree with them, the more these are."""
+        """Fit the knobs that the measurements determine; the better the models agree with them, the more knobs these
+        are.
+        """
         first = candidates(platform, CANDIDATES)
         known = [*first, *candidates(platform, FURTHER)]
         self.tell(f"which of {len(known)} parameters the measurements determine")
@@ -303,7 +305,7 @@ def _texts(knobs: Sequence[Knob], place: Vector) -> Mapping[str, str]:
 def _measurable(
     kept: Sequence[Measurement], skipped: list[tuple[str, str]], runner: Runner
 ) -> tuple[list[Measurement], list[float]]:
-    """Those that the platform can be asked, and what it answers as it stands; the others go to ``skipped``."""
+    """The measurements that the platform can make, and its numbers as it stands; the others go to ``skipped``."""
     (found,) = runner.numbers([one.conditions for one in kept], [{}])
     pairs = []
     for one, number in zip(kept, found, strict=True):

@@ -1,8 +1,8 @@
 """The fit of the adapter's residual hops: least squares over the points whose role is ``fit``, and nothing else.
 
-What the path of a WRITE takes beyond its published parts (PCIe, wire, switch) is the adapter's own: the ways of a
-message out and of a packet in, and of the acknowledgement. They are found by Gauss-Newton on the relative errors of the
-ConnectX-3 WRITE curve (perftest) and of the 64 B WRITE completion of Kalia et al., SoCC'20.
+The time that the path of a WRITE takes beyond its published parts (PCIe, wire, switch) is the adapter's own: the ways
+of a message out and of a packet in, and of the acknowledgement. They are found by Gauss-Newton on the relative errors
+of the ConnectX-3 WRITE curve (perftest) and of the 64 B WRITE completion of Kalia et al., SoCC'20.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PARAMETERS = (
     "nic.post_line",
     "pcie.dma_read",
 )
-"""The residual hops, and two that the steps of the curve tell apart: a further line of inline data, and the fetch of a
+"""The residual hops, and two that the steps of the curve separate: a further line of inline data, and the fetch of a
 payload. A step of the fit ends at 0, or at the ends of the parameter's range. The two ways, and the two halves of the
 acknowledgement, show in sum only: the fit moves both alike."""
 CURVES = ("cx3-write", "cx3-write-completion")
@@ -44,7 +44,7 @@ Progress = Callable[[int, float], None]
 
 @dataclass(frozen=True)
 class Fit:
-    """What the fit found."""
+    """The result of the fit."""
 
     curves: tuple[str, ...]
     values_ps: Mapping[str, int]
@@ -62,11 +62,11 @@ class Fit:
         return {path: format_duration(value) for path, value in self.values_ps.items()}
 
     def parameters(self) -> list[tuple[str, str, str]]:
-        """(parameter, value, value before)."""
+        """A tuple (path of a parameter, its value, its value before) for each."""
         return [(path, text, format_duration(self.before_ps[path])) for path, text in self.texts().items()]
 
     def rows(self) -> dict[str, float]:
-        """Point and relative error."""
+        """The relative error of each point, by the point's name."""
         return {point: round(error, 4) for point, error in self.errors.items()}
 
 

@@ -1,4 +1,4 @@
-"""What measurements can tell: which parameters they determine, how sharply, and which cannot be told apart.
+"""Which parameters measurements determine, how sharply, and which they cannot separate.
 
 All of it comes out of the slopes: how much each measurement changes (as a share of itself) when a parameter does (as a
 share of itself). Sources: Belsley, Kuh, Welsch, Regression Diagnostics, Wiley 1980, chapter 3; Golub, Van Loan, Matrix
@@ -24,9 +24,9 @@ FINEST = 2e-3
 LOOSE = 0.3
 """A parameter that would be known no better than to this share of itself is not fitted on its own."""
 STRICTER = 2
-"""So much sharper than the first ones a further parameter has to be told apart."""
+"""A further parameter has to be separated so many times as sharply as the first ones."""
 ALIKE = 0.95
-"""Correlation of two errors from which on it is said."""
+"""From this correlation of two errors on, the report names the pair."""
 STILL = 2e-3
 """A parameter that moves no measurement by this share, when it doubles, is not fitted."""
 PARTNER = 0.2
@@ -37,17 +37,17 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Choice:
-    """The knobs that a calibration turns, and those that it leaves, with the reason."""
+    """The knobs to turn, and the knobs left alone, with the reason for each."""
 
     knobs: tuple[Knob, ...]
     left: tuple[tuple[str, str], ...]
 
 
 def choose(knobs: Sequence[Knob], slopes: Vector, most: int, first: int = 0, noise: float = NOISE) -> Choice:
-    """Those of the knobs that measurements with these slopes determine; at most ``most`` of them.
+    """Choose, of the knobs, the ones that measurements with these slopes determine; at most ``most`` of them.
 
-    One after the other: that which changes the measurements most, seen apart from those that are chosen already; the
-    first ``first`` of them before all others. ``noise`` is how well measurements and simulation agree, as a share.
+    One after the other: the knob that changes the measurements most, apart from the changes of knobs chosen already;
+    the first ``first`` of them before all others. ``noise`` is how well measurements and simulation agree, as a share.
     """
     rest = slopes.copy()
     chosen: list[int] = []
@@ -72,7 +72,7 @@ def choose(knobs: Sequence[Knob], slopes: Vector, most: int, first: int = 0, noi
 
 
 def _why(index: int, knobs: Sequence[Knob], slopes: Vector, chosen: Sequence[int]) -> str:
-    """Which chosen ones explain what it would do."""
+    """The reason why a knob is left: the chosen knobs that have the same effect, in words."""
     if not chosen:
         return "the measurements hardly move with it"
     shares, *_ = np.linalg.lstsq(slopes[:, chosen], slopes[:, index], rcond=CUT)
@@ -88,7 +88,7 @@ class Certainty:
     error: float
     """Half of the confidence interval, in the unit of the unknown; infinite where nothing determines it."""
     apart: float
-    """Which share of its slopes no other unknown has: 1 is told apart from all, 0 from none."""
+    """The share of its slopes that no other unknown has: 1 is separate from all, 0 from none."""
     like: str
     """The other knob that its error is most correlated with, if that is more than ALIKE."""
     series: tuple[tuple[str, float], ...]
@@ -96,7 +96,7 @@ class Certainty:
 
 
 def certainties(knobs: Sequence[Knob], slopes: Vector, residuals: Vector, series: Sequence[str]) -> list[Certainty]:
-    """For every knob how well it is known, by the slopes at the solution and by what is left there."""
+    """The certainty of every knob, from the slopes at the solution and the residuals there."""
     count, unknowns = slopes.shape
     _, sizes, directions = np.linalg.svd(slopes, full_matrices=False)
     kept = sizes > CUT * sizes.max() if len(sizes) and sizes.max() > 0 else np.zeros_like(sizes, dtype=bool)
@@ -115,7 +115,7 @@ def certainties(knobs: Sequence[Knob], slopes: Vector, residuals: Vector, series
         error = math.inf if undetermined or free <= 0 else student(free) * math.sqrt(variance) * float(spread[index])
         with np.errstate(invalid="ignore", divide="ignore"):
             correlation = np.nan_to_num(covariance[index] / (spread[index] * spread))
-        # A knob that no measurement moves with is like no other: its correlation is what rounding leaves.
+        # A knob that no measurement moves with is like no other: its correlation is rounding alone.
         correlation[still | still[index]] = correlation[index] = 0
         other = int(np.argmax(np.abs(correlation)))
         like = knobs[other].name if unknowns > 1 and abs(correlation[other]) > ALIKE else ""
@@ -125,7 +125,7 @@ def certainties(knobs: Sequence[Knob], slopes: Vector, residuals: Vector, series
 
 
 def _apart(slopes: Vector, index: int) -> Vector:
-    """A column without what the others explain of it."""
+    """A column less its projection on all others."""
     others = np.delete(slopes, index, axis=1)
     if not others.shape[1]:
         return slopes[:, index]

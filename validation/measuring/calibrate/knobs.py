@@ -1,4 +1,4 @@
-"""What a calibration turns: times and rates of a platform, alone or several scaled together.
+"""The knobs of a calibration: times and rates of a platform, alone or several scaled together.
 
 The unknown of a knob is how much slower it makes the platform: times are multiplied by it, rates divided. So 1 is the
 platform as it stands, and latencies are linear in all unknowns.
@@ -23,9 +23,10 @@ CANDIDATES = (
     ("pcie.dma_read",),
     ("fabric.link",),
 )
-"""What a calibration considers first, unless it is told what to fit. Two are scaled together: the two ways through an
-adapter, which only READs and atomics tell apart, by little; and the two halves of an acknowledgement, which nothing
-tells apart."""
+"""The first candidates of a calibration, unless ``--fit`` names others. Two are scaled together: the two ways through
+an adapter, which only READs and atomics separate, by little; and the two halves of an acknowledgement, which nothing
+separates.
+"""
 FURTHER = (
     ("nic.doorbell",),
     ("nic.poll",),
@@ -39,15 +40,15 @@ FURTHER = (
     ("pcie.tlp",),
     ("fabric.switch",),
 )
-"""What it considers then: taken where the measurements tell it apart from those."""
+"""The next candidates, taken where the measurements separate them from the first."""
 SLOWEST = 20.0
-"""Times to 20 times what the platform has and down to a twentieth; rates likewise."""
+"""The bounds of a fit: times up to 20 times the platform's and down to a twentieth; rates likewise."""
 DIGITS = 4
 """Significant digits of a fitted value."""
 
 
 def kind(platform: Platform, path: str) -> str | None:
-    """``time`` or ``rate``, or None for what is neither, or not there."""
+    """``time`` or ``rate``; None for a parameter that is neither, or not there."""
     found = value_of(platform, path)
     if found is None or isinstance(found[1], bool) or not isinstance(found[1], int):
         return None
@@ -62,14 +63,14 @@ class Knob:
 
     paths: tuple[str, ...]
     base: tuple[int, ...]
-    """What the platform has: picoseconds, or bits a second."""
+    """The platform's own values: picoseconds, or bits a second."""
     kinds: tuple[str, ...]
     low: float = 1 / SLOWEST
     high: float = SLOWEST
 
     @property
     def name(self) -> str:
-        """``nic.tx_processing + nic.rx_processing``."""
+        """The paths with plus signs: ``nic.tx_processing + nic.rx_processing``."""
         return " + ".join(self.paths)
 
     def values(self, slower: float) -> dict[str, int]:
@@ -78,7 +79,7 @@ class Knob:
         return {path: max(1, round(base * slower if what == "time" else base / slower)) for path, base, what in pairs}
 
     def texts(self, slower: float) -> dict[str, str]:
-        """The same as profiles have them, exactly."""
+        """The values as profiles have them, exactly."""
         units = dict(zip(self.paths, self.kinds, strict=True))
         return {
             path: f"{value} ps" if units[path] == "time" else f"{value} b/s"
@@ -86,7 +87,7 @@ class Knob:
         }
 
     def rounded(self, slower: float) -> dict[str, str]:
-        """The same as people read them, and as a fitted profile states them."""
+        """The values as people read them, and as a fitted profile states them."""
         units = dict(zip(self.paths, self.kinds, strict=True))
         return {path: show(value, units[path]) for path, value in self.values(slower).items()}
 

@@ -1,4 +1,4 @@
-"""A calibration as a platform profile: what was fitted, over the platform that it was fitted from, with its origin."""
+"""The fitted values as a platform profile, over the platform that they were fitted from, with their origin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .calibration import Calibration, Fitted, rms
 
 
 def check_target(path: Path, force: bool, option: str = "--out") -> None:
-    """Whether a file may be written there. Raises InputError; asked before the work, not after."""
+    """Raise InputError unless a file may be written there; called before the work, not after."""
     if path.is_dir():
         raise InputError(Mistake(f"the folder {path}", "a name for a file", field=option))
     if not path.absolute().parent.is_dir():
@@ -50,7 +50,7 @@ def write_profile(path: Path, text: str) -> None:
 
 
 def profile_text(found: Calibration, base: str, path: Path, files: Sequence[Path], version: str) -> str:
-    """The profile as YAML."""
+    """The YAML text of the fitted profile."""
     names = ", ".join(file.name for file in files)
     data: dict[str, Any] = {
         "platform": path.stem,
@@ -94,7 +94,7 @@ def _digest(file: Path) -> str:
 
 
 def _leaves(one: Fitted, names: str) -> dict[str, dict[str, Any]]:
-    """What a profile says of each parameter of a knob."""
+    """The entry of a profile for each parameter of a knob."""
     knob, error = one.knob, one.certainty.error
     texts, was = knob.rounded(one.slower), knob.rounded(1.0)
     certain = math.isfinite(error) and error < one.slower

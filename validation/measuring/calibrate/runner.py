@@ -26,7 +26,7 @@ class Base:
     settings: tuple[tuple[str, str], ...] = ()
 
     def platform(self) -> Platform:
-        """As it stands. Raises InputError."""
+        """The platform with its settings. Raises InputError."""
         return _loaded(self)
 
 
@@ -87,7 +87,7 @@ class Runner:
     def measurements(
         self, points: Sequence[Conditions], tell: Callable[[Measurement], object] | None = None
     ) -> list[Measurement]:
-        """All iterations of every point; ``tell`` is called with each when it is done, in their order."""
+        """All iterations of every point; ``tell`` is called with each measurement when it is made, in their order."""
         tasks = [_Task(self.base, (), point) for point in points]
         found = []
         for one in self._jobs.in_order(_measured, tasks):

@@ -2,7 +2,7 @@
 
 The residuals come from a simulator: times are sums and maxima of its parameters, so that they are linear but for kinks.
 Slopes are differences of two runs; after two rounds they are corrected instead (Broyden, Math. Comp. 19, 1965), until
-that helps no more. Directions that the residuals do not tell apart are not moved along: a singular value decomposition
+that helps no more. There is no move along directions that the residuals do not separate: a singular value decomposition
 cut at ``CUT`` gives the shortest of all steps (Hansen, Rank-Deficient and Discrete Ill-Posed Problems, SIAM 1998).
 
 ``scipy.optimize.least_squares`` with the same slopes and tolerances takes more runs of the simulator:
@@ -30,7 +30,7 @@ MOST_ROUNDS = 15
 EXACT_ROUNDS = 2
 """Rounds whose slopes are always taken anew."""
 SHORTER = (0.5, 0.2, 0.05)
-"""What is tried of a step that did not help."""
+"""The fractions to try of a step that did not help."""
 SMALL_STEP, SMALL_GAIN = 1e-4, 1e-2
 
 
@@ -50,7 +50,7 @@ class Solution:
 
 
 def root_mean_square(values: Vector) -> float:
-    """0 for none."""
+    """The root of the mean square; 0 for no values."""
     return float(np.sqrt(np.mean(np.square(values)))) if len(values) else 0.0
 
 

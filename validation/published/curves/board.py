@@ -1,4 +1,4 @@
-"""Runs curves: every point an experiment on its platform, in several processes if asked for; the scoreboard."""
+"""Runs curves: every point an experiment on its platform, in several processes if wanted; the scoreboard."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PointTask:
 
     @property
     def point(self) -> Point:
-        """What is run: nothing of what was published."""
+        """The input of the experiment, without any published number."""
         curve = self.curve
         settings, given = tuple(curve.settings.items()), tuple(curve.given.items())
         return Point(curve.platform, settings, curve.experiment, given, curve.unit, self.x, self.values)
@@ -37,13 +37,13 @@ class PointTask:
 
 @dataclass(frozen=True)
 class Result:
-    """A curve with what the simulator has at each x."""
+    """A curve with the simulator's number at each x."""
 
     curve: Curve
     simulated: Mapping[X, float]
 
     def claims(self) -> list[Claim]:
-        """One claim a point."""
+        """The claims of the curve, one for each point."""
         curve = self.curve
         return [
             Claim(
@@ -62,7 +62,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Board:
-    """All that was run."""
+    """The results of all curves that were run."""
 
     results: Sequence[Result]
 
@@ -106,7 +106,7 @@ def run(
 def perform(
     todo: Sequence[PointTask], jobs: int = 1, tell: Tell | None = None, kept: Kept | None = None
 ) -> list[tuple[PointTask, float]]:
-    """Run these points, in their order; with several jobs in processes. Those that ``kept`` has are not run again."""
+    """Run these points, in their order; with several jobs in processes. Points that ``kept`` has are not run again."""
     points = [task.point for task in todo]
     values: dict[int, float] = {}
     with JobRunner(jobs) as runner:

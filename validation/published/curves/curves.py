@@ -1,4 +1,4 @@
-"""Published curves, read from ``library/*.yaml``: what was measured, where it is printed, what it may show.
+"""Published curves, read from ``library/*.yaml``: the quantity, where it is printed, and whether a fit may use it.
 
 A file is ``{component, curves: [...]}``; a curve has ``id, title, source, condition, confidence, role, platform,
 experiment, unit, points`` and may have ``settings`` (of the platform), ``with`` (keywords of the experiment), ``x``
@@ -32,7 +32,7 @@ X = float | str
 
 @dataclass(frozen=True)
 class Curve:
-    """One published curve."""
+    """One published curve with its source and its experiment."""
 
     id: str
     component: str
@@ -53,7 +53,7 @@ class Curve:
     missed: str | Mapping[X, str] = field(default="", repr=False)
 
     def reason(self, x: X) -> str:
-        """Why the point is missed, as far as somebody has found out."""
+        """Why the point is missed, as far as that is known."""
         return self.missed if isinstance(self.missed, str) else self.missed.get(x, "")
 
 
@@ -138,7 +138,7 @@ def _curve(component: str, at: Cursor, ids: set[str]) -> list[Curve]:
 
 
 def _fits(at: Cursor, experiment: Experiment, given: Mapping[str, Cursor]) -> None:
-    """What is given is what the experiment takes, and the unit is that of what it measures."""
+    """Check that the experiment takes the given arguments, and that the unit fits its kind of number."""
     known, kind = experiment.arguments(), experiment.kind
     for key, value in given.items():
         if key not in known:

@@ -20,7 +20,7 @@ from ....models.profiles.reader import yaml_key
 from .reading_runs import RUNS
 
 _OF_MAPS = re.compile(r"^(media|memory|peers|drives|cpu\.types)\.[^.]+")
-"""Groups whose parts have names of their own: what is read of one counts for all."""
+"""Groups whose parts have names of their own: a field that is read of one part counts for all."""
 
 
 def unread(platform: Platform) -> list[str]:
@@ -48,7 +48,7 @@ def everything_read() -> frozenset[str]:
 
 
 def noted(platform: Platform, note: Callable[[str], None]) -> Platform:
-    """The same platform, whose groups of parameters call ``note`` with the general path of each field that is read."""
+    """The platform, with groups of parameters that call ``note`` with the general path of each field that is read."""
     groups = {
         field.name: _noting(getattr(platform, field.name), field.name, note)
         for field in dataclasses.fields(platform)

@@ -287,7 +287,7 @@ def _store(
 
 
 def _run(wrap: Wrap, **fields: Any) -> list[float]:
-    """What a scenario measures: when it ended, and every latency, in picoseconds."""
+    """The measurements of a scenario: when it ended, and every latency, in picoseconds."""
     scenario = Draft.new("reading", scenario="reading", **fields).build()
     variant = scenario.variants()[0]
     platform = wrap(load_platform(variant.platform, **variant.settings))

@@ -17,7 +17,7 @@ from .curves import Curve
 
 @dataclass(frozen=True)
 class Variation:
-    """What the scoreboard says with one parameter set otherwise, on those platforms that have it so."""
+    """The scoreboard with one parameter set otherwise, on the platforms that have it at all."""
 
     path: str
     text: str

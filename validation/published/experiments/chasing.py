@@ -19,7 +19,7 @@ from .experiments import NO_ADAPTER, experiment
 VISITED = 4096
 """Lines of one round, at most; and as many rounds as make that many in small regions."""
 PAGE = 4096
-"""What the AIT's cache has or has not: in a large region every page has been written long before."""
+"""The unit of the AIT's cache: in a large region every page has been written long before."""
 
 
 @experiment("chase-write", "time", NO_ADAPTER)

@@ -42,7 +42,7 @@ class LoadedMachine:
         return self.clock.run_until(self.clock.start(code))
 
     def allocate(self, size: int) -> int:
-        """So many bytes of the device, at the beginning of an interleaved stripe."""
+        """The first bytes of the device, so many, from the beginning of an interleaved stripe."""
         return self.device.allocate(size, "region", align=APART_BYTES)
 
 
@@ -123,7 +123,7 @@ def persist_latency(
 
 
 def _read(thread: Thread, address: int, size: int) -> Code:
-    """Loads that do not depend on each other: nobody waits for their values."""
+    """Loads that do not depend on each other: the thread does not wait for their values."""
     yield from thread.prefetch(address, size)
 
 
@@ -154,7 +154,7 @@ ACCESSES: dict[str, Callable[[Thread, int, int], Code]] = {
 
 
 def _total_bytes(machine: LoadedMachine, access: str) -> int:
-    """How long a bandwidth test has to be for what it says of seconds."""
+    """The bytes that a bandwidth test moves, so that its rate is steady."""
     if access == "read" or not machine.media.controller.buffer_bytes:
         return TOTAL_BYTES
     return TOTAL_OF_DIMM_BYTES * machine.dimms
@@ -228,7 +228,7 @@ def _places(machine: LoadedMachine, size: int, access: str, pattern: str, total:
 
 
 def _bandwidth(machine: LoadedMachine, access: str, size: int, places: list[Iterator[int]], fence: int = 0) -> float:
-    """Bytes a second of threads that go where they are told."""
+    """The bandwidth, in bytes a second, of threads whose addresses come from ``places``."""
     progress: list[int] = []
 
     def code(thread: Thread, where: Iterator[int]) -> Code:

@@ -1,7 +1,7 @@
 """The registry of experiments: each is a function from a platform and one value of x to one number.
 
 An experiment drives the models through the verbs and CPU API, or one component alone, as its benchmark drove the
-hardware. It knows no published number and no curve; what it may vary besides x are keyword arguments, which a curve
+hardware. It knows no published number and no curve; its parameters besides x are keyword arguments, which a curve
 gives under ``with``.
 """
 
@@ -30,7 +30,7 @@ UNITS: dict[str, tuple[Kind, float]] = {
     "ratio": ("ratio", 1.0),
     "%": ("ratio", 0.01),
 }
-"""What a curve may be drawn in: which kind of number that is, and how much of it one is (times: picoseconds)."""
+"""The units of curves: the kind of number of each, and its size (of times: in picoseconds)."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class Experiment:
         return [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
 
     def run(self, platform: Platform, x: float | str, unit: str, given: dict[str, Any]) -> float:
-        """What the simulator has at ``x``, in ``unit``."""
+        """The simulator's number at ``x``, in ``unit``."""
         return self.measure(platform, x, **given) / UNITS[unit][1]
 
 
 NO_ADAPTER = ("nic", "pcie", "fabric")
-"""What an experiment of cores and memory has nothing of."""
+"""The groups of parameters that an experiment of cores and memory does without."""
 
 _KNOWN: dict[str, Experiment] = {}
 

@@ -1,4 +1,4 @@
-"""Experiments of memory controllers and DIMMs alone: what a DIMM writes to its medium for what it is given."""
+"""Experiments of memory controllers and DIMMs alone: how much a DIMM writes to its medium for the writes it takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experiments of a PCIe link alone: what of a stream of transfers of one size gets through."""
+"""Experiments of a PCIe link alone: how much of a stream of transfers of one size gets through."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Point:
     settings: Texts
     experiment: str
     given: tuple[tuple[str, Any], ...]
-    """What the experiment is given by keyword."""
+    """The keyword arguments of the experiment."""
     unit: str
     x: float | str
     values: Texts = ()

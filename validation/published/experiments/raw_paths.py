@@ -7,9 +7,9 @@ PMRSync    WRITE into the DRAM; a server thread sees it, copies it to the region
 SSDSync    WRITE into the DRAM; a server thread sees it, writes a block with O_DSYNC, answers by WRITE
 ========== ====================================================================================================
 
-Nothing is sent inline: the paper does not mention it, and verbs do not unless they are asked to. With one client the
-server's thread spins on the request in memory; with many it is told by the immediate of the WRITE,
-since a hundred threads that spin would be simulated load by load.
+Nothing is sent inline: the paper does not mention it, and verbs do so only with a flag. With one client the server's
+thread spins on the request in memory; with many it waits for the immediate of the WRITE, since a hundred threads that
+spin would be simulated load by load.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WARM_ROUNDS = 2
 ROUNDS = 40
 """Of each client at saturation."""
 SSD_ROUNDS = 600
-"""As many as it takes to fill the drive's write cache, so that what it drains at shows."""
+"""As many as fill the drive's write cache, so that the rate at which it drains shows."""
 
 
 class Paths:
@@ -106,7 +106,7 @@ class _Client:
         yield from _spin(self.thread, self.answer, number)
 
     def serving(self, keep: Callable[[Thread], Code], number: int) -> Code:
-        """The server's side of it."""
+        """The server's side of the same path."""
         thread = self.served
         yield from _spin(thread, self.slot("dram") + FLAG_AT, number)
         yield from keep(thread)
@@ -120,15 +120,15 @@ class _Client:
         yield from self.served.post_send(self.peer, work)
         yield from self.served.poll(self.peer.send_cq)
 
-    def told(self, size: int) -> Code:
-        """The client with many others: the immediate tells either side."""
+    def asks_among_many(self, size: int) -> Code:
+        """One request of a client among many: each side sees the other's message as an immediate."""
         self.qp.post_recv(RecvWR(0, self.source, 0))
         yield from self.thread.post_send(self.qp, self._work(Opcode.IBV_WR_RDMA_WRITE_WITH_IMM, "dram", 0, size))
         yield from self.thread.poll(self.qp.send_cq)
         yield from self.thread.poll(self.qp.recv_cq)
 
-    def telling(self, keep: Callable[[Thread], Code], rounds: int) -> Code:
-        """The server's side of it."""
+    def serves_many(self, keep: Callable[[Thread], Code], rounds: int) -> Code:
+        """The server's side of the same path."""
         for number in range(rounds):
             self.peer.post_recv(RecvWR(0, self.reply, 0))
             yield from self.served.poll(self.peer.recv_cq)
@@ -136,7 +136,7 @@ class _Client:
             yield from self.answering(number, Opcode.IBV_WR_RDMA_WRITE_WITH_IMM)
 
     def keeper(self, path: str, size: int) -> Callable[[Thread], Code]:
-        """What the server does with a request on this path."""
+        """The server's handling of a request on this path."""
         if path == "PMRSync":
             return lambda thread: thread.memcpy(self.slot("pmr"), self.slot("dram"), size)
         file, blocks = self.paths.file(self.number), itertools.cycle(range(FILE_BLOCKS))
@@ -194,12 +194,12 @@ def raw_path_bandwidth(platform: Platform, size: int, *, path: str, clients: int
             if path in DIRECT:
                 yield from client.direct(DIRECT[path], size)
             else:
-                yield from client.told(size)
+                yield from client.asks_among_many(size)
             done_ps.append(client.thread.now_ps)
 
     for client in paths.peers:
         if path not in DIRECT:
-            paths.clock.start(client.telling(client.keeper(path, size), rounds))
+            paths.clock.start(client.serves_many(client.keeper(path, size), rounds))
     running = [paths.clock.start(code(client)) for client in paths.peers]
     for one in running:
         paths.clock.run_until(one)

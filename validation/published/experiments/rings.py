@@ -24,7 +24,7 @@ POOL_BUFFERS = 65_536
 BUFFER_LINES = 37
 """DPDK: a buffer's header 64 B, its descriptor 128 B, room 128 + 2048 B: 37 lines, odd, so that it spreads."""
 HEADER_LINES, DATA_LINE = 3, 5
-"""Of a buffer: what the core writes beside the packet, and where the packet begins."""
+"""Lines of a buffer: how many the core writes beside the packet, and the line at which the packet begins."""
 WARM_ROUNDS, ROUNDS = 4, 2
 PACKET_BYTES = 1024
 

@@ -1,7 +1,7 @@
 """Experiments of an adapter's scale: a rate with many queue pairs, much memory, small pages, many regions.
 
-All of them ask for more than the adapter's SRAM holds: contexts of queue pairs, entries of regions and pages. What is
-missing is read over PCIe. *Scaled*: SRAM and all that is asked of it are so many times smaller than the numbers say, so
+All of them need more than the adapter's SRAM holds: contexts of queue pairs, entries of regions and pages. A missing
+entry is read over PCIe. *Scaled*: SRAM and all demands on it are so many times smaller than the numbers say, so
 that caches are warm after a few thousand requests. Which share of entries fits stays the same, and so does the hit rate
 of accesses that go anywhere, which is that share.
 """

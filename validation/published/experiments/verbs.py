@@ -11,7 +11,7 @@ from ...rigs.pair import PAGE_BYTES, Code, Pair
 from .experiments import experiment
 
 WARM_WINDOWS = 4
-"""Windows of requests before those that count: completions that piled up while the first were posted are polled."""
+"""Windows of requests that do not count: completions that piled up during the first posts are polled in them."""
 WARM_ROUNDS = 3
 """Rounds before the one that counts: caches of adapter and host know their lines then."""
 

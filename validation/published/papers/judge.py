@@ -17,7 +17,7 @@ Values = Callable[[Term, Mapping[str, str]], float]
 
 
 def values_of(paper: Paper, measured: Mapping[SchemeRun, Measured], values: Mapping[str, Any] = NOTHING) -> Values:
-    """Looks up what a term says at a point; ``values`` are what was set otherwise (``runs.perform``)."""
+    """Looks up the value of a term at a point; ``values`` are the settings that differ (``runs.perform``)."""
     crc_ps = platform_with(str(paper.scenario["platform"]), hardware_of(values)).cpu.crc_ps_per_byte
 
     def value(term: Term, at: Mapping[str, str]) -> float:
@@ -30,7 +30,7 @@ def values_of(paper: Paper, measured: Mapping[SchemeRun, Measured], values: Mapp
 
 
 def quick(paper: Paper, claims: Iterable[PaperClaim]) -> list[PaperClaim]:
-    """The same claims over the few values of each axis that the paper's file names for a quick look."""
+    """The claims over the few values of each axis that the paper's file names for a quick look."""
     found = []
     for claim in claims:
         over = {axis: tuple(v for v in values if v in paper.axes[axis].quick) for axis, values in claim.over.items()}
@@ -39,7 +39,7 @@ def quick(paper: Paper, claims: Iterable[PaperClaim]) -> list[PaperClaim]:
 
 
 def judge(paper: Paper, claim: PaperClaim, values: Values) -> Claim:
-    """What the simulator says to a claim."""
+    """A claim with the simulator's number."""
     at_points = [claim.expression(lambda term, at=at: values(term, at)) for at in claim.points()]  # type: ignore[misc]
     return Claim(
         id=claim.id,

@@ -21,7 +21,7 @@ MEASURES = {
     "p99": "latency that 99 % of the operations stay below, us",
     "crc": "time of a CRC32 over a value, us",
 }
-"""What a term may measure."""
+"""The quantities of a term, with their units."""
 
 _TERM = re.compile(r"\b([a-z][a-z0-9]*)\[([^\]]*)\]")
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
@@ -39,11 +39,11 @@ class Term:
     scheme: str
     operation: str | None
     at: tuple[tuple[str, str], ...]
-    """Axes that this term sets, whatever the claim has."""
+    """Axes that this term sets, in place of the claim's."""
 
 
 class Expression:
-    """A formula over terms. Raises ValueError, in words for whoever wrote it, for what is none."""
+    """A formula over terms. Raises ValueError for other text, in words for the author of the file."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -1,4 +1,4 @@
-"""What a run measures: a scenario of one variant, simulated."""
+"""The measurements of a run: a scenario of one variant, simulated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _US = 1e6
 
 
 def measure(draft: Draft, values: Mapping[str, str] = NOTHING) -> dict[str, Any]:
-    """Run a scenario of one variant, on its platform with ``values`` set otherwise; what it measured."""
+    """Run a scenario of one variant, on its platform with ``values`` set otherwise; returns its measurements."""
     made = draft.build()
     (variant,) = made.variants()
     platform = platform_with(variant.platform, values, **variant.settings)

@@ -42,7 +42,7 @@ _HOLDS = Bound(at_least=1.0)
 
 @dataclass(frozen=True)
 class Axis:
-    """What varies between runs: by value, the fields of the scenario that it sets."""
+    """A setting that varies between runs: by value, the fields of the scenario that it sets."""
 
     name: str
     values: Mapping[str, Mapping[str, Any]]
@@ -64,7 +64,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class PaperClaim:
-    """One claim: what is published, and the expression that says what it is about."""
+    """One claim: the published number, and the expression that the simulator has in its place."""
 
     id: str
     figure: str
@@ -95,14 +95,14 @@ class PaperClaim:
         return (not self.missed) is not (quick and self.quick_differs)
 
     def points(self) -> Iterator[dict[str, str]]:
-        """Where it is made: one point, or one for each value of what it is made over."""
+        """The points at which it is made: one, or one for each value of the axes in ``over``."""
         for values in product(*self.over.values()):
             yield {**self.at, **dict(zip(self.over, values, strict=True))}
 
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper: its claims, its figures and what the runs behind them are."""
+    """A paper: its claims, its figures and the runs behind them."""
 
     name: str
     title: str
@@ -114,8 +114,9 @@ class Paper:
     figures: Mapping[str, Figure]
     claims: tuple[PaperClaim, ...]
     sweep: tuple[tuple[str, Any], ...]
-    """What no measurement of the paper determines, each with a value at an end of what is known of it: parameters of
-    the platform, fields of the scenario."""
+    """Parameters of the platform and fields of the scenario that no measurement of the paper determines, each with a
+    value at an end of the range in which it is known to lie.
+    """
 
 
 def papers() -> list[str]:
@@ -244,7 +245,7 @@ class _PaperReader:
         return tolerances.get(name, 0.0).number()
 
     def _claims(self, at: Cursor) -> list[str]:
-        """Names of claims."""
+        """The names of claims in a list, each checked."""
         known = [str(claim["id"].data) for claim in self.listed] or [""]
         return [name.choice(known) for name in at.items("a list of claims")]
 

@@ -1,4 +1,4 @@
-"""The runs behind a paper's claims: each scheme at each point once; what was measured is kept."""
+"""The runs behind a paper's claims: each scheme at each point once; their measurements are kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .measure import NOTHING, measure
 from .paper import Paper, PaperClaim
 
 Measured = Mapping[str, Any]
-"""What a run measured: ``thr``, and ``lat``, ``med``, ``p99`` by operation (``""``: all), latencies in us."""
+"""The measurements of a run: ``thr``, and ``lat``, ``med``, ``p99`` by operation (``""``: all), latencies in us."""
 Tell = Callable[[str], object]
 
 _SCENARIOS = ("roles", "workload")
@@ -62,9 +62,9 @@ def needed(paper: Paper, claims: Iterable[PaperClaim], *, figures: bool) -> list
 
 
 def scenario(paper: Paper, run: SchemeRun, operations: int | None = None, values: Mapping[str, Any] = NOTHING) -> Draft:
-    """The scenario of a run; ``operations`` and ``values`` in place of those that the paper's file has.
+    """The scenario of a run; ``operations`` and ``values`` replace the ones of the paper's file.
 
-    Of ``values`` those that are fields of a scenario (``roles.server.threads: 1``); the others are the platform's.
+    Of ``values`` only the fields of a scenario (``roles.server.threads: 1``); the others are the platform's.
     """
     name = f"{paper.name}-run"
     draft = Draft.given(paper.scenario, name).with_(scenario=name, title=str(run), schemes=[run.scheme])
@@ -76,7 +76,7 @@ def scenario(paper: Paper, run: SchemeRun, operations: int | None = None, values
 
 
 def hardware_of(values: Mapping[str, Any]) -> dict[str, str]:
-    """Of what is set otherwise, the parameters of the platform."""
+    """The parameters of the platform among the values that are set otherwise."""
     return {path: str(value) for path, value in values.items() if not _is_scenarios(path)}
 
 
@@ -94,7 +94,7 @@ def perform(
     tell: Tell | None = None,
     values: Mapping[str, Any] = NOTHING,
 ) -> dict[SchemeRun, Measured]:
-    """What each run measures; those that ``kept`` has already are not run again, and the others are added to it.
+    """The measurements of each run; runs that ``kept`` has already are not run again, and the others are added to it.
 
     ``values`` are set otherwise: parameters of the platform (``cpu.request``: ``300 ns``), fields of the scenario.
     """
