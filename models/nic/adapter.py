@@ -25,7 +25,7 @@ from ..verbs.work import MemoryRegion
 from .contexts import Contexts
 from .duties import Answering, Reliability, Requesting, Responding, Wire
 from .ends import ReceiveEnd, SendEnd
-from .execution import ExecutionOrder
+from .executing.order import ExecutionOrder
 from .inbound import Inbound
 from .message import Message, Packet
 from .port import Port

@@ -19,7 +19,7 @@ from ..verbs.objects import QueuePair
 from ..verbs.opcodes import Opcode
 from ..verbs.ties import tie
 from ..verbs.work import RecvWR, SendWR
-from .execution import ExecutionOrder
+from .executing.order import ExecutionOrder
 from .inbound import Inbound
 from .lanes import Lanes
 from .message import Message, Packet

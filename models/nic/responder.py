@@ -17,17 +17,17 @@ from ..durability.rules import Placement, RequestKind
 from ..profiles.platform import Platform
 from ..verbs.opcodes import ATOMICS, CARRYING, KIND, RECEIVING, SENDS, Opcode, Status
 from ..verbs.ties import PACKET_SHIFT
-from . import receive
 from .adapter import Adapter
-from .atomics import AtomicUnit
 from .ends import ReceiveEnd
-from .execution import Running
+from .executing import receive
+from .executing.atomics import AtomicUnit
+from .executing.order import Running
+from .executing.primitive import arrived, execute
+from .executing.remote_flush import flush
+from .executing.remote_read import read
 from .lanes import Operand
 from .message import Message, Packet, mark
 from .plainway import open_route
-from .primitive import arrived, execute
-from .remote_flush import flush
-from .remote_read import read
 from .staging import Staging
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from rpsim.models.durability.rules import RequestKind, Switches, executed_before
-from rpsim.models.nic.execution import ExecutionOrder
+from rpsim.models.nic.executing.order import ExecutionOrder
 from rpsim.models.nic.responses import Responses
 from rpsim.models.verbs import RECEIVE_COMPLETIONS, Opcode, SendWR, Status
 from rpsim.sim.clock import Clock

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 
-from ...sim.trace import Chunk
-from ..durability.rules import Event, RequestKind
-from ..verbs.opcodes import Opcode
-from .adapter import Adapter
-from .ends import ReceiveEnd
-from .execution import Running
-from .inbound import Observe
-from .lanes import Operand
-from .message import Message
-from .packets import ATOMIC_BYTES
+from ....sim.trace import Chunk
+from ...durability.rules import Event, RequestKind
+from ...verbs.opcodes import Opcode
+from ..adapter import Adapter
+from ..ends import ReceiveEnd
+from ..inbound import Observe
+from ..lanes import Operand
+from ..message import Message
+from ..packets import ATOMIC_BYTES
+from .order import Running
 
 _WORD = 1 << (8 * ATOMIC_BYTES)
 

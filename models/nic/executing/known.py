@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .inbound import Proof
+from ..inbound import Proof
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ..durability.ordering import Covered
-    from ..memory.devices import MemoryDevice
-    from .lanes import Counts
+    from ...durability.ordering import Covered
+    from ...memory.devices import MemoryDevice
+    from ..lanes import Counts
 
 Channels = dict[int, int]
 """By channel of the trace: how many of its chunks."""

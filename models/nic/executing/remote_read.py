@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ...sim.trace import Chunk
-from ..durability.rules import Event, Placement
-from .adapter import Adapter
-from .ends import ReceiveEnd
-from .execution import Running
-from .message import Message
+from ....sim.trace import Chunk
+from ...durability.rules import Event, Placement
+from ..adapter import Adapter
+from ..ends import ReceiveEnd
+from ..message import Message
+from .order import Running
 
 
 def read(nic: Adapter, end: ReceiveEnd, message: Message, not_before: Callable[[], int], running: Running) -> None:

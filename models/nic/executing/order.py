@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from ..durability.rules import RequestKind, Switches, executed_before
+from ...durability.rules import RequestKind, Switches, executed_before
 
 
 @functools.cache

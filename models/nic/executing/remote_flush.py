@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..durability.ordering import Covered
-from ..durability.rules import Event, RequestKind
-from ..verbs.opcodes import FlushType
-from ..verbs.ties import RESPONSE
-from .adapter import Adapter
-from .ends import ReceiveEnd
-from .execution import Running
-from .inbound import Observe, Proof
-from .message import Message
+from ...durability.ordering import Covered
+from ...durability.rules import Event, RequestKind
+from ...verbs.opcodes import FlushType
+from ...verbs.ties import RESPONSE
+from ..adapter import Adapter
+from ..ends import ReceiveEnd
+from ..inbound import Observe, Proof
+from ..message import Message
+from .order import Running
 
 _EVENTS = {
     FlushType.IBV_FLUSH_GLOBAL: Event.FLUSH_GLOBAL,

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from ..durability.rules import Event
-from ..verbs.objects import SharedReceiveQueue, WorkCompletion
-from ..verbs.opcodes import IMMEDIATE, RECEIVING, SENDS, Opcode, QpType, Status
-from ..verbs.ties import RECEIVED
-from ..verbs.work import RecvWR
-from .adapter import Adapter
-from .ends import ReceiveEnd
-from .message import Message
-from .packets import GRH_BYTES
+from ...durability.rules import Event
+from ...verbs.objects import SharedReceiveQueue, WorkCompletion
+from ...verbs.opcodes import IMMEDIATE, RECEIVING, SENDS, Opcode, QpType, Status
+from ...verbs.ties import RECEIVED
+from ...verbs.work import RecvWR
+from ..adapter import Adapter
+from ..ends import ReceiveEnd
+from ..message import Message
+from ..packets import GRH_BYTES
 
 
 def target(nic: Adapter, end: ReceiveEnd, message: Message, at: int, n_bytes: int, last: bool) -> int | None:

@@ -13,26 +13,26 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...sim.trace import Chunk
-from ..durability.ordering import Covered
-from ..durability.places import Domain
-from ..durability.rules import Event, Placement, RequestKind, Target
-from ..primitives.language import Step
-from ..primitives.order import PrimitiveOrder, Range
-from ..primitives.vocabulary import StepPlace
-from ..verbs.objects import WorkCompletion
-from ..verbs.opcodes import Opcode, Status
-from ..verbs.ties import STEP, STEP_REQUESTS
-from .adapter import Adapter
-from .inbound import Proof
+from ....sim.trace import Chunk
+from ...durability.ordering import Covered
+from ...durability.places import Domain
+from ...durability.rules import Event, Placement, RequestKind, Target
+from ...primitives.language import Step
+from ...primitives.order import PrimitiveOrder, Range
+from ...primitives.vocabulary import StepPlace
+from ...verbs.objects import WorkCompletion
+from ...verbs.opcodes import Opcode, Status
+from ...verbs.ties import STEP, STEP_REQUESTS
+from ..adapter import Adapter
+from ..inbound import Proof
+from ..message import mark
+from ..packets import GRH_BYTES
 from .known import KnownFacts, Written, together
-from .message import mark
-from .packets import GRH_BYTES
 
 if TYPE_CHECKING:
-    from .ends import ReceiveEnd
-    from .execution import Running
-    from .message import Message
+    from ..ends import ReceiveEnd
+    from ..message import Message
+    from .order import Running
 
 
 def execute(nic: Adapter, end: ReceiveEnd, message: Message, not_before_ps: int, running: Running) -> None:
