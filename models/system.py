@@ -104,7 +104,7 @@ class Node:
             for made in self.cores:
                 Noise(system.clock, made, os, system.streams.stream(f"noise of {made.name}"))
         arbiter = partial(system.streams.stream, ORDER_OF_READS + name)
-        self.nic = Nic(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
+        self.nic: Nic = system.adapter(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
 
         self._processes: dict[str, Process] = {}
 
@@ -224,6 +224,7 @@ class System:
     ``disturbance`` is what the fabric does to packets: with one (be it one that does nothing) adapters keep the
     reliable transport packet by packet, without one they leave out what shows only where packets are lost or late.
     ``draws`` names what the hardware draws at random: another name, other draws from the same seed.
+    ``adapter`` is the kind of adapter that every machine has.
     """
 
     def __init__(
@@ -234,8 +235,10 @@ class System:
         outages: Mapping[str, Sequence[tuple[int, int]]] | None = None,
         disturbance: Disturbance | None = None,
         draws: str = "",
+        adapter: type[Nic] = Nic,
     ) -> None:
         self.platform = platform
+        self.adapter = adapter
         self.clock = Clock()
         self.trace = Trace()
         self.ordering = Ordering(self.trace)

@@ -16,6 +16,7 @@ from rpsim.models.durability.places import PLACES, Domain, Place
 from rpsim.models.durability.views import Views
 from rpsim.models.fabric.disturbance import Disturbance
 from rpsim.models.host.cacheset import line_key
+from rpsim.models.nic.nic import Nic
 from rpsim.models.profiles.platform import Platform, load_platform
 from rpsim.models.system import NodeSpec, System
 from rpsim.models.verbs import Opcode, RecvWR, SendFlags, SendWR, Status, WorkCompletion
@@ -302,6 +303,7 @@ class Rig:
         iio_wc_survives: bool | None = None,
         whole_lines: bool = False,
         disturbance: Disturbance | None = None,
+        adapter: type[Nic] = Nic,
         **changes: dict[str, Any],
     ) -> None:
         profile = load_platform(platform) if isinstance(platform, str) else platform
@@ -318,7 +320,7 @@ class Rig:
             "client": [NodeSpec(cores=max(1, connections)) for _ in range(clients)],
             "server": [NodeSpec(cores=cores, memory=("pm", "dram"))],
         }
-        self.system = System(profile, specs, seed, disturbance=disturbance)
+        self.system = System(profile, specs, seed, disturbance=disturbance, adapter=adapter)
         self.clock, self.trace = self.system.clock, self.system.trace
         self.completions: list[Done] = []
         self._numbers = 0

@@ -103,7 +103,8 @@ class Nic(Adapter):
         to, here = end.to, isinstance(self.reliability, Acknowledgements)
         if to is None or not (end.reliable and here and self.parameters.blueflame and self.takes_plain_way):
             return NO_WAY
-        return plain_way(self, end, to.nic, to) if isinstance(to.nic, Nic) else NO_WAY
+        there = to.nic
+        return plain_way(self, end, there, to) if isinstance(there, Nic) and there.takes_plain_way else NO_WAY
 
     @override
     def counters(self) -> dict[str, int]:
