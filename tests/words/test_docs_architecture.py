@@ -15,6 +15,7 @@ from rpsim.app.pages.platforms import VALIDATION
 from rpsim.app.pages.platforms import page as page_of
 from rpsim.models.durability.places import PLACES, Domain, Place, survives
 from rpsim.models.durability.rules import EXECUTION, RULES, RequestKind
+from rpsim.models.nic.nic import Nic
 from rpsim.models.profiles.platform import load_platform, platform_names
 from rpsim.protocols.guarantees import Condition
 from rpsim.sim.clock import Clock
@@ -78,8 +79,9 @@ def test_the_functions_on_the_way_are_there(_, name, file):
     assert Path(found.__code__.co_filename).resolve() == ROOT / file
 
 
-def test_the_instants_on_the_way_are_those_of_the_run():
-    """Every function of the page's table is at work at the instant that the table says."""
+def test_the_instants_on_the_way_are_those_of_the_run(monkeypatch):
+    """Every function of the page's table is at work at the instant that the table says, on the general way."""
+    monkeypatch.setattr(Nic, "takes_plain_way", False)
     table = {(int(ns), name, file) for ns, name, file in functions() if ns}
     files = {str(ROOT / file): file for _, _, file in table}
     seen: set[tuple[int, str, str]] = set()
