@@ -1,6 +1,6 @@
-"""CPU time of a thread by what it went into, and the counters of what it did.
+"""CPU time of a thread by purpose, and the counters of its round trips, system calls and wake-ups.
 
-Times are picoseconds that the core was asked for. What a thread waits for a core that others have is none of them.
+Times are picoseconds of work given to the core. Waiting for a core that other threads have is not counted.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 USEFUL = ("software", "verbs", "copy", "crc", "flush", "memory", "kernel")
-"""What a core does for a thread that gets it on: request handling, work requests and completions, copying, checksums,
+"""Purposes that advance a thread: request handling, work requests and completions, copying, checksums,
 flushes and fences, loads and stores, system calls and context switches."""
 SPENT = (*USEFUL, "polling", "asleep")
-"""And what it does not: rounds of a loop that finds nothing, and no core at all."""
+"""All purposes: also rounds of a loop that finds nothing, and sleep without a core."""
 COUNTED = ("posts", "round_trips", "flush_lines", "fences", "sleeps")
 
 
 class Account:
-    """One thread's. ``round_trips`` counts batches: what is posted before anything is polled is under way together."""
+    """The account of one thread. ``round_trips`` counts batches: all posts before the next poll make one."""
 
     __slots__ = (*(f"{name}_ps" for name in SPENT), "smt_ps", *COUNTED, "under_way")
 
@@ -31,18 +31,18 @@ class Account:
         self.polling_ps = 0
         self.asleep_ps = 0
         self.smt_ps = 0
-        """How much longer the same took because a sibling had the core's other half."""
+        """How much longer the work took because a sibling had the core's other half."""
         self.posts = 0
         self.round_trips = 0
         self.flush_lines = 0
         self.fences = 0
         self.sleeps = 0
         self.under_way = 0
-        """1 from a post to the next poll that returns."""
+        """1 from a post to the next poll that returns a completion, else 0."""
 
     @property
     def useful_ps(self) -> int:
-        """All of :data:`USEFUL`."""
+        """The sum of the times in :data:`USEFUL`."""
         return sum(getattr(self, f"{name}_ps") for name in USEFUL)
 
 

@@ -1,9 +1,9 @@
 """Completion channels: the adapter interrupts a core, which wakes the thread that waits for the event.
 
 As libibverbs and its kernel half have it: a completion queue is armed (``ibv_req_notify_cq``), the next completion that
-becomes visible makes an event, whose interrupt's handler puts it into the channel and wakes who reads there; armed is
-then armed no more. What was in the queue before makes no event, hence a program arms, polls once more, and only then
-waits (ibv_get_cq_event(3)).
+becomes visible makes an event, whose interrupt's handler puts it into the channel and wakes the reader there; the queue
+is then not armed any more. Completions that were in the queue before make no event, hence a program arms, polls once
+more, and only then waits (ibv_get_cq_event(3)).
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class CompletionEvents(SoftwareThread):
         system = self._cpu.os
         yield from self.kernel(system.syscall_ps * (1 + system.epoll))
         while not channel.events:
-            channel.signal.take()  # an event that somebody else has taken
+            channel.signal.take()  # another thread has taken this event
             since_ps = self.now_ps
             yield channel.signal.changed()
             yield from self._woken(since_ps)
@@ -200,18 +200,18 @@ class WaitingThread:
 
     @property
     def alive(self) -> bool:
-        """Whether it still waits: its process may have been stopped."""
+        """Whether the thread still waits: its process may have been stopped."""
         return self._process.is_alive and not self.given_up
 
     def found(self, completion: WorkCompletion) -> None:
-        """Here it is."""
+        """Resume the thread with its completion."""
         thread, self.completion = self._thread, completion
         thread._takes(completion)
         thread._polled(self._since_ps)
         thread.core.run(thread, thread._poll_ps, self._process)
 
     def give_up(self) -> None:
-        """It has spun for long enough."""
+        """Resume the thread without a completion: its time to spin is over."""
         if self.alive and self.completion is None:
             self.given_up = True
             self._thread._polled(self._since_ps)

@@ -50,7 +50,7 @@ class Pauses:
         self._lagging, self._lags_every = core, every
 
     def draw(self, core: str, now_ps: int, exposes: bool = False) -> int:
-        """For how long ``core`` pauses now: most often not at all. ``exposes``: it has just stored what may be lost."""
+        """For how long ``core`` pauses now: mostly 0. ``exposes``: it has just stored bytes that a crash may take."""
         self.offered.append((core, now_ps))
         if exposes and core == self._lagging:
             self._stored += 1
@@ -68,11 +68,11 @@ class Core:
     """One core: a server that threads queue for, with its store buffer and write-combining buffers.
 
     ``outages`` are stretches (from, for how long, in order) in which it does nothing for its threads, as when an
-    interrupt, system management mode or a hypervisor has it. What it has stored stays where it is meanwhile.
+    interrupt, system management mode or a hypervisor has it. Its stores stay where they are meanwhile.
     """
 
     fair = False
-    """Whether the operating system gives it to one thread for a slice at a time (``models.cpu.scheduler``)."""
+    """Whether the operating system gives the core to one thread for a slice at a time (``models.cpu.scheduler``)."""
 
     def __init__(
         self,
@@ -84,32 +84,32 @@ class Core:
     ) -> None:
         self.name = name
         self.agent = agent
-        """Its place among all cores: at one instant threads go on in the order of their cores."""
+        """The core's number among all cores: at one instant threads go on in the order of their cores."""
         self.threads = 0
-        """How many threads share it."""
+        """The number of threads that share the core."""
         self.held = False
-        """An instruction has been asked for whose cost shows when the core comes to it: what is asked for queues."""
+        """An instruction waits whose cost shows when the core comes to it; all work behind it queues."""
         self.kernel_ps = 0
-        """How long interrupts, and on a fair core context switches, had it."""
+        """Time of the core that went into interrupts, and on a fair core into context switches."""
         self.interrupts = 0
         self._queue: deque[tuple[simpy.Process, int | None]] = deque()
-        """Who queues behind that, and for what cost if it is known."""
+        """The processes in that queue, each with the cost of its work if it is known."""
         self._station = Fifo()
         self._outages = deque(outages)
         self.undivided = False
-        """Whether two pieces of work, one behind the other, are as good as one: nothing can come between them."""
+        """Whether two pieces of work, one behind the other, may be done as one: nothing can come between them."""
         self.pauses: Pauses | None = None
         self.deciding: Callable[[int, int, int], bool | None] | None = None
-        """Asked whether a range (address, length) has a checksum before its bytes are; None: look at the bytes."""
+        """Called with (address, length, checksum) before the bytes are compared with it; None: compare the bytes."""
         self.stores = ordering.trace.channel(f"stores of {name}")
         self.store_buffer = ordering.trace.channels[self.stores]
         self.ntstores = ordering.trace.channel(f"non-temporal stores of {name}", ordered=False)
         self.flushes: list[Flush] = []
-        """Issued and not fenced yet."""
+        """Flushes that are issued and not fenced yet."""
         self.fills = FillBuffers(fill_buffers)
-        """Of lines on their way to it or from it."""
+        """The fill buffers for lines on their way to the core or from it."""
         self.fence_ps = 0
-        """Until when a fence waits for all that was flushed or stored past the caches."""
+        """The instant until which a fence waits for all flushes and non-temporal stores."""
 
     def start_ps(self, now_ps: int) -> int:
         """When an instruction that is issued now is executed: behind those of other threads, and behind an outage."""
@@ -122,7 +122,7 @@ class Core:
         return start_ps
 
     def work(self, now_ps: int, cost_ps: int) -> int:
-        """When work of ``cost_ps`` that is asked for now is done: after what was asked before, outages on top."""
+        """When work of ``cost_ps`` that is given now is done: after all earlier work, with outages on top."""
         if not self._outages:
             station = self._station  # ``Fifo.serve`` written out; time does not run backwards
             free_ps = station.free_ps
@@ -141,9 +141,9 @@ class Core:
         return self._station.serve(now_ps, cost_ps + away_ps)
 
     def run(self, thread: CoreThread, cost_ps: int, process: simpy.Process | None = None) -> Hold:
-        """Let ``process`` (None: that which runs now) go on when work of ``cost_ps`` is done that it asks for now.
+        """Let ``process`` (None: the one that runs now) go on when its work of ``cost_ps`` from now is done.
 
-        Returns what it has to yield until then.
+        Returns the object that it has to yield until then.
         """
         clock = thread.clock
         if self.held:
@@ -164,7 +164,7 @@ class Core:
     ) -> None:
         """A device interrupts it now for ``cost_ps``; when that is done, ``then(argument)`` is called.
 
-        Here what has been asked for comes first: an instruction is not cut in two.
+        Here all work that was given earlier comes first: an instruction is not cut in two.
         """
         self.interrupts += 1
         self.kernel_ps += cost_ps
@@ -173,13 +173,13 @@ class Core:
             clock.thread_call(done_ps, self.agent, then, argument)
 
     def busy_ps(self, now_ps: int) -> int:
-        """How long it has worked until now, for threads and interrupts."""
+        """How long the core has worked until now, for threads and interrupts."""
         return self._station.busy_ps - max(0, self._station.free_ps - now_ps)
 
     def enter(self, clock: Clock, process: simpy.Process, thread: CoreThread) -> bool:
-        """``process`` asks for an instruction whose cost shows when the core comes to it: whether that is now.
+        """Queue an instruction of ``process`` whose cost shows when the core comes to it; returns whether that is now.
 
-        Else it is resumed at that instant. Then it has to ask for its :meth:`work` at once.
+        Else ``process`` is resumed at that instant. Then it has to call :meth:`work` at once.
         """
         if self.held:
             self._queue.append((process, None))
@@ -201,17 +201,17 @@ class Core:
         self.undivided = self.threads == 1 and not self._outages
 
     def spin(self, thread: CoreThread, process: simpy.Process) -> None:
-        """``process`` looks for something in a loop from now on, until it asks for work: that takes no turn here."""
+        """``process`` looks at memory in a loop from now until its next work: that takes no turn on this core."""
 
     def reap(self) -> None:
-        """Threads have ended: they need nothing any more."""
+        """Threads have ended: drop them from the queue."""
 
     def queue(self, process: simpy.Process, cost_ps: int, thread: CoreThread) -> None:
-        """While the core is held: ``process`` asks for work, and is resumed when it is done."""
+        """While the core is held: queue work of ``process``, which is resumed when it is done."""
         self._queue.append((process, cost_ps))
 
     def _come(self, entered: tuple[Clock, simpy.Process]) -> None:
-        """It has come to an instruction; those who queue behind it learn when their turn is, as far as it is known."""
+        """The core has come to an instruction; the processes behind it learn their turns, as far as these are known."""
         clock, process = entered
         self.held = False
         clock.go_on(process)

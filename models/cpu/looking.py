@@ -1,4 +1,4 @@
-"""A loop that looks at memory again and again, as code does that waits for bytes of which nobody tells it.
+"""A loop that looks at memory again and again, as code does that waits for bytes without any notification.
 
 Each round costs what its instructions cost, and takes as many events. That is worth it while the bytes are on their
 way: where they are looked at in the middle of arriving, a round finds them torn. But a packet that was lost comes again
@@ -19,11 +19,11 @@ from ..memory.devices import AddressSpace
 from .software import Code, Deadline, Signal, SoftwareThread
 
 IN_FULL = 1024
-"""So many rounds in a row that find nothing are gone through: some 100 us, longer than anything takes that is not
+"""The number of rounds without a find that are executed in full: some 100 us, longer than anything takes that is not
 repeated after a time-out."""
 
 Ranges = tuple[tuple[int, int], ...]
-"""(address, length) each."""
+"""Ranges of memory, as (address, length) each."""
 
 
 class Looking:
@@ -37,10 +37,10 @@ class Looking:
         self._ranges: Ranges = ()
 
     def again(self, ranges: Iterable[tuple[int, int]], signal: Signal, deadlines: Iterable[Deadline]) -> Code:
-        """A round is over that found nothing of what is still waited for: bytes in ``ranges``.
+        """A round is over that found none of the bytes that it waits for, which are in ``ranges``.
 
-        Most often the next begins at once. Else it does once one of the ranges is written to, ``signal`` is raised, or
-        one of the ``deadlines`` has passed, in step with the rounds that were left out.
+        Most often the next round begins at once. Else it begins once one of the ranges is written to, ``signal`` is
+        raised, or one of the ``deadlines`` has passed, in step with the rounds that were left out.
         """
         now_ps = self._thread.now_ps
         round_ps, self._began_ps = now_ps - self._began_ps, now_ps
@@ -54,7 +54,7 @@ class Looking:
             self._vain = 0
 
     def _under_way(self) -> bool:
-        """Whether something will be visible there of which nobody will be told any more."""
+        """Whether an earlier write to the ranges is not visible yet: a watch would miss it."""
         for address, length in self._ranges:
             device, offset = self._locate(address)
             if device.space.is_written(offset, length):
@@ -64,11 +64,11 @@ class Looking:
     def _wait(self, signal: Signal, deadlines: Iterable[Deadline]) -> Code:
         thread, clock, since_ps = self._thread, self._thread.clock, self._thread.now_ps
         written, raised = clock.event(), signal.changed()
-        told = partial(_told, clock, written)
+        on_write = partial(_on_write, clock, written)
         spaces = []
         for address, length in self._ranges:
             device, offset = self._locate(address)
-            device.space.watch(offset, length, told)
+            device.space.watch(offset, length, on_write)
             spaces.append(device.space)
         passes_ps = min((deadline.at_ps + 1 for deadline in deadlines), default=None)
         passed = [] if passes_ps is None else [clock.until(passes_ps)]
@@ -77,13 +77,13 @@ class Looking:
             yield clock.any_of([written, raised, *passed])
         finally:
             for space in spaces:
-                space.unwatch(told)
+                space.unwatch(on_write)
             signal.forget(raised)
         thread._polled(since_ps)
 
 
-def _told(clock: Clock, written: simpy.Event, visible_ps: int) -> None:
-    """Something will be visible there then."""
+def _on_write(clock: Clock, written: simpy.Event, visible_ps: int) -> None:
+    """A write to a watched range will be visible at ``visible_ps``."""
     clock.call_at(max(visible_ps, clock.now_ps), _happened, written)
 
 

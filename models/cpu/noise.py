@@ -1,4 +1,4 @@
-"""What takes a core away from its threads now and then: timer ticks, and stray interrupts and kernel threads.
+"""Disturbances that take a core from its threads now and then: timer ticks, stray interrupts and kernel threads.
 
 Off by default (``cpu.os.noise``). Ticks are periodic with a phase of their own on each core; the others come at random,
 exponentially spread in time and in length. All is drawn from the core's own stream, ``noise of server[0] core 0``.

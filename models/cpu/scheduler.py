@@ -1,11 +1,12 @@
 """A fair scheduler: cores that an operating system gives to one thread after the other, as Linux' CFS does by default.
 
-A runnable thread waits in a core's run queue; who has run least comes next, for a slice of ``sched_latency`` over the
-number of threads (never less than ``min_granularity``). A thread that wakes is credited half a latency and preempts who
-has run more than ``wakeup_granularity`` longer. A poller is runnable for as long as it polls: it uses its slice up
-and may be away when what it waits for comes. A thread that asks for nothing sleeps, and its core goes to the next.
+A runnable thread waits in a core's run queue; the one that has run least comes next, for a slice of ``sched_latency``
+over the number of threads (never less than ``min_granularity``). A thread that wakes is credited half a latency and
+preempts a thread that has run more than ``wakeup_granularity`` longer. A poller is runnable for as long as it polls: it
+uses its slice up and may be off the core when its bytes come. A thread without work sleeps, and its core goes to the
+next.
 
-With SMT, siblings share a core's issue rate: what takes ``t`` alone takes ``smt_slowdown`` times as long while the
+With SMT, siblings share a core's issue rate: work that takes ``t`` alone takes ``smt_slowdown`` times as long while the
 sibling runs a thread. Threads that are not pinned go to an idle core when they wake, and one that falls idle takes
 them from the longest queue (Linux, kernel/sched/fair.c: select_task_rq_fair, newidle_balance; not modelled: periodic
 balancing among cores that are all busy, priorities, groups). A slice ends with the timer tick after it.
@@ -25,7 +26,7 @@ from ..profiles.parameters.cpu import OperatingSystem
 from .core import Core, CoreThread
 
 WORK, ENTER, SPIN = 1, 2, 3
-"""What a thread has its core for: work of a known length, an instruction that has to look first, a loop."""
+"""A thread's need of its core: work of a known length, an instruction that has to look first, a loop."""
 
 
 class Task:
@@ -41,15 +42,15 @@ class Task:
         """How long it has run, with the credits of its sleeps."""
         self.process: simpy.Process | None = None
         self.kind = 0
-        """What it needs: 0 for nothing, it sleeps."""
+        """Its need of the core: :data:`WORK`, :data:`ENTER` or :data:`SPIN`, or 0 while it sleeps."""
         self.left_ps = 0
         self.queued = False
         self.delayed_ps = 0
-        """When all that it has flushed on the core that it comes from is done."""
+        """When all its flushes on the core that it comes from are done."""
 
     @property
     def alive(self) -> bool:
-        """Whether its code has not been ended."""
+        """Whether its code still runs."""
         return self.process is not None and self.process.is_alive
 
 
@@ -90,20 +91,20 @@ class FairCore(Core):
         self._since_ps = 0
         """Until when the running thread's time has been counted."""
         self._stint_ps = 0
-        """When it got the core."""
+        """When the running thread got the core."""
         self._before_ps = 0
-        """What the kernel does first: a context switch, interrupts."""
+        """Time of the kernel before the running thread goes on: a context switch, interrupts."""
         self._irq_ps = 0
-        """When the last interrupt is done."""
+        """The instant at which the last interrupt is done."""
         self._turn = 0
-        """The events of earlier plans count for nothing."""
+        """The number of the current plan: events of earlier ones are ignored."""
         self._inside = False
         """The running thread's code is being executed this instant."""
         mates.append(self)
         for at_ps, for_ps in outages:
             clock.call_at(at_ps, self.interrupt, clock, for_ps)
 
-    # what threads ask for ---------------------------------------------------------------------------------
+    # requests of threads ----------------------------------------------------------------------------------
     @override
     def admit(self, thread: CoreThread, pinned: bool) -> None:
         """A new thread of this core; one that is not pinned may move to others.
@@ -115,7 +116,7 @@ class FairCore(Core):
 
     @override
     def queue(self, process: simpy.Process, cost_ps: int, thread: CoreThread) -> None:
-        """``process`` asks for work, and is resumed when it is done."""
+        """Queue work of ``process``, which is resumed when it is done."""
         self._demand(thread, process, WORK, cost_ps)
 
     @override
@@ -128,7 +129,7 @@ class FairCore(Core):
 
     @override
     def spin(self, thread: CoreThread, process: simpy.Process) -> None:
-        """``process`` looks for something in a loop from now on, until it asks for work."""
+        """``process`` looks at memory in a loop from now until its next work."""
         self._demand(thread, process, SPIN, 0)
 
     def _demand(self, thread: CoreThread, process: simpy.Process, kind: int, left_ps: int) -> None:
@@ -163,7 +164,7 @@ class FairCore(Core):
                 self._plan()
 
     def _next(self) -> None:
-        """The core is free: who has run least gets it."""
+        """The core is free: the thread that has run least gets it."""
         now_ps = self.clock.now_ps
         self._waiting = [task for task in self._waiting if task.alive]
         task = min(self._waiting, key=lambda task: (task.vruntime_ps, task.number), default=None) or self._pull()
@@ -172,13 +173,13 @@ class FairCore(Core):
             self._turn += 1
             if was is not None:
                 self._idle_from_ps = now_ps
-                self._tell_sibling()
+                self._notify_sibling()
             return
         self._waiting.remove(task)
         task.queued = False
         kernel_ps = max(0, task.delayed_ps - now_ps)
         if was is None:
-            if now_ps < self._idle_from_ps:  # an interrupt that came while nobody ran is not done yet
+            if now_ps < self._idle_from_ps:  # an interrupt that came to the idle core is not done yet
                 self._busy_ps -= self._idle_from_ps - now_ps
                 self.kernel_ps -= self._idle_from_ps - now_ps
                 kernel_ps += self._idle_from_ps - now_ps
@@ -191,11 +192,11 @@ class FairCore(Core):
         self._last = task
         self._since_ps = self._stint_ps = now_ps
         if was is None:
-            self._tell_sibling()
+            self._notify_sibling()
         self._plan()
 
     def _preempt(self) -> None:
-        """The running thread goes back to the queue; it may be the one that comes next all the same."""
+        """The running thread goes back to the queue; it may also be the one that comes next."""
         task = self.current
         assert task is not None
         if task.alive:
@@ -213,7 +214,7 @@ class FairCore(Core):
 
     # time -----------------------------------------------------------------------------------------------------
     def _settle(self) -> None:
-        """Count what has passed since it was counted last."""
+        """Add the time since the last count to the running thread and to the core's counters."""
         now_ps, task = self.clock.now_ps, self.current
         elapsed_ps = now_ps - self._since_ps
         if task is None or not elapsed_ps:
@@ -273,7 +274,7 @@ class FairCore(Core):
     def interrupt(
         self, clock: Clock, cost_ps: int, then: Callable[[Any], None] | None = None, argument: Any = None
     ) -> None:
-        """A device interrupts it now for ``cost_ps``, whatever runs; then ``then(argument)`` is called."""
+        """A device interrupts the core now for ``cost_ps``, even amid work; then ``then(argument)`` is called."""
         now_ps = clock.now_ps
         self.interrupts += 1
         self._irq_ps = max(now_ps, self._irq_ps) + cost_ps
@@ -297,7 +298,7 @@ class FairCore(Core):
         if for_ps:
             self.interrupt(self.clock, for_ps)
 
-    def _tell_sibling(self) -> None:
+    def _notify_sibling(self) -> None:
         """This half of the core has begun or ceased to be busy."""
         sibling = self.sibling
         if sibling is not None:
@@ -308,13 +309,13 @@ class FairCore(Core):
 
     @override
     def busy_ps(self, now_ps: int) -> int:
-        """How long it has worked until now, polled in vain included."""
+        """How long the core has worked until now, polling in vain included."""
         if self.current is not None:
             return self._busy_ps + now_ps - self._since_ps
         return self._busy_ps - max(0, self._idle_from_ps - now_ps)
 
     def idle_ps(self, now_ps: int) -> int:
-        """How long nobody had it until now; with :meth:`busy_ps` that is all the time there was."""
+        """How long the core was idle until now; with :meth:`busy_ps` that is all time since zero."""
         return self._idle_ps + (0 if self.current is not None else max(0, now_ps - self._idle_from_ps))
 
     # threads that move -----------------------------------------------------------------------------------------------
@@ -350,7 +351,7 @@ class FairCore(Core):
 
     @override
     def reap(self) -> None:
-        """Threads have ended: they need nothing any more."""
+        """Threads have ended: take them off the core and its queue."""
         self._waiting = [task for task in self._waiting if task.alive]
         if self.current is not None and not self._inside and not self.current.alive:
             self._settle()

@@ -1,4 +1,4 @@
-"""What software does with its core and its operating system: work, spin, sleep, wake others, call the kernel."""
+"""Software on its core and its operating system: work, spin, sleep, wake others, call the kernel."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Code = Generator[Any, Any, Any]
 
 
 class Signal:
-    """A word in a node's memory by which one thread tells others of work; who waits for it spins on it, or sleeps.
+    """A word in a node's memory by which one thread notifies others of work; a waiter spins on it, or sleeps.
 
-    It stays raised until a waiter takes it; raising it twice is as good as once.
+    It stays raised until a waiter takes it; raising it twice is the same as once.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -31,13 +31,13 @@ class Signal:
         self._waiting: deque[simpy.Event] = deque()
 
     def set(self) -> None:
-        """Raise it: the first who waits goes on."""
+        """Raise it: the first waiter goes on."""
         self._raised = True
         if self._waiting:
             self._waiting.popleft().succeed()
 
     def take(self) -> bool:
-        """Whether it was raised; it is not any more."""
+        """Lower the signal; returns whether it was raised."""
         raised, self._raised = self._raised, False
         return raised
 
@@ -48,7 +48,7 @@ class Signal:
         return event
 
     def forget(self, event: simpy.Event) -> None:
-        """Who asked for this event does not wait any more."""
+        """The owner of this event does not wait any more."""
         if event in self._waiting:
             self._waiting.remove(event)
 
@@ -62,7 +62,7 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """Whether it lies behind."""
+        """Whether the deadline is now or in the past."""
         return self._clock.now_ps > self.at_ps
 
 
@@ -73,9 +73,9 @@ class SoftwareThread:
         self.clock = clock
         self.name = name
         self.core = core
-        """Where it runs; one that is not pinned may be elsewhere after any instruction."""
+        """The thread's core; a thread that is not pinned may be elsewhere after any instruction."""
         self.span: Span | None = None
-        """What the thread is busy with; a request that it receives brings its own along."""
+        """The span of the thread's present work; a request that it receives brings its own along."""
         self.account = Account()
         self._cpu = cpu
         core.admit(self, pinned)
@@ -84,7 +84,7 @@ class SoftwareThread:
 
         @property
         def now_ps(self) -> int:
-            """The present instant."""
+            """The present instant of the clock."""
     else:
         now_ps = property(attrgetter("clock._now"), doc="The present instant.")
 
@@ -96,7 +96,7 @@ class SoftwareThread:
             yield HOLD
 
     def compute(self) -> Code:
-        """What a server's software does for a request besides touching its data: parse, dispatch, look up."""
+        """A server's work for a request besides touching its data: parse, dispatch, look up."""
         return self.work(self._cpu.request_ps)
 
     def work(self, cost_ps: int) -> Code:
@@ -118,7 +118,7 @@ class SoftwareThread:
         yield self.core.run(self, cost_ps)
 
     def block(self, signal: Signal, calls: int = 1) -> Code:
-        """Sleep until the signal is raised, and take it: ``futex(FUTEX_WAIT)``, or a read of what tells of it.
+        """Sleep until the signal is raised, and take it: ``futex(FUTEX_WAIT)``, or a read of its file.
 
         Costs ``calls`` system calls, the way from the waking to the core, and the context switch there.
         """
@@ -153,7 +153,7 @@ class SoftwareThread:
         yield from self._woken(since_ps)
 
     def wake(self, signal: Signal) -> Code:
-        """Raise a signal that somebody may sleep for: ``futex(FUTEX_WAKE)``."""
+        """Raise a signal that a thread may sleep for: ``futex(FUTEX_WAKE)``."""
         yield from self.kernel(self._cpu.os.syscall_ps)
         signal.set()
 
@@ -172,7 +172,7 @@ class SoftwareThread:
     def wait(self, signal: Signal, spin_ps: int | None = None) -> Code:
         """Spin until the signal is raised, and take it: no event while it is not, one turn of the loop once it is.
 
-        With ``spin_ps`` the thread spins that long and then sleeps; who raises the signal has to :meth:`wake` it.
+        With ``spin_ps`` the thread spins that long and then sleeps; the signal has to be raised by :meth:`wake`.
         """
         since_ps, given_up = self.now_ps, None
         while not signal.take():
@@ -193,7 +193,7 @@ class SoftwareThread:
         yield self.core.run(self, self._cpu.spin_loop_ps)
 
     def _polled(self, since_ps: int) -> None:
-        """It has looked in vain since then (a fair core counts that itself: the thread may have been away)."""
+        """Count polling in vain since ``since_ps`` (a fair core counts it itself: the thread may have been off it)."""
         if not self.core.fair:
             self.account.polling_ps += self.now_ps - since_ps
 

@@ -58,7 +58,7 @@ class Thread(CompletionEvents):
         pinned: bool = True,
         waits: str = "poll",
     ) -> None:
-        """``hand_over`` is what posting and polling take, ``cpu`` the parameters of its kind of core."""
+        """``hand_over`` has the costs of posting and polling, ``cpu`` the parameters of its kind of core."""
         super().__init__(clock, cpu or platform.cpu, core, name, pinned)
         self.host = host
         self._attached = host.attached
@@ -69,14 +69,14 @@ class Thread(CompletionEvents):
         self._interrupt_way_ps = platform.pcie.posted_write_ps
         self._waits = waits
         self._further_ps: dict[int, int] = {}
-        """What further units of a work request with so much inline data take, on a reliable connection."""
+        """By bytes of inline data, on a reliable connection: the time for further units of the work request."""
 
     @override
     def leave(self, to: Core) -> int:
         """The scheduler moves it to another core; returns when all that it has flushed here is queued.
 
         A context switch has a full barrier (Linux, Documentation/memory-barriers.txt), and a locked instruction orders
-        flushes as a fence does (Intel SDM, CLWB): what it stored here others see before it runs there.
+        flushes as a fence does (Intel SDM, CLWB): other agents see its stores from here before it runs there.
         """
         core, trace, now_ps = self.core, self._ordering.trace, self.now_ps
         flushes, core.flushes = core.flushes, []
@@ -93,7 +93,7 @@ class Thread(CompletionEvents):
         )
 
     def looking(self) -> Looking:
-        """For a loop that looks at memory until it finds what somebody else writes there: a round begins now."""
+        """For a loop that looks at memory until another agent has written there: a round begins now."""
         return Looking(self, self.host.memory)
 
     def _copy_ps(self, length: int) -> int:
@@ -122,7 +122,7 @@ class Thread(CompletionEvents):
     def prefetch(self, address: int, length: int) -> Code:
         """``prefetcht0`` of each line of a range: on its way to the cache; the core waits for a fill buffer only.
 
-        Loads whose values nobody waits for cost the same: a core that executes out of order goes on behind them.
+        Loads without a use of their values cost the same: a core that executes out of order goes on behind them.
         """
         done = 0
         while done < length:
@@ -200,7 +200,7 @@ class Thread(CompletionEvents):
             done += take
 
     def memcpy(self, destination: int, source: int, length: int) -> Code:
-        """Copy by loads and stores: what starting takes, then what its lines take where they are, then its bytes."""
+        """Copy by loads and stores: the time to start, then to bring its lines, then for its bytes."""
         if length >= self._cpu.memcpy_string_bytes:
             self.account.copy_ps += self._cpu.memcpy_start_ps
             yield self.core.run(self, self._cpu.memcpy_start_ps)
@@ -210,7 +210,7 @@ class Thread(CompletionEvents):
     def crc32(self, address: int, length: int) -> Code:
         """The CRC32 of a range; returns it.
 
-        Loads run ahead of the arithmetic, which depends on nothing but them: the slower of the two is what it takes.
+        Loads run ahead of the arithmetic, which depends on nothing but them: the time is that of the slower of the two.
         """
         before_ps = self.account.memory_ps
         data = yield from self.load(address, length)
@@ -218,7 +218,7 @@ class Thread(CompletionEvents):
         return zlib.crc32(data)
 
     def crc32_matches(self, address: int, length: int, expected: int) -> Code:
-        """Whether a range has this CRC32; returns that. Who explores what may be there answers (``Core.deciding``)."""
+        """Whether a range has this CRC32; returns that. An explorer of crash states may decide (``Core.deciding``)."""
         if self.core.deciding is not None:
             if not self.core.undivided:
                 yield from self._turn()
@@ -237,7 +237,7 @@ class Thread(CompletionEvents):
         return zlib.crc32(data)
 
     def _checksum(self, length: int, loading_ps: int = 0) -> Code:
-        """What the arithmetic over so many bytes takes beyond the time in which they were loaded."""
+        """The time of the arithmetic over ``length`` bytes beyond the time in which they were loaded."""
         cost_ps = max(0, self._cpu.crc_ps_per_byte * length - loading_ps)
         self.account.crc_ps += cost_ps
         yield self.core.run(self, cost_ps)
@@ -289,7 +289,7 @@ class Thread(CompletionEvents):
             self._ordering.happened(Event.CLFLUSH, self.now_ps, flushes=[flush])
 
     def wbinvd(self) -> Code:
-        """Write all lines of the host's caches back and drop them: what a machine does that flushes when power fails.
+        """Write all lines of the host's caches back and drop them, as a machine does that flushes when power fails.
 
         It completes, as ``clflush`` does for one line, when memory has them (Intel SDM, volume 2: a serializing
         instruction).
@@ -431,7 +431,7 @@ class Thread(CompletionEvents):
         qp.post_recv(work)
 
     def reg_mr(self, domain: ProtectionDomain, address: int, length: int, **access: Any) -> Code:
-        """``ibv_reg_mr`` while the program runs: what pinning and translating its pages takes; returns the region."""
+        """``ibv_reg_mr`` while the program runs: the time to pin and translate its pages; returns the region."""
         system = self._cpu.os
         pages = (address + length - 1) // system.page_bytes - address // system.page_bytes + 1
         yield from self.kernel(system.reg_mr_ps + pages * system.reg_mr_page_ps)
@@ -477,7 +477,7 @@ class Thread(CompletionEvents):
 
     @override
     def _seen(self, completion: WorkCompletion) -> None:
-        """The code has it now."""
+        """The code has got ``completion``."""
         account, clock = self.account, self.clock
         account.round_trips += account.under_way
         account.under_way = 0
@@ -492,6 +492,6 @@ class Thread(CompletionEvents):
 
     @override
     def _takes(self, completion: WorkCompletion) -> None:
-        """If it is of a receive, it has waited until now for somebody who takes it."""
+        """Count how long a receive's completion has waited for the thread that takes it now."""
         if completion.span is not None and (completion.opcode is _RECV or completion.opcode is _RECV_IMM):
             completion.span.mark(f"wait for {self.name.split('[')[0]}", self.clock.now_ps)

@@ -1,10 +1,10 @@
-"""What it costs a core to touch a range of memory: translation, then each line from where it is.
+"""The time that a core takes to touch a range of memory: translation, then each line from the place that holds it.
 
 Loads of one instruction overlap: the core issues the next line a first-level load's time after the last one, and as
 many lines as it has fill buffers may be on their way from further out (Intel 64 and IA-32 Architectures Optimization
 Reference Manual, "line fill buffers"). Stores retire into the store buffer and do not wait for their lines, but each
 line is read before it is written ("read for ownership"). Closed form, as interval analysis prices overlapping misses
-(Karkhanis and Smith, ISCA'04): a line costs what bringing it takes over the number of fill buffers.
+(Karkhanis and Smith, ISCA'04): a line costs the time to bring it, divided by the number of fill buffers.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .tlb import Tlb
 
 
 class Memory(Protocol):
-    """What is behind the caches."""
+    """The memory behind the caches. Instants and durations are picoseconds."""
 
     def left_ps(self, key: Key) -> int:
-        """When a line that has left the caches is in a write pending queue; an instant of the past if none has."""
+        """When a line that left the caches is in a write pending queue; an instant of the past if it did not leave."""
 
     def read_line(self, key: Key, at_ps: int) -> tuple[int, int]:
-        """A line is asked for: (how long that takes, an instant before which it waits)."""
+        """Read a line: (how long that takes, the instant until which the read has to wait first)."""
 
     def write_back(self, key: Key, at_ps: int, flush: bool = False) -> int:
         """A dirty line leaves the caches; returns when a write pending queue has it."""
@@ -34,7 +34,7 @@ class Memory(Protocol):
 
 _L1, _MEMORY = Level.L1, Level.MEMORY
 MOST_COMING = 256
-"""Above so many lines that prefetches bring, those are forgotten that have come."""
+"""With more prefetched lines than this on record, the ones that have arrived are forgotten."""
 
 
 class CacheAccess:
@@ -51,7 +51,7 @@ class CacheAccess:
         self._level_ps = (cpu.load_ps, private.l2_load_ps or cpu.load_ps, llc.load_ps or cpu.load_ps, 0)
         self._buffers = private.fill_buffers
         self._coming: dict[Key, int] = {}
-        """Lines that caches have in name only: when prefetches bring them."""
+        """Lines whose tags are in the caches before their data: the instant at which a prefetch brings each."""
         dram = platform.memory.get("dram")
         self._flush_all_ps = llc.size_bytes * llc.flush_all_ps_per_byte
         self._walk_ps = platform.media[dram.device].load_ps if dram is not None and dram.device in platform.media else 0
@@ -67,9 +67,9 @@ class CacheAccess:
         start_ps: int,
         wait: bool = True,
     ) -> int:
-        """From ``start_ps``, which is now, until the range is loaded, or stored into the store buffer.
+        """The time from ``start_ps``, which is now, until the range is loaded, or stored into the store buffer.
 
-        Without ``wait``, until it is on its way: a prefetch.
+        Without ``wait``, the time until all lines are on their way: a prefetch.
         """
         caches, coming, at_ps, done_ps = self._caches, self._coming, start_ps, 0
         base = device << LINE_BITS
@@ -108,7 +108,7 @@ class CacheAccess:
         return (at_ps if at_ps > done_ps else done_ps) - start_ps
 
     def _comes(self, key: Key, ready_ps: int, now_ps: int) -> None:
-        """A prefetch brings a line."""
+        """Record that a prefetch brings a line at ``ready_ps``."""
         if len(self._coming) >= MOST_COMING:
             self._coming = {other: ps for other, ps in self._coming.items() if ps > now_ps}
         self._coming[key] = ready_ps
@@ -125,9 +125,9 @@ class CacheAccess:
         return took_ps
 
     def flush_all(self, at_ps: int) -> int:
-        """All dirty lines leave and nothing is cached any more; returns when write pending queues have them.
+        """Write all dirty lines back and empty the caches; returns when the write pending queues have the lines.
 
-        Walking through the whole cache takes its time, however little is dirty.
+        Walking through the whole cache takes the same time however few lines are dirty.
         """
         done_ps = at_ps + self._flush_all_ps
         for key in self._caches.flush_all():

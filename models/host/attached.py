@@ -77,8 +77,8 @@ class AttachedMemory(ABC):
         """An inbound write reaches the root complex at ``arrive_ps``; returns when it is visible.
 
         ``accepted_ps`` is now. ``behind`` are its release edges, ``not_before_ps`` is when those are visible;
-        ``late_ps`` is how much later it shows than in order, without holding up later writes. ``credits`` are told
-        when it is taken; ``chunk`` is what :meth:`accept` has recorded of it, if it has.
+        ``late_ps`` is how much later it shows than in order, without holding up later writes. ``credits`` come back
+        when it is taken; ``chunk`` is the record that :meth:`accept` made of it, if any.
         """
 
     def dma_writes(
@@ -140,7 +140,7 @@ class AttachedMemory(ABC):
         """When a line that the memory's queue has at ``queued_ps`` is in the persistence domain."""
 
     def drained_ps(self, line: int) -> int:
-        """When a fence behind what was written back of this line goes on; 0 where it waits for nothing."""
+        """When a fence behind the write-backs of this line goes on; 0 where it waits for nothing."""
         return 0
 
     def posted(self, stores: int) -> Behind:
@@ -153,20 +153,20 @@ class AttachedMemory(ABC):
 
     # bytes --------------------------------------------------------------------------------------------------------
     def load(self, now_ps: int, offset: int, length: int) -> tuple[bytes, list[Chunk]]:
-        """What a load at ``now_ps`` returns, and which chunks the bytes prove to be visible."""
+        """The bytes that a load at ``now_ps`` returns, and the chunks that they prove to be visible."""
         device = self.device
         data = device.space.read(now_ps, offset, length)
         if not device.traced:
             return data, []
-        # Somebody may have read at a later instant before: then these bytes are as new as that.
+        # An earlier call may have read at a later instant: then these bytes are as new as that read's.
         return data, self.trace.observed(device.number, offset, length, max(now_ps, device.space.caught_up_ps))
 
     def write(
         self, offset: int, data: bytes, channel: int, path: Path, writer: str, reached: list[int], behind: Behind = ()
     ) -> None:
-        """Let bytes appear when they are visible; what may outlive a power failure is traced.
+        """Let bytes appear when they are visible, and trace them if they may outlive a power failure.
 
-        ``reached`` has, by stage, when they are where.
+        ``reached`` has, by stage, the instant at which they get there.
         """
         device = self.device
         if device.traced:

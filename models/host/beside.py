@@ -1,6 +1,6 @@
 """Memory of a device beside the adapter on PCIe, past the host's caches and controllers; cores' stores are posted.
 
-What such a device does in time is its :class:`DeviceTiming`: ``models.pcie.peers`` has that of a drive's persistent
+The times of such a device are its :class:`DeviceTiming`: ``models.pcie.peers`` has that of a drive's persistent
 memory region, or of its controller memory buffer.
 """
 
@@ -24,10 +24,10 @@ from .rootcomplex import RootComplex
 
 
 class DeviceTiming(Protocol):
-    """The way into one device and back; its instants are those of one schedule. Asked in order of time."""
+    """The way into one device and back; its instants are those of one schedule. Calls come in order of time."""
 
     def dma_write(self, arrive_ps: int, n_bytes: int, late_ps: int = 0, not_before_ps: int = 0) -> tuple[int, int]:
-        """A write of the adapter is at its root port; returns when it is visible and when it is where it lasts."""
+        """A write of the adapter is at its root port; returns when it is visible and when it is durable."""
 
     def store(self, at_ps: int, n_bytes: int) -> tuple[int, int]:
         """A core's posted write leaves its store buffer; returns as :meth:`dma_write`."""
@@ -49,7 +49,7 @@ class DeviceTiming(Protocol):
 
 
 class BesideAdapter(AttachedMemory):
-    """One such device; ``timing`` says when, ``pmrwbm`` what is its write barrier (PMRCAP.PMRWBM, 0: nothing)."""
+    """One such device, with its times and its kind of write barrier (``pmrwbm``: PMRCAP.PMRWBM, 0 for none)."""
 
     dma_path = Path.PEER
     mmio_path: ClassVar[Path] = Path.MMIO
@@ -129,7 +129,7 @@ class BesideAdapter(AttachedMemory):
 
     @override
     def write_back(self, line: int, issued_ps: int, keep: bool) -> int:
-        """No cache has it."""
+        """Nothing to write back: no cache holds lines of such a device."""
         return issued_ps
 
     @override

@@ -1,4 +1,4 @@
-"""Tags of a set-associative cache: which lines it holds, which of them are dirty, which one goes.
+"""Tags of a set-associative cache: which lines it holds, which of them are dirty, which one is evicted.
 
 No clock is in here, and no bytes: coherent memory (the byte spaces) has those. Sets come into being when a line is put
 into them, so that a cache of many megabytes costs nothing to build.
@@ -15,17 +15,17 @@ Key = int
 LINE_BITS = 34
 LINE_MASK = (1 << LINE_BITS) - 1
 HASH_BITS = 14
-"""How far the numbers of lines are shifted over themselves to hash them."""
+"""The hash of a line's number is the number XORed with itself shifted right by this many bits."""
 
 FEW_LINES = 4
-"""Above so many lines at once it pays to ask for all of them together."""
+"""For ranges of more lines than this, one check whether all are there pays."""
 
 _EMPTY = -1
 DIRTY = 1
 _OLDEST = 3
-"""The age of the line that goes next (two bits of age, "quad-age")."""
+"""The age of the line that is evicted next (two bits of age, "quad-age")."""
 _NEW = 1 << 1
-"""What a line comes in with where the state counts ages: age 1, clean."""
+"""The state of a line that comes in where the state counts ages: age 1, clean."""
 _WORD = (1 << 64) - 1
 
 
@@ -37,7 +37,7 @@ def line_key(device: int, line: int) -> Key:
 class Tags:
     """``slices`` of sets of ``ways`` lines. ``state`` has every line that is there; its lowest bit says dirty.
 
-    The rest of the state is what the policy needs: with ``lru`` when the line was used last; with ``unpredictable`` its
+    The rest of the state belongs to the policy: with ``lru`` when the line was used last; with ``unpredictable`` its
     age, 0 to 3: 1 when it comes in, 0 when it is used again, and one of the oldest goes, drawn, after all have aged
     until the oldest is 3 (quad-age LRU as Briongos et al., USENIX Security'20, found it in Intel's shared caches; which
     of the variants a set follows changes at run time, hence the draw). ``random`` needs nothing.
@@ -58,13 +58,13 @@ class Tags:
     ) -> None:
         """``scattered_page_lines``: pages of so many lines lie anywhere in physical memory (0: in one piece).
 
-        ``seed`` is asked at the first draw.
+        ``seed`` is called at the first draw.
         """
         self.ways = min(ways, lines)
         self.policy: Policy = policy
         self.slices = min(slices, lines // self.ways)
         self.sets = lines // (self.ways * self.slices) * self.slices
-        """How many there are, over all slices."""
+        """The number of sets, over all slices."""
         self._no_lines = [_EMPTY] * self.ways
         self._page_lines = scattered_page_lines
         self.step = 2 if policy == "lru" else 0
@@ -82,7 +82,7 @@ class Tags:
         """The set that a line goes to; its slice is the rest after division by the number of slices.
 
         Lines that lie side by side go to different slices, and any block of consecutive lines fills all sets alike:
-        what is known of Intel's hash, which is not published (McCalpin, TACC TR-2021-03). Scattered pages keep the
+        known of Intel's hash, which is not published (McCalpin, TACC TR-2021-03). Scattered pages keep the
         order of their lines only.
         """
         if self._page_lines:
@@ -108,14 +108,14 @@ class Tags:
     ) -> int:
         """All lines of a range are written, in their order; returns how many were not there.
 
-        What :meth:`use` does for a line that is there and ``missed`` for one that is not, without a call for each: a
+        As :meth:`use` for a line that is there and ``missed`` for one that is not, without a call for each: a
         WRITE of 4 KiB has 64 of them. A line that is written whole (those from
-        ``whole[0]`` to before ``whole[1]``), is not ``elsewhere``, and whose set nobody has
-        used yet just comes in, into the ``lone`` way, as :meth:`put` would let it.
+        ``whole[0]`` to before ``whole[1]``), is not ``elsewhere``, and whose set has never been
+        used just comes in, into the ``lone`` way, as :meth:`put` would let it.
         """
         state, sets, step, tick, misses = self.state, self._sets, self.step, self.tick, 0
         keys = range(first, last + 1)
-        if last - first > FEW_LINES and all(map(state.__contains__, keys)):  # as good as always
+        if last - first > FEW_LINES and all(map(state.__contains__, keys)):  # almost always
             if step:
                 state.update(zip(keys, range(tick + step | DIRTY, tick + len(keys) * step + 2, step), strict=True))
                 self.tick = tick + len(keys) * step
@@ -196,12 +196,12 @@ class Tags:
         return [key for key in found if state.get(key, 0) & DIRTY]
 
     def clear(self) -> None:
-        """Nothing is there any more."""
+        """Empty the cache without writing anything back."""
         self.state.clear()
         self._sets.clear()
 
     def _victim(self, allowed: list[Key]) -> int:
-        """Which of these lines goes, by its place among them."""
+        """The index in ``allowed`` of the line to evict."""
         state = self.state
         if self.policy == "lru":
             return allowed.index(min(allowed, key=state.__getitem__))
@@ -217,7 +217,7 @@ class Tags:
 
     def _draw(self, below: int) -> int:
         """A number from 0: Knuth's linear congruential generator (MMIX), because a stream's own draws cost ten times
-        as much; what it starts from is the stream's."""
+        as much; its first state comes from the stream."""
         draws = self._draws or self._seed() | 1 << 64
         self._draws = draws = (draws * 6364136223846793005 + 1442695040888963407) & _WORD | 1 << 64
         return (draws >> 33 & 0x7FFFFFFF) * below >> 31

@@ -18,7 +18,7 @@ from .llc import insert
 from .rootcomplex import RootComplex
 
 INBOX_WRITES = 4096
-"""So many inbound writes wait for somebody who asks the caches; then those are told that are visible."""
+"""With this many inbound writes waiting, the caches take the visible ones even if nothing looks at the caches."""
 
 
 class Dimms(AttachedMemory, parameters=MediaParameters):
@@ -94,7 +94,7 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         tlps: list[Tlp],
         credits: PostedCredits | None = None,
     ) -> int:
-        """Where nothing stands between the TLPs the caches are told of them as one run."""
+        """TLPs with nothing between them reach the caches as one run."""
         root, device = self._root, self.device
         way_ps = self._posted_write_ps
         first_ps = tlps[0][2] + way_ps
@@ -149,7 +149,7 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
     def access_ps(
         self, offset: int, length: int, dirty: bool, agent: int, fills: FillBuffers, wait: bool = True
     ) -> int:
-        """What the lines take where they are (``models.host.access``).
+        """How long the lines take from the places that hold them (``models.host.access``).
 
         A line that has left the caches and is not in a write pending queue yet is waited for: the home agent orders
         the access behind it.
@@ -184,7 +184,7 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
             key = line_key(number, line)
             dirty = root.caches.flush(key, keep=False)
             queued_ps, stored_ps = root.home.queue(key, at_ps, self._media.ntstore_to_wpq_ps, True)
-            if dirty and self.device.traced:  # what the cache had goes along
+            if dirty and self.device.traced:  # the dirty bytes of the cache go along
                 self.trace.wrote_back(number, line, at_ps, queued_ps, stored_ps)
             last_ps = max(last_ps, queued_ps)
             reached = [at_ps, at_ps, queued_ps, queued_ps, stored_ps]

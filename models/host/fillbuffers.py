@@ -1,8 +1,8 @@
 """A core's line fill buffers: how many lines it may have on their way, to it or from it.
 
 Loads that miss, non-temporal stores and write-backs share them (Intel 64 and IA-32 Architectures Optimization Reference
-Manual: a write-combining buffer is a fill buffer). Closed form: a stream of lines that take ``t`` each, of which nobody
-waits for a single one, goes at ``count / t``.
+Manual: a write-combining buffer is a fill buffer). Closed form: a stream of lines that take ``t`` each, none of which
+is waited for by itself, goes at ``count / t``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from heapq import heappush, heapreplace
 
 
 class FillBuffers:
-    """When each of them is free again; asked by its core, whose instructions come one after the other."""
+    """When each buffer of a core is free again. Only that core calls it, for one instruction after the other."""
 
     __slots__ = ("_busy", "count")
 
@@ -20,12 +20,12 @@ class FillBuffers:
         self._busy: list[int] = []
 
     def free_ps(self, at_ps: int) -> int:
-        """From when on, at ``at_ps`` or later, one of them is free."""
+        """The first instant, at ``at_ps`` or later, at which one of them is free."""
         busy = self._busy
         return busy[0] if len(busy) == self.count and busy[0] > at_ps else at_ps
 
     def take(self, until_ps: int) -> None:
-        """The one that is free first is taken until then."""
+        """Take the buffer that is free first until ``until_ps``."""
         if len(self._busy) < self.count:
             heappush(self._busy, until_ps)
         else:

@@ -1,6 +1,6 @@
-"""What lies behind the caches of a host: its memory controllers, and which lines are on their way to them.
+"""The home agent behind the caches of a host: its memory controllers, and the lines on their way to them.
 
-The home agent orders whoever wants a line behind that line's way to memory: a load, a store or a flush of a line that
+The home agent orders each access to a line behind that line's way to memory: a load, a store or a flush of a line that
 has left the caches, or the IIO's write cache, waits until a write pending queue has it.
 """
 
@@ -14,11 +14,11 @@ from ..profiles.platform import Platform
 from .cacheset import LINE_BITS, LINE_MASK, Key
 
 UNDER_WAY_LINES = 4096
-"""Above so many, lines that have arrived are forgotten."""
+"""With more lines than this on record, the ones that have arrived are forgotten."""
 
 
 class HomeAgent:
-    """Asked in order of time, with lines as the caches name them."""
+    """The home agent of one host. Calls come in order of time; lines are named as in the caches (``Key``)."""
 
     def __init__(self, clock: Clock, trace: Trace, platform: Platform, memory: AddressSpace) -> None:
         self._clock = clock
@@ -34,22 +34,22 @@ class HomeAgent:
         """Lines that left for memory, and when a write pending queue has them (forgotten some time after that)."""
 
     def left_ps(self, key: Key) -> int:
-        """When a line that has left the caches is in a write pending queue; an instant of the past if none has."""
+        """When a line that left the caches is in a write pending queue; an instant of the past if it did not leave."""
         return self._under_way.get(key, 0)
 
     def read_line(self, key: Key, at_ps: int) -> tuple[int, int]:
-        """A line is asked for: (how long that takes, an instant before which it waits)."""
+        """Read a line: (how long that takes, the instant until which the read has to wait first)."""
         line = key & LINE_MASK
         return self._controllers[key >> LINE_BITS].read_lines(line, line, at_ps)
 
     def read_lines(self, number: int, first: int, last: int, at_ps: int, pace_ps: int) -> tuple[int, int]:
-        """A range of a device's lines is asked for, by one who takes a line each ``pace_ps``; as :meth:`read_line`."""
+        """As :meth:`read_line`, of a range of a device's lines; the reader takes one line each ``pace_ps``."""
         return self._controllers[number].read_lines(first, last, at_ps, pace_ps)
 
     def write_back(self, key: Key, at_ps: int, flush: bool = False) -> int:
         """A dirty line leaves the caches at ``at_ps``; returns when a write pending queue has it.
 
-        ``flush`` says that an instruction or a verb has asked for it.
+        ``flush``: an instruction or a verb caused it, not an eviction.
         """
         number, line = key >> LINE_BITS, key & LINE_MASK
         device = self._devices[number]
@@ -81,5 +81,5 @@ class HomeAgent:
         return self._controllers[number].stored_ps(line)
 
     def traffic(self, number: int) -> Traffic:
-        """What came to a device and what its media did so far."""
+        """The traffic of a device and of its media so far."""
         return self._controllers[number].traffic

@@ -42,14 +42,14 @@ class HostMemory(RootComplex):
         """By index of the device in the node."""
         for device in memory.by_index:
             parameters = platform.kind_of(device.kind)
-            # A drive's blocks are no memory that anything addresses: it is here as DIMMs that nobody reads or writes.
+            # A drive's blocks are not addressable memory: the drive is here as DIMMs without any reads or writes.
             known = (AttachedMemory.kinds[group] for group in type(parameters).__mro__ if group in AttachedMemory.kinds)
             kind: Callable[..., AttachedMemory] = next(known, Dimms)
             self.attached.append(kind(self, device, parameters))
         self.peers = [one for one in self.attached if isinstance(one, BesideAdapter)]
-        """Those beside the adapter: PCIe keeps no order between one of them and host memory."""
+        """The devices beside the adapter: PCIe keeps no order between one of them and host memory."""
         self.late_up_to_ps = 0
-        """How late what others may overtake is placed, if whoever explores schedules wants it later than usual."""
+        """At most how late a write is placed that later ones may overtake; 0 unless schedules are explored."""
         self._streams = streams
         self._circumstances: dict[tuple[int, Placement], Circumstances] = {}
         self._reads = itertools.count()
@@ -122,7 +122,7 @@ class HostMemory(RootComplex):
         return self.draw(f"placement of {name}", window_ps)
 
     def late_release_ps(self, name: str) -> int:
-        """The same of an ATOMIC WRITE, which later WRITEs may overtake: nothing, unless a schedule asks for it."""
+        """How much later an ATOMIC WRITE shows, which later WRITEs may overtake: 0 unless schedules are explored."""
         return self.draw(f"releases of {name}", self.late_up_to_ps) if self.late_up_to_ps else 0
 
     def draw(self, name: str, n: int) -> int:
@@ -135,7 +135,7 @@ class HostMemory(RootComplex):
         return self.attached[address >> DEVICE_SPAN_BITS].destination
 
     def circumstances(self, address: int, placement: Placement = Placement.STRICT) -> Circumstances:
-        """What the ordering rules have to know of a request to ``address``."""
+        """The circumstances of a request to ``address`` on which the ordering rules depend."""
         to = self.attached[address >> DEVICE_SPAN_BITS].destination
         found = self._circumstances.get((to.number, placement))
         if found is None:
@@ -156,9 +156,9 @@ class HostMemory(RootComplex):
     def read_at(
         self, at_ps: int, address: int, length: int, sink: Callable[[bytes], None], chunks: list[Chunk]
     ) -> None:
-        """Tell ``sink`` what a read at ``at_ps``, not before now, returns; ``chunks`` gets what that proves visible.
+        """Call ``sink`` with the bytes that a read at ``at_ps``, not before now, returns.
 
-        It is told by :meth:`catch_up_bytes` at the latest.
+        ``chunks`` gets the chunks that the bytes prove visible. The call comes in :meth:`catch_up_bytes` at the latest.
         """
         device, offset = self.attached[address >> DEVICE_SPAN_BITS].device, address & OFFSET_MASK
 
@@ -169,12 +169,12 @@ class HostMemory(RootComplex):
         device.space.read_at(at_ps, next(self._reads), offset, length, read if device.traced else sink)
 
     def catch_up_bytes(self, address: int) -> None:
-        """Let all reads until now of the device that ``address`` is in tell what they return."""
+        """Hand over the bytes of all reads until now from the device that ``address`` is in."""
         self.attached[address >> DEVICE_SPAN_BITS].device.space.catch_up(self.clock._now)
 
     # from the cores --------------------------------------------------------------------------------------
     def load(self, now_ps: int, address: int, length: int) -> tuple[bytes, list[Chunk]]:
-        """What a load at ``now_ps`` returns, and which chunks the bytes prove to be visible."""
+        """The bytes that a load at ``now_ps`` returns, and the chunks that they prove to be visible."""
         return self.attached[address >> DEVICE_SPAN_BITS].load(now_ps, address & OFFSET_MASK, length)
 
     def access_ps(

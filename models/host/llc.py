@@ -1,9 +1,9 @@
 """The last-level cache: which lines it holds, which of them are dirty, and what DDIO may do to it.
 
 An inbound write updates a line that is there, in whatever way it is; one that is not is allocated in the I/O ways only
-(Farshin et al., ATC'20; Song et al., OSDI'26). When those are full one of their lines goes, whoever has read it or not:
-"leaky DMA". The I/O ways are not reserved: cores allocate in all ways. The cache is a victim cache of the cores' second
-levels: a line is here or in private caches, never in both (``models.host.privatecaches``).
+(Farshin et al., ATC'20; Song et al., OSDI'26). When those are full one of their lines is evicted, whether it has been
+read or not: "leaky DMA". The I/O ways are not reserved: cores allocate in all ways. The cache is a victim cache of the
+cores' second levels: a line is here or in private caches, never in both (``models.host.privatecaches``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ IoWrite = tuple[int, int, int, int] | tuple[int, int, int, int, Parts]
 """An inbound write: when it is visible, its device's number, and from which byte of it to before which. A run of TLPs
 has its parts besides; the first of the instants is theirs too."""
 Traffic = tuple[int, Key, bool]
-"""What memory sees of it: when, which line, and whether it is read (else it is written, whole)."""
+"""The traffic that it causes at memory: when, which line, and whether it is read (else it is written, whole)."""
 
 _WITHIN = LINE_BYTES - 1
 _SHIFT = LINE_BYTES.bit_length() - 1
@@ -33,14 +33,14 @@ _SHIFT = LINE_BYTES.bit_length() - 1
 
 @dataclass(slots=True)
 class CacheCounters:
-    """What a host's caches have done so far, in lines."""
+    """Counters of a host's caches, in lines."""
 
     io_hits: int = 0
     """Inbound writes to a line that was in the shared cache."""
     io_misses: int = 0
-    """Those that allocated a line."""
+    """Inbound writes that allocated a line."""
     io_passed: int = 0
-    """Those that went past the caches: DDIO off."""
+    """Inbound writes that went past the caches: DDIO off."""
     io_fills: int = 0
     """Lines read from memory because an inbound write brought only a part of them."""
     leaked: int = 0
@@ -50,7 +50,7 @@ class CacheCounters:
     l1_hits: int = 0
     l2_hits: int = 0
     llc_hits: int = 0
-    """A core's hits, those in another core's private caches too."""
+    """Accesses of cores that hit here or in another core's private caches."""
     core_misses: int = 0
     evicted: int = 0
     """Dirty lines that had to go because a core's line came in."""
@@ -61,7 +61,7 @@ class CacheCounters:
 
 
 class Llc:
-    """Presence and dirtiness of lines; the bytes are in the byte spaces, which show what is coherent."""
+    """Presence and dirtiness of lines; the coherent bytes themselves are in the byte spaces."""
 
     def __init__(
         self, parameters: caches.LlcParameters, counters: CacheCounters, seed: Callable[[], int] = lambda: 1
@@ -83,7 +83,7 @@ class Llc:
         held: Container[Key] = (),
         snoop: Callable[[Key], object] | None = None,
     ) -> list[Traffic]:
-        """Inbound writes with DDIO on, all until an instant; returns what they cause at memory, in order of time.
+        """Inbound writes with DDIO on, all until an instant; returns their traffic at memory, in order of time.
 
         They are in order of time, and are taken out of ``inbox``. Private caches have the lines that are ``held``;
         ``snoop`` takes one of them out of there.
@@ -95,13 +95,14 @@ class Llc:
         whole = (0, 0)
 
         def instant(key: Key) -> int:
-            """When the write came that the line is of."""
+            """When the write to this line came."""
             if not begins:
                 begins.extend(_begins(row))
             return begins[bisect_right(begins, (key, NEVER)) - 1][1]
 
         def missed(key: Key) -> None:
-            """A line that is not here: allocated, and read from memory before if nobody has what the write lacks."""
+            """Allocate a line that is not here; it is first read from memory if the write covers only a part of it and
+            no private cache has it."""
             if key in held:
                 assert snoop is not None
                 snoop(key)
@@ -118,7 +119,7 @@ class Llc:
             row, begins = [write], []
             device, start, end = write[1], write[2], write[3]
             while inbox and inbox[0][2] == end and not end & _WITHIN and inbox[0][1] == device:
-                if inbox[0][0] > until_ps:  # the packets of one WRITE follow each other: asked for once for all of them
+                if inbox[0][0] > until_ps:  # the packets of one WRITE follow each other: one check for all of them
                     break
                 write = _arrived(inbox, until_ps)
                 row.append(write)

@@ -2,8 +2,8 @@
 
 Who holds a line: private caches, or the last-level cache, never both (Skylake-SP and later: the shared cache takes what
 the second levels evict; Intel 64 and IA-32 Architectures Optimization Reference Manual). Several cores may hold a clean
-copy. One of them may have it dirty: it stays responsible when others read it, and hands that on when it evicts it.
-A second level has all that its first level has.
+copy. One of them may have it dirty: it has to write the line back even after others have read it, and hands that duty
+on when it evicts the line. A second level has all lines of its first level.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .llc import CacheCounters, IoWrite, Llc, Traffic
 
 
 def victims_from(streams: Streams, device: int) -> int:
-    """What the choice of lines to evict starts from in the host whose first memory device has this number."""
+    """The seed for choosing lines to evict, in the host whose first memory device has this number."""
     return int(streams.stream(f"cache victims of the host of device {device}").integers(1 << 62))
 
 
@@ -30,7 +30,7 @@ class Level(IntEnum):
     L1 = 0
     L2 = 1
     LLC = 2
-    """Or in another core's private caches."""
+    """In the shared cache, or in another core's private caches."""
     MEMORY = 3
 
 
@@ -38,7 +38,7 @@ _L1, _L2, _LLC, _MEMORY = Level
 
 
 class PrivateCaches:
-    """Of one core; dirtiness is the second level's."""
+    """The first and second level of one core; the second level's tags say which lines are dirty."""
 
     __slots__ = ("bit", "l1", "l2")
 
@@ -54,7 +54,7 @@ class PrivateCaches:
 
 
 class Caches:
-    """The caches of a host. Cores are numbered; what a core has to itself comes into being when it is first used."""
+    """The caches of a host. Cores are numbered; a core's private caches come into being at its first access."""
 
     def __init__(
         self, llc: caches.LlcParameters, private: caches.PrivateCacheParameters, seed: Callable[[], int] = lambda: 1
@@ -62,12 +62,12 @@ class Caches:
         self.counters = CacheCounters()
         self.llc = Llc(llc, self.counters, seed)
         self.evicted: list[Key] = []
-        """Dirty lines that had to go to memory and that nobody has taken from here yet."""
+        """Dirty lines that have to go to memory; the caller takes them from here."""
         self._parameters = private
         self._private: dict[int, PrivateCaches] = {}
         self._by_bit: dict[int, PrivateCaches] = {}
         self._holders: dict[Key, int] = {}
-        """Which cores hold a line: a bit for each."""
+        """The cores that hold a line, a bit for each."""
 
     def __contains__(self, key: Key) -> bool:
         return key in self.llc.tags.state or key in self._holders
@@ -147,7 +147,7 @@ class Caches:
         return bool(dirty)
 
     def flush_all(self) -> list[Key]:
-        """``wbinvd``, or what eADR does when power fails: nothing is cached any more; returns what was dirty."""
+        """``wbinvd``, or eADR's flush when power fails: empty all caches; returns the lines that were dirty."""
         dirty = self.llc.tags.dirty()
         self.llc.tags.clear()
         for _, own in sorted(self._private.items()):
@@ -173,7 +173,7 @@ class Caches:
         return Level.MEMORY
 
     def _take_from_others(self, key: Key, own: PrivateCaches) -> int:
-        """A core is about to store: all other copies go; returns 1 if one was dirty."""
+        """Drop all other copies of a line before a core stores to it; returns 1 if one of them was dirty."""
         others, dirty = self._holders.get(key, 0) & ~own.bit, 0
         if others:
             for other in self._of(others):

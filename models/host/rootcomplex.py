@@ -1,7 +1,7 @@
-"""The root complex of a host: what all its DIMMs share, which is one order of posted writes, caches and home agent.
+"""The root complex of a host: the order of posted writes, the caches and the home agent, which all DIMMs share.
 
-Inbound writes are visible at instants that are known at once. The caches hear of them later, in order of time, when
-somebody asks the caches (:meth:`RootComplex.catch_up`).
+Inbound writes are visible at instants that are known at once. The caches take them later, in order of time, before
+the next look at the caches (:meth:`RootComplex.catch_up`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .privatecaches import Caches, victims_from
 
 
 class RootComplex:
-    """Asked in order of time."""
+    """The root complex of one host. Calls come in order of time."""
 
     def __init__(self, clock: Clock, trace: Trace, platform: Platform, memory: AddressSpace, streams: Streams) -> None:
         self.clock = clock
@@ -40,10 +40,10 @@ class RootComplex:
         self.inbox_ps = 0
         """When the last of all that ever came into it is visible."""
         self.owed: dict[int, tuple[PostedCredits, int]] = {}
-        """By the identity of an inbound write in the inbox: whom to tell when it is taken, and of how many bytes."""
+        """By the ``id`` of an inbound write in the inbox: the credits to give back when it is taken, and its bytes."""
         self.last_visible_ps = 0
-        """When all posted writes that came to the root port so far are visible, completions included; it keeps order,
-        but for what is late."""
+        """When all posted writes that came to the root port so far are visible, completions included; they keep
+        their order, except late ones."""
         self.memory_ready_ps = 0
         """When memory can serve the DMA read that was looked at last."""
         self.line_ps = service_ps(LINE_BYTES, platform.pcie.tlp_bits_per_s)
@@ -54,18 +54,18 @@ class RootComplex:
 
     @property
     def counters(self) -> CacheCounters:
-        """What the caches have done so far."""
+        """The counters of the caches so far."""
         return self.caches.counters
 
     @property
     def next_taken_ps(self) -> int | None:
-        """When memory is asked next about a write whose credits it holds, if it holds any; after :meth:`catch_up`."""
+        """When the next write with credits to give back is taken; None without one. Comes after :meth:`catch_up`."""
         return self.inbox[0][0] if self.owed else None
 
     def catch_up(self, now_ps: int) -> None:
-        """Let the caches know, and the write pending queues have, what inbound writes have brought until ``now_ps``.
+        """Hand the inbound writes until ``now_ps`` to the caches, and with DDIO off to the write pending queues.
 
-        Whoever asks caches or queues catches up first, so that they are asked in order of time.
+        To be called before any look at caches or queues, so that they are used in order of time.
         """
         inbox = self.inbox
         if not inbox or inbox[0][0] > now_ps:

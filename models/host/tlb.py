@@ -1,4 +1,4 @@
-"""Address translation of a core: which pages its second-level translation buffer maps, and what a miss has to load.
+"""Address translation of a core: the pages that its second-level translation buffer maps, and the loads of a miss.
 
 A run begins with programs that have set up their memory, so the buffer is warm: a page is missed only once there are
 more than the buffer maps. A walk loads the last level's entry, through the caches as any load; those above it are in
@@ -12,19 +12,19 @@ from ..profiles.parameters import caches
 from .cacheset import LINE_BITS, Key, line_key
 
 PAGE_TABLES = 1 << 20
-"""The device, by number, that page tables are in as far as tags are concerned; no memory device has it."""
+"""The number of the device of page tables in keys of lines; no memory device has it."""
 ENTRIES_A_LINE = 8
 
 
 class Tlb:
-    """Of one core: pages, least recently used first."""
+    """The translation buffer of one core: pages, least recently used first."""
 
     __slots__ = ("_entries", "_pages", "last", "page_lines")
 
     def __init__(self, parameters: caches.TlbParameters) -> None:
         self._entries = parameters.entries
         self.page_lines = parameters.page_bytes // LINE_BYTES
-        """How many lines a page has."""
+        """The number of lines in a page."""
         self._pages: dict[int, None] = {}
         self.last = -1
         """The page that was used last."""

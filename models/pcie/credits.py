@@ -1,9 +1,9 @@
-"""Flow-control credits for posted writes: what the root port's receive queue has room for.
+"""Flow-control credits for posted writes: the room in the root port's receive queue.
 
 A posted TLP needs a header credit and a data credit for each 16 B of payload before it is handed to the link, and gives
 both back when the write has been *taken* from there: by the cache, or, with DDIO off, by a write pending queue. When
-memory is slow, credits run out and writes stay in the adapter. Credits come back in any order; when, is often known
-ahead.
+memory is slow, credits run out and writes stay in the adapter. Credits come back in any order; the instant is often
+known ahead.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from heapq import heappop, heappush
 from ..profiles.platform import Platform
 
 UNIT_BYTES = 16
-"""What a data credit stands for (PCIe base specification, section 2.6.1)."""
+"""Bytes of payload for each data credit (PCIe base specification, section 2.6.1)."""
 
 
 class PostedCredits:
-    """The posted credits of one link; ValueError where a TLP would wait for ever."""
+    """The posted credits of one link. Raises ValueError where a TLP would wait for ever."""
 
     __slots__ = ("_coming", "data", "headers")
 
@@ -27,7 +27,7 @@ class PostedCredits:
         self.headers = headers
         self.data = data_bytes // UNIT_BYTES
         self._coming: list[tuple[int, int, int]] = []
-        """(when they come back, headers, data) of what is known."""
+        """(when they come back, headers, data) of the credits whose return is known."""
 
     def take(self, now_ps: int, headers: int, data: int) -> bool:
         """Take credits if they are there now; in order of time."""
@@ -49,7 +49,7 @@ class PostedCredits:
 
     @property
     def next_ps(self) -> int | None:
-        """When the next credits come back, of those that are known."""
+        """The earliest known instant at which credits come back; None if none is known."""
         return self._coming[0][0] if self._coming else None
 
 
@@ -73,7 +73,7 @@ def matter(platform: Platform) -> bool:
         return True
 
     def sent_within(payload: int) -> int:
-        """At most so many TLPs of one size enter the link until the first of them is taken."""
+        """At most how many TLPs of one size enter the link until the first of them is taken."""
         byte_ps = 8 * 10**12 / pcie.tlp_bits_per_s
         tlp_ps = (pcie.tlp_header_write_bytes + payload) * byte_ps
         return int((pcie.visible_ps + (pcie.tlp_header_write_bytes + pcie.mps_bytes) * byte_ps) / tlp_ps) + 2

@@ -27,7 +27,7 @@ class PcieLink:
         self._mps_bytes = parameters.mps_bytes
         self._write_header_bytes = parameters.tlp_header_write_bytes
         self._write_times: dict[int, tuple[int, int]] = {}
-        """By size: what a write takes, and what is left over of a picosecond, as the pipe counts it."""
+        """By size: how long a write takes in whole picoseconds, and the remainder as the pipe counts it."""
         self._most_completion_bytes = parameters.most_completion_bytes
         self._completion_header_bytes = parameters.tlp_header_completion_bytes
         self._mrrs_bytes = parameters.mrrs_bytes
@@ -36,7 +36,7 @@ class PcieLink:
         """How far apart the lines of one DMA read are fetched: the link takes no more."""
 
     def write(self, now_ps: int, n_bytes: int) -> tuple[int, int]:
-        """A posted write of one TLP; returns (it leaves the adapter, it is at the root port)."""
+        """A posted write of one TLP; returns the instants (it leaves the adapter, it is at the root port)."""
         # ``Pipe.send`` written out: this is the hottest of its callers.
         up = self._up
         if now_ps < up._last_ps:
@@ -91,7 +91,7 @@ class PcieLink:
 
     @property
     def free_ps(self) -> int:
-        """When the link has carried upstream what it was given so far."""
+        """When the link has carried everything upstream that it was given so far."""
         return self._up.free_ps
 
     def write_ps(self, n_bytes: int) -> int:
@@ -111,8 +111,8 @@ class PcieLink:
         """The completion TLPs of a DMA read; returns when the data is in the adapter.
 
         There is one for each aligned piece of the largest completion that the read touches: they end where RCB allows
-        it. Completions return in the order of their data being asked for here: an in-order gate. They leave as lines
-        are there: the first at ``ready_ps``, the last at ``last_ps`` if that is later, which then is to be sent yet.
+        it. Completions return in the order of the calls: an in-order gate. They leave as lines are there: the first at
+        ``ready_ps``, the last at ``last_ps`` if that is later; the last line is then sent after that instant.
         """
         if last_ps > ready_ps:
             ready_ps = max(ready_ps, last_ps + self.line_ps - self.completion_ps(n_bytes, address))

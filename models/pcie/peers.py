@@ -2,7 +2,7 @@
 its controller memory buffer.
 
 Writes come peer to peer from the adapter, or as posted stores from cores, into the device's buffer, where reads of the
-region see them. They are in the region once they have passed on; nobody knows when, unless a write barrier has
+region see them. They are in the region once they have passed on; no agent knows when, unless a write barrier has
 completed (NVMe 1.4, PMRCAP.PMRWBM: a read of the region, or a read of the register PMRSTS). The host's caches and
 memory controllers have no part in it, and PCIe keeps no order between this device and host memory.
 
@@ -58,7 +58,7 @@ class PeerDevice:
     def read_ready_ps(self, arrive_ps: int) -> int:
         """When a read of the region that arrives now is served: behind all writes, and their barrier if it is one.
 
-        Without read bypass (PMREBS.RBB) it also waits until the elasticity buffer has handed on what it holds.
+        Without read bypass (PMREBS.RBB) it also waits until the elasticity buffer has passed all its writes on.
         """
         ordered = self._elastic is not None and not self.parameters.read_bypass
         waits = ordered or self.parameters.pmrwbm & READ_IS_BARRIER

@@ -1,8 +1,8 @@
-"""What an adapter's link hangs on: the root port itself, or a PCIe switch whose upstream link several devices share.
+"""The upper end of an adapter's link: the root port itself, or a PCIe switch whose upstream link several devices share.
 
 The switch forwards a TLP once it is whole, ``pcie.switch`` later, onto the link to the root port. Devices meet there in
-the order in which their TLPs come to it; one that is asked about later, although it came a little earlier, goes behind
-what is known (an in-order gate: it is late by less than what its neighbours sent in between).
+the order in which their TLPs come to it. A TLP whose call comes later, although it arrived a little earlier, goes
+behind the ones already sent (an in-order gate: it is late by less than the time of its neighbours' TLPs in between).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .link import PcieLink, Tlp
 
 
 class SharedLink(PcieLink):
-    """A link that several devices use: whoever asks about an earlier instant than the last one is moved up to it."""
+    """A link that several devices use: a TLP of an earlier instant than the last one's enters at that one's instant."""
 
     def __init__(self, parameters: PcieParameters) -> None:
         super().__init__(parameters)
@@ -22,19 +22,19 @@ class SharedLink(PcieLink):
 
     @override
     def write(self, now_ps: int, n_bytes: int) -> tuple[int, int]:
-        """As of a link of one's own, behind what others have sent."""
+        """As on a link for one device, behind the TLPs of the others."""
         now_ps = self._last_up_ps = max(now_ps, self._last_up_ps)
         return super().write(now_ps, n_bytes)
 
     @override
     def read_request(self, now_ps: int, n_bytes: int, address: int = 0) -> int:
-        """As of a link of one's own, behind what others have sent."""
+        """As on a link for one device, behind the TLPs of the others."""
         now_ps = self._last_up_ps = max(now_ps, self._last_up_ps)
         return super().read_request(now_ps, n_bytes, address)
 
 
 class SwitchedLink(PcieLink):
-    """The link of a device behind a switch, asked like :class:`PcieLink`; ``upstream`` is the switch's own.
+    """The link of a device behind a switch, used like :class:`PcieLink`; ``upstream`` is the switch's own.
 
     A second device shares it: ``SwitchedLink(parameters, nic.pcie.upstream)``.
     """
