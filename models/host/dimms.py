@@ -136,12 +136,12 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         root = self._root
         now_ps = root.clock._now
         root.catch_up(now_ps)
-        pcie, asked = root.platform.pcie, lines(offset, length)
+        pcie, wanted = root.platform.pcie, lines(offset, length)
         root.memory_ready_ps = 0
-        if root.caches.dma_reads(self._number, asked):
+        if root.caches.dma_reads(self._number, wanted):
             return pcie.read_ps - root.platform.llc.dma_read_hit_saving_ps
         media = self._media
-        took_ps, root.memory_ready_ps = root.home.read_lines(self._number, asked[0], asked[-1], now_ps, root.line_ps)
+        took_ps, root.memory_ready_ps = root.home.read_lines(self._number, wanted[0], wanted[-1], now_ps, root.line_ps)
         return pcie.read_ps + max(0, took_ps - media.load_ps + media.dma_read_extra_ps)
 
     # from the cores -----------------------------------------------------------------------------------------------

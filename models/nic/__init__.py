@@ -1,4 +1,4 @@
-"""One RDMA adapter: requester, responder, port, slot, and what its SRAM holds.
+"""One RDMA adapter: requester, responder, port, slot, and the contents of its SRAM.
 
-``models.verbs`` is what programs say to it. Everything that an adapter keeps about a queue pair or a request is here.
+Programs use it through ``models.verbs``. Everything that an adapter keeps about a queue pair or a request is here.
 """

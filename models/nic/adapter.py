@@ -1,4 +1,4 @@
-"""What the parts of one RDMA adapter share: its name, its tables, its queue pairs, its counters, and each other.
+"""The state that the parts of one RDMA adapter share: name, tables, queue pairs, counters, and the parts themselves.
 
 The parts: the *slot* (to the host), the *port* (out of the adapter), the *wire* (from there to the far adapter), the
 *reliability* (acknowledgements, or going back), *answers*, and the halves that send requests and take them. All but the
@@ -58,12 +58,12 @@ class Adapter:
         self.slot = Slot(clock, host, platform, arbiter)
         self.port = Port(clock, fabric, name, platform.nic)
         self.link_in = fabric.last_link(name)
-        """From the last switch."""
+        """The link from the last switch to this adapter."""
         self.receivers = [0] * platform.nic.processing_units
-        """The units of the receive engine: when each has done all that has come so far."""
+        """By unit of the receive engine: when it has processed all packets so far."""
         self.regions = Regions(host, platform.nic.write_ordering == "force_relax")
         self.sram = Sram(platform.nic.sram_bytes, partial(host.stream, f"SRAM of {name}"))
-        """What it holds of the host's tables."""
+        """The part of the host's tables that the adapter holds."""
         self.contexts = Contexts(self)
         self.doorbells = self.listed = self.wqe_fetches = 0
         """Doorbells; work requests that came behind the first of a posted list; reads of work requests."""
@@ -95,31 +95,31 @@ class Adapter:
         return next(self._qp_numbers)
 
     def context_bytes(self, max_send_wr: int | None) -> int:
-        """What a queue pair takes of the SRAM: its context and its send queue (unbounded: one request)."""
+        """Bytes of SRAM for a queue pair: its context and its send queue (unbounded: one request)."""
         return self.parameters.qp_context_bytes + (max_send_wr or 1) * self.parameters.wqe_bytes
 
     def region_bytes(self, region: MemoryRegion) -> int:
-        """What a region takes of the SRAM: its protection entry and a translation entry for each page."""
+        """Bytes of SRAM for a region: its protection entry and a translation entry for each page."""
         pages = len(region.pages(region.address, region.length))
         return self.parameters.mpt_bytes + pages * self.parameters.mtt_bytes
 
     def execution_order(self) -> ExecutionOrder:
-        """For a new queue pair at its responder."""
+        """A new queue pair's one at its responder."""
         return ExecutionOrder(self._switches)
 
     def responses(self) -> Responses:
-        """For a new queue pair at its responder."""
+        """A new queue pair's one at its responder."""
         return Responses(self.clock)
 
     def inbound(self, qp: QueuePair) -> Inbound:
-        """What will arrive through a new queue pair."""
+        """The record of the writes that will arrive through a new queue pair."""
         name = f"queue pair {qp.number} at {self.name}"
         return Inbound(self.ordering, self.host, name, qp.out_of_order, self._switches)
 
     def counters(self) -> dict[str, int]:
-        """What has happened at this adapter so far, as its driver's counters would tell.
+        """Counters of this adapter by name, as its driver would show them.
 
-        Hits count only while not everything fits into the SRAM: before that there is nothing to ask.
+        Hits count only once not everything fits into the SRAM: before that no entry is looked up.
         """
         posted = self.doorbells + self.listed
         writes = posted - sum(self.posted.values())
@@ -139,11 +139,11 @@ class Adapter:
         return start_ps + self.parameters.rx_processing_ps
 
     def request_received(self, tail_ps: int, end: ReceiveEnd, message: Message, at: int) -> int:
-        """The same of the packet of the request ``message`` whose payload starts at ``at``."""
+        """As :meth:`received`, of the packet of the request ``message`` whose payload starts at ``at``."""
         nic = self.parameters
         occupancy_ps = nic.rx_read_occupancy_ps if message.opcode in NON_POSTED else nic.rx_occupancy_ps
         return self.received(tail_ps, end, nic.rx_packet_occupancy_ps if at else occupancy_ps)
 
     def response_received(self, tail_ps: int, end: SendEnd) -> int:
-        """The same of a packet of a response to ``end``."""
+        """As :meth:`received`, of a packet of a response to ``end``."""
         return self.received(tail_ps, end, self.parameters.rx_packet_occupancy_ps)

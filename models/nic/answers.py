@@ -10,7 +10,7 @@ from .message import Message, mark
 
 
 class Answers:
-    """One adapter's."""
+    """The answering part of one adapter."""
 
     def __init__(self, nic: Adapter) -> None:
         self._nic = nic
@@ -52,7 +52,7 @@ class Answers:
     def send_answer(
         self, end: ReceiveEnd, message: Message, ready_ps: int, payload: bytes, observe: Observe | None
     ) -> None:
-        """The response to an executed request will be ready, with what it returns: a packet for each MTU."""
+        """The response to an executed request will be ready, with its payload: a packet for each MTU."""
         nic, headers, length = self._nic, self._headers, len(payload)
         mtu = nic.parameters.mtu_bytes
 

@@ -1,8 +1,8 @@
-"""Which entries of its SRAM an adapter needs for what, and waiting for those that are missing.
+"""The entries of its SRAM that an adapter needs for each step, and waiting for missing ones.
 
-A miss is a read over PCIe. All that one step lacks is asked for at once, and the step goes on when it is there; others
-go on meanwhile, except those of the same queue pair behind it, which is processed in order. Nothing of this happens
-while everything fits (``Sram.crowded``).
+A miss is a read over PCIe. All entries that one step lacks are read at once, and the step goes on when they are there;
+others go on meanwhile, except those of the same queue pair behind it, which is processed in order. Nothing of this
+happens while everything fits (``Sram.crowded``).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 _REQUESTS, _RESPONSES = 0, 1
 
 Step = tuple[Callable[[], int], int, Callable[[], None]]
-"""What has to be read for it, in bytes; its key; what goes on then."""
+"""A function that returns the bytes to read for a step; the step's key; the function that goes on afterwards."""
 
 
 class Contexts:
-    """Of one adapter."""
+    """The lookups of one adapter, and its steps that wait for them."""
 
     def __init__(self, nic: Adapter) -> None:
         self._nic = nic
@@ -38,7 +38,7 @@ class Contexts:
 
     # the requester's steps ----------------------------------------------------------------------------------
     def posted(self, messages: list[Message], go: Callable[[], None]) -> None:
-        """A doorbell has brought a work request to the adapter, or word of several."""
+        """A doorbell has brought a work request to the adapter, or the notice of several."""
         nic, parameters = self._nic, self._nic.parameters
         missing = nic.sram.look(SramEntry.QP, messages[0].end.number, parameters.qp_context_bytes)
         for message in messages:
@@ -88,7 +88,7 @@ class Contexts:
 
     # both --------------------------------------------------------------------------------------------------
     def _pages(self, key: int | None, address: int, n_bytes: int) -> int:
-        """What has to be read to translate a range: nothing for physical addresses, or a key that opens nothing."""
+        """Bytes to read to translate a range: 0 for physical addresses, or for a key without a region."""
         nic = self._nic
         region = None if key is None else nic.regions.find(key)
         if region is None:

@@ -1,9 +1,9 @@
 """DMA reads of one adapter: payloads and work requests that it fetches, READs and atomics that it serves.
 
 A read request goes through PCIe behind the adapter's posted writes, completions of its own included, and is looked at
-once all of them are visible (PCIe base specification, table 2-40). What it finds then, a hit or a miss, says how long
-it takes; each of its lines is as old as the instant at which it is fetched. Requests are looked at in their order, and
-their completions come back in that order. A request holds a tag until its data is back; without one it waits.
+once all of them are visible (PCIe base specification, table 2-40). Whether it hits or misses the cache then decides how
+long it takes; each of its lines is as old as the instant at which it is fetched. Requests are looked at in their order,
+and their completions come back in that order. A request holds a tag until its data is back; without one it waits.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ from ..host.hostmemory import HostMemory
 from ..pcie.link import PcieLink
 
 Done = Callable[[Any, list[Chunk]], None]
-"""Takes what a read returns (bytes, or a bytearray that grows), and which chunks that proves to be visible."""
+"""Takes the data of a read (bytes, or a bytearray that grows), and the chunks that it proves to be visible."""
 Look = Callable[[int, int], None]
-"""Takes when a request that is looked at now is served, and how long the answer takes from there to the link."""
+"""Takes when a request that is looked at now is served, and how long the answer takes from there to the link (ps)."""
 
 
 class DmaReader:
-    """Asked at the instant at which a request enters PCIe, in time order; ``arbiter`` draws the order of lines."""
+    """The DMA reads of one adapter; ``arbiter`` draws the order of lines.
+
+    Its methods are called at the instant at which a request enters PCIe, in time order.
+    """
 
     def __init__(
         self,
@@ -47,21 +50,21 @@ class DmaReader:
         self.arbiter = arbiter
         self._numbers = itertools.count()
         self._settle = settle
-        """What :meth:`models.nic.adapter.Adapter.settle` does before a request that had to wait enters PCIe."""
+        """Called before a request that had to wait enters PCIe: writes the completions that come before it."""
         self._most_tags = self._tags = pcie.parameters.read_tags
-        """All of them, and free ones."""
+        """All tags, and the free ones."""
         self._waiting: deque[tuple[int, int, Callable[[], None]]] = deque()
-        """Reads that wait for tags, in order: how many, key, start."""
-        self._asked: list[tuple[int, int, _Request]] = []
+        """Reads that wait for tags, in order: (number of tags, key, function that starts the read)."""
+        self._requests: list[tuple[int, int, _Request]] = []
         """Requests by (when they are looked at, number)."""
 
-    def ask(
+    def request(
         self, key: int, address: int, length: int, look: Look, *, not_before_ps: int = 0, n_bytes: int | None = None
     ) -> None:
         """A request for a range, or for ``n_bytes`` that the core has just written, enters PCIe now.
 
-        ``key`` is free for a hardware event at any instant from now on. ``not_before_ps`` is when that is visible
-        which the request is behind, but which came on another way.
+        ``key`` is free for a hardware event at any instant from now on. ``not_before_ps`` is when all writes are
+        visible that the request has to be behind although they came on another way.
         """
         host = self._host
         size = length if n_bytes is None else n_bytes
@@ -70,17 +73,17 @@ class DmaReader:
         served: tuple[int, int] | None = None
         if peer is None:
             looked_at_ps = host.looked_at_ps(at_root_ps)
-        else:  # it knows of all that is ahead already
+        else:  # all writes ahead of it are known already
             looked_at_ps, latency_ps = at_root_ps, peer.dma_read_ps(0, length)
             served = peer.read_ready_ps(at_root_ps + latency_ps // 2), latency_ps
         looked_at_ps = looked_at_ps if looked_at_ps > not_before_ps else not_before_ps
         request = _Request(at_root_ps, address, length, served, look)
-        heappush(self._asked, (looked_at_ps, next(self._numbers), request))
+        heappush(self._requests, (looked_at_ps, next(self._numbers), request))
         heappush(self._queue, (looked_at_ps, HARDWARE, key, self._look, None))
 
     def _look(self, _: None) -> None:
         """Requests of one instant keep their order, whatever their keys are."""
-        request = heappop(self._asked)[2]
+        request = heappop(self._requests)[2]
         host = self._host
         if request.served is None:
             latency_ps = host.dma_read_ps(request.address, request.length)
@@ -106,14 +109,14 @@ class DmaReader:
         parts: list[int] | None = None,
         observed: list[Chunk] | None = None,
     ) -> None:
-        """Read a range; ``done`` is called when the data is in the adapter. The rest is as in :meth:`ask`.
+        """Read a range; ``done`` is called when the data is in the adapter. The rest is as in :meth:`request`.
 
-        In one piece, or ``by_line`` in any order: what comes back may then mix old and new against a concurrent
-        writer. ``after`` is asked at the look: nothing is fetched before that instant. ``sampled`` is told at the look
-        when the last piece is fetched. With ``parts``, of ``part_bytes`` each, no line is fetched later than its
-        part needs; ``done`` is called when the first of them is in the adapter, and the list gets when each of them is.
-        What ``done`` has been given then grows, up to now with :meth:`catch_up`. ``observed`` is the list that chunks
-        are put in.
+        In one piece, or ``by_line`` in any order: the data may then mix old and new against a concurrent
+        writer. At the look ``after`` is called for an instant before which nothing is fetched, and ``sampled`` with
+        the instant at which the last piece is fetched. With ``parts``, of ``part_bytes`` each, no line is fetched later
+        than its part needs; ``done`` is called when the first of them is in the adapter, and the list gets when each of
+        them is. The data that ``done`` was called with then grows, up to now with :meth:`catch_up`. ``observed`` is the
+        list that chunks are put in.
         """
         pieces = split(address, length) if by_line else [(address, length)] if length else []
         order = self.order(len(pieces))
@@ -148,9 +151,9 @@ class DmaReader:
 
         if tags <= self._tags and not self._waiting:
             self._tags -= tags
-            self.ask(key, address, length, look, not_before_ps=not_before_ps, n_bytes=n_bytes)
+            self.request(key, address, length, look, not_before_ps=not_before_ps, n_bytes=n_bytes)
         else:
-            start = partial(self.ask, key, address, length, look, not_before_ps=not_before_ps, n_bytes=n_bytes)
+            start = partial(self.request, key, address, length, look, not_before_ps=not_before_ps, n_bytes=n_bytes)
             self._waiting.append((tags, key, start))
 
     def order(self, count: int) -> Iterable[int]:
@@ -179,12 +182,12 @@ class DmaReader:
         found.done(b"".join(found.data) if found.whole is None else found.whole, found.chunks)
 
     def catch_up(self, address: int) -> None:
-        """What reads of the memory at ``address`` have given so far grows by what has been fetched until now."""
+        """Extend the data of reads of the memory at ``address`` by the lines fetched until now."""
         self._host.catch_up_bytes(address)
 
 
 class _Request:
-    """``served`` is known where nothing has to be looked at: when, and the round trip."""
+    """A request under way. ``served`` is (when it is served, round trip) where no memory is looked at, else None."""
 
     __slots__ = ("address", "at_root_ps", "length", "look", "served")
 
@@ -197,7 +200,7 @@ class _Request:
 
 
 class _Found:
-    """What a read has found so far; ``whole`` where somebody takes it part by part."""
+    """The data that a read has found so far; ``whole`` is the buffer of a read whose parts are used as they come."""
 
     __slots__ = ("address", "chunks", "data", "done", "pieces", "tags", "whole")
 
@@ -219,7 +222,7 @@ class _Found:
         self.chunks: list[Chunk] = [] if chunks is None else chunks
 
     def sink(self, index: int) -> Callable[[bytes], None]:
-        """What takes a piece."""
+        """The function that takes piece ``index`` of the data."""
 
         def take(data: bytes) -> None:
             if self.whole is None:

@@ -1,4 +1,4 @@
-"""What the parts of an adapter do for each other, whichever parts a generation of adapters has.
+"""The duties of an adapter's parts for each other, as protocols that the parts of every generation implement.
 
 An adapter is put together in ``models.nic.nic``. A part knows the others by these duties, so that no file of a part
 imports another's.
@@ -21,7 +21,7 @@ from .staging import Staging
 
 
 class Wire(Protocol):
-    """From the port of this adapter to what the far one has processed."""
+    """The wire from the port of this adapter until the far one has processed a packet."""
 
     def request(self, message: Message) -> None:
         """A request's first packet may be at the last switch."""
@@ -34,7 +34,7 @@ class Wire(Protocol):
 
 
 class Reliability(Protocol):
-    """What makes sure that every request is executed once, in order, and answered; or that its requester knows."""
+    """The part that has every request executed once, in order, and answered; or its requester informed."""
 
     def goes(self, at_ps: int, message: Message) -> None:
         """Requester: a request goes to the engine for the first time, to be there at ``at_ps``."""
@@ -49,7 +49,7 @@ class Reliability(Protocol):
         """Requester: the oldest outstanding request is done, with this status."""
 
     def unanswered(self, message: Message) -> None:
-        """Requester: nobody will ever answer this request."""
+        """Requester: no answer to this request will ever come."""
 
     def flushed(self, qp: QueuePair) -> None:
         """Requester: nothing is outstanding any more on a broken queue pair."""
@@ -64,21 +64,21 @@ class Reliability(Protocol):
         """Responder: a request has been executed, and is about to be answered."""
 
     def counters(self) -> dict[str, int]:
-        """What it counts, as its driver would tell."""
+        """Its counters by name, as the driver would show them."""
 
 
 class Answering(Protocol):
-    """How a responder answers."""
+    """The part that sends a responder's answers."""
 
     def acknowledge(
         self, end: ReceiveEnd, message: Message, observe: Observe | None, status: Status = Status.IBV_WC_SUCCESS
     ) -> None:
-        """An answer of one packet."""
+        """Send an answer of one packet."""
 
     def answer(
         self, end: ReceiveEnd, message: Message, ready_ps: int, payload: bytes = b"", observe: Observe | None = None
     ) -> None:
-        """The response to an executed request will be ready, with what it returns."""
+        """Send the response to an executed request, with its payload, when it is ready."""
 
     def refuse(self, end: ReceiveEnd, message: Message, status: Status) -> None:
         """Answer with an error; the connection is broken."""
@@ -86,22 +86,22 @@ class Answering(Protocol):
     def send_acknowledgement(
         self, end: ReceiveEnd, message: Message, observe: Observe | None, status: Status = Status.IBV_WC_SUCCESS
     ) -> None:
-        """An acknowledgement, whatever the reliability would say to it."""
+        """Send an acknowledgement without consulting the reliability."""
 
     def send_answer(
         self, end: ReceiveEnd, message: Message, ready_ps: int, payload: bytes, observe: Observe | None
     ) -> None:
-        """A response, whatever the reliability would say to it."""
+        """Send a response without consulting the reliability."""
 
 
 class Requesting(Protocol):
     """The half that sends requests."""
 
     def pump(self, end: SendEnd) -> None:
-        """Pass to the engine what is ready, in the order of the posts."""
+        """Pass ready requests to the engine, in the order of the posts."""
 
     def cut(self, message: Message) -> None:
-        """Make its packets."""
+        """Cut a request into packets."""
 
     def place(self, packet: Packet) -> None:
         """A packet of a response goes to memory, the last completes the request."""
@@ -114,19 +114,19 @@ class Responding(Protocol):
     """The half that takes requests."""
 
     staging: Credits
-    """Its bytes."""
+    """The free bytes of staging."""
     held: deque[Any]
     """Requests that wait for room in it."""
     drain: Staging
     flush_issue_ps: int
-    """Between the lines that a FLUSH writes back."""
+    """The time from one line that a FLUSH writes back to the next."""
     flush_keeps_lines: bool
 
     def serve_now(self, packet: Packet) -> None:
-        """Execute a request that is answered once executed: it is its turn."""
+        """Execute a request whose turn it is, and that is answered once executed."""
 
     def wait_for_room(self, room_ps: int | None, packet: Packet, address: int) -> None:
-        """A packet that nobody waits before has to wait for room: until an instant, or until more is known."""
+        """The first packet of the queue waits for room: until an instant, or until one is known (None)."""
 
     def stage(self, packet: Packet, end: ReceiveEnd, address: int, may_go: bool = True) -> None:
         """A packet has its room in staging: pass it to PCIe if it may go, acknowledge the last."""

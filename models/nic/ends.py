@@ -1,4 +1,4 @@
-"""What an adapter keeps of a queue pair: the end that sends requests, and the end that receives them.
+"""An adapter's state of a queue pair: the end that sends requests, and the end that receives them.
 
 ``ibv_qp`` is its program's; a provider wraps it into a structure of its own, and so does this adapter
 (:attr:`QueuePair.end`).
@@ -31,7 +31,7 @@ class PlainWay(NamedTuple):
     """Where a connection's requests may take the plain way (``models.nic.plainway``)."""
 
     post: Callable[[SendWR, bytes], bool]
-    """The doorbell of one work request has left the core: whether it is under way now."""
+    """The doorbell of one work request has left the core; returns whether the request went the plain way."""
     leave: Callable[[Message], None] | None = None
     """A request of one packet may be at the switch."""
     accept: Callable[[Packet], None] | None = None
@@ -39,53 +39,53 @@ class PlainWay(NamedTuple):
 
 
 NO_WAY = PlainWay(lambda work, payload: False)
-"""That of a connection on which every request is special."""
+"""The plain way of a connection on which every request is special: none takes it."""
 
 
 class EndsAdapter(Protocol):
-    """The adapter that an end is on, as the one at the other side of the wire knows it."""
+    """The adapter that an end is on, as the adapter at the other side of the wire knows it."""
 
     name: str
     number: int
-    """Its place among the vertices of the fabric."""
+    """The adapter's number among the vertices of the fabric."""
     parameters: NicParameters
     off_ps: int
-    """When it lost power."""
+    """When the adapter lost power."""
     link_in: Pipe | NoPipe
-    """From the last switch."""
+    """The link from the last switch to the adapter."""
     sram: Sram
     take_in: Callable[[Packet], None]
     """A packet of a WRITE or SEND has been processed."""
     serve: Callable[[Packet], None]
     """A request that is answered once executed has been processed."""
     translate: Callable[[Packet], None]
-    """Either, by an adapter that may have to read first what it needs to know."""
+    """Either kind of packet, at an adapter that may first have to read the entries that it needs."""
     acknowledged: Callable[[Message, int], None]
     """The last bit of an acknowledgement arrives at an instant."""
     take_response: Callable[[Packet], None]
     """A packet of a response with data has been processed."""
     unanswered: Callable[[Message], None]
-    """Nobody will ever answer this request."""
+    """No answer to this request will ever come."""
 
     def request_received(self, tail_ps: int, end: ReceiveEnd, message: Message, at: int) -> int:
         """When a packet of a request has been processed whose tail is there at ``tail_ps``."""
 
     def response_received(self, tail_ps: int, end: SendEnd) -> int:
-        """The same of a packet of a response."""
+        """As :meth:`request_received`, of a packet of a response."""
 
     def execution_order(self) -> ExecutionOrder:
-        """For a new queue pair at its responder."""
+        """A new queue pair's one at its responder."""
 
     def responses(self) -> Responses:
-        """For a new queue pair at its responder."""
+        """A new queue pair's one at its responder."""
 
     def inbound(self, qp: QueuePair) -> Inbound:
-        """What will arrive through a new queue pair."""
+        """The record of the writes that will arrive through a new queue pair."""
 
 
 Route = tuple[int, int, Lanes, int, ExecutionOrder, Inbound, Responses, str]
-"""The plain way of WRITEs to a region: its first address, its end, the lanes, the channel; what a responder asks of the
-queue pair before it lets one take it, and after; and what it writes as."""
+"""The plain way of WRITEs to a region: its first address, its end, the lanes, the channel; the queue pair's execution
+order, inbound writes and responses, which the responder checks; and the name of the writer."""
 
 
 class SendEnd:
@@ -112,9 +112,9 @@ class SendEnd:
         "stalled",
         "to",
         "unit",
+        "unreported",
         "unseen",
         "unsignalled",
-        "untold",
     )
 
     def __init__(self, qp: QueuePair, nic: EndsAdapter) -> None:
@@ -123,33 +123,33 @@ class SendEnd:
         self.number = qp.number
         self.reliable = qp.reliable
         self.unit = qp.number % nic.parameters.processing_units
-        """Which of the adapter's units serves it."""
+        """The adapter's unit that serves this queue pair."""
         self.receive = ReceiveEnd(qp, nic, self.unit)
-        """The other half."""
+        """The responder's half of the same queue pair."""
         self.to: ReceiveEnd | None = None
-        """Where requests go, once it is connected."""
+        """The far end that requests go to, once it is connected."""
         self.plain: PlainWay | None = None
-        """What its requests may take where nothing is special about them; None: no one has asked yet."""
+        """The way of its requests where nothing is special about them; None before the first request."""
         self.off_ps = nic.off_ps
-        """When it, or its adapter, ceased to be: what had not left the port by then never does."""
+        """When the queue pair was destroyed or its adapter lost power: bits in the port by then never leave it."""
         self.key = tie(adapter=nic.number + 1, queue_pair=qp.number)
         """The key of its last request among the customers of one station and instant."""
         self.send_queue: deque[Message] = deque()
-        """Posted and not yet on the wire, in order."""
+        """Requests posted and not yet on the wire, in order."""
         self.outstanding: deque[Message] = deque()
-        """On the wire and not yet answered, in order."""
+        """Requests on the wire and not yet answered, in order."""
         self.reads_under_way = 0
-        """Of those, READ, atomics, FLUSH and ATOMIC WRITE."""
+        """Outstanding requests that are READ, atomic, FLUSH or ATOMIC WRITE."""
         self.fencing = 0
-        """Of those, the ones that a fence waits for."""
+        """Outstanding requests that a fence waits for."""
         self.unseen: deque[Callable[[int], None]] = deque()
-        """What responses that have come prove, as far as no program has polled a completion that tells of them."""
-        self.untold = 0
-        """Of those, the ones that belong to no completion yet: unsignalled requests."""
+        """Proofs of the responses so far whose completions no program has polled yet."""
+        self.unreported = 0
+        """The number of those proofs that belong to no completion yet: unsignalled requests."""
         self.unsignalled = 0
-        """Unsignalled requests that are done and whose places no completion has given back."""
+        """Unsignalled requests that are done and whose send queue slots no completion has given back."""
         self.attempt = 0
-        """How often it has gone back to repeat something."""
+        """How often the queue pair has gone back to repeat requests."""
         self.repeats = 0
         """Repetitions in a row of the request that found no receive request."""
         self.stalled = False
@@ -159,21 +159,21 @@ class SendEnd:
         self.last_answer_ps = 0
         """Responses to one queue pair are processed in order."""
         self.answered_ps = 0
-        """When the last of those will have been processed that are not outstanding any more."""
+        """When the last response is processed of the requests that are not outstanding any more."""
 
     def reveal(self, answers: int, at_ps: int) -> None:
-        """A completion has been polled: what the oldest ``answers`` responses prove is known now."""
+        """A completion has been polled: the proofs of the oldest ``answers`` responses hold from now on."""
         for _ in range(answers):
             self.unseen.popleft()(at_ps)
 
-    def tells(self) -> Callable[[int], None]:
-        """What a completion that shows now tells of: all that has been answered since the last."""
-        told, self.untold = self.untold, 0
-        return partial(self.reveal, told)
+    def report(self) -> Callable[[int], None]:
+        """The ``observe`` of a completion that shows now: it reveals all answers since the last completion."""
+        answers, self.unreported = self.unreported, 0
+        return partial(self.reveal, answers)
 
 
 class _Writers(dict[Opcode, str]):
-    """What writes into memory on behalf of a queue pair's peer, by verb: made once, since a run has many."""
+    """Names of the writers into memory on behalf of a queue pair's peer, by verb: made once, since a run has many."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -216,23 +216,23 @@ class ReceiveEnd:
         self.reliable = qp.reliable
         self.unit = unit
         self.off_ps = nic.off_ps
-        """As the other half's."""
+        """As :attr:`SendEnd.off_ps`."""
         self.receive_queue: deque[RecvWR] = qp.receive_queue
         self.used_bytes = 0
-        """Of the multi-packet buffer at the head of that queue."""
+        """Used bytes of the multi-packet buffer at the head of that queue."""
         self.receive_offset = 0
         """Where in its buffer the message lies that is just arriving."""
         self.receiving: RecvWR | None = None
-        """What the message that is just arriving has taken."""
+        """The receive request that the message that is just arriving has taken."""
         self.messages: deque[int] | None = None
-        """Where messages lie that the adapter itself has still to deal with, oldest first; None: it deals with none."""
+        """Addresses of messages that the adapter itself still has to process, oldest first; None: it processes none."""
         self.expected_attempt = 0
         self.expected_key = 0
         """The request that found no receive request: it and all behind it are not taken in before they are repeated."""
         self.expected_bytes = 0
         """Of an unreliable connection: where the next packet of the message belongs; -1 once one was lost."""
         self.routes: dict[int, Route] = {}
-        """By key: of a region whose WRITEs take the plain way."""
+        """By key of a region: the plain way of WRITEs to it."""
         self._writers: _Writers | None = None
         self._responses: Responses | None = None
         self._order: ExecutionOrder | None = None
@@ -241,14 +241,14 @@ class ReceiveEnd:
     # Made when the first request arrives: most ends of most connections never see one.
     @property
     def writers(self) -> _Writers:
-        """What its peer's requests write as."""
+        """The names under which its peer's requests write."""
         if self._writers is None:
             self._writers = _Writers(self.number)
         return self._writers
 
     @property
     def responses(self) -> Responses:
-        """What it has to answer."""
+        """The responses that it has to send, in order."""
         if self._responses is None:
             self._responses = self.nic.responses()
         return self._responses
@@ -262,7 +262,7 @@ class ReceiveEnd:
 
     @property
     def inbound(self) -> Inbound:
-        """What arrived through it."""
+        """The record of the writes that arrived through it."""
         if self._inbound is None:
             self._inbound = self.nic.inbound(self.qp)
         return self._inbound

@@ -1,4 +1,4 @@
-"""What arrived through one queue pair at its responder: what its events are behind, and what a FLUSH of it covers."""
+"""Writes that arrived through one queue pair at its responder: events come behind them, and a FLUSH covers them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from ..memory.devices import HOST_MEMORY
 from .lanes import Counts, Lanes
 
 Observe = Callable[[int], None]
-"""Tells the ordering rules that something has been observed, at what instant."""
+"""Reports to the ordering rules that something has been observed at an instant."""
 
 
 class Proof:
-    """What an executed request proves, to be told once: by what is executed behind it, or by who polls its answer."""
+    """A proof by an executed request, reported once: by a later request's execution, or by the poll of its answer."""
 
-    __slots__ = ("_observe", "told")
+    __slots__ = ("_observe", "observed")
 
     def __init__(self, observe: Observe) -> None:
         self._observe = observe
-        self.told = False
+        self.observed = False
 
     def __call__(self, at_ps: int) -> None:
-        if not self.told:
-            self.told = True
+        if not self.observed:
+            self.observed = True
             self._observe(at_ps)
 
 
@@ -43,14 +43,14 @@ class Inbound:
         self._switches = switches
         self._lanes: dict[int, Lanes] = {}
         self._anywhere: dict[int, int] = {}
-        """By destination: some address there."""
+        """By destination: any one address there."""
         self._sends: set[tuple[int, int]] = set()
-        """(channel, position) of what SENDs wrote."""
+        """(channel, position) of chunks that SENDs wrote."""
         self._looked_at: dict[int, int] = {}
         self._uncovered: dict[int, list[tuple[Chunk, RequestKind]]] = {}
         """By destination: updates that a FLUSH may still have to cover."""
         self.proved: list[tuple[RequestKind, Observe, frozenset[RequestKind]]] = []
-        """What atomics and FLUSHes that the responder has executed prove."""
+        """Proofs by executed atomics and FLUSHes: (kind of the request, proof, kinds of later requests that waited)."""
 
     def placement(self, relaxed: bool) -> Placement:
         """How a request to a region with (or without) relaxed ordering is placed."""
@@ -74,7 +74,7 @@ class Inbound:
         return lanes.placed_ps if lanes is not None else 0
 
     def note_send(self, address: int, before: Iterable[tuple[int, int]]) -> None:
-        """What the ways to ``address`` have taken since ``before`` is a SEND's: FLUSH speaks of others."""
+        """All chunks on the ways to ``address`` since ``before`` are a SEND's: a FLUSH does not cover them."""
         known = dict(before)
         for channel, count in self.lanes(address).earlier():
             self._sends.update((channel, position) for position in range(known.get(channel, 0), count))
@@ -90,7 +90,7 @@ class Inbound:
         *,
         pushes: bool = True,
     ) -> Observe:
-        """What tells of ``event``, which is behind all that has gone so far to where ``address`` is.
+        """The report of ``event``, which is behind all writes so far to the destination of ``address``.
 
         ``pushes`` is False where nothing goes to memory behind those writes (a READ of no bytes).
         """
@@ -109,12 +109,12 @@ class Inbound:
         )
 
     def everywhere(self, event: Event) -> Observe:
-        """The same for an event that is behind what has gone to any destination."""
+        """As :meth:`observer`, for an event that is behind the writes to all destinations."""
         found = [self.observer(event, address) for address in self._anywhere.values()]
-        return found[0] if len(found) == 1 else partial(_tell, found)
+        return found[0] if len(found) == 1 else partial(_report, found)
 
     def acknowledged(self, address: int) -> Observe | None:
-        """What an ACK of what has gone to ``address`` proves; None if no rule gives it a meaning."""
+        """The proof by an ACK of writes to the destination of ``address``; None if no rule gives it a meaning."""
         meaning = self._ordering.rules(Event.ACK, self._host.circumstances(address))
         return self.observer(Event.ACK, address) if meaning else None
 
@@ -124,21 +124,21 @@ class Inbound:
         if not results:
             return observe
         here = self._host.circumstances(address)
-        return partial(_tell, [observe, partial(self._ordering.happened, Event.ATOMIC_RESULT, here=here, qp=results)])
+        return partial(_report, [observe, partial(self._ordering.happened, Event.ATOMIC_RESULT, here=here, qp=results)])
 
     def executed(self, request: RequestKind, observe: Observe, holds: frozenset[RequestKind] = frozenset()) -> None:
-        """The adapter has executed an atomic or a FLUSH: what it proves holds for whatever is executed behind it.
+        """The adapter has executed an atomic or a FLUSH: its proof holds for every request executed behind it.
 
         ``holds`` are kinds of requests that have waited for it although the table lets them overtake it.
         """
         if request is RequestKind.ATOMIC:  # its successor proves no less
             self.proved = [entry for entry in self.proved if entry[0] is not RequestKind.ATOMIC]
         elif self.proved:
-            self.proved = [entry for entry in self.proved if not (isinstance(entry[1], Proof) and entry[1].told)]
+            self.proved = [entry for entry in self.proved if not (isinstance(entry[1], Proof) and entry[1].observed)]
         self.proved.append((request, observe, holds))
 
     def behind_executed(self, request: RequestKind, now_ps: int) -> None:
-        """``request`` has its effect now: what the table puts before it has been executed, seen by a program or not."""
+        """``request`` has its effect now: the requests that the table puts before it have been executed."""
         if not self.proved:
             return
         for entry in self.proved[:]:
@@ -147,12 +147,12 @@ class Inbound:
                 self.proved.remove(entry)
 
     def accepted(self) -> dict[int, tuple[Counts, Counts]]:
-        """By destination, what has been accepted so far: in lanes, and as ATOMIC WRITEs."""
+        """By destination, the chunks accepted so far: in lanes, and as ATOMIC WRITEs."""
         return {number: (lanes.earlier(), lanes.earlier_releases()) for number, lanes in self._lanes.items()}
 
     # FLUSH --------------------------------------------------------------------------------------------------
     def covered(self, address: int, length: int) -> list[Covered]:
-        """What of the updates so far lies in a range, unless a flush has put it into the memory's queue already."""
+        """The updates so far that lie in a range, except those that a flush has put into the memory's queue already."""
         number = self._host.destination(address).number
         lanes = self._lanes.get(number)
         if lanes is None:
@@ -177,10 +177,10 @@ class Inbound:
 
 
 def _flushed(chunk: Chunk) -> bool:
-    """Whether every line of it is certainly in the memory's queue."""
+    """Whether every line of a chunk is certainly in the memory's queue."""
     return len(chunk.flushed_ps) == len(lines(chunk.address, len(chunk.data)))
 
 
-def _tell(observers: list[Observe], at_ps: int) -> None:
+def _report(observers: list[Observe], at_ps: int) -> None:
     for observe in observers:
         observe(at_ps)

@@ -22,12 +22,12 @@ Counts = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What the operand of an atomic, as the adapter has read it, says of others' writes."""
+    """The evidence of other writes in the operand of an atomic, as the adapter has read it."""
 
     before: Counts
     """Earlier writes of its queue pair: it was read behind them."""
     seen: list[Chunk]
-    """Whose bytes it shows."""
+    """The chunks whose bytes it shows."""
 
 
 class Lanes:
@@ -41,20 +41,20 @@ class Lanes:
         self.loose: int | None = None
         self._releases: int | None = None
         self.results: Counts = ()
-        """The results of atomics so far, and what came before them in order."""
+        """The results of atomics so far, and the writes before them in order."""
         self.placed_ps = 0
         """When all that came so far is visible in this timing."""
 
     @property
     def in_order(self) -> int:
-        """The channel of what is placed in order."""
+        """The channel of writes that are placed in order."""
         if self._in_order is None:
             self._in_order = self._trace.channel(self._name)
             self._trace.channels[self._in_order].release = "atomic-returns-visible"
         return self._in_order
 
     def earlier(self) -> Counts:
-        """What has been accepted so far, ATOMIC WRITEs left out."""
+        """The chunks accepted so far, without ATOMIC WRITEs."""
         return tuple(
             (channel, self._trace.count(channel)) for channel in (self._in_order, self.loose) if channel is not None
         )
@@ -126,7 +126,7 @@ class Lanes:
         return leave
 
     def _way(self, request: RequestKind, placement: Placement) -> tuple[int, Counts, int]:
-        """For a TLP of ``request``: its channel, what it is behind, and how much later than in order it shows."""
+        """For a TLP of ``request``: its channel, the chunks before it, and how many ps later than in order it shows."""
         if request is RequestKind.ATOMIC_WRITE:
             if self._releases is None:
                 self._releases = self._trace.channel(f"atomic writes of {self._name}")
@@ -148,7 +148,7 @@ class Lanes:
         arrive_ps: int,
         operand: Operand,
     ) -> None:
-        """The result of an atomic: in order, and behind what its operand was behind and has shown."""
+        """Write the result of an atomic: in order, behind the writes before its operand and those the operand shows."""
         trace, channel = self._trace, self.in_order
         counts = dict(operand.before)
         counts.pop(channel, None)

@@ -1,6 +1,6 @@
-"""What is in flight: one request that an adapter has been given, and then its response.
+"""A message in flight: one request that an adapter has been given, and then its response.
 
-It is made once, when its doorbell rings. Both adapters keep in it where they are with it; the work request stays as its
+It is made once, when its doorbell rings. Both adapters keep their progress in it; the work request stays as its
 program has posted it.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .ends import ReceiveEnd, SendEnd
 
 VOID = -1
-"""``Message.attempt`` of what is sent again: whatever is still on its way of it counts for nothing."""
+"""``Message.attempt`` of a message that is sent again: its packets that are still on their way are ignored."""
 
 
 class Message:
@@ -58,32 +58,32 @@ class Message:
         self.length = work.length
         self.span = work.span
         self.end = end
-        """The requester's."""
+        """The requester's end."""
         self.to: ReceiveEnd = to  # type: ignore[assignment]  # None only where nothing ever goes: it is not connected
-        """The responder's."""
+        """The responder's end."""
         self.key = key
-        """Its place among the customers of a station and instant (``models.verbs.ties``)."""
+        """Its order among the customers of one station and instant (``models.verbs.ties``)."""
         self.payload = payload
-        """What the adapter fetched, or what was copied into the WQE (inline); of an answer: what it returns."""
+        """The bytes that the adapter fetched, or that the WQE had inline; of an answer, its data."""
         self.ready = False
-        """All is fetched that it needs."""
+        """Whether everything that it needs has been fetched."""
         self.attempt = 0
-        """How often its queue pair had gone back to repeat something when this was sent; VOID: it is sent again."""
+        """How often its queue pair had gone back to repeat requests when this was sent; VOID: it is sent again."""
         self.sent_bytes = 0
-        """What the responder has taken of it before it asked for a repetition."""
+        """Bytes that the responder took of it before it requested a repetition."""
         self.parts: list[int] | None = None
         """When each piece of ``part_bytes`` may come to the port, of a payload that is fetched piece by piece."""
         self.sent: Any = None
-        """For the reliability, where one has to send again (``models.nic.lossy.psn``): the request that this is one
-        sending of; None of a NAK for a sequence error."""
+        """For the reliability that repeats requests (``models.nic.lossy.psn``): the :class:`Sent` request of which this
+        is one sending; None of a NAK for a sequence error."""
 
     # Set when they are known:
     part_bytes: int
     status: Status
     n_bytes: int
-    """Of the first packet."""
+    """Bytes of the first packet."""
     more: list[Any] | None
-    """Of the other packets: how large they are, and then when the first and last bit of each leave."""
+    """Of the other packets: their sizes, and then the instants at which the first and last bit of each leave."""
     start_ps: int
     """When its first packet leaves the port; negative while that is not known yet."""
     end_ps: int
@@ -91,11 +91,11 @@ class Message:
     sent_ps: int
     """When the request's last bit has left the port."""
     observe: Callable[[int], None] | None
-    """What its response proves, or what its completion lets the poller know."""
+    """The proof by its response, or by the poll of its completion."""
     slots: int
-    """Of its completion, as there."""
+    """The send queue slots that its completion gives back (``WorkCompletion.slots``)."""
     psn: int
-    """On a fabric that disturbs packets: of the packet that its payload begins with; of a NAK, what is expected."""
+    """On a fabric that disturbs packets: the PSN of the first packet of its payload; of a NAK, the expected PSN."""
     asks: bool
     """Whether it asks for an acknowledgement."""
 
@@ -114,6 +114,6 @@ Packet = tuple[Message, int, bytes, bool, int]
 
 
 def mark(message: Message, hop: str, at_ps: int) -> None:
-    """A hop of ``message`` ended, if anybody wants to know."""
+    """Mark in the span of ``message``, if it has one, that a hop ended."""
     if message.span is not None:
         message.span.mark(hop, at_ps)

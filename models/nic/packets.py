@@ -13,11 +13,11 @@ from .message import Message
 
 ATOMIC_ETH_BYTES = 28
 ATOMIC_BYTES = 8
-"""What an atomic works on, and what it returns (AtomicAckETH)."""
+"""Size of an atomic's operand and of its result (AtomicAckETH)."""
 FETH_BYTES = 4
 DETH_BYTES = 8
 GRH_BYTES = 40
-"""What lies before a datagram's payload in its receive buffer, filled or not (ibv_create_ah(3))."""
+"""Bytes before a datagram's payload in its receive buffer, filled or not (ibv_create_ah(3))."""
 
 
 def request_bytes(headers: Headers, qp_type: QpType, message: Message, at: int, last: bool) -> int:

@@ -2,9 +2,9 @@
 
 It does what the adapter's other files do, at the same instants, with the same counters, bytes and trace, for a request
 with nothing to fetch and nothing to wait for, on a reliable connection between two adapters whose tables all fit into
-their SRAM and whose fabric disturbs nothing. What never changes is bound once for each connection. Each hop looks if
-it is plain before it does anything, and passes on what is special to the general code (requester, port, responder,
-answers), which knows of no plain way; and a request may come to the plain way at any hop.
+their SRAM and whose fabric disturbs nothing. Objects that never change are bound once for each connection. Each hop
+checks that it is plain before it does anything, and passes special requests on to the general code (requester, port,
+responder, answers), which knows of no plain way; and a request may come to the plain way at any hop.
 
 ``Nic.takes_plain_way`` turns it off. The tests run both ways and compare.
 """
@@ -45,7 +45,7 @@ def open_route(nic: Adapter, to: ReceiveEnd, message: Message, address: int) -> 
 
 
 def plain_way(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -> PlainWay:
-    """That of requests from ``end``, on this adapter, to ``to``, on ``remote``."""
+    """The plain way of requests from ``end``, on this adapter, to ``to``, on ``remote``."""
     qp, clock, headers = end.qp, nic.clock, nic.parameters.headers
     fabric = nic.port._fabric
     queue: list[Any] = clock._queue
@@ -104,7 +104,7 @@ def plain_way(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -> Pl
         return True
 
     def leave(message: Message) -> None:
-        """Engine and port have nobody before it, and take it at once."""
+        """No request is before it at engine and port, which take it at once."""
         now_ps = clock._now
         depart_ps = now_ps - propagation_ps
         if (
@@ -113,7 +113,7 @@ def plain_way(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -> Pl
             or to_engine[0][2] is not message
             or to_engine[0][0] != depart_ps - processing_ps
             or engine[unit] > depart_ps - processing_ps
-            or port._asked_ps > depart_ps
+            or port._reserved_ps > depart_ps
         ):
             nic.wire.request(message)
             return
@@ -220,13 +220,13 @@ def plain_way(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -> Pl
         heappush(queue, (ready_ps + propagation_ps, HARDWARE, key, come_back, message))
 
     def come_back(message: Message) -> None:
-        """The responder's port has nobody before the acknowledgement, and takes it at once."""
+        """No answer is before the acknowledgement at the responder's port, which takes it at once."""
         ready_ps = message.end_ps
         if (
             message.start_ps != IN_PORT
             or answers[0][2] is not message
             or (engine_there and engine_there[0][0] <= ready_ps - processing_there_ps)
-            or port_there._asked_ps > ready_ps
+            or port_there._reserved_ps > ready_ps
         ):
             remote.wire.acknowledgement(message)
             return

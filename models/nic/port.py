@@ -5,8 +5,8 @@ the earliest instant at which its first bit could be at the switch. When that fi
 the message is known (every cause lies strictly earlier, every latency is at least a picosecond), so engine and port
 catch up as far as that message; if it leaves later than that, because others were before it, the event is set again.
 
-Ties: at one station and instant customers are served in the order of their keys (``models.verbs.ties``). Whoever called
-first does not matter.
+Ties: at one station and instant customers are served in the order of their keys (``models.verbs.ties``). The order of
+the calls does not matter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .ends import SendEnd
 from .message import Message
 
 IN_ENGINE, IN_PORT, WITHDRAWN = -1, -2, -3
-"""``Message.start_ps`` of what is not served yet, or never; while it waits for the port, ``end_ps`` says since when."""
+"""``Message.start_ps`` of a message that is not served yet, or never; at the port ``end_ps`` is when its wait began."""
 
 
 class Port:
@@ -34,16 +34,16 @@ class Port:
         self.pipe = fabric.port(name)
         self._fabric = fabric
         self.propagation_ps = fabric.lead_ps
-        """Up to the last switch."""
+        """The propagation up to the last switch."""
         self._queue: list[Any] = clock._queue
         self._engine = [0] * nic.processing_units
-        """The units of the transmit engine: when each has done all that has come so far."""
+        """By unit of the transmit engine: when it has processed all requests so far."""
         self._processing_ps = nic.tx_processing_ps
         self._occupancy_ps = nic.tx_occupancy_ps
         self._mtu_bytes = nic.mtu_bytes
         self._lead_ps = nic.tx_processing_ps + self.propagation_ps
-        self._asked_ps = 0
-        """When the last packet of a message of several has come to the port: until then it is that message's."""
+        self._reserved_ps = 0
+        """Until when the port is reserved for a message of several packets: its last packet comes then."""
         self._to_engine: list[tuple[int, int, Message]] = []
         """Requests by (instant, key)."""
         self._to_port: list[tuple[int, int, Message]] = []
@@ -57,7 +57,7 @@ class Port:
         heappush(self._queue, (at_ps + self._lead_ps, HARDWARE, key, leave, message))
 
     def watched_request(self, at_ps: int, message: Message, out: Callable[[Message], None]) -> None:
-        """The same where somebody wants to know when it has left: ``out`` is called when it may come to the port."""
+        """As :meth:`request`, with ``out`` called when the request may come to the port."""
         message.start_ps = IN_ENGINE
         heappush(self._to_engine, (at_ps, message.key, message))
         heappush(self._queue, (at_ps + self._processing_ps, HARDWARE, message.key, out, message))
@@ -72,7 +72,7 @@ class Port:
     def serve_request(self, message: Message, now_ps: int) -> int:
         """Engine and port catch up as far as this request; returns when its first bit is at the switch.
 
-        It may be there later than that, while others that come to the port before it are not known yet: ask again.
+        It may be later than that if others come to the port before it that are not known yet: call again then.
         """
         if message.start_ps == IN_ENGINE:
             engine, inbox = self._engine, self._to_engine
@@ -91,9 +91,9 @@ class Port:
                 heappush(self._to_port, (depart_ps, key, found))
             known = depart_ps + self.propagation_ps <= now_ps
             if known and not self._to_port and message.more is None:  # straight on
-                asked_ps = self._asked_ps
+                reserved_ps = self._reserved_ps
                 start_ps, message.end_ps = self.pipe.send(
-                    depart_ps if depart_ps > asked_ps else asked_ps, message.n_bytes
+                    depart_ps if depart_ps > reserved_ps else reserved_ps, message.n_bytes
                 )
                 message.start_ps = start_ps
                 if self._fabric.departures is not None:
@@ -113,11 +113,11 @@ class Port:
         if self._to_engine:
             self._serve_engine(ready_ps - self._processing_ps)
         to_port = self._to_port
-        if to_port[0][2] is message and message.more is None:  # nobody before it
+        if to_port[0][2] is message and message.more is None:  # none before it
             heappop(to_port)
-            asked_ps = self._asked_ps
+            reserved_ps = self._reserved_ps
             message.start_ps, message.end_ps = self.pipe.send(
-                ready_ps if ready_ps > asked_ps else asked_ps, message.n_bytes
+                ready_ps if ready_ps > reserved_ps else reserved_ps, message.n_bytes
             )
             if self._fabric.departures is not None:
                 self._fabric.departures.append((message.end_ps, self.name))
@@ -125,7 +125,7 @@ class Port:
             self._serve_port(ready_ps, message.key + RESPONSE)
 
     def _serve_engine(self, latest_ps: int) -> None:
-        """The engine's units take what comes until ``latest_ps``: one that is busy holds up its queue pairs only."""
+        """The engine's units take the requests until ``latest_ps``: a busy unit holds up its queue pairs only."""
         inbox, engine = self._to_engine, self._engine
         while inbox and inbox[0][0] <= latest_ps:
             at_ps, key, found = heappop(inbox)
@@ -142,7 +142,7 @@ class Port:
         inbox, send, departures = self._to_port, self.pipe.send, self._fabric.departures
         while inbox and (inbox[0][0] < at_ps or (inbox[0][0] == at_ps and inbox[0][1] <= key)):
             ready_ps, _, found = heappop(inbox)
-            ready_ps = max(ready_ps, self._asked_ps)
+            ready_ps = max(ready_ps, self._reserved_ps)
             found.start_ps, found.end_ps = send(ready_ps, found.n_bytes)
             if found.more is not None:
                 found.more = self._further(found, ready_ps)
@@ -162,7 +162,7 @@ class Port:
             if message.parts is not None:
                 ready_ps = max(ready_ps, message.parts[at // message.part_bytes])
             sent.append(self.pipe.send(ready_ps, n_bytes))
-        self._asked_ps = ready_ps
+        self._reserved_ps = ready_ps
         return sent
 
     def withdraw(self, end: SendEnd, from_ps: int) -> None:

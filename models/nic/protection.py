@@ -1,4 +1,4 @@
-"""Memory regions of one adapter, and which request may do what to them.
+"""Memory regions of one adapter, and the requests that each of them allows.
 
 A request is refused with the status that its requester's completion gets (IBTA 1.4, 9.7.4 and 10.6; FLUSH and ATOMIC
 WRITE: Linux, drivers/infiniband/sw/rxe, check_rkey and the checks of each opcode).
@@ -52,7 +52,7 @@ class Regions:
         return region
 
     def deregister(self, region: MemoryRegion) -> None:
-        """Its key opens nothing any more. Raises KeyError if it did not before."""
+        """Remove a region: its key is invalid from now on. Raises KeyError if it was not registered."""
         del self._by_key[region.key]
 
     def find(self, key: int) -> MemoryRegion | None:
@@ -60,7 +60,7 @@ class Regions:
         return self._by_key.get(key)
 
     def flushed_range(self, work: SendWR) -> tuple[int, int]:
-        """The range (address, length) that a FLUSH speaks of: its own, or that of its key's region."""
+        """The range (address, length) of a FLUSH: its own, or that of its key's region."""
         if work.flush_level == FlushLevel.IBV_FLUSH_MR:
             region = self._by_key[work.rkey]
             return region.address, region.length
@@ -72,7 +72,7 @@ class Regions:
         return region is not None and (self._force_relaxed or Access.IBV_ACCESS_RELAXED_ORDERING in region.access)
 
     def refuses(self, work: SendWR) -> Status | None:
-        """Why a request to this adapter's memory may not be executed; None if it may."""
+        """The status with which a request to this adapter's memory is refused; None if it is allowed."""
         if work.opcode is Opcode.IBV_WR_FLUSH:
             return self._refuses_flush(work)
         length = work.length
@@ -88,7 +88,7 @@ class Regions:
         return None
 
     def _refuses_flush(self, work: SendWR) -> Status | None:
-        """Its key is always looked at; the range only where it counts."""
+        """The key of a FLUSH is always checked, its range only where the FLUSH uses it."""
         region, needed = self._by_key.get(work.rkey), _FLUSH_NEEDED.get(FlushType(work.flush_type))
         if region is None or needed is None or needed not in region.access:
             return Status.IBV_WC_REM_ACCESS_ERR

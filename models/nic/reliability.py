@@ -1,6 +1,6 @@
 """Acknowledgements: how a requester learns that its requests are done, on a fabric that loses nothing.
 
-Every acknowledgement comes, in order. A request that nobody will answer any more is given up after its retries; one
+Every acknowledgement comes, in order. A request whose answer will never come is given up after its retries; one
 that found no receive request goes out again (``models.nic.sendqueue``). Other fabrics: ``models.nic.lossy.transport``.
 """
 
@@ -24,7 +24,7 @@ _SUCCESS = Status.IBV_WC_SUCCESS
 
 
 class Acknowledgements:
-    """One adapter's."""
+    """The acknowledgements of one adapter."""
 
     def __init__(self, nic: Adapter) -> None:
         self._nic = nic
@@ -56,12 +56,12 @@ class Acknowledgements:
         ):
             self._clock.hardware(done_ps, message.key + RESPONSE, self._take_ack, message)
             return
-        # Nothing can come between: what is left to do is to let the program know, if it wants to.
+        # Nothing can come between: all that is left is the completion, if the request is signalled.
         outstanding.popleft()
         end.answered_ps, end.repeats = done_ps, 0
         if message.work.send_flags in SIGNALED:
-            # A CQE is written at ``done_ps``, behind what was: it waits in the entrance of the slot until then.
-            message.observe = end.tells() if end.untold else None
+            # A CQE is written at ``done_ps``, behind earlier ones: it waits in the entrance of the slot until then.
+            message.observe = end.report() if end.unreported else None
             message.slots, end.unsignalled = end.unsignalled + 1, 0
             self._slot.complete_send(done_ps, message)
         else:
@@ -93,9 +93,9 @@ class Acknowledgements:
         self._nic.requester.done(end, message, status, observe)
 
     def unanswered(self, message: Message) -> None:
-        """Nobody will ever answer this request: it is repeated in vain until the retries are used up.
+        """No answer to this request will ever come: it is repeated in vain until the retries are used up.
 
-        The repetitions themselves are left out: nobody is there who could take them in.
+        The repetitions themselves are left out: no responder is there to take them in.
         """
         after_ps = message.end.qp.gives_up_after_ps
         if after_ps is not None and message.end.reliable:
@@ -122,5 +122,5 @@ class Acknowledgements:
         """An answer is sent once."""
 
     def counters(self) -> dict[str, int]:
-        """It counts nothing."""
+        """No counters: nothing is lost on this fabric."""
         return {}

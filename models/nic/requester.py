@@ -185,7 +185,7 @@ class Requester:
         """A request's packets, one for each MTU."""
         if (
             message.opcode is _WRITE and message.length <= self.parameters.mtu_bytes and not message.sent_bytes
-        ):  # as good as always
+        ):  # almost always
             message.more, message.n_bytes = None, self.parameters.headers.write_bytes + message.length
             return
         headers, mtu, qp_type = self.parameters.headers, self.parameters.mtu_bytes, message.end.qp.qp_type
@@ -200,7 +200,7 @@ class Requester:
             ]
 
     def _leave(self, message: Message) -> None:
-        """A request that nobody answers may come to the port: if it does, it is done when its last bit has left."""
+        """A request without an answer may come to the port: if it does, it is done when its last bit has left."""
         now_ps = self.clock._now
         if message.start_ps == WITHDRAWN:
             return
@@ -246,11 +246,11 @@ class Requester:
             end.qp.error = True
         if observe is not None:
             end.unseen.append(observe)
-            end.untold += 1
+            end.unreported += 1
         if message.work.send_flags in SIGNALED or end.qp.error:
             completion = _completion(end, message, status)
-            # Completions come in order: this one tells of unsignalled ones before it.
-            completion.observe = end.tells() if end.untold else None
+            # Completions come in order: this one reports the unsignalled requests before it too.
+            completion.observe = end.report() if end.unreported else None
             completion.slots += end.unsignalled
             end.unsignalled = 0
             hop = None if message.opcode in RECEIVING else "CQE"
@@ -264,7 +264,7 @@ class Requester:
 
     # faults -------------------------------------------------------------------------------------------------
     def flush(self, qp: QueuePair) -> None:
-        """Complete all that was posted to a broken queue pair with IBV_WC_WR_FLUSH_ERR, behind what was answered."""
+        """Complete all requests of a broken queue pair with IBV_WC_WR_FLUSH_ERR, behind the answered ones."""
         now_ps, end = self.clock.now_ps, qp.end
         self.port.withdraw(end, now_ps)
         if end.answered_ps > now_ps:

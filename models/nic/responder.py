@@ -48,7 +48,7 @@ class Responder:
         self.held: deque[tuple[Callable[[Any], bool], Any]] = deque()
         """Requests that wait for room in staging, in order of arrival; each returns False while it has to wait."""
         self._blocked: tuple[Packet, int] | None = None
-        """The first of them, if nobody knows yet when there is room for it; and where it goes."""
+        """The first of them and its address, if it is not known yet when there is room for it."""
         draw = partial(nic.host.draw, f"staging of {nic.name}")
         self.drain = Staging(nic.clock, nic.slot, platform, draw, self._leaves_staging)
         self._credits = self.drain.credits
@@ -63,7 +63,7 @@ class Responder:
             self.take_in_now(packet)
 
     def take_in_now(self, packet: Packet) -> None:
-        """Stage it, behind those that wait for room."""
+        """Stage a packet, behind the ones that wait for room."""
         message, last = packet[0], packet[3]
         requester, end = message.end, message.to
         if end.gone:
@@ -76,7 +76,7 @@ class Responder:
             end.order.arrive(KIND[message.opcode], self.clock._now, partial(self._stage_in_turn, packet))
 
     def wait_for_room(self, room_ps: int | None, packet: Packet, address: int) -> None:
-        """A packet that nobody waits before has to wait for room: until an instant, or until more is known."""
+        """The first packet of the queue waits for room: until an instant, or until one is known (None)."""
         self._wait(room_ps, packet, address)
         self._hold(packet)
 
@@ -129,7 +129,7 @@ class Responder:
         return True
 
     def _wait(self, room_ps: int | None, packet: Packet, address: int) -> None:
-        """There is room for a packet at an instant, or nobody knows when: credits have to come back first."""
+        """There is room for a packet at ``room_ps``; None: not known yet, credits have to come back first."""
         if room_ps is None:
             self._blocked = packet, address
         else:
@@ -146,7 +146,7 @@ class Responder:
                 self._wait(room_ps, packet, address)
 
     def _resume(self, admitted: tuple[Packet, int]) -> None:
-        """There is room for the first of those that wait; those behind it may follow."""
+        """There is room for the first packet that waits; the packets behind it may follow."""
         packet, address = admitted
         message = packet[0]
         end = message.to
@@ -220,9 +220,10 @@ class Responder:
         address: int | None = None,
         staged: int | None = None,
     ) -> None:
-        """Posted writes of ``message``'s data go to PCIe now; what was ``staged`` (by its key) gives its room back.
+        """Posted writes of ``message``'s data go to PCIe now; data that was ``staged`` (by its key) gives its room
+        back.
 
-        What was staged has its credits; others need none.
+        Staged data has its credits; other data needs none.
         """
         now_ps = self.clock._now
         self.slot.settle(message.key if staged is None else staged)
@@ -245,14 +246,14 @@ class Responder:
         lanes = end.inbound.lanes(message.work.remote_address)
         lanes.write_result(message.work.remote_address, data, writer, now_ps, start_ps, at_root_ps, operand)
 
-    # what is answered once executed -------------------------------------------------------------------------
+    # requests that are answered once executed ---------------------------------------------------------------
     def serve(self, packet: Packet) -> None:
         """A request that is answered once executed has been processed."""
         if self._nic.reliability.expects(packet):
             self.serve_now(packet)
 
     def serve_now(self, packet: Packet) -> None:
-        """It goes behind all posted writes before it."""
+        """Serve a request behind all posted writes before it."""
         message, now_ps = packet[0], self.clock._now
         end = message.to
         if end.gone:
@@ -281,7 +282,7 @@ class Responder:
             self._execute((end, message, not_before, running))
 
     def _execute(self, turn: tuple[ReceiveEnd, Message, Callable[[], int], Running]) -> bool:
-        """Start to execute a request, or refuse it, behind what of its queue pair waits in staging; takes no room."""
+        """Start to execute a request, or refuse it, behind its queue pair's packets in staging; takes no room."""
         if turn[1].opcode is Opcode.PRIMITIVE or not self.drain.behind(turn[0], partial(self._execute_now, turn)):
             self._execute_now(turn)
         return True
@@ -322,5 +323,5 @@ class Responder:
 
 
 def _key(packet: Packet) -> int:
-    """A request packet's place in ties."""
+    """A request packet's key in ties."""
     return packet[0].key + (packet[1] >> PACKET_SHIFT)

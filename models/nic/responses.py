@@ -1,4 +1,4 @@
-"""Responses of one queue pair leave in the order of its requests, whatever order their execution ends in."""
+"""Responses of one queue pair leave in the order of its requests, even if their execution ends in another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Send = Callable[[int], None]
 
 @dataclass(slots=True)
 class _Expected:
-    """The response to ``message``; ``send`` is None as long as nobody knows when it is ready."""
+    """The response to ``message``; ``send`` is None until it is known when the response is ready."""
 
     message: object
     ready_ps: int = 0
@@ -22,7 +22,7 @@ class _Expected:
 
 
 class Responses:
-    """What one queue pair has to answer."""
+    """The responses that one queue pair has to send."""
 
     __slots__ = ("_clock", "last_ps", "waiting")
 
@@ -31,7 +31,7 @@ class Responses:
         self.waiting: deque[_Expected] = deque()
         """Requests whose responses' instants are not known, and those behind them."""
         self.last_ps = 0
-        """When the last response goes of those that nobody holds up."""
+        """When the last response leaves whose instant is known and that waits for no other."""
 
     def expect(self, message: object) -> None:
         """A request has arrived whose execution may take time: later ones answer after it."""
@@ -39,7 +39,7 @@ class Responses:
             self.waiting.append(_Expected(message))
 
     def forget(self, message: object) -> None:
-        """It will not be answered, unless that has been decided already."""
+        """Drop the response to ``message``, unless its instant is known already."""
         if not self.waiting:
             return
         self.waiting = deque(entry for entry in self.waiting if entry.message is not message or entry.send is not None)

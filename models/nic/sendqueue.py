@@ -1,4 +1,4 @@
-"""What holds a work request back in the send queue, and what sends it again.
+"""The reasons that hold a work request back in the send queue, and those that send it again.
 
 READ, atomics, FLUSH and ATOMIC WRITE share a limit of requests under way. A fence waits for those of them that the
 table in ``models.durability.rules`` names. A SEND (or an immediate) that found no receive request is answered by an RNR
@@ -28,7 +28,7 @@ def may_go(end: SendEnd, message: Message) -> bool:
 
 
 def goes(end: SendEnd, message: Message, now_ps: int) -> None:
-    """It goes. What a fence has waited for has certainly happened, whether a program has looked or not."""
+    """A request goes on the wire. The requests that its fence waited for have certainly been executed by then."""
     if message.work.send_flags in FENCE:
         for observe in end.unseen:
             observe(now_ps)
@@ -40,14 +40,14 @@ def goes(end: SendEnd, message: Message, now_ps: int) -> None:
 
 
 def is_back(end: SendEnd, message: Message) -> None:
-    """It has been answered, or is about to be sent again."""
+    """A request has been answered, or is about to be sent again."""
     if message.opcode in NON_POSTED:
         end.reads_under_way -= 1
         end.fencing -= message.opcode in _FENCING
 
 
 def local_buffer_is_open(nic: Adapter, message: Message) -> bool:
-    """Whether its ``lkey`` allows what the adapter has to do to the local buffer."""
+    """Whether the ``lkey`` allows the adapter's access to the local buffer."""
     if message.work.lkey is None or message.work.send_flags in INLINE or message.opcode is Opcode.IBV_WR_FLUSH:
         return True
     written = message.opcode in RETURNING
@@ -62,7 +62,7 @@ def will_repeat(nic: Adapter, end: SendEnd) -> bool:
     assert end.to is not None
     end.repeats += 1
     end.stalled = True
-    nic.port.withdraw(end, nic.clock.now_ps)  # what has not come to the engine goes with the repetition
+    nic.port.withdraw(end, nic.clock.now_ps)  # requests that have not come to the engine go with the repetition
     nic.clock.call_at(nic.clock.now_ps + end.to.nic.parameters.rnr_timer_ps, _repeat, nic, end)
     return True
 

@@ -30,7 +30,7 @@ NOT_VISIBLE = -1
 
 
 class Slot:
-    """One adapter's; ``arbiter`` decides in which order the lines of a READ are read."""
+    """The slot of one adapter; ``arbiter`` decides in which order the lines of a READ are read."""
 
     def __init__(
         self, clock: Clock, host: HostMemory, platform: Platform, arbiter: Callable[[], np.random.Generator]
@@ -41,21 +41,21 @@ class Slot:
         self.cqes: list[tuple[int, int, Message]] = []
         """Completions by (instant, key)."""
         self.posted_write_ps = platform.pcie.visible_ps
-        """From the root port to being visible."""
+        """The time from the root port until a posted write is visible."""
         self._clock = clock
         self._queue: list[Any] = clock._queue
         self._cqe_bytes = platform.nic.cqe_bytes
         self._cqe_ps = self.link.write_ps(self._cqe_bytes) + self.posted_write_ps
-        """From the entrance of the slot to a visible completion, undisturbed."""
+        """The time from the entrance of the slot to a visible completion, undisturbed."""
 
     def settle(self, key: int) -> None:
-        """Whoever asks for the slot now, with ``key``, comes behind the completions that were before it."""
+        """Write the completions that come before a use of the slot now, with ``key``."""
         cqes, now_ps = self.cqes, self._clock._now
         while cqes and (cqes[0][0] < now_ps or (cqes[0][0] == now_ps and cqes[0][1] < key)):
             self._write_cqe()
 
     def complete_send(self, at_ps: int, message: Message) -> None:
-        """The CQE of a request that has succeeded is written at ``at_ps``, behind what was."""
+        """The CQE of a request that has succeeded is written at ``at_ps``, behind earlier ones."""
         message.start_ps = NOT_VISIBLE
         key = message.key + COMPLETION
         heappush(self.cqes, (at_ps, key, message))

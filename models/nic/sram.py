@@ -1,9 +1,9 @@
-"""What an adapter's SRAM holds of tables that live in host memory: state only, no clock.
+"""The entries in an adapter's SRAM of tables that live in host memory: state only, no clock.
 
 Contexts of queue pairs, the protection table's entry of each region (MPT), the translation table's entry of each page
-(MTT) and work requests share the room. Any entry may take any place, and a random one goes: the vendor publishes
+(MTT) and work requests share the room. Any entry may take any place, and a random one is evicted: the vendor publishes
 neither; hashed sets, as hardware has them, behave alike on average. As long as all that exists fits, everything is
-there: then nobody has to ask (:attr:`Sram.crowded`).
+there: then no lookup is needed (:attr:`Sram.crowded`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from enum import StrEnum
 import numpy as np
 
 DRAWS = 512
-"""Random numbers that are drawn at once."""
+"""How many random numbers are drawn at once."""
 
 
 class SramEntry(StrEnum):
-    """What an entry is."""
+    """The kind of an entry."""
 
     QP = "queue pair context"
     MPT = "region"
@@ -27,7 +27,7 @@ class SramEntry(StrEnum):
 
 
 class Sram:
-    """Asked in order of time; ``random`` gives the stream that picks victims, when the first is needed."""
+    """The SRAM of one adapter, used in order of time; ``random`` gives the stream that picks victims, at the first."""
 
     __slots__ = (
         "_bytes",
@@ -46,7 +46,7 @@ class Sram:
     def __init__(self, capacity_bytes: int, random: Callable[[], np.random.Generator]) -> None:
         self.capacity_bytes = capacity_bytes
         self.demand_bytes = 0
-        """What all that exists would take."""
+        """Bytes that all existing entries would take."""
         self.used_bytes = 0
         self.crowded = False
         """Whether not everything fits, so that something may be missing. Only then are entries kept and counted."""
@@ -64,7 +64,7 @@ class Sram:
         self.crowded = self.demand_bytes > self.capacity_bytes
 
     def look(self, entry: SramEntry, name: Hashable, n_bytes: int) -> int:
-        """How much has to be read from host memory for this entry: 0 if it is here. It is from now on."""
+        """Bytes to read from host memory for this entry: 0 if it is here. From now on it is here."""
         if (entry, name) in self._places:
             self.hits[entry] = self.hits.get(entry, 0) + 1
             return 0
@@ -73,7 +73,7 @@ class Sram:
         return n_bytes
 
     def put(self, entry: SramEntry, name: Hashable, n_bytes: int) -> None:
-        """An entry comes without having been asked for; all entries of a kind are equally large."""
+        """Put an entry in without a lookup; all entries of a kind are equally large."""
         key = (entry, name)
         if key in self._places:
             return

@@ -1,9 +1,10 @@
-"""Inbound staging on its way out: what an adapter has accepted and may not pass to PCIe yet.
+"""Inbound staging on its way out: packets that an adapter has accepted and may not pass to PCIe yet.
 
-As a rule it may at once, and nothing is kept here. It waits where the root port's credits are used up, since memory
-takes writes more slowly than the wire brings them, and where the arbiter does not follow the order of arrival, while
-the link is busy. There is one queue for each queue pair, first in, first out; the order between them is the arbiter's:
-of arrival, round robin, or drawn, so that another seed gives another schedule. All of them share the adapter's memory.
+As a rule a packet passes at once, and nothing is kept here. It waits where the root port's credits are used up, since
+memory takes writes more slowly than the wire brings them, and where the arbiter does not follow the order of arrival,
+while the link is busy. There is one queue for each queue pair, first in, first out; the order between them is the
+arbiter's: of arrival, round robin, or drawn, so that another seed gives another schedule. All of them share the
+adapter's memory.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ Leave = Callable[[int, int], None]
 
 
 class StagedPacket:
-    """A packet's TLPs, in order, and what the queue pair has to do when the last of them has left."""
+    """A packet's TLPs, in order, and the queue pair's actions once the last of them has left."""
 
     __slots__ = ("after", "end", "key", "ready_ps", "tlps")
 
     def __init__(self, end: ReceiveEnd, key: int, tlps: deque[tuple[int, Leave]]) -> None:
         self.end = end
         self.ready_ps = 0
-        """Before then it is held up."""
+        """The instant until which the packet is held up."""
         self.key = key
         self.tlps = tlps
         self.after: list[Callable[[], None]] = []
 
 
 class Staging:
-    """What waits in one adapter; ``draw(n)`` chooses one of ``n`` queues for the arbiter that is drawn.
+    """The packets that wait in one adapter; ``draw(n)`` chooses one of ``n`` queues for an arbiter that draws.
 
-    ``left`` is called with when a TLP that had to wait is at the root port, and how many bytes it has.
+    ``left`` is called for each TLP that had to wait: with the instant at which it is at the root port, and its bytes.
     """
 
     def __init__(
@@ -56,11 +57,11 @@ class Staging:
             PostedCredits(pcie.posted_headers, pcie.posted_data_bytes, pcie.mps_bytes) if matter(platform) else None
         )
         self.always_open = self.credits is None and self._order == "arrival"
-        """Nothing ever waits: the plain case, in which nobody has to ask."""
+        """Nothing ever waits: the plain case, in which :meth:`open` need not be called."""
         self._queues: dict[ReceiveEnd | None, deque[StagedPacket]] = {}
         """By queue pair, in the order in which they began to wait; all in one queue where order of arrival rules."""
         self._last: dict[ReceiveEnd, StagedPacket] = {}
-        """By queue pair: the last of what waits."""
+        """By queue pair: the last packet that waits."""
         self._sending: StagedPacket | None = None
         self._running = False
         self._holds: Callable[[QueuePair], int] | None = None
@@ -68,7 +69,7 @@ class Staging:
     def hold_up(self, holds: Callable[[QueuePair], int]) -> None:
         """From now on a packet stays for as long as ``holds`` says, in picoseconds: nothing bounds how long it may.
 
-        No platform does this by itself; whoever explores schedules asks for it. Queue pairs do not wait for each other.
+        No platform does this by itself; the exploration of schedules does. Queue pairs do not wait for each other.
         """
         self._holds = holds
         self._order, self.always_open = "random", False
@@ -80,7 +81,7 @@ class Staging:
         return self.credits is None or self._take(now_ps, *units(address, length, self._mps_bytes))
 
     def wait(self, end: ReceiveEnd, key: int, tlps: list[tuple[int, Leave]]) -> None:
-        """A packet's TLPs (bytes, what is done when one leaves) have to wait; the first of them may go at once."""
+        """A packet's TLPs (bytes, the call when it leaves) have to wait; the first of them may go at once."""
         item = StagedPacket(end, key, deque(tlps))
         self._queues.setdefault(None if self._order == "arrival" else end, deque()).append(item)
         idle, before = not self._last, self._last.get(end)
@@ -95,7 +96,7 @@ class Staging:
             self._drain(None)
 
     def behind(self, end: ReceiveEnd, action: Callable[[], None]) -> bool:
-        """Let ``action`` be done when all that waits of ``end`` has left; False, and nothing kept, if nothing waits."""
+        """Call ``action`` once all waiting packets of ``end`` have left; False, without a call, if none waits."""
         last = self._last.get(end)
         if last is None:
             return False
@@ -106,11 +107,11 @@ class Staging:
         credits = self.credits
         if credits is None or credits.take(now_ps, headers, data):
             return True
-        self._slot.host.catch_up(now_ps)  # what memory has taken until now
+        self._slot.host.catch_up(now_ps)  # the writes that memory has taken until now
         return credits.take(now_ps, headers, data)
 
     def _drain(self, _: object) -> None:
-        """Pass on what may go now; come again when more may."""
+        """Pass on the TLPs that may go now; come again when more may."""
         slot, clock = self._slot, self._clock
         now_ps = clock.now_ps
         self._running = True
@@ -144,7 +145,7 @@ class Staging:
         self._running = False
 
     def _more_ps(self, now_ps: int) -> int:
-        """When credits may come back next: known, or known once memory is asked about its next write."""
+        """When credits may come back next: known, or known once memory has taken its next write."""
         assert self.credits is not None
         known = [ps for ps in (self.credits.next_ps, self._slot.host.next_taken_ps) if ps is not None]
         assert known and min(known) > now_ps, "credits are with writes that are under way"

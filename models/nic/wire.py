@@ -1,4 +1,4 @@
-"""The wire: from the port of an adapter to what the far one has processed, over a fabric that disturbs nothing.
+"""The wire: from the port of an adapter until the far one has processed a packet, over a fabric that disturbs nothing.
 
 Where the first bit of a packet is at the last switch, flows meet: that is the event of each hop here.
 """
@@ -34,7 +34,7 @@ def crossed(fabric: Fabric, remote: EndsAdapter, head_ps: int, end_ps: int, n_by
 
 
 class ShortWire:
-    """One adapter's."""
+    """The wire of one adapter, on a fabric that disturbs nothing."""
 
     def __init__(self, nic: Adapter, fabric: Fabric) -> None:
         self._nic = nic

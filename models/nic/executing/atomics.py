@@ -29,19 +29,19 @@ _Waiting = tuple[ReceiveEnd, Message, Running, Operand, Observe]
 
 
 class AtomicUnit:
-    """Executes the atomics that arrive at one adapter; those that meet at a lock in order of arrival."""
+    """Executes the atomics that arrive at one adapter; atomics that share a lock go in order of arrival."""
 
     def __init__(self, nic: Adapter) -> None:
         self._nic = nic
         self._locks = nic.parameters.atomic_units
         self._occupancy_ps = nic.parameters.atomic_occupancy_ps
         self._waiting: dict[int, deque[_Waiting]] = {}
-        """By lock that is held: who waits for it."""
+        """By lock that is held: the atomics that wait for it."""
         self._free_ps = 0
-        """When the arithmetic is free, which all share."""
+        """When the arithmetic, which all atomics share, is free."""
         self.executed = 0
         self.conflicts = 0
-        """Of those, the ones that found their lock held."""
+        """Executed atomics that found their lock held."""
 
     def execute(self, end: ReceiveEnd, message: Message, running: Running) -> None:
         """It is ``message``'s turn on its queue pair: queue for the operand's lock."""
@@ -63,7 +63,7 @@ class AtomicUnit:
         return message.work.remote_address // ATOMIC_BYTES % self._locks
 
     def _start(self, found: _Waiting) -> None:
-        """It has its lock: read the operand."""
+        """An atomic has its lock: read the operand."""
         end, message, running, operand, observe = found
         nic, address = self._nic, message.work.remote_address
         observe = end.inbound.behind_results(observe, address)
@@ -86,7 +86,7 @@ class AtomicUnit:
         old: bytes,
         chunks: list[Chunk],
     ) -> None:
-        """The operand is here: the arithmetic takes one after the other."""
+        """The operand is here: the arithmetic takes one atomic after the other."""
         operand.seen.extend(chunks)
         clock = self._nic.clock
         self._free_ps = max(self._free_ps, clock.now_ps) + self._occupancy_ps
@@ -113,7 +113,7 @@ class AtomicUnit:
 
 
 def _result(message: Message, old: int) -> int | None:
-    """What is written; None for a comparison that fails."""
+    """The value to write; None if the comparison fails."""
     if message.opcode is Opcode.IBV_WR_ATOMIC_FETCH_AND_ADD:
         return (old + message.work.compare_add) % _WORD
     return message.work.swap % _WORD if old == message.work.compare_add % _WORD else None

@@ -1,6 +1,6 @@
-"""What is certain where a step of a primitive begins: what was drained, is visible, was written back, is proved.
+"""The certain facts where a step of a primitive begins: drained, visible and written-back chunks, and proofs.
 
-Each is passed on from step to step; who adds to it makes a new one.
+The facts are passed on from step to step; a step that adds to them makes a new object.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from ..lanes import Counts
 
 Channels = dict[int, int]
-"""By channel of the trace: how many of its chunks."""
+"""By channel of the trace: a number of its first chunks."""
 Accepted = dict[int, tuple[Channels, Channels]]
 """By destination: channels of its lanes, and of its ATOMIC WRITEs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A line that has been written back, and in this timing when it is queued, and stored."""
+    """A line that has been written back, and when it is queued and stored in this timing."""
 
     device: MemoryDevice
     queued_ps: int
@@ -35,26 +35,26 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class KnownFacts:
-    """Where one step begins."""
+    """The certain facts where one step begins."""
 
     proofs: tuple[Proof, ...] = ()
-    """What the steps before it prove, to whoever learns of them."""
+    """Proofs by the steps before it; they hold once their effect is observed."""
     drained: Accepted | None = None
-    """What is on PCIe for certain, and what comes next there is behind."""
+    """Chunks that are on PCIe for certain: the next requests there are behind them."""
     behind: Channels | None = None
-    """What the root complex has certainly seen: it is visible."""
+    """Chunks that the root complex has certainly seen: they are visible."""
     written: tuple[Written, ...] = ()
     covered: tuple[Covered, ...] = ()
-    """What of the updates was certainly in the lines that have been written back."""
+    """The updates that were certainly in the lines that have been written back."""
     back_ps: int = 0
     """How long the root complex's answer takes to the link."""
 
     def proved(self, *proofs: Proof) -> KnownFacts:
-        """And this."""
+        """These facts and further proofs."""
         return replace(self, proofs=(*self.proofs, *proofs)) if proofs else self
 
     def drains(self, found: Iterable[Mapping[int, tuple[Counts, Counts]]]) -> KnownFacts:
-        """And what queue pairs had accepted."""
+        """These facts, and that everything that queue pairs had accepted was drained."""
         drained: Accepted = {}
         _add(drained, self.drained)
         for one in found:
@@ -62,11 +62,11 @@ class KnownFacts:
         return replace(self, drained=drained)
 
     def lanes(self, destination: int) -> tuple[Channels, Channels]:
-        """What was drained of what goes to a destination."""
+        """The drained chunks of one destination: of lanes, and of ATOMIC WRITEs."""
         return (self.drained or {}).get(destination, ({}, {}))
 
     def sees(self, *channels: Channels) -> KnownFacts:
-        """And these are visible."""
+        """These facts, and that further chunks are visible."""
         behind = dict(self.behind or {})
         for one in channels:
             _raise(behind, one)
@@ -77,7 +77,7 @@ NOTHING = KnownFacts()
 
 
 def together(before: Sequence[KnownFacts]) -> KnownFacts:
-    """What is certain where a step begins that waits for several."""
+    """The certain facts where a step begins that waits for several."""
     if len(before) == 1:
         return before[0]
     if not before:

@@ -3,8 +3,8 @@
 
 Only READ, ATOMIC, ATOMIC WRITE and FLUSH take time to execute; a WRITE or SEND is executed as it is accepted. A request
 starts at once unless an earlier one that the table puts before it has not finished yet; if the end of that one is known
-already, it starts at once too and is told not to have its effect before then. So does a READ behind READs of the same
-memory: they are under way together, and look at it one after the other.
+already, it starts at once too, with that end as the earliest instant of its effect. So does a READ behind READs of the
+same memory: they are under way together, and look at it one after the other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...durability.rules import RequestKind, Switches, executed_before
 def predecessors(switches: Switches) -> Mapping[RequestKind, frozenset[RequestKind]]:
     """By request: the kinds of earlier requests that are executed before it.
 
-    A fence is the requester's business: it does not send a request before what the fence waits for has completed.
+    A fence is the requester's business: it holds a request back until all requests that the fence waits for are done.
     """
     return {
         second: frozenset(first for first in RequestKind if executed_before(first, second, False, switches))
@@ -41,13 +41,12 @@ class Running:
         self.reads = reads
         self.end_ps: int | None = None
         self.holds: frozenset[RequestKind] = frozenset()
-        """Further kinds of later requests that it holds, beside those that the table says."""
+        """Further kinds of later requests that it holds, beside those of the table."""
 
 
 Start = Callable[[Callable[[], int], Running], None]
-"""Starts a request: it has to :meth:`ExecutionOrder.end`, and may have no effect before what the first says.
-
-That is known from the start on; to a READ behind others when it looks at memory.
+"""Starts a request, which has to call :meth:`ExecutionOrder.end`. The first argument returns the instant before which
+the request may have no effect: known from the start on; for a READ behind others, when it looks at memory.
 """
 
 
@@ -59,17 +58,17 @@ class ExecutionOrder:
     def __init__(self, switches: Switches) -> None:
         self._before = predecessors(switches)
         self.running: list[Running] = []
-        """In order of arrival; those whose end has passed go when somebody looks."""
+        """Requests in order of arrival; those whose end has passed are removed at the next look."""
         self._parked: list[tuple[Running, list[Running], Start, int | None]] = []
 
     def idle(self, now_ps: int) -> bool:
-        """Whether a request that arrives now has nobody to wait for, whatever it is."""
+        """Whether a request of any kind that arrives now has nothing to wait for."""
         if self.running:
             self.running = [entry for entry in self.running if entry.end_ps is None or entry.end_ps > now_ps]
         return not self.running
 
     def begin(self, kind: RequestKind, reads: int | None = None) -> Running:
-        """A request of ``kind`` starts to execute; its end is told by :meth:`end`."""
+        """A request of ``kind`` starts to execute; :meth:`end` sets its end."""
         entry = Running(kind, reads)
         self.running.append(entry)
         return entry
@@ -86,7 +85,7 @@ class ExecutionOrder:
             start(partial(_last_end_ps, waits, now_ps), entry)
 
     def end(self, entry: Running, end_ps: int) -> None:
-        """It is known when ``entry`` ends: let start what waited for that."""
+        """Set the end of ``entry``, and start the requests that waited for it."""
         entry.end_ps = end_ps
         while True:  # each start may end at once, and let others start
             turn = next((parked for parked in self._parked if all(e.end_ps is not None for e in parked[1])), None)

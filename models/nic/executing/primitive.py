@@ -1,9 +1,9 @@
 """A primitive's program at the responder's adapter: its steps, on the components that everything else uses.
 
-A run starts each step once those that it waits for have ended, so steps may overlap. A step takes what the components
-say it takes, and what its end proves is an event of the ordering rules, about what it was behind when it began: what a
-``drain`` before it has passed on to PCIe, or preceding updates of the queue pair where the step says so. Whatever no
-step waits for proves nothing, however late its answer comes.
+A run starts each step once the steps that it waits for have ended, so steps may overlap. A step takes the time of the
+components that it uses. Its end is an event of the ordering rules about the writes that it was behind when it began:
+the writes that a ``drain`` before it has passed on to PCIe, or preceding updates of the queue pair where the step says
+so. A step that no other step waits for proves nothing, however late its answer comes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def arrived(nic: Adapter, end: ReceiveEnd, message: Message) -> None:
 
 
 class PrimitiveRun:
-    """One program under way."""
+    """One execution of a primitive's program."""
 
     def __init__(self, nic: Adapter, end: ReceiveEnd, message: Message, running: Running) -> None:
         self.nic = nic
@@ -70,9 +70,9 @@ class PrimitiveRun:
         self._number = {step.id: number for number, step in enumerate(program.steps)}
         self._left = len(program.steps)
         self._known: dict[str, KnownFacts] = {}
-        """By step: what is certain when it begins; once it has ended, what is certain then."""
+        """By step: the facts that are certain when it begins; once it has ended, those that are certain then."""
         self._answer: Proofs | None = None
-        """What the answer proves."""
+        """The proofs by the answer."""
 
     # the order of steps ---------------------------------------------------------------------------------------
     def start(self, _: object) -> None:
@@ -85,7 +85,7 @@ class PrimitiveRun:
         _DO[step.place, step.do](self, step)
 
     def _end(self, step: Step, *proofs: Proof) -> None:
-        """A step has ended: start those that waited for it."""
+        """A step has ended: start the steps that waited for it."""
         self._known[step.id] = self._known[step.id].proved(*proofs)
         mark(self.message, step.hop, self.nic.clock.now_ps)
         program = self.order.program
@@ -100,7 +100,7 @@ class PrimitiveRun:
             self._over()
 
     def _over(self) -> None:
-        """All steps have ended: what they prove is certain for whatever is executed behind them."""
+        """All steps have ended: their proofs hold for every request executed behind them."""
         every = tuple(dict.fromkeys(proof for known in self._known.values() for proof in known.proofs))
         if every:
             proof = self._answer if self._answer is not None and self._answer.of == every else Proofs(every)
@@ -113,8 +113,8 @@ class PrimitiveRun:
     def _key(self, step: Step, request: int = 0) -> int:
         return self.message.key + STEP + self._number[step.id] * STEP_REQUESTS + request
 
-    def _tell(self, step: Step) -> None:
-        """What the steps before it prove is certain now: something else is done behind them."""
+    def _observe_before(self, step: Step) -> None:
+        """The proofs by the steps before it hold from now on: another effect comes behind them."""
         for proof in self._known[step.id].proofs:
             proof(self.nic.clock.now_ps)
 
@@ -145,12 +145,12 @@ class PrimitiveRun:
         self._later(step, self.nic.clock.now_ps + duration_ps, self._end)
 
     def _copy(self, step: Step) -> None:
-        """The payloads have to be in their buffers: what of them waits in staging goes first."""
+        """The payloads have to be in their buffers: parts of them that wait in staging go first."""
         if not self.nic.responder.drain.behind(self.end, partial(self._copy_now, step)):
             self._copy_now(step)
 
     def _copy_now(self, step: Step) -> None:
-        """Read each message's payload, and write it where it belongs; what came on another queue pair is not here."""
+        """Read each message's payload, and write it where it belongs; only messages of this queue pair are here."""
         nic, messages = self.nic, self.end.messages
         assert messages is not None
         ranges = self.order.ranges[: len(messages)]
@@ -173,17 +173,17 @@ class PrimitiveRun:
     def _write_flag(self, step: Step) -> None:
         flag = self.order.flag
         assert flag is not None
-        self._tell(step)
+        self._observe_before(step)
         self.nic.responder.post_write(self.end, self.message, RequestKind.WRITE, Placement.STRICT, flag[1], flag[0])
         self._end(step)
 
     def _interrupt(self, step: Step) -> None:
-        """The thread's chain is part of this step: what it proves it tells itself."""
-        self._tell(step)
+        """The thread's chain is part of this step, and reports its own proofs."""
+        self._observe_before(step)
         self.nic.slot.complete(self.end.qp.recv_cq, self._wakes(step, partial(self._rung, step)), self._key(step))
 
     def _wakes(self, step: Step, back: Callable[[], None]) -> WorkCompletion:
-        """What the thread finds that has to do a chain, and calls ``back`` at its end."""
+        """The completion that starts a chain on the thread; the thread calls ``back`` at its end."""
         order = self.order
         assert order.interrupt is not None
         number = order.interrupt(order.program.chains[step.id], order, back)
@@ -211,7 +211,7 @@ class PrimitiveRun:
         self._end(step)
 
     def _notify(self, step: Step) -> None:
-        self._tell(step)
+        self._observe_before(step)
         assert self.order.notify is not None
         self.order.notify(self.message.span, self._key(step))
         self._end(step)
@@ -224,7 +224,7 @@ class PrimitiveRun:
     def _observer(
         self, event: Event, step: Step, address: int, placement: Placement, returned: list[Chunk] | None = None
     ) -> Proof:
-        """``event`` on a request to ``address``: about what was drained before it."""
+        """The report of ``event`` on a request to ``address``: about the writes that were drained before it."""
         host = self.nic.host
         to = host.destination(address)
         lanes, releases = self._known[step.id].lanes(to.number)
@@ -241,7 +241,7 @@ class PrimitiveRun:
         return Proof(observe)
 
     def _see(self, step: Step, address: int, placement: Placement) -> None:
-        """It pushes what was drained before it: that is visible once the root complex has looked at it."""
+        """The request pushes writes drained before it: they are visible once the root complex has looked at it."""
         host = self.nic.host
         here = host.circumstances(address, placement)
         if self.nic.ordering.rules(Event.ZERO_LENGTH_READ, here):
@@ -296,15 +296,15 @@ class PrimitiveRun:
         nic.slot.settle(self._key(step))
         relaxed = placement is Placement.RELAXED
         placed_ps = 0 if relaxed else self.end.inbound.lanes(address).placed_ps
-        nic.slot.dma.ask(self._key(step, 1), address, 0, look, not_before_ps=placed_ps)
+        nic.slot.dma.request(self._key(step, 1), address, 0, look, not_before_ps=placed_ps)
 
     def _complete(self, step: Step) -> None:
         nic = self.nic
-        told_ps = nic.slot.link.read_completion(nic.clock.now_ps + self._known[step.id].back_ps, 0)
-        self._later(step, told_ps, self._end)
+        answered_ps = nic.slot.link.read_completion(nic.clock.now_ps + self._known[step.id].back_ps, 0)
+        self._later(step, answered_ps, self._end)
 
     def _covered(self, step: Step, extent: str) -> tuple[list[Covered], list[Covered]]:
-        """Updates in an extent: those that are certainly visible when this step begins, and all."""
+        """Updates in an extent: the ones that are certainly visible when this step begins, and all."""
         nic, (address, length) = self.nic, self.order.span
         if extent == "region":
             region = nic.regions.find(self.message.work.rkey)
@@ -356,15 +356,15 @@ class PrimitiveRun:
 
 
 class Proofs(Proof):
-    """Several at once."""
+    """Several proofs as one: all are reported together."""
 
     __slots__ = ("of",)
 
     def __init__(self, of: tuple[Proof, ...]) -> None:
-        super().__init__(self._tell)
+        super().__init__(self._observe_all)
         self.of = of
 
-    def _tell(self, at_ps: int) -> None:
+    def _observe_all(self, at_ps: int) -> None:
         for proof in self.of:
             proof(at_ps)
 

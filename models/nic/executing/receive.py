@@ -1,6 +1,6 @@
-"""The responder's receive side: where a packet's payload goes, what takes a receive request, what is refused.
+"""The responder's receive side: where a packet's payload goes, which messages take a receive request, refusals.
 
-Reliable connections answer with a NAK what may not be: RNR where a receive request is missing, an error that breaks the
+Reliable connections refuse a packet with a NAK: RNR where a receive request is missing, an error that breaks the
 connection where a key, a range or a length is wrong. Unreliable ones drop it without a word (IBTA 1.4, 9.8.2, 9.9.2).
 """
 

@@ -1,6 +1,7 @@
-"""FLUSH at its responder, on the components that everything else uses (IBTA annex A19).
+"""FLUSH at its responder, on the components that all other verbs use (IBTA annex A19).
 
-The adapter asks the root complex behind its posted writes, as it would read; that is answered once they are visible.
+The adapter sends the root complex a request behind its posted writes, as for a read; the answer comes once they are
+visible.
 For persistence the root complex first writes back the lines that preceding updates of this queue pair touched in the
 range (or region), as a core's clwb would, and waits until a write pending queue has them (the medium, if that is where
 the persistence domain begins). No adapter does this today: only rxe, in software; the way through the root complex is
@@ -48,7 +49,7 @@ def flush(nic: Adapter, end: ReceiveEnd, message: Message, not_before_ps: int, r
 
     nic.slot.settle(message.key)
     # No memory is read: it is as short as a hit.
-    nic.slot.dma.ask(message.key, address, 0, look, not_before_ps=end.inbound.lanes(address).placed_ps)
+    nic.slot.dma.request(message.key, address, 0, look, not_before_ps=end.inbound.lanes(address).placed_ps)
 
 
 def _write_back(
@@ -61,29 +62,31 @@ def _write_back(
     back_ps: int,
     message: Message,
 ) -> None:
-    """What it covers is visible now."""
+    """The updates that the FLUSH covers are visible now: write them back if it is for persistence."""
     done_ps = issued_ps = nic.clock.now_ps
     if FlushType.IBV_FLUSH_PERSISTENT in FlushType(message.work.flush_type):
         device, _ = nic.host.memory.locate(address)
         for line in sorted({line for piece in covered for line in piece.lines}):
             done_ps = max(done_ps, nic.host.persist_line(device, line, issued_ps, keep=nic.responder.flush_keeps_lines))
             issued_ps += nic.responder.flush_issue_ps
-    nic.clock.hardware(done_ps, message.key + RESPONSE, partial(_tell, nic, end, running, observers, back_ps), message)
+    nic.clock.hardware(
+        done_ps, message.key + RESPONSE, partial(_answer, nic, end, running, observers, back_ps), message
+    )
 
 
-def _tell(
+def _answer(
     nic: Adapter, end: ReceiveEnd, running: Running, observers: list[Observe], back_ps: int, message: Message
 ) -> None:
-    """The root complex has done it, and tells the adapter."""
-    told_ps = nic.slot.link.read_completion(nic.clock.now_ps + back_ps, 0)
+    """The root complex has completed the FLUSH, and answers the adapter."""
+    answered_ps = nic.slot.link.read_completion(nic.clock.now_ps + back_ps, 0)
 
     def done(_: Message) -> None:
         observe = Proof(partial(_observe_all, observers))
         end.inbound.executed(RequestKind.FLUSH, observe)
-        nic.answers.answer(end, message, told_ps, b"", observe)
-        end.order.end(running, told_ps)
+        nic.answers.answer(end, message, answered_ps, b"", observe)
+        end.order.end(running, answered_ps)
 
-    nic.clock.hardware(told_ps, message.key + RESPONSE, done, message)
+    nic.clock.hardware(answered_ps, message.key + RESPONSE, done, message)
 
 
 def _observe_all(observers: list[Observe], at_ps: int) -> None:

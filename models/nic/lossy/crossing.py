@@ -2,7 +2,7 @@
 
 It stands where ``models.nic.wire`` does on a fabric that does none of this. Where the first bit of a packet could be at
 the last switch, its fate is looked up; then it goes through that switch at once, or when all of it is there, or as much
-later as it is held up. What fills a switch's output beyond its buffer is dropped.
+later as it is held up. Packets that find the buffer of a switch's output full are dropped.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .psn import TransportCounters
 
 
 class Counting(Protocol):
-    """What a lossy wire tells the reliability behind it."""
+    """The reliability behind a lossy wire, as the wire calls it."""
 
     def has_left(self, message: Message) -> None:
         """It is known when a request's last bit has left the port."""
 
     def counted(self, end: SendEnd | ReceiveEnd) -> TransportCounters:
-        """What is counted of a queue pair of this adapter."""
+        """The counters of a queue pair of this adapter."""
 
 
 class LossyWire:
-    """One adapter's, on a disturbed fabric; ``behind`` makes it reliable all the same."""
+    """The wire of one adapter on a disturbed fabric; ``behind`` is the reliability on top of it."""
 
     def __init__(self, nic: Adapter, fabric: Fabric, behind: Counting) -> None:
         self._nic = nic
@@ -62,7 +62,7 @@ class LossyWire:
     ) -> None:
         """The first bit of a packet of ``message`` could be at the last switch now: ``go_on`` each time it passes it.
 
-        ``go_on`` gets when its last bit is at ``remote``, then ``message`` and what comes with it.
+        ``go_on`` gets the instant at which its last bit is at ``remote``, then ``message`` and the further arguments.
         """
         clock, fabric = self._clock, self._fabric
         now_ps = clock._now
@@ -89,7 +89,7 @@ class LossyWire:
         go_on((tail_ps, message, *rest))
 
     def _repeated(self, message: Message) -> Message:
-        """The same once more, with a place of its own among those that come at once."""
+        """A copy of the message for a packet that comes twice, with a key of its own for ties."""
         again = copy.copy(message)
         again.key = message.end.key = message.end.key + NEXT_REQUEST
         return again

@@ -1,8 +1,8 @@
-"""Packet sequence numbers, and what the transport of one end of a connection keeps: what was sent, answers, counts.
+"""Packet sequence numbers, and the transport's state at one end of a connection: sent requests, answers, counters.
 
 IBTA 1.4, volume 1, section 9.7: a request packet has the next PSN of its queue pair, 24 bits; a READ takes as many as
-its response has packets. The responder takes in the packet of the PSN that it expects; what lies before it is a
-duplicate, what lies behind it shows that something was lost.
+its response has packets. The responder takes in the packet of the PSN that it expects; a packet with an earlier PSN is
+a duplicate, one with a later PSN shows that something was lost.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def psns(message: Message, mtu_bytes: int) -> int:
 
 @dataclass(slots=True)
 class TransportCounters:
-    """What happened to one end of a connection; the names are those of mlx5's hardware counters where it has one."""
+    """Counters of one end of a connection, under the names of mlx5's hardware counters where it has one."""
 
     packets: int = 0
     """Packets that left for the other end."""
     retransmitted: int = 0
-    """Of those, packets of requests that were sent before."""
+    """Packets of requests that were sent before."""
     out_of_sequence: int = 0
     """Request packets that came too early: one before them was missing."""
     duplicate_request: int = 0
@@ -76,25 +76,25 @@ class Sent:
 
     def __init__(self, message: Message, psn: int, count: int, at_ps: int) -> None:
         self.message = self.latest = message
-        """As it was posted, and as it is (or was) on its way last."""
+        """The message as it was posted, and as it was sent last."""
         self.payload = message.payload
         self.psn = psn
         self.last = (psn + count - 1) & PSN_MASK
         self.attempt = message.attempt
         """How often its queue pair had gone back when it was sent last."""
         self.at_ps = at_ps
-        """When it comes to the engine, the last time."""
+        """When it came to the engine, the last time."""
         self.sent_ps: int | None = None
         """When its last bit has left the port, the last time."""
         self.answer = VOID
         """Which attempt's response is arriving, and how much of it has."""
         self.got = 0
         self.observe: Callable[[int], None] | None = None
-        """What an acknowledgement of it proves."""
+        """The proof by its acknowledgement."""
 
 
 class TransportEnd:
-    """What the transport keeps at one end of a connection: as requester, and as responder."""
+    """The transport's state at one end of a connection: as requester, and as responder."""
 
     __slots__ = (
         "accepted",
@@ -102,13 +102,13 @@ class TransportEnd:
         "broken",
         "counters",
         "expected",
+        "nak_sent",
         "next_psn",
         "oldest",
         "retries",
         "sent",
         "since_ps",
         "timing",
-        "told",
         "unanswered",
     )  # fmt: skip
 
@@ -119,21 +119,21 @@ class TransportEnd:
         self.oldest = first_psn
         """The first PSN that is not known to have been taken in."""
         self.sent: deque[Sent] = deque()
-        """Outstanding, in order."""
+        """Outstanding requests, in order."""
         self.retries = 0
-        """In a row without anything new acknowledged."""
+        """Retries in a row without any new acknowledgement."""
         self.since_ps = 0
         """When something new was acknowledged last."""
         self.timing = False
         """Whether the timer is set."""
         # responder
         self.expected = first_psn
-        self.told = False
+        self.nak_sent = False
         """A NAK has been sent for the expected PSN."""
         self.accepted = (first_psn - 1) & PSN_MASK
         """The last WRITE or SEND that was accepted whole."""
         self.unanswered = 0
-        """Accepted since the last acknowledgement."""
+        """WRITEs and SENDs accepted since the last acknowledgement."""
         self.answers: dict[int, tuple[bytes, Callable[[int], None] | None]] = {}
         """By PSN: results of atomics, and the answers to FLUSH and ATOMIC WRITE, for the case that they are lost."""
         self.broken: Message | None = None

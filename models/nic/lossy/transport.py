@@ -7,7 +7,7 @@ acknowledgements; where nothing is lost it does what they do, to the picosecond.
   that one before it was lost, or a local ACK timeout make it go back: everything from the oldest PSN that is not known
   to have been taken in goes out again, with the same PSNs. ``retry_cnt`` times in a row without anything new, then
   IBV_WC_RETRY_EXC_ERR.
-- Responder: takes in what it expects, refuses what comes too early with one NAK, and knows duplicates: WRITE and SEND
+- Responder: takes in the packet that it expects, refuses early ones with one NAK, and knows duplicates: WRITE and SEND
   are acknowledged again, READ is executed again, atomics are answered from saved results, FLUSH and ATOMIC WRITE are
   answered again. None of them is executed twice but READ (9.7.5.1.1; annex A19, oA19-14 and oA19-15).
 - An unreliable connection loses the rest of a message of which a packet is lost.
@@ -40,7 +40,7 @@ _RNR = Status.IBV_WC_RNR_RETRY_EXC_ERR
 
 
 class GoBackN:
-    """What makes the connections of an adapter survive a fabric that loses packets."""
+    """The reliability of an adapter whose fabric loses packets: every connection survives that."""
 
     def __init__(self, nic: Adapter, platform: Platform) -> None:
         self._nic = nic
@@ -54,31 +54,31 @@ class GoBackN:
         self._ack_ps = nic.parameters.ack_generation_ps
 
     def kept(self, end: SendEnd | ReceiveEnd) -> TransportEnd:
-        """What is kept of a queue pair of this adapter."""
+        """The transport's state of a queue pair of this adapter."""
         found = self._ends.get(end.qp)
         if found is None:
             found = self._ends[end.qp] = TransportEnd(FIRST_PSN)
         return found
 
     def counters(self) -> dict[str, int]:
-        """What has happened to packets so far."""
+        """The transport's counters so far, by name, over all queue pairs."""
         total = self.total()
         return {one.name: getattr(total, one.name) for one in fields(total)}
 
     def counted(self, end: SendEnd | ReceiveEnd) -> TransportCounters:
-        """What is counted of a queue pair of this adapter."""
+        """The counters of a queue pair of this adapter."""
         return self.kept(end).counters
 
     def total(self) -> TransportCounters:
-        """The same for all queue pairs of this adapter."""
+        """The sum of the counters of all queue pairs of this adapter."""
         total = TransportCounters()
         for kept in self._ends.values():
             total.add(kept.counters)
         return total
 
-    # requester: what goes out -------------------------------------------------------------------------------
+    # requester: requests -----------------------------------------------------------------------------------
     def goes(self, at_ps: int, message: Message) -> None:
-        """It gets its PSNs."""
+        """Give a request its PSNs, and keep it until it is acknowledged."""
         end = message.end
         kept, count = self.kept(end), psns(message, self._mtu_bytes)
         message.psn, message.asks = kept.next_psn, True
@@ -96,7 +96,7 @@ class GoBackN:
         if sent is None or sent.latest is not message or not kept.sent:
             return
         sent.sent_ps = message.sent_ps
-        # The acknowledge request bit: somebody waits for it, nothing is behind it, or it has been sent before.
+        # The acknowledge request bit: a completion waits for it, nothing is behind it, or it has been sent before.
         behind = bool(end.send_queue) or kept.sent[-1] is not sent
         message.asks = not behind or message is not sent.message or message.work.send_flags in SIGNALED
         if end.qp.timeout and not kept.timing:
@@ -147,7 +147,7 @@ class GoBackN:
         for message in end.send_queue:  # keys rise in the order in which requests go out
             end.key = message.key = end.key + NEXT_REQUEST
 
-    # requester: what comes back -----------------------------------------------------------------------------
+    # requester: responses ----------------------------------------------------------------------------------
     def acknowledged(self, message: Message, tail_ps: int) -> None:
         """The last bit of an acknowledgement arrives at ``tail_ps``."""
         end = message.end
@@ -157,7 +157,7 @@ class GoBackN:
         self._clock.hardware(done_ps, message.key + RESPONSE, self._take_ack, message)
 
     def unanswered(self, message: Message) -> None:
-        """Nobody will ever answer this request: the timer finds that out."""
+        """No answer to this request will ever come: the timer finds that out."""
 
     def _take_ack(self, message: Message) -> None:
         if self._nic.sram.crowded:
@@ -179,7 +179,7 @@ class GoBackN:
             return
         oldest = kept.sent[0]
         if distance(refused, oldest.psn) < 0 or distance(refused, oldest.last) > 0:
-            return  # it speaks of what has been settled
+            return  # its requests have been settled already
         if sent is None:
             if message.attempt == oldest.attempt:
                 kept.counters.packet_seq_err += 1
@@ -190,7 +190,7 @@ class GoBackN:
             kept.counters.rnr_nak_retry_err += 1
             end.repeats += 1
             end.stalled = True
-            self._port.withdraw(end, self._clock._now)  # what has not come to the engine goes with the repetition
+            self._port.withdraw(end, self._clock._now)  # requests not yet at the engine go with the repetition
             assert end.to is not None
             self._clock.call_at(self._clock._now + end.to.nic.parameters.rnr_timer_ps, self._after_rnr, end)
 
@@ -201,9 +201,9 @@ class GoBackN:
             self._nic.requester.pump(end)
 
     def _acknowledges(self, end: SendEnd, kept: TransportEnd, psn: int, attempt: int) -> bool:
-        """All up to ``psn`` has been taken in, says an answer to what was sent at ``attempt``.
+        """An answer to a request sent at ``attempt`` says that all up to ``psn`` has been taken in.
 
-        False if that cannot be all of the truth: a response before it is missing.
+        Returns False if a response before it is missing.
         """
         while kept.sent and distance(psn, kept.sent[0].last) >= 0:
             sent = kept.sent[0]
@@ -290,12 +290,12 @@ class GoBackN:
             return False
         early = distance(psn, kept.expected)
         if not early:
-            kept.told = False
+            kept.nak_sent = False
             kept.expected = (psn + (psns(message, self._mtu_bytes) if message.opcode is _READ else 1)) & PSN_MASK
         elif early > 0:
             kept.counters.out_of_sequence += 1
-            if not kept.told:
-                kept.told = True
+            if not kept.nak_sent:
+                kept.nak_sent = True
                 self._refuse_early(end, kept, message, at)
         else:
             kept.counters.duplicate_request += 1
@@ -315,7 +315,7 @@ class GoBackN:
         end.responses.ready(nak, self._clock._now + self._ack_ps, send)
 
     def _duplicate(self, end: ReceiveEnd, kept: TransportEnd, packet: Packet) -> None:
-        """It has been taken in before; what is still being executed will be answered anyway."""
+        """A packet has been taken in before; requests still under execution will be answered anyway."""
         message, now_ps = packet[0], self._clock._now
         if message.opcode is _READ:
             self._nic.responder.serve_now(packet)
@@ -337,7 +337,7 @@ class GoBackN:
                 return False
             kept.unanswered = 0
         elif status is _RNR:
-            kept.expected, kept.told = (message.psn + message.sent_bytes // self._mtu_bytes) & PSN_MASK, False
+            kept.expected, kept.nak_sent = (message.psn + message.sent_bytes // self._mtu_bytes) & PSN_MASK, False
         return True
 
     def answers(self, message: Message, payload: bytes, observe: Observe | None) -> None:
