@@ -50,7 +50,7 @@ class Cursor:
     """A place of a document."""
 
     data: Any
-    """What stands there; None where nothing does."""
+    """The data at this place; None where there is none."""
     source: Source
     path: FieldPath
     mistakes: Gathered
@@ -59,7 +59,7 @@ class Cursor:
 
     @classmethod
     def over(cls, source: Source, expected: str, mistakes: Gathered | None = None) -> Cursor:
-        """The root of a document, which has to be a map. Raises InputError, saying what was ``expected``, otherwise."""
+        """The root of a document, which has to be a map. Raises InputError that names ``expected`` otherwise."""
         return cls(source.mapping(expected), source, (), Gathered() if mistakes is None else mistakes)
 
     @property
@@ -111,7 +111,7 @@ class Cursor:
         return Cursor(data, self.source, (*self.path, key), self.mistakes, written)
 
     def keys(self, known: Iterable[str], needed: Sequence[str] = (), what: str = "") -> set[str]:
-        """Note the keys that are not ``known``, and those of ``needed`` that ``what`` is without.
+        """Note the keys that are not ``known``, and the keys of ``needed`` that ``what`` lacks.
 
         Returns the known keys that unknown ones are likely to mean: they are not noted as absent.
         """
@@ -189,7 +189,7 @@ class Cursor:
         return least
 
     def number(self, expected: str = "a number") -> float:
-        """A number; stand-in: 1."""
+        """A number as a float; stand-in: 1."""
         if isinstance(self.data, int | float) and not isinstance(self.data, bool):
             return float(self.data)
         self.wrong(expected)
@@ -202,7 +202,7 @@ class Cursor:
         return self.data is True
 
     def parsed(self, parse: Callable[[str], int], expected: str) -> int:
-        """What ``parse``, which raises ValueError, makes of a text; stand-in: 0."""
+        """The value of a text by ``parse``, which raises ValueError for a bad one; stand-in: 0."""
         try:
             if isinstance(self.data, str):
                 return parse(self.data)

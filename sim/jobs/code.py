@@ -1,4 +1,4 @@
-"""Hashes of what a job's answer depends on: its description, and the code and data that its function reaches.
+"""Hashes of everything that a job's answer depends on: its description, and the code and data of its function.
 
 A module reaches the modules that it imports anywhere in its file (but for a type checker), their packages, and the data
 that it finds from its own place, as in ``Path(__file__).parent / "library"``. Libraries are not followed. Where a name
@@ -41,7 +41,7 @@ class Code:
 
     def __init__(self) -> None:
         self._read: dict[str, tuple[list[str], list[Path]]] = {}
-        """By module: what it imports, its file and its data."""
+        """By module: the modules that it imports; its file and its data."""
         self._hashes: dict[Path, bytes] = {}
 
     def fingerprint(self, roots: Mapping[str, Path]) -> str:
@@ -141,7 +141,7 @@ def _files(place: Path) -> Iterator[Path]:
 
 
 def _place(node: ast.AST, path: Path) -> Path | None:
-    """What an expression that starts from ``Path(__file__)`` means, as far as it is constant."""
+    """The path of an expression that starts from ``Path(__file__)``, as far as it is constant."""
     match node:
         case ast.Call(args=[ast.Name(id="__file__")]):
             return path

@@ -33,7 +33,7 @@ class Kept:
     def completed(
         self, runner: JobRunner, function: Callable[[_Job], Any], jobs: Sequence[_Job], digests: Sequence[str]
     ) -> Iterator[tuple[int, Any]]:
-        """The number and the answer of each job: first those that are known, then the others as they come."""
+        """The number and the answer of each job: first the known answers, then the others as they come."""
         for number, name in enumerate(digests):
             if name in self._known:
                 yield number, self._known[name]

@@ -1,6 +1,6 @@
 """Runs jobs in this process, in several, or in any executor of ``concurrent.futures``.
 
-Processes are spawned, and end with the process that started them, whatever ended that: Ctrl-C, SIGTERM, ``kill -9``.
+Processes are spawned, and end with the process that started them, even after its Ctrl-C, SIGTERM or ``kill -9``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ REPORTED_S = 0.1
 
 
 def report(share: float) -> None:
-    """A job reports how much of itself is done, 0 to 1; nothing happens where nobody listens."""
+    """Report how much of the running job is done, 0 to 1; without a listener nothing happens."""
     if (listener := _listener.get()) is not None:
         listener(share)
 

@@ -1,4 +1,5 @@
-"""How many faults does the judge find? Faults planted in a scheme's own code, one at a time: the mutation score.
+"""The mutation score: how many faults the judge finds. Faults planted in a scheme's own code, one at a time: the
+mutation score.
 
 ``operators`` plants a fault, ``trials`` says under which loads and faults it is looked for, ``fates`` what became of
 it. A fault that survives has a reason in ``reasons.yaml``, or is a finding about the judge.

@@ -1,7 +1,7 @@
-"""What becomes of one seeded fault: it is tried until a verdict finds it; code that fails by itself is told apart.
+"""The fate of one seeded fault: it is tried until a verdict finds it; code that fails by itself is counted apart.
 
 Only a verdict finds a fault: something that the scheme keeps without it is broken with it. Code that raises an error
-of its own, or does not come to an end, is *broken*: whoever runs it sees that without a judge, so it does not count.
+of its own, or does not come to an end, is *broken*: any run shows that without a judge, so it does not count.
 An error of the judge itself says nothing about the code: the fault is *undecided*.
 """
 
@@ -28,9 +28,9 @@ from .operators import Change
 from .trials import trials
 
 SECONDS = 10
-"""Of the processor; after so long a trial is broken off, and no further one begun with this scheme."""
+"""Processor seconds after which a trial is broken off, and no further one begun with this scheme."""
 RUN_SECONDS = 2
-"""The same of the small run without any crash."""
+"""Processor seconds after which the small run without any crash is broken off."""
 ALONE = "without any crash"
 _JUDGE = __name__.partition(".mutation.")[0]
 """The package of all that judges."""
@@ -39,7 +39,7 @@ _SHORT = (ALONE, "nothing fails", "lives", "server[0] process", "client[0] power
 
 
 class FaultOutcome(StrEnum):
-    """What may become of a fault."""
+    """The possible fates of a fault."""
 
     FOUND = "found"
     SURVIVES = "survives"
@@ -48,7 +48,7 @@ class FaultOutcome(StrEnum):
 
 
 class Try(NamedTuple):
-    """A scheme and a trial that reaches the fault, and what the scheme keeps there without it."""
+    """A scheme, a trial that reaches the fault, and the conditions that the scheme keeps there without it."""
 
     scheme: str
     trial: str
@@ -76,7 +76,7 @@ class FateVerdict:
     notes: dict[FaultOutcome, tuple[str, str]] = field(default_factory=dict)
 
     def note(self, outcome: FaultOutcome, scheme: str, how: str) -> None:
-        """Something that is no verdict; the first one is told."""
+        """Record an outcome that is no verdict, if it is the first."""
         self.notes.setdefault(outcome, (scheme, how))
 
     @property
@@ -85,7 +85,7 @@ class FateVerdict:
         return self.notes.get(FaultOutcome.BROKEN, ("", ""))[1].startswith(ALONE)
 
     def row(self) -> dict[str, Any]:
-        """As plain data."""
+        """The verdict as plain data."""
         return {"outcome": str(self.outcome), "how": self.how, "scheme": self.scheme}
 
     def ended(self) -> FateVerdict:
@@ -98,7 +98,7 @@ class FateVerdict:
 
 
 def shown_of(pair: tuple[str, str]) -> dict[str, Any]:
-    """A scheme as it is in a trial: what is broken, the statements that are executed, seconds of a processor."""
+    """A scheme without a fault in a trial: broken conditions, executed statements, seconds of a processor."""
     (name, wanted), began = pair, time.process_time()
     (trial,) = (each for each in trials() if each.name == wanted)
     with watched(scheme_named(name)) as (same, reached):
@@ -132,7 +132,7 @@ def fate(task: FaultTask) -> FateVerdict:
 
 
 def judged(mutant: type[Scheme], tries: Sequence[Try], found: FateVerdict) -> bool:
-    """Whether one of the tries finds the fault in ``mutant``; ``found`` is told how, or what else there was."""
+    """Whether one of the tries finds the fault in ``mutant``; ``found`` records how, or the error."""
     known = {trial.name: trial for trial in trials()}
     with guarded(found, mutant.name, ALONE, RUN_SECONDS):
         _run(mutant)
@@ -174,7 +174,7 @@ def guarded(found: FateVerdict, scheme: str, trial: str, seconds: float = SECOND
         if trial.startswith(_SHORT):  # explorations are as long as there is something to lose
             found.note(FaultOutcome.BROKEN, scheme, f"{trial}: does not come to an end")
     except Exception as error:
-        what = f"{type(error).__name__}: {error}".splitlines()[0].partition("<")[0]  # objects are told by address
+        what = f"{type(error).__name__}: {error}".splitlines()[0].partition("<")[0]  # objects print their address
         outcome = FaultOutcome.UNDECIDED if _is_ours(error) else FaultOutcome.BROKEN
         found.note(outcome, scheme, f"{trial}: {what.rstrip(' :')}")
 

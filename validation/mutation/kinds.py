@@ -1,4 +1,4 @@
-"""What an engineer would call a seeded fault: the catalogue, and which of it a change of the text is."""
+"""The catalogue of mistakes, as an engineer would name them, and the entry to which a seeded fault belongs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 FLUSHES = frozenset({"flush", "clwb", "clflush", "clflushopt", "persist", "wbinvd"})
 """Calls that write lines back (``flush`` waits for it, too)."""
 FENCES = frozenset({"sfence", "mfence", "fence", "drain"})
-"""Calls that wait until what was written back is durable."""
+"""Calls that wait until written-back lines are durable."""
 READS = frozenset({"read", "read_back", "read_pmrsts", "load"})
-"""Calls that, where nobody uses what they return, push writes on."""
+"""Calls that push earlier writes on, where their return value is not used."""
 CLOSES = frozenset({"destroy", "dereg_mr", "deregister", "disconnect", "close", "reset"})
 """Calls without which packets of an old connection may still land."""
 
@@ -23,7 +23,7 @@ LATE = "late packet after reconnect"
 STEP, ORDER, BELIEF = "drop another step", "swap two other steps", "believe a condition"
 
 KINDS = (FLUSH, FENCE, READ_BACK, SWAP, DDIO, CRC, VERSION, AGAIN, BIT, LATE, STEP, ORDER, BELIEF)
-"""The catalogue, in the order in which it is printed. What nothing in a scheme's text can be is not planted there."""
+"""The catalogue, in the order in which it is printed. A kind that fits nothing in a scheme's text is not planted."""
 
 _RECOVERY = re.compile(r"\.(_?recover|finish_recovery|_?redo|_?replay)")
 _RECONNECTING = re.compile(r"\.(_?reconnect|_?disconnect)")
@@ -57,6 +57,6 @@ _ALWAYS = {"unfence": FENCE, "bypass": DDIO, "trust": CRC, "lose": BIT, "retry":
 
 
 def _first_call(text: str) -> str:
-    """What a statement calls: ``flush`` of ``yield from thread.flush(self.place(at), 64)``."""
+    """The function that a statement calls: ``flush`` of ``yield from thread.flush(self.place(at), 64)``."""
     found = _CALL.search(text)
     return found[1] if found is not None else ""

@@ -49,7 +49,7 @@ def _package(module: str) -> str:
 def seeded(scheme: type[Scheme], shared: bool = True) -> Iterator[tuple[ModuleType, int, Change]]:
     """All seeded faults of a scheme, each with its number in its module.
 
-    Those of its own module; then those of the modules that it shares with others, if asked for.
+    First the faults of its own module; then, if ``shared``, those of the modules that it shares with others.
     """
     own = sys.modules[scheme.__module__]
     modules = [own, *(module for module in modules_of(scheme) if module is not own)] if shared else [own]

@@ -1,17 +1,17 @@
 """The seeded faults, as changes of a scheme's source: which there are, and where they apply.
 
 - *drop*: a step of a protocol is left out (a flush, a READ behind a WRITE, a reply's precondition, a mark);
-- *unfence*: a flush is begun, and nobody waits for it: its ``sfence`` is left out;
+- *unfence*: a flush is begun, and nothing waits for it: its ``sfence`` is left out;
 - *bypass*: what should be flushed is read instead, which would do if DMA and stores went past the caches;
 - *swap*: two steps, one behind the other, change places (publish and persist);
 - *trust*: a checksum or a comparison of checksums is taken to match;
 - *stand still*: something that should advance does not (a log's tail, a version number, a bit of a bitmap);
 - *lose*: a flag does not flip (``1 - tag``), or one part of a packed word is missing (``stage << 1 | working``);
-- *believe*: an ``if`` is taken whatever it asks;
-- *retry*: a client that does not know what became of its operation does it again, on its new connection.
+- *believe*: an ``if`` is always taken;
+- *retry*: a client that does not know the outcome of its operation does it again, on its new connection.
 
 They are found in the text, so they exist for every scheme, also for one that is written tomorrow. ``kinds`` names them
-by what an engineer would call the mistake.
+by the mistake, as an engineer would.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from .kinds import FLUSHES, kind_of
 
 @dataclass(frozen=True)
 class Change:
-    """One seeded fault: what it does, where, and how to make the module's tree with it."""
+    """One seeded fault: its operator, its place, and how to make the module's tree with it."""
 
     operator: str
     function: str
     line: int
-    """Of the statement that it changes, or that the expression is in."""
+    """The line of the statement that it changes, or that the expression is in."""
     text: str
     """The statement or expression that it changes."""
     build: Callable[[], ast.Module]
@@ -47,12 +47,12 @@ class Change:
 
     @property
     def kind(self) -> str:
-        """What an engineer would call the mistake: one of ``kinds.KINDS``."""
+        """The mistake, as an engineer would name it: one of ``kinds.KINDS``."""
         return kind_of(self.operator, self.function, self.text)
 
     @property
     def name(self) -> str:
-        """What to call it: stable as long as the text of the statement is."""
+        """The fault's name: it changes only with the text of the statement."""
         return f"{self.operator} {self.function}: {self.text}"
 
 
@@ -65,7 +65,7 @@ def changes(source: str) -> Iterator[Change]:
 
 
 def _methods(body: list[ast.stmt], above: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
-    """Every method of the classes that stand here, and of those that stand in them: roles in a scheme."""
+    """Every method of the classes in ``body`` and of the classes inside them: roles in a scheme."""
     for cls in (node for node in body if isinstance(node, ast.ClassDef)):
         name = f"{above}{cls.name}"
         yield from ((name, node) for node in cls.body if isinstance(node, ast.FunctionDef))
@@ -73,13 +73,13 @@ def _methods(body: list[ast.stmt], above: str = "") -> Iterator[tuple[str, ast.F
 
 
 def _is_before_the_run(function: ast.FunctionDef) -> bool:
-    """What loads, and what says how large things are, is no protocol."""
+    """Whether a function only loads or sizes things: that is not part of the protocol."""
     return function.name in _BEFORE or function.name.startswith(("loaded", "_load"))
 
 
 _BEFORE = ("__init__", "load", "bytes_of_log", "room")
 _TELLING = ast.Yield | ast.YieldFrom | ast.AugAssign
-"""What a function has that does something to the world, or counts what was done."""
+"""Nodes of a function that has effects on the system, or counts them."""
 
 
 def _of_function(tree: ast.Module, cls: str, function: ast.FunctionDef) -> Iterator[Change]:
@@ -106,10 +106,10 @@ def _of_function(tree: ast.Module, cls: str, function: ast.FunctionDef) -> Itera
 
 
 def _of_steps(statement: ast.stmt, rest: list[ast.stmt], change: Callable[..., Change]) -> Iterator[Change]:
-    """The faults that a statement of a protocol can have; ``rest`` is what comes behind it in its block."""
+    """The faults that a statement of a protocol can have; ``rest`` are the statements behind it in its block."""
     if _is_step(statement):
         nothing = ast.Pass() if _waited(statement) is None else ast.parse("yield from ()").body[0]
-        yield change("drop", nothing)  # what was a generator stays one
+        yield change("drop", nothing)  # a generator stays one
     if _is_step(statement) and _called(_waited(statement)) in FLUSHES:
         for operator, instruction in (("unfence", "clwb"), ("bypass", "load")):
             yield change(operator, _calling(statement, instruction))
@@ -143,7 +143,7 @@ def _of_expression(tree: ast.Module, where: str, statement: ast.stmt, node: ast.
 
 
 def _is_checksum(node: ast.expr) -> bool:
-    """Code that asks whether a checksum matches, or compares two."""
+    """Whether an expression checks a checksum, or compares two."""
     if isinstance(node, ast.YieldFrom):
         return _called(node.value) == "crc32_matches"
     if not (isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq)):
@@ -158,7 +158,7 @@ def _is_flip(node: ast.BinOp) -> bool:
 
 
 def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
-    """The expressions of a statement itself, not of those that it holds."""
+    """The expressions of a statement itself, not of the statements inside it."""
     for field in ast.iter_child_nodes(statement):
         if isinstance(field, ast.expr) and field is not getattr(statement, "annotation", None):
             yield from (node for node in ast.walk(field) if isinstance(node, ast.expr))
@@ -174,7 +174,7 @@ def blocks(function: ast.FunctionDef) -> Iterator[list[ast.stmt]]:
 
 
 def _is_step(statement: ast.stmt) -> bool:
-    """A step that is taken for what it does: whatever it returns is not used."""
+    """Whether a statement is a step with an effect, whose return value is not used."""
     if not isinstance(statement, ast.Expr):
         return False
     value = statement.value
@@ -186,7 +186,7 @@ def _is_step(statement: ast.stmt) -> bool:
 
 
 def _waited(statement: ast.stmt) -> ast.AST | None:
-    """What ``yield from`` waits for, where that is all that a statement does."""
+    """The operand of ``yield from``, if the statement is nothing else; otherwise None."""
     value = statement.value if isinstance(statement, ast.Expr) else None
     return value.value if isinstance(value, ast.YieldFrom) else None
 
@@ -201,7 +201,7 @@ def _calling(statement: ast.stmt, instruction: str) -> ast.stmt:
 
 
 def _may_swap(first: ast.stmt, second: ast.stmt) -> bool:
-    """Both do something to the world, and the second one uses nothing that the first one makes."""
+    """Whether two steps may change places: both have effects, and the second uses nothing that the first makes."""
     if not (_acts(first) and _acts(second)):
         return False
     if any(isinstance(node, _LEAVING) for both in (first, second) for node in ast.walk(both)):
@@ -212,7 +212,7 @@ def _may_swap(first: ast.stmt, second: ast.stmt) -> bool:
 
 
 _LEAVING = ast.Return | ast.Raise | ast.Continue | ast.Break
-"""What keeps the steps behind it from being taken."""
+"""Statements that keep the steps behind them from being executed."""
 
 
 def _acts(statement: ast.stmt) -> bool:

@@ -1,8 +1,8 @@
 """The mutation score: each seeded fault is given to the judge, who finds it or does not.
 
-First every scheme is tried as it is: what does it keep, and which of its statements does each trial execute? A fault is
-then tried only where it is reached and something is kept: elsewhere nothing can come of it. What is not found needs a
-reason: ``reasons.yaml`` has those that somebody has looked into.
+First every scheme is tried without a fault: which conditions does it keep, and which of its statements does each trial
+execute? A fault is then tried only where it is reached and a condition is kept: elsewhere it cannot be found. A fault
+that is not found needs a reason: ``reasons.yaml`` has the reasons known so far.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from .work import Work
 
 REASONS = Path(__file__).parent / "reasons.yaml"
 MOST_SCHEMES = 3
-"""With so many of the schemes that share a module its faults are tried: those that keep most, and one of a family."""
+"""A shared module's faults are tried with this many of its schemes: the ones that keep most, one of a family."""
 
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of one seeded fault."""
+    """The fate of one seeded fault."""
 
     module: str
     line: int
     schemes: tuple[str, ...]
-    """Whose own file it is in; none for what several share."""
+    """The schemes whose own file it is in; none for a file that several share."""
     kind: str
     operator: str
     fault: str
     outcome: FaultOutcome
     how: str
-    """The trial and what it found broken, or what the code did; empty if it survives."""
+    """The trial and the condition that it found broken, or the code's own failure; empty if the fault survives."""
     scheme: str
     """The scheme with which it was found."""
     reached: bool
     """Whether any trial executes the code that it is in."""
     reason: str = ""
-    """Why it survives, if somebody knows; of one that does not survive, what was thought of it."""
+    """Why it survives, as far as known; of a fault that does not survive, the reason on record."""
     cpu_s: float = 0.0
     """How long it was tried, in seconds of a processor."""
 
@@ -61,19 +61,19 @@ class Fate:
 
 @dataclass(frozen=True)
 class Baseline:
-    """A scheme as it is: by trial what it keeps, and which lines of which modules are executed."""
+    """A scheme without a fault: by trial the conditions that it keeps, and the executed lines by module."""
 
     keeps: Mapping[str, frozenset[str]]
     reached: Mapping[str, Mapping[str, frozenset[int]]]
 
     @property
     def promises(self) -> int:
-        """How much it keeps, all in all."""
+        """The number of conditions that it keeps, over all trials."""
         return sum(map(len, self.keeps.values()))
 
 
 def score(schemes: Sequence[type[Scheme]], work: Work, *, shared: bool = False, quick: bool = False) -> list[Fate]:
-    """The fate of every seeded fault of ``schemes``, once each; of the modules that they share if asked for.
+    """The fate of every seeded fault of ``schemes``, once each; if ``shared``, of shared modules too.
 
     ``quick`` takes one fault of each kind in each module, and leaves out the dear trials.
     """
@@ -89,7 +89,7 @@ def score(schemes: Sequence[type[Scheme]], work: Work, *, shared: bool = False, 
     return [_told(task, verdicts[task], known) for task in tasks]
 
 
-# what a scheme is without any fault ------------------------------------------------------------------------------
+# schemes without a fault -----------------------------------------------------------------------------------------
 def _known(known: type[Scheme], shown: Mapping[tuple[str, str], Any], chosen: Sequence[Trial]) -> Baseline:
     rows = {trial.name: shown[known.name, trial.name] for trial in chosen}
     keeps = kept({name: Shown(frozenset(row["broken"]), row["exhaustive"]) for name, row in rows.items()})
@@ -134,7 +134,7 @@ def _task(
 
 
 def _with_which(names: set[str], module: str, known: Mapping[str, Baseline]) -> list[str]:
-    """Those whose own module it is; of what is shared a few, those that keep most, none derived from another."""
+    """The schemes whose own module it is; of a shared module the few that keep most, none derived from another."""
     order = sorted(names, key=lambda name: (-known[name].promises, name))
     own = [name for name in order if scheme_named(name).__module__ == module]
     found: list[str] = []
@@ -150,12 +150,12 @@ def _names(task: FaultTask) -> set[str]:
 
 
 def _modules(names: Iterable[str]) -> list[str]:
-    """The modules that these schemes are in: what they import is followed from there."""
+    """The modules of these schemes: their imports are followed from there."""
     return [scheme_named(name).__module__ for name in names]
 
 
 def _parts(task: FaultTask) -> Iterator[object]:
-    """What the fate of a fault depends on besides code."""
+    """The inputs, besides code, on which the fate of a fault depends."""
     _, change = faults(task.owner)[task.module, task.number]
     yield from (task.module, change.operator, change.line, change.name)
     yield [(each.scheme, each.trial, sorted(each.kept)) for each in task.tries]
@@ -175,7 +175,7 @@ def _told(task: FaultTask, row: Mapping[str, Any], known: Mapping[str, Baseline]
 
 
 def stale(fates: Iterable[Fate]) -> list[Fate]:
-    """Those that a reason is known of why they survive, though neither they do nor another fault of that name."""
+    """Fates with a reason for survival on record, though neither they nor another fault of that name survive."""
     known = list(fates)
     surviving = {(fate.module, fate.fault) for fate in known if fate.outcome is FaultOutcome.SURVIVES}
     ended = {

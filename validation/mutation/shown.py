@@ -1,8 +1,9 @@
-"""What an exploration shows to be broken, and how: not only which conditions, but what is read in their breach.
+"""The conditions that an exploration shows to be broken, and how: with the kind of value that is read in each breach.
 
 A scheme that breaks a condition already, with an object that is absent, may break it in another way with a fault in it,
-with a value that is torn; or what it breaks while an update is under way, when all have returned. So what a scheme
-keeps, and a fault breaks, is told as ``committed: torn``, or ``no_lost_ack: absent, at rest``.
+with a value that is torn; or it may break when all updates have returned a condition that it breaks while one is under
+way. So the ways that a scheme keeps, and a fault breaks, are written as ``committed: torn``, or ``no_lost_ack: absent,
+at rest``.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from ..crash.explorer import Exploration, Explorer
 
 MANNERS = ("torn", "unreadable", "absent", "another version")
 AT_REST = ", at rest"
-"""Of a breach: no update of the object was under way when power failed."""
+"""Marks a breach without an update of the object under way when power failed."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What was found broken in a trial (``committed: torn``), and whether that is all that there is."""
+    """The ways found broken in a trial (``committed: torn``), and whether these are all."""
 
     broken: frozenset[str]
     exhaustive: bool = True
@@ -48,7 +49,7 @@ def ways(conditions: Iterable[Condition]) -> frozenset[str]:
 
 
 def way(condition: str, how: str) -> str:
-    """One of them, as it is told."""
+    """One way of breaking a condition, as it is written."""
     return f"{condition}: {how}"
 
 

@@ -1,4 +1,4 @@
-"""What becomes of one fault in a flush primitive: it is tried in each setting until a verdict finds it."""
+"""The fate of one fault in a flush primitive: it is tried in each setting until a verdict finds it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .shown import Shown
 from .steps import ALL_WAYS, Refused, StepFault, TrialSetting, ask, settings, step_faults
 
 StepTask = tuple[str, int, tuple[tuple[str, tuple[str, ...]], ...]]
-"""A primitive, the number of the fault, and by setting what is kept there without it."""
+"""A primitive, the number of the fault, and by setting the ways that are kept there without it."""
 
 
 def shown_of(pair: tuple[str, str]) -> dict[str, Any]:
-    """What is broken of a primitive as it is, in a setting; and the seconds of a processor."""
+    """The ways in which a primitive without a fault is broken in a setting, and the seconds of a processor."""
     (name, setting), began = pair, time.process_time()
     try:
         found = ask(primitive(name), _setting(setting))

@@ -43,7 +43,7 @@ class StepFault:
 
 @dataclass(frozen=True)
 class TrialSetting:
-    """A shape on a platform: what a primitive is tried under."""
+    """A shape on a platform, under which a primitive is tried."""
 
     shape: str
     configuration: Configuration
@@ -114,7 +114,7 @@ def _kind_of_order(first: Step, second: Step) -> str:
 
 
 def _publishes(step: Step) -> bool:
-    """It tells somebody: an answer, a reply, a flag."""
+    """Whether a step informs another agent: an answer, a reply, a flag."""
     tells = ("acknowledge", "notify", "reply", "complete", "write flag", "store flag")
     return step.do in tells or step.parameters.get("address") == "flag"
 
@@ -125,10 +125,10 @@ class Refused(Exception):
 
 
 def ask(one: Primitive, setting: TrialSetting, kept: Collection[str] = ()) -> Shown:
-    """What is broken of an elementary update over a shipped primitive, or over one with a fault in it, by its name.
+    """The broken ways of an elementary update over a shipped primitive, or over one with a fault in it, by its name.
 
-    Of what it ought to keep the first ends it. Messages that stay in their receive buffers are received in persistent
-    memory. Raises :class:`Refused` where an adapter does not know its verbs.
+    The first broken one of ``kept`` ends the trial. Messages that stay in their receive buffers are received in
+    persistent memory. Raises :class:`Refused` where an adapter does not know its verbs.
     """
     broken: set[str] = set()
     exhaustive = True
@@ -153,4 +153,4 @@ def ask(one: Primitive, setting: TrialSetting, kept: Collection[str] = ()) -> Sh
 
 
 ALL_WAYS = ways(ASKED)
-"""In which an elementary update can be broken."""
+"""All ways in which an elementary update can be broken."""

@@ -1,6 +1,6 @@
-"""What a seeded fault is tried with: small runs in which nothing fails, explorations of others, and random lives.
+"""The trials of a seeded fault: small runs in which nothing fails, explorations of others, and random lives.
 
-A trial says what is broken. Asked about a fault, it ends with the first thing broken that the scheme keeps without it.
+A trial returns the broken ways. Of a scheme with a fault it ends with the first one that the scheme keeps without it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from .trying import ALIVE, CLIENT, POWER, RETURNS, SERVER, Ask, Life, Load, of_l
 
 @dataclass(frozen=True)
 class Trial:
-    """``ask`` says what a scheme breaks; of what it ought to keep (if given) the first that is broken ends it.
+    """``ask`` returns the ways that a scheme breaks; the first broken one of those it ought to keep (if given) ends it.
 
     ``all_ways`` are those in which something can be broken. ``place`` is a platform with its switches, or a fault that
-    somebody survives. ``dear`` ones come last.
+    a machine survives. ``dear`` trials come last.
     """
 
     name: str
@@ -29,16 +29,16 @@ class Trial:
 
 
 LIVES = 20
-"""So many random lives with crashes make one trial."""
+"""The number of random lives with crashes in one trial."""
 SEEDS = 4
-"""So many workloads of each size are performed in which nothing fails."""
+"""The number of workloads of each size that are performed without a failure."""
 
 _ALONE = {
     "one update": Load("update-only", 1, 1, "16 B", clients=1),
     "three updates": Load("update-only", 3, 1, "16 B", clients=1),
 }
 """One after the other: a scheme may keep more where no two are ever under way, so it is a place of its own; there a
-scheme without a fault is seen with cores pausing as well, so that nothing counts as kept because somebody is quick."""
+scheme without a fault is seen with cores pausing as well, so that nothing counts as kept because of a quick core."""
 _LOADS = {
     "six updates": Load("update-only", 6, 2, "32 B"),
     "mix a": Load("a", 12, 2, "72 B"),
@@ -109,10 +109,10 @@ Sound = Mapping[str, frozenset[str]]
 
 
 def kept(shown: Mapping[str, Shown]) -> Sound:
-    """What a scheme keeps in each trial, by what was shown of it in all of them.
+    """The ways that a scheme keeps in each trial, from the results of all of them.
 
-    A fault takes time, or saves some, and so meets other instants: what the scheme itself breaks in any trial at the
-    same place it does not keep in this one. Where a trial could not look at all that there is, it keeps nothing.
+    A fault takes time, or saves some, and so meets other instants: a way that the scheme itself breaks in any trial at
+    the same place does not count as kept in this one. Where a trial could not explore everything, nothing is kept.
     """
     found: dict[str, frozenset[str]] = {}
     asked = [trial for trial in trials() if trial.name in shown]

@@ -1,7 +1,7 @@
-"""What is done in a trial: small runs whose crashes are explored, or executed, or in which nothing fails; random lives.
+"""The work of a trial: small runs whose crashes are explored, or executed, or in which nothing fails; random lives.
 
-Asked about a scheme with a fault in it, each ends with the first thing broken that the scheme keeps without it: nothing
-has to be shrunk, and no other state be looked at.
+Of a scheme with a fault, each ends with the first broken way that the scheme keeps without it: nothing has to be
+shrunk, and no other state be looked at.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ..testing.world import World
 from .shown import Shown, Telling, manner, way
 
 STATES = 4_000
-"""So many crash states are explored of a run at most: with some faults there is no end to what may be lost."""
+"""At most this many crash states of a run are explored: with some faults the combinations of losses are endless."""
 MOST_STATES = 8_000
-"""Of a scheme without a fault, which is explored once: only a run that is seen in full says what is kept in it."""
+"""The limit for a scheme without a fault, explored once: only a run seen in full shows which ways it keeps."""
 POWER = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.MONOTONIC, Condition.DURABLE)
 SERVER = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
 CLIENT = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.LINEARIZABLE)
 ALIVE = (Condition.COMMITTED, Condition.LINEARIZABLE)
 RETURNS = "everybody returns"
-"""What is broken where a client, a survivor of a fault, or a reader after it, never comes to an end."""
+"""The broken way where a client, a survivor of a fault, or a reader after it, never comes to an end."""
 
 Ask = Callable[[type[Scheme], Collection[str]], Shown]
 
@@ -43,7 +43,7 @@ _PAUSES = tuple(range(1, 7))
 class Load:
     """Operations, their mix, keys, the size of a value, clients; the share of the updates that delete; server threads.
 
-    A scheme that deletes nothing, or whose server has one thread, is not asked about a load with these.
+    A scheme that deletes nothing, or whose server has one thread, is not tried with such a load.
     """
 
     mix: str
@@ -112,7 +112,7 @@ def of_power(
 
 
 def of_survivors(fault: str, load: Load, conditions: tuple[Condition, ...]) -> Ask:
-    """A fault that somebody survives, at every instant of a run."""
+    """A fault that some machine or process survives, at every instant of a run."""
 
     def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
         scenario, variant = _single(load.scenario(scheme, fault, "optane-adr", "on"))
@@ -125,7 +125,7 @@ def of_survivors(fault: str, load: Load, conditions: tuple[Condition, ...]) -> A
 def of_nobody(loads: Sequence[Load], seeds: int) -> Ask:
     """Runs in which nothing fails, to their ends and then a reader's, some with the server's cores away now and then.
 
-    Who deletes nothing is given the same loads without deletes.
+    A scheme that deletes nothing is given the same loads without deletes.
     """
 
     def runs(scheme: type[Scheme]) -> Iterator[tuple[Scenario, Variant, int, int]]:
@@ -142,7 +142,7 @@ def of_nobody(loads: Sequence[Load], seeds: int) -> Ask:
 def _executed(
     runs: Iterable[tuple[Scenario, Variant, int, int]], conditions: tuple[Condition, ...], kept: Collection[str]
 ) -> Shown:
-    """What is broken in runs with a fault at an instant, each in a schedule."""
+    """The broken ways in runs with a fault at an instant, each in a schedule."""
     broken: set[str] = set()
     failure: Exception | None = None
     for scenario, variant, at_ps, schedule in runs:
@@ -183,7 +183,7 @@ LONGEST_PS = 8_000_000
 
 
 def of_lives(platform: str, ddio: str, lives: int, life: Life) -> Ask:
-    """Random lives of a system with crashes in them: a condition is kept if it is in each of them."""
+    """Random lives of a system with crashes in them: a condition is kept if it holds in each of them."""
 
     def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
         broken: set[str] = set()

@@ -13,25 +13,25 @@ Progress = Callable[[int, int], None]
 """Called with how many pieces are done, and of how many."""
 _Piece = TypeVar("_Piece")
 _Found = dict[str, Any]
-"""What became of a piece: plain data."""
+"""The result of a piece: plain data."""
 
 
 class Work:
-    """``jobs`` processes, a file of what is known, and a function that is called with how far the work is."""
+    """``jobs`` processes, a file of known results, and a function that is called with the progress of the work."""
 
     def __init__(self, jobs: int = 1, file: Path | None = None, progress: Progress | None = None) -> None:
         self._jobs, self._kept, self._progress = jobs, Kept(file), progress
         self._done = self._total = 0
 
     def expect(self, pieces: int) -> None:
-        """So many more will come."""
+        """Announce ``pieces`` more pieces, for the progress."""
         self._total += pieces
         self._advance(0)
 
     def do(
         self, work: Sequence[_Piece], digests: Sequence[str], perform: Callable[[_Piece], _Found]
     ) -> dict[_Piece, _Found]:
-        """What becomes of each piece; a piece that is known by its digest is not done again."""
+        """The result of each piece; a piece that is known by its digest is not done again."""
         found = {}
         with JobRunner(self._jobs) as runner:
             for number, result in self._kept.completed(runner, perform, work, digests):

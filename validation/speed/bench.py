@@ -1,6 +1,6 @@
-"""How fast the simulator and the checker are on this machine: what ``rpsim bench`` measures.
+"""The speed of the simulator and of the checker on this machine, as ``rpsim bench`` measures it.
 
-Machines differ, so what counts are ratios whose two halves were measured in turn in one run: *raw timeouts per verb*
+Machines differ, so the figures are ratios whose two halves were measured in turn in one run: *raw timeouts per verb*
 (a SimPy process that does nothing but ``yield timeout(1)``, over simulated WRITEs a second), traced over untraced, the
 arithmetic model over the naive one. Each figure is the median of its rounds, each ratio the median of its rounds'
 ratios.
@@ -54,7 +54,7 @@ class SizeFigures:
 
 @dataclass(frozen=True)
 class Figures:
-    """All of a benchmark."""
+    """All figures of one run of the benchmark."""
 
     raw_timeouts_per_second: float
     sizes: dict[int, SizeFigures]
@@ -131,7 +131,7 @@ def oracle(operations: int) -> Pace:
 
 
 def measure(effort: float, tell: Callable[[str], None]) -> Figures:
-    """All figures; ``effort`` 1.0 takes about two minutes, ``tell`` hears what is being measured."""
+    """All figures; ``effort`` 1.0 takes about two minutes, ``tell`` is called with the name of each step."""
     raw: list[float] = []
     sizes = {size_bytes: _measure_size(size_bytes, effort, raw, tell) for size_bytes in SIZES}
     verbs, stores = measure_all(effort, tell)
@@ -194,7 +194,7 @@ def memory_of_traced(count: int) -> float:
 
 
 def _in_fresh_process(measured: Callable[[Amount], Measured], amount: Amount) -> Measured:
-    """What is measured where nothing else has run: nothing has grown, and CPython has adapted its code to nothing."""
+    """Measure in a process of its own: its memory has not grown yet, and CPython has not specialized its code."""
     with Processes(1) as fresh:
         return fresh.submit(measured, amount).result()
 
@@ -208,7 +208,7 @@ def _growth_bytes(count: int) -> int:
 
 
 def _resident_bytes() -> int:
-    """What the process has in memory now (where the system tells), else at most so far."""
+    """Memory of the process now (where the system reports it), else its peak so far."""
     status = Path("/proc/self/statm")
     if status.exists():
         return int(status.read_text().split()[1]) * resource.getpagesize()

@@ -1,4 +1,4 @@
-"""What each component costs: the time of a WRITE by component, and what a feature that is switched on adds to it.
+"""The cost of each component: the time of a WRITE by component, and the time that each feature adds to it.
 
 The first is a profile (its own cost included, so shares count and not seconds); the second is measured in turn with the
 plain WRITE, round by round, and is a ratio.
@@ -41,7 +41,7 @@ FEATURES: dict[str, tuple[Callable[[Platform], Platform], dict[str, object]]] = 
     "512 queue pairs": (lambda platform: platform, {"queue_pairs": 512}),
     "region of 64 MiB": (lambda platform: platform, {"region_bytes": 1 << 26}),
 }
-"""What is switched on: the platform that has it, and how the WRITEs are set up otherwise."""
+"""By feature: the platform that has it, and the other settings of the WRITEs."""
 
 ROUNDS = 5
 
@@ -52,7 +52,7 @@ def of_component(size_bytes: int, count: int = 2_000) -> dict[str, float]:
 
 
 def with_everything(size_bytes: int, count: int = 2_000) -> dict[str, float]:
-    """The same of WRITEs that keep all components busy: traced, into Optane, with DDIO off."""
+    """As :func:`of_component`, of WRITEs that keep all components busy: traced, into Optane, with DDIO off."""
     platform = load_platform(PLATFORM)
     pair = Pair(replace(platform, llc=replace(platform.llc, ddio=False)), memory="pm")
     return by_component(profile_of(lambda: saturated(pair, "WRITE", size_bytes, WINDOW, count), count))

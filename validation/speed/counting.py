@@ -3,8 +3,8 @@
 A *call* is a frame that is entered: of a function that is called, and of a generator that is started, goes on or is
 closed (of a chain of ``yield from``, each link). Functions written in C count nothing. A *bytecode* is an instruction
 that the interpreter executes, as the compiler wrote it: one that the interpreter has specialized counts as before.
-Entering a frame is one (RESUME), what makes its cells or its generator before that is none. Both numbers are the same
-in every run; another minor version of Python has others, since its compiler writes other instructions.
+Entering a frame is one (RESUME); instructions that make its cells or its generator before that are none. Both numbers
+are the same in every run; another minor version of Python has others, since its compiler writes other instructions.
 
 Python 3.12 and later count by ``sys.monitoring`` (PEP 669), Python 3.11 by the trace function of each frame
 (``sys.settrace`` with ``f_trace_opcodes``).
@@ -21,21 +21,21 @@ NAME = "rpsim bench"
 
 
 class Counts(NamedTuple):
-    """What a piece of work, or one of its operations, executes."""
+    """The calls and bytecodes that a piece of work, or one of its operations, executes."""
 
     calls: float
     bytecodes: float
 
     def each(self, count: int) -> Counts:
-        """The same for one of so many operations."""
+        """The counts of one of ``count`` operations."""
         return Counts(self.calls / count, self.bytecodes / count)
 
 
 def counts(work: Callable[[], object]) -> Counts:
     """The calls and bytecodes of ``work``.
 
-    Whatever traces this thread (a debugger, a coverage tool) stops meanwhile. Raises RuntimeError when a profiler has
-    taken ``sys.monitoring``'s place for profilers.
+    Any other tracing of this thread (a debugger, a coverage tool) stops meanwhile. Raises RuntimeError when a profiler
+    has taken ``sys.monitoring``'s place for profilers.
     """
     return _monitored(work) if sys.version_info >= (3, 12) else _traced(work)
 

@@ -1,4 +1,4 @@
-"""What the benchmark measures of the naive model: one client that keeps WRITEs outstanding."""
+"""The benchmark's workload for the naive model: one client that keeps WRITEs outstanding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs do with the simulator, and what each of it costs: verbs of each kind, operations of stores.
+"""The operations of programs, and their cost in the simulator: verbs of each kind, operations of stores.
 
 Seconds are seconds of this machine, hence *raw timeouts an operation*: how many rounds of a SimPy process that only
 waits take as long, measured in turn with it. Calls and bytecodes an operation (:mod:`.counting`) are exact.
@@ -30,21 +30,21 @@ Work = Callable[[], object]
 
 @dataclass(frozen=True)
 class Operation:
-    """One row of the benchmark: ``prepare`` makes all ready for so many operations, and returns the work to measure."""
+    """One row of the benchmark: ``prepare`` sets a number of operations up, and returns the work to measure."""
 
     name: str
     prepare: Callable[[int], Work]
     timed: int
-    """How many of them a round measures; fewer take too little time to be measured."""
+    """How many operations a round measures; fewer take too little time to be measured."""
     counted: int
-    """How many are counted: what only some of them do (a split, a wrap of a ring) is averaged over them."""
+    """How many operations are counted: rare events (a split, a wrap of a ring) are averaged over them."""
     aim: float | None = None
     """Raw timeouts that an operation takes at most (docs/limits.md, "Speed")."""
 
 
 @dataclass(frozen=True)
 class OperationFigures:
-    """What an operation costs: medians of its rounds, and exact counts."""
+    """The cost of an operation: medians of its rounds, and exact counts."""
 
     per_second: float
     timeouts: float
@@ -79,7 +79,7 @@ def requests(
 
 
 def verb(opcode: Opcode, length: int, *, inline: bool = False, span: bool = False) -> Callable[[int], Work]:
-    """Requests of one kind to a server's DRAM, after some that warm up what the first of a queue pair set up."""
+    """Requests of one kind to a server's DRAM, after some that warm the queue pair up."""
 
     def prepare(count: int) -> Work:
         pair = Pair(load_platform(PLATFORM))
@@ -159,7 +159,7 @@ and 2,100 on a machine that makes 1.2 million raw timeouts a second."""
 
 
 def count(operation: Operation) -> Counts:
-    """What one of these operations executes, exactly."""
+    """The exact calls and bytecodes of one of these operations."""
     return counts(operation.prepare(operation.counted)).each(operation.counted)
 
 
@@ -175,7 +175,7 @@ def measure_all(effort: float, tell: Callable[[str], None]) -> tuple[dict[str, O
 
 
 def measure(operation: Operation, effort: float) -> OperationFigures:
-    """What one of these operations costs here; ``effort`` 1.0 takes some two seconds."""
+    """The cost of one of these operations here; ``effort`` 1.0 takes some two seconds."""
     paces, ratios = [], []
     for _ in range(ROUNDS):
         done = max(WINDOW, int(operation.timed * effort))

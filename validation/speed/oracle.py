@@ -25,14 +25,14 @@ from .bench import long_history
 
 SIZES = (25_000, 50_000, 100_000)
 HARD = 40
-"""Histories that both searches are given."""
+"""The number of histories that both searches are given."""
 GIVEN_UP = 1_000_000
-"""After so many steps the plain search gives up; it is counted with those."""
+"""After this many steps the plain search gives up; it is counted with them."""
 
 
 @dataclass(frozen=True)
 class HardCase:
-    """One hard history: what each search took."""
+    """One hard history, and the steps and times of the searches on it."""
 
     steps: int
     seconds: float
@@ -42,7 +42,7 @@ class HardCase:
 
 @dataclass(frozen=True)
 class OracleFigures:
-    """What was measured."""
+    """All figures of the oracle's benchmark."""
 
     seconds: dict[str, dict[int, float]]
     """Of a register, a queue and a stack with unique values, by operations on it: processor time of a check."""
@@ -119,7 +119,7 @@ def container_history(model: str, operations: int, clients: int = 5) -> list[Int
 
 
 def _closed_loops(rng: random.Random, operations: int, clients: int) -> Iterator[tuple[int, int, int, int]]:
-    """Clients that ask for one thing after the other: of each its number, and when it begins, takes effect and ends."""
+    """Clients with one operation after the other: for each the client's number, and its begin, effect and end."""
     free = [0] * clients
     for number in range(1, operations + 1):
         client = min(range(clients), key=free.__getitem__)

@@ -23,7 +23,7 @@ def unit_states(seconds: float) -> tuple[int, float]:
 
 
 def opaque_states(seconds: float) -> tuple[int, float]:
-    """The same with recovery as one opaque whole, which looks at the whole store for every image."""
+    """As :func:`unit_states`, with recovery as one opaque whole, which looks at the whole store for every image."""
     return _states(seconds, 20, whole=True)
 
 
@@ -42,7 +42,7 @@ def workload(operations: int) -> RunResult:
 
 
 def _states(seconds: float, operations: int, *, whole: bool) -> tuple[int, float]:
-    """Whole walks only: the first states of a walk cost more than those that follow, since all images are new to it."""
+    """Whole walks only: the first states of a walk cost more than later ones, since all images are new to it."""
     run = workload(operations)
     states, began = 0, time.perf_counter()
     while not states or time.perf_counter() - began < seconds:

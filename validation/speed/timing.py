@@ -1,4 +1,4 @@
-"""How long work takes on this machine, and what SimPy alone takes in the same process: the unit of all ratios."""
+"""The time of work on this machine, and that of SimPy alone in the same process: the unit of all ratios."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ...sim.clock import Clock
 
 @dataclass(frozen=True)
 class Pace:
-    """What was done in how long."""
+    """A number of pieces of work, and the seconds that they took."""
 
     done: int
     seconds: float
 
     @property
     def per_second(self) -> float:
-        """How many a second."""
+        """The number of pieces a second."""
         return self.done / self.seconds
 
 
@@ -33,7 +33,7 @@ def timed(done: int, work: Callable[[], object]) -> Pace:
 
 
 def raw_timeouts(count: int) -> Pace:
-    """A process that only waits: what SimPy alone costs."""
+    """The pace of a process that only waits: the cost of SimPy alone."""
     clock = Clock()
 
     def code() -> Generator[simpy.Event, Any, None]:

@@ -27,7 +27,7 @@ DEFAULT_WORKLOAD: Mapping[str, Any] = {
 
 
 class Refuted(AssertionError):
-    """A condition does not hold; the message tells the smallest counterexample. ``report`` is all that was found."""
+    """A condition does not hold; the message has the smallest counterexample, ``report`` all findings."""
 
     def __init__(self, report: CrashReport, message: str) -> None:
         super().__init__(message)
@@ -46,12 +46,12 @@ def crash_report(
     seed: int = 1,
     **settings: str,
 ) -> CrashReport:
-    """Run ``scheme``, explore all its crash states, and say what was found.
+    """Run ``scheme``, explore all its crash states, and report the findings.
 
     ``platform`` is a name or the path of a profile, ``settings`` are its switches (``ddio="on"``). ``workload`` is the
     map of a scenario (docs/scenarios.md), which states only what differs from :data:`DEFAULT_WORKLOAD`; ``conditions``
-    are those to judge beyond the usual ones and the claimed ones; ``fault`` is by default the power of the first
-    machine that recovers. Raises InputError for what a scenario may not say.
+    are to be judged beside the usual ones and the claimed ones; ``fault`` is by default the power of the first
+    machine that recovers. Raises InputError for anything that a scenario may not contain.
     """
     scenario = scenario_of(
         scheme, platform, conditions=conditions, workload=workload, clients=clients, fault=fault, schedules=schedules,
@@ -93,9 +93,9 @@ def scenario_of(
 def assert_holds(
     scheme: type[Scheme], platform: str = "optane-adr", *conditions: str | Condition, **how: Any
 ) -> CrashReport:
-    """``scheme`` keeps ``conditions`` (by default those that it claims there) on ``platform``, in every crash state.
+    """Assert that ``scheme`` keeps ``conditions`` (by default its claims there) on ``platform`` in every crash state.
 
-    ``how`` is as for :func:`crash_report`. Raises :class:`Refuted`, an AssertionError whose message tells the smallest
+    ``how`` is as for :func:`crash_report`. Raises :class:`Refuted`, an AssertionError whose message has the smallest
     counterexample; so does a condition that was not decided.
     """
     asked = [condition_named(name) for name in conditions]

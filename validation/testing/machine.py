@@ -1,6 +1,6 @@
 """A state machine for Hypothesis: it lets clients of a scheme work, cuts the power, and goes on, again and again.
 
-What a power failure leaves of each line is Hypothesis' choice like everything else, so what it finds it also shrinks.
+The content of each line after a power failure is Hypothesis' choice like everything else, so it shrinks that as well.
 Needs the package ``hypothesis``.
 """
 
@@ -18,7 +18,7 @@ from .checks import condition_named
 from .world import World
 
 LONGEST_NS = 8_000
-"""Of a stretch of time between two steps: about as long as an operation."""
+"""The longest stretch of time between two steps: about as long as an operation."""
 
 
 class CrashMachine(RuleBasedStateMachine):
@@ -46,17 +46,17 @@ class CrashMachine(RuleBasedStateMachine):
 
     @rule(ns=st.integers(1, LONGEST_NS))
     def time_goes_on(self, ns: int) -> None:
-        """Everybody goes on for a while."""
+        """All clients and servers go on for ``ns`` nanoseconds."""
         self.world.run(ns * 1000)
 
     @rule()
     def all_return(self) -> None:
-        """Everybody goes on until nothing is under way."""
+        """All clients and servers go on until no operation is under way."""
         self.world.finish()
 
     @rule(data=st.data())
     def power_fails(self, data: st.DataObject) -> None:
-        """Power fails; what each line is left with is drawn."""
+        """Power fails; the content that each line is left with is drawn."""
         self.world.crash(lambda n: data.draw(st.integers(0, n - 1), "what a line is left with"))
 
     @override
@@ -79,7 +79,7 @@ def crash_machine(
     """A state machine for ``scheme``; ``TestMine = crash_machine(Mine, "optane-adr", "durable").TestCase`` is a test.
 
     ``options`` are those of :class:`World` (``keys``, ``clients``, switches of the platform). Without ``conditions``
-    all that apply have to hold. Raises InputError for a condition that there is not.
+    all that apply have to hold. Raises InputError for an unknown condition.
     """
     names = tuple(str(condition_named(condition)) for condition in conditions)
     members = {"scheme": scheme, "platform": platform, "conditions": names, "options": options}

@@ -15,7 +15,7 @@ from ...scenarios.schema.fields import FAULT_KINDS, POWER, PROCESS
 from ...scenarios.schema.schema import Scenario
 
 LONGEST_NS = 20_000
-"""Between the earliest instants of two operations of a process: some operations' time."""
+"""The longest time between the earliest instants of two operations of a process: some operations' time."""
 
 
 @st.composite

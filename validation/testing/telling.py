@@ -13,7 +13,7 @@ WIDTH = 80
 
 
 def story(report: CrashReport, conditions: Iterable[Condition]) -> Iterator[str]:
-    """What went wrong with ``conditions``: for each the verdict, and the counterexample if there is one."""
+    """The failure of each of ``conditions``: the verdict, and the counterexample if there is one."""
     for condition in conditions:
         verdict = report.verdicts.get(condition)
         bad = report.violating_states.get(condition, 0)
@@ -27,7 +27,7 @@ def story(report: CrashReport, conditions: Iterable[Condition]) -> Iterator[str]
 
 
 def events(example: Counterexample) -> Iterator[str]:
-    """The events of a counterexample, in order of time, and what they break."""
+    """The events of a counterexample, in order of time, and the condition that they break."""
     yield f"  {'us':>8}  smallest counterexample"
     for row in example.timeline:
         mark = f"  <- {row.mark}" if row.mark in ("LOST", "MATCH") else ""

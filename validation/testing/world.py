@@ -1,7 +1,7 @@
 """One system that lives on through crashes: operations, a power failure with a chosen image, recovery, and so on.
 
-Where an exploration looks at all that one failure may leave, a world goes one way, but as often and far as it is told:
-every era starts from the image that the failure before it left, and what recovery wrote can be lost by the next. All
+Where an exploration looks at all that one failure may leave, a world goes one way, but for any number of failures:
+every era starts from the image that the failure before it left, and the next failure can take recovery's writes. All
 eras together are one history, which the oracle judges in the end.
 """
 
@@ -25,11 +25,11 @@ Pick = Callable[[int], int]
 """Chooses one of n: gets n, returns a number below it."""
 
 MOST_CONTENTS = 32
-"""Of what a line may hold at a failure, so many are chosen from, those in which little moved first."""
+"""A line's content after a failure is chosen from at most this many, those in which little moved first."""
 
 
 class World:
-    """``clients`` client processes of ``scheme`` on one machine, its servers, and all that has happened to them.
+    """``clients`` client processes of ``scheme`` on one machine, its servers, and their history.
 
     ``settings`` are switches of the platform. Objects are ``k0``, ``k1``, ..., loaded before the first era.
     """
@@ -56,7 +56,7 @@ class World:
         self._loaded = Same(self.names, encode_value(0, value_bytes))
         self._seed = seed
         self._base_ps = 0
-        """When this era began, all in all."""
+        """When this era began, counted from the beginning of the first."""
         self._build()
         self._at_work.load(self._loaded)
         devices = self._system.devices()
@@ -76,7 +76,7 @@ class World:
     def invoke(self, client: int, f: str, name: str) -> Operation:
         """Let an idle client begin an operation; time goes on with :meth:`run` and :meth:`finish` only.
 
-        ValueError for a client that is busy.
+        Raises ValueError for a client that is busy.
         """
         if client not in self.idle():
             raise ValueError(f"client {client} has an operation under way")
@@ -87,7 +87,7 @@ class World:
         return operation
 
     def run(self, duration_ps: int) -> None:
-        """Let time go on."""
+        """Let time go on for ``duration_ps``."""
         self._system.clock.run_until(self._system.clock.now_ps + duration_ps)
 
     def finish(self) -> None:
@@ -133,7 +133,7 @@ class World:
             self.finish()
 
     def judge(self, conditions: Iterable[str] = ()) -> Report:
-        """What the oracle says of the whole history (default: of all conditions that apply)."""
+        """The oracle's report on the whole history (default: on all conditions that apply)."""
         lines = "\n".join(self.history.lines(self.names))
         return check_history(parse_history(lines, "the history"), None, list(conditions))
 
