@@ -27,25 +27,25 @@ _WORST = (Verdict.HOLDS, Verdict.UNDECIDED, Verdict.VIOLATED)
 
 @dataclass(frozen=True)
 class VariantRun:
-    """What one scheme did on one platform."""
+    """The measurements of one scheme on one platform."""
 
     scheme: str
     platform: str
     """The platform with what varied: ``optane-adr, ddio on``."""
     operations: int
-    """How many are in the statistics."""
+    """The number of operations in the statistics."""
     throughput_ops_per_s: float
     latency_ns: Mapping[str, Mapping[str, float]]
     """By operation: ``p50, p99, p999, mean``."""
     per_operation: Mapping[str, Mapping[str, float]]
     """By role: CPU time and counts of an operation."""
     outcome: JobOutcome = field(repr=False, compare=False)
-    """Every operation, and what the reports draw."""
+    """Every operation, and the data that the reports draw."""
 
 
 @dataclass(frozen=True)
 class RunAnswer:
-    """What the variants of a scenario measured; ``print`` shows the tables of ``rpsim run``."""
+    """The measurements of a scenario's variants; ``print`` shows the tables of ``rpsim run``."""
 
     scenario: Scenario = field(repr=False)
     runs: tuple[VariantRun, ...]
@@ -87,7 +87,7 @@ class RunAnswer:
 
 @dataclass(frozen=True)
 class ExploredVariant:
-    """What crashes of one scheme on one platform may do."""
+    """The possible effects of crashes of one scheme on one platform."""
 
     scheme: str
     platform: str
@@ -117,7 +117,7 @@ class CrashCase:
     head: tuple[str, ...] = field(repr=False, compare=False)
 
     def timeline(self) -> str:
-        """What each side did, what was lost and what recovery returned: a picture in text of 80 columns."""
+        """The actions of each side, the losses and the answers of recovery: a picture in text of 80 columns."""
         return "\n".join([*self.head, "", *timeline(self.example)])
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -127,7 +127,7 @@ class CrashCase:
 
 @dataclass(frozen=True)
 class CrashAnswer:
-    """What was found at every instant of a power failure; ``print`` shows the tables of ``rpsim crash``."""
+    """The findings for power failures at every instant; ``print`` shows the tables of ``rpsim crash``."""
 
     scenario: Scenario = field(repr=False)
     explorations: tuple[ExploredVariant, ...]
@@ -198,7 +198,7 @@ class CheckAnswer:
 
     @property
     def holds(self) -> bool:
-        """Whether every condition does."""
+        """Whether every condition holds."""
         return all(verdict == Verdict.HOLDS for verdict in self.verdicts.values())
 
     def records(self) -> list[dict[str, Any]]:
@@ -223,7 +223,7 @@ def _rank(verdict: str) -> int:
 
 
 def run_answer(scenario: Scenario, outcomes: Sequence[JobOutcome]) -> RunAnswer:
-    """Of the outcomes of all variants."""
+    """The answer of ``rpsim.run`` from the outcomes of all variants."""
     runs = []
     for outcome in outcomes:
         made = outcome.summary
@@ -266,7 +266,7 @@ def _case(outcome: JobOutcome, number: int) -> CrashCase:
 
 
 def crash_answer(scenario: Scenario, outcomes: Sequence[JobOutcome]) -> CrashAnswer:
-    """Of the outcomes of all variants, each with its exploration."""
+    """The answer of ``rpsim.crash`` from the outcomes of all variants, each with its exploration."""
     known = schemes()
     odd: list[Surprise] = []
     for outcome in outcomes:
@@ -282,7 +282,7 @@ def crash_answer(scenario: Scenario, outcomes: Sequence[JobOutcome]) -> CrashAns
 
 
 def check_answer(report: Report) -> CheckAnswer:
-    """Of the oracle's report."""
+    """The answer of ``rpsim.check`` from the oracle's report."""
     return CheckAnswer(
         model=report.model.name,
         operations=len(report.history.entries),

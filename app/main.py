@@ -137,7 +137,7 @@ def _extra(words: list[str]) -> Mistake:
 
 
 def dispatch(arguments: Sequence[str]) -> int:
-    """Do what the arguments say and return the exit status."""
+    """Run the command that the arguments name, and return its exit status."""
     options = parse(arguments)
     if options.version:
         from .. import __version__

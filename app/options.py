@@ -1,4 +1,4 @@
-"""What an option and a command of ``rpsim`` are, and the options that several commands have.
+"""Options and commands of ``rpsim`` as data, and the options that several commands share.
 
 Each command's own table is the ``COMMAND`` of its module in ``app.commands``. Nothing here loads anything heavy:
 ``--help`` is instant.
@@ -35,7 +35,7 @@ class Option:
     of: tuple[str, ...] = ()
     """The subjects that it goes with (default: all)."""
     needs: str = ""
-    """The flag of an option without which it means nothing."""
+    """The flag of the option without which this one means nothing."""
     without: tuple[str, ...] = ()
     """The flags of options beside which it means nothing."""
 
@@ -125,7 +125,7 @@ OF_SCENARIO = (
         least=0,
     ),
 )
-"""Of every command that runs a scenario."""
+"""The options of every command that runs a scenario."""
 OF_PLATFORM = (
     Option("--platform", "a platform (rpsim list platforms), or a profile's path", "P"),
     Option(
@@ -139,4 +139,4 @@ OF_PLATFORM = (
     JOBS,
     Option("--force", "replace the file that --out names", needs="--out"),
 )
-"""Of every command that measures a platform."""
+"""The options of every command that measures a platform."""

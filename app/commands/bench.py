@@ -1,4 +1,4 @@
-"""``rpsim bench``: how fast the simulator and the checker are on this machine."""
+"""``rpsim bench``: the speed of the simulator and the checker on this machine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ AIMS: tuple[tuple[str, str, float], ...] = (
     ("oracle operations a second", "oracle_operations_per_second", 200_000),
     ("milliseconds of rpsim --help", "help_milliseconds", 300),
 )
-"""What is aimed at (docs/limits.md, "Speed"): at least, or at most where less is better."""
+"""The aims (docs/limits.md, "Speed"): at least, or at most where less is better."""
 LESS_IS_BETTER = frozenset({"timeouts_per_verb", "mebibytes_per_million_traced_verbs", "help_milliseconds"})
 PROFILE_ROWS = 12
 
@@ -86,7 +86,7 @@ def _effort(options: argparse.Namespace) -> float:
 
 
 def _operations(options: argparse.Namespace) -> int:
-    """Only what each verb, and each operation of a store, costs."""
+    """Only the cost of each verb and of each operation of a store."""
     from ...validation.speed.operations import STORES, VERBS, measure_all
     from ..terminal.output import as_json
 
@@ -146,7 +146,7 @@ def _oracle(options: argparse.Namespace) -> int:
 
 
 def _components(options: argparse.Namespace) -> int:
-    """Only what each component costs, in shares and ratios."""
+    """Only the cost of each component, in shares and ratios."""
     from ...validation.speed.bench import SIZES
     from ...validation.speed.components import of_component, of_feature, with_everything
     from ..terminal.output import as_json
@@ -191,7 +191,7 @@ def _rounded(shares: Mapping[str, float]) -> dict[str, float]:
 def operations_document(
     verbs: Mapping[str, OperationFigures], stores: Mapping[str, OperationFigures]
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """What each verb and each operation of a store costs, as JSON."""
+    """The cost of each verb and of each operation of a store, as JSON."""
 
     def rows(figures: Mapping[str, OperationFigures], one: str) -> dict[str, dict[str, float]]:
         return {
@@ -208,7 +208,7 @@ def operations_document(
 
 
 def operations_text(answer: Mapping[str, Any]) -> list[str]:
-    """The same as lines of a terminal."""
+    """The answer of :func:`operations_document` as lines of a terminal."""
     from ...validation.speed.operations import STORES, VERBS
 
     return [
@@ -237,7 +237,7 @@ def _rows(title: str, operations: Mapping[str, Operation], found: Mapping[str, M
 
 
 def document(figures: Figures, profile: dict[int, list[tuple[str, str, float, float]]]) -> dict[str, Any]:
-    """The answer as JSON: at the top what holds at 64 B, the same for each size under ``sizes``."""
+    """The answer as JSON: the figures at 64 B at the top, those of each size under ``sizes``."""
     from ...validation.speed.bench import SIZES
     from ...validation.speed.components import by_component
 

@@ -49,7 +49,7 @@ COMMAND = Command(
 
 
 def main(options: argparse.Namespace) -> int:
-    """Fit or compare, print, write; returns 1 if the fit foretells what was held out no better than before, else 0."""
+    """Fit or compare, print, write; returns 1 if the fit predicts the held-out points no better than before, else 0."""
     from ... import __version__
     from ...validation.measuring.calibrate import calibration
     from ...validation.measuring.calibrate.profile import check_target, profile_text, write_profile, write_whole

@@ -1,4 +1,4 @@
-"""``rpsim check``: the oracle alone, on anybody's history file."""
+"""``rpsim check``: the oracle alone, on a history file from any system."""
 
 from __future__ import annotations
 

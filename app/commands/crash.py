@@ -1,4 +1,4 @@
-"""``rpsim crash``: run a scenario, cut the power at every instant, and say what was found."""
+"""``rpsim crash``: run a scenario, cut the power at every instant, and report the findings."""
 
 from __future__ import annotations
 

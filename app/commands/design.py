@@ -29,7 +29,7 @@ COMMAND = Command(
 )
 
 ROUND = 256
-"""So many candidates are tried before the longer ones are held against what is durable by now."""
+"""The number of candidates tried before longer ones are compared with the primitives found durable so far."""
 
 
 def main(options: argparse.Namespace) -> int:

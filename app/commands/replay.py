@@ -1,4 +1,4 @@
-"""``rpsim replay``: simulate a saved counterexample again and tell its story."""
+"""``rpsim replay``: simulate a saved counterexample again and print its story."""
 
 from __future__ import annotations
 

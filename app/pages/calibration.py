@@ -1,4 +1,4 @@
-"""The page of ``rpsim calibrate``: measured and simulated curve by curve, what was fitted, every point in a table."""
+"""The page of ``rpsim calibrate``: curves as measured and simulated, the fitted parameters, every point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rpsim check --html``: one file that shows a history, what is wrong with it, and where operations took effect."""
+"""``rpsim check --html``: one file that shows a history, its violations, and where operations took effect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROW, GUTTER, TOP = 30, 120, 44
 NARROWEST, WIDEST, LETTER = 46, 110, 6
 """Pixels of a column, at least and at most, and of a letter."""
 MOST_SHOWN = 400
-"""Of a longer history that many operations are shown, up to the first that cannot be placed."""
+"""At most this many operations of a history are shown, up to the first that cannot be placed."""
 
 Points = Mapping[int, tuple[int, int]]
 

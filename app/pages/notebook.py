@@ -1,4 +1,4 @@
-"""What a notebook shows of an answer: the tables of the report, the crash slider, the smallest counterexample.
+"""The view of an answer in a notebook: the tables of the report, the crash slider, the smallest counterexample.
 
 Each is a page of its own in a frame, so that its style and its names stay apart from the notebook's.
 """
@@ -20,7 +20,7 @@ TALL, SHORT = 900, 320
 
 
 def of_run(title: str, outcomes: Sequence[JobOutcome]) -> str:
-    """Latency and throughput."""
+    """The tables of latency and throughput."""
     rows = [performance(outcome) for outcome in outcomes]
     return frame(render("notebook.html", title=title, performance=rows, crash=None, sliders=(), story=""), SHORT)
 

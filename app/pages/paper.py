@@ -32,7 +32,7 @@ AXES = {"size": "bytes of a value", "clients": "client processes", "mix": "workl
 
 
 def markdown(paper: Paper, rows: Sequence[Row], summary: Summary, swept: Swept) -> str:
-    """docs/reproduction/NAME.md."""
+    """The page docs/reproduction/NAME.md as text."""
     lines = [
         f"# {paper.title}",
         "",
@@ -65,7 +65,7 @@ def _row(row: Row) -> list[str]:
 
 
 def _swept(swept: Swept) -> list[str]:
-    """For a page of the docs."""
+    """The lines of a sweep on a page of the docs."""
     if not swept:
         return []
     return [

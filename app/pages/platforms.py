@@ -62,7 +62,7 @@ def contents(of_platform: dict[str, list[Result]]) -> str:
 
 
 def page(name: str, results: Sequence[Result]) -> str:
-    """One profile's page: scope first, then every number, then what it was compared with."""
+    """One profile's page: scope first, then every number, then the measurements that it was compared with."""
     platform, profile = load_platform(name), read_profile(name)
     parts = [f"# {name}\n", _wrapped(f"{platform.title[0].upper()}{platform.title[1:]}."), "## Scope and limitations\n"]
     parts.append(_wrapped(platform.description))

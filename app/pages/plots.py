@@ -15,7 +15,7 @@ from ..terminal.work import JobOutcome
 
 Figure = dict[str, Any]
 
-# Okabe and Ito's palette, told apart with every kind of colour vision (jfly.uni-koeln.de/color); yellow left out,
+# Okabe and Ito's palette, distinct for every kind of colour vision (jfly.uni-koeln.de/color); yellow left out,
 # since it is not seen on white paper.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#444444")
 PATTERNS = ("", "/", ".", "x")

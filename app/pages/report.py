@@ -78,7 +78,7 @@ def _crash(outcomes: Sequence[JobOutcome], summary: Mapping[str, Any]) -> dict[s
 
 
 def verdicts(outcomes: Sequence[JobOutcome], unexpected: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The guarantee vector of every scheme and platform, and what was explored; ``unexpected`` verdicts are marked."""
+    """The guarantee vector of every scheme and platform, and its states; ``unexpected`` verdicts are marked."""
     reports = [outcome.crash for outcome in outcomes if outcome.crash]
     conditions = list(dict.fromkeys(condition for report in reports for condition in report.verdicts))
     odd = {(s["scheme"], s["platform"], s["condition"]): s["expected"] for s in unexpected}
@@ -92,7 +92,7 @@ def verdicts(outcomes: Sequence[JobOutcome], unexpected: Sequence[Mapping[str, A
 
 
 def _sentences(reports: Sequence[CrashReport]) -> list[tuple[str, str]]:
-    """(condition, what came out on all platforms) of one scheme."""
+    """(condition, the outcome on all platforms) of one scheme."""
     found = []
     for condition in dict.fromkeys(condition for report in reports for condition in report.verdicts):
         broken = [r for r in reports if r.verdicts.get(condition) == "violated"]

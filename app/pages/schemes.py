@@ -134,7 +134,7 @@ def _plain_doc(of: type[Any]) -> str:
 
 
 def _diagram(steps: Sequence[SequenceStep]) -> list[str]:
-    """A Mermaid sequence diagram: what goes over the wire as arrows, the rest as notes."""
+    """A Mermaid sequence diagram: messages on the wire as arrows, the rest as notes."""
     lines = ["sequenceDiagram"]
     lines += [f"  participant {_word(who)} as {who}" for who in dict.fromkeys(step.who for step in steps)]
     for (who, local), group in groupby(steps, key=lambda step: (step.who, step.to is None)):

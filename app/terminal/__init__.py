@@ -1,4 +1,4 @@
-"""What a person reads in a terminal: tables, timelines, progress; and results folders that appear only when complete.
+"""Output for a terminal: tables, timelines, progress; and results folders that appear only when complete.
 
 Nothing here is wider than the window.
 """

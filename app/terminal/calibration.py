@@ -1,4 +1,4 @@
-"""What ``rpsim calibrate`` says of a fit or a comparison: parameters, errors by series; as text and as JSON."""
+"""The output of ``rpsim calibrate`` for a fit or a comparison: parameters, errors by series; as text and as JSON."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .text import paragraph, plural, table
 NAME = 36
 """Columns of a series or of parameters in a table."""
 WORST = 5
-"""Measurements that are named as the worst."""
+"""The number of measurements that are named as the worst."""
 
 
 def text(found: Calibration) -> list[str]:
-    """Parameters, errors by series, the worst points, what was left out."""
+    """Parameters, errors by series, the worst points, the points left out."""
     lines = []
     if found.fitted:
         lines += [*_parameters(found), ""]
@@ -68,7 +68,7 @@ def _parameters(found: Calibration) -> list[str]:
 
 
 def spanned(ends: tuple[str, str]) -> str:
-    """``351.4 to 416.7 ns``."""
+    """A range with its unit once: ``351.4 to 416.7 ns``."""
     low, high = (end.rpartition(" ") for end in ends)
     return f"{low[0]} to {ends[1]}" if low[2] == high[2] else f"{ends[0]} to {ends[1]}"
 

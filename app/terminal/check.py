@@ -1,4 +1,4 @@
-"""What ``rpsim check`` says of a history: verdicts, the shortest failing piece; as text and as JSON."""
+"""The output of ``rpsim check`` for a history: verdicts, the shortest failing piece; as text and as JSON."""
 
 from __future__ import annotations
 

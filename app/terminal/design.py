@@ -1,4 +1,4 @@
-"""What ``rpsim design`` says of its search: the front, the published ones found again, what nothing reaches."""
+"""The output of ``rpsim design``: the front, the published primitives found again, the goals that none reaches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def lines(search: DesignSearch, names: dict[FoundPrimitive, str]) -> list[str]:
 
 
 def document(search: DesignSearch, names: dict[FoundPrimitive, str]) -> dict[str, Any]:
-    """The answer as JSON."""
+    """The front and the rediscovered primitives as JSON."""
 
     def entry(one: FoundPrimitive) -> dict[str, Any]:
         return {

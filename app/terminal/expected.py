@@ -1,4 +1,4 @@
-"""Is a verdict as expected? By the scenario's own ``expect``; where it is silent, by what the scheme claims."""
+"""Is a verdict as expected? By the scenario's own ``expect``; where it is silent, by the scheme's claims."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Expect = Mapping[str, Mapping[str, str | Mapping[str, str]]]
 
 @dataclass(frozen=True)
 class Surprise:
-    """A verdict that is not what somebody said it would be."""
+    """A verdict that differs from the one that the scenario or a claim expects."""
 
     scheme: str
     platform: str
@@ -24,7 +24,7 @@ class Surprise:
     found: str
     expected: str
     by: str
-    """Who expected it: ``scenario`` or ``claim``."""
+    """The source of the expectation: ``scenario`` or ``claim``."""
 
     @override
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What ``rpsim litmus`` says of tests: a row a case or a file, every disagreement; as text and as JSON."""
+"""The output of ``rpsim litmus`` for tests: a row a case or a file, every disagreement; as text and as JSON."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _short(text: str, width: int) -> str:
 
 
 def document(answers: Sequence[CaseAnswer], found: Sequence[Searched] | None = None) -> dict[str, Any]:
-    """The answers, and what was looked for beside them, as one JSON document."""
+    """The answers, and the searches for witnesses beside them, as one JSON document."""
     more = {} if found is None else {"witnesses": [witness_record(one) for one in found]}
     return {
         "cases": [

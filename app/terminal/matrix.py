@@ -76,7 +76,7 @@ def _worst(found: Sequence[CellFinding]) -> dict[str, str]:
 
 
 def _costs(rows: Sequence[PrimitiveRow], labels: Sequence[str]) -> list[str]:
-    """Latency, throughput and what it takes: a table for each platform, or one of all platforms for one primitive."""
+    """Latency, throughput and resources: a table for each platform, or one of all platforms for one primitive."""
     timed = [row for row in rows if row.costs.latency]
     if not timed:
         return ["nothing was timed"]
@@ -188,7 +188,7 @@ def _finding(finding: CellFinding, case: str | None) -> dict[str, Any]:
 
 
 def closing(rows: Sequence[PrimitiveRow]) -> list[str]:
-    """Which claims are refuted."""
+    """The closing lines: which claims are refuted."""
     refuted = [row for row in rows if row.refuted]
     claims = sum(row.found.get(c) in (Verdict.HOLDS, Verdict.VIOLATED) for row in rows for c in row.claimed)
     left = sum(len(row.claimed) for row in rows) - claims

@@ -1,4 +1,4 @@
-"""What ``rpsim measure`` says of its measurements: a row each, and why some were skipped."""
+"""The output of ``rpsim measure``: a row each, and why some were skipped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .text import paragraph, table
 
 
 def text(found: Sequence[Measurement]) -> list[str]:
-    """A table for each series, and what was skipped."""
+    """A table for each series, and the skipped measurements."""
     lines: list[str] = []
     measured = [one for one in found if not one.skipped]
     if measured:

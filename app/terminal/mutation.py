@@ -1,4 +1,4 @@
-"""What ``rpsim mutate`` says of planted faults: the score by kind and by scheme, who survives and why."""
+"""The output of ``rpsim mutate`` for planted faults: the score by kind and by scheme, who survives and why."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Count:
         return self.found / running if running else None
 
     def row(self) -> dict[str, object]:
-        """For JSON."""
+        """The counts as JSON."""
         return {**asdict(self), "kill_rate": self.rate}
 
 
 def count(fates: Iterable[Fate]) -> Count:
-    """Count outcomes."""
+    """The counts of the fates by outcome."""
     known = list(fates)
     of = [fate.outcome for fate in known]
     found, broken, undecided = map(of.count, (FaultOutcome.FOUND, FaultOutcome.BROKEN, FaultOutcome.UNDECIDED))

@@ -1,4 +1,4 @@
-"""What ``rpsim reproduce PAPER`` says: each claim beside what came out, the bar, and what is swept."""
+"""The output of ``rpsim reproduce PAPER``: each claim beside its result, the bar, and the swept parameters."""
 
 from __future__ import annotations
 

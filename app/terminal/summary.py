@@ -51,7 +51,7 @@ def costs(outcomes: Sequence[JobOutcome]) -> list[str]:
 
 
 def verdicts(outcomes: Sequence[JobOutcome], surprises: Sequence[Surprise]) -> list[str]:
-    """The guarantee vector of every scheme and platform; ``!`` marks what is not as expected."""
+    """The guarantee vector of every scheme and platform; ``!`` marks unexpected verdicts."""
     reports = [outcome.crash for outcome in outcomes if outcome.crash is not None]
     odd = {(s.scheme, s.platform, s.condition) for s in surprises}
     how = ["executed" if report.executed else f"{report.view} view" for report in reports]
@@ -133,7 +133,7 @@ def _file(path: str) -> str:
 
 
 def by_brute_force(subject: str, brute: Comparison) -> list[str]:
-    """Whether brute force found in the undisturbed schedule what the explorer found."""
+    """Whether brute force and the explorer found the same in the undisturbed schedule."""
     if brute.agree:
         return paragraph(f"{subject}: brute force over {plural(brute.images, 'image')} agrees", 0, 2)
     found = ", ".join(f"{c} at {ps} ps" for c, ps in brute.brute.items()) or "nothing"

@@ -37,12 +37,12 @@ def paragraph(text: str, indent: int = 0, hang: int = 0) -> list[str]:
 
 
 def microseconds(ps: float) -> str:
-    """``2.010`` for 2,010,000 ps."""
+    """A time in microseconds: ``2.010`` for 2,010,000 ps."""
     return f"{ps / 1_000_000:,.3f}"
 
 
 def count(number: int) -> str:
-    """``9,731``."""
+    """A whole number with separators: ``9,731``."""
     return f"{number:,}"
 
 

@@ -1,4 +1,4 @@
-"""A scenario's variants: a job for each, and what the job finds (plain data that pickles)."""
+"""A scenario's variants: a job for each, and the job's findings (plain data that pickles)."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class Job:
     trace: int = 0
     """How many operations of the run are drawn for Perfetto."""
     also: tuple[Condition, ...] = ()
-    """What is explored beside the usual conditions."""
+    """Conditions that are explored beside the usual ones."""
     slider: bool = True
     """Whether the crash slider of a report is prepared."""
 
 
 @dataclass
 class JobOutcome:
-    """What one variant brought home."""
+    """The result of one variant."""
 
     scheme: str
     platform: str

@@ -1,6 +1,6 @@
-"""``rpsim matrix``: schemes or flush primitives x platforms x faults, found beside what is claimed.
+"""``rpsim matrix``: schemes or flush primitives x platforms x faults, findings beside claims.
 
-``primitives.py`` is what it does without more options, ``schemes.py`` with ``--schemes``, ``methods.py`` with
+``primitives.py`` is the command without more options, ``schemes.py`` with ``--schemes``, ``methods.py`` with
 ``--methods``; ``arguments.py`` reads the options that they share.
 """
 

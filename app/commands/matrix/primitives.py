@@ -1,4 +1,4 @@
-"""``rpsim matrix``: flush primitives x platforms, found beside what is claimed, and what they cost."""
+"""``rpsim matrix``: flush primitives x platforms, findings beside claims, and their costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rpsim matrix --schemes A,B``: the guarantee vectors of schemes, x platforms x faults, beside what papers claim."""
+"""``rpsim matrix --schemes A,B``: the guarantee vectors of schemes, x platforms x faults, beside the papers' claims."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLATFORMS = ("optane-adr", "optane-eadr")
 
 @dataclass(frozen=True)
 class SchemeRow:
-    """A scheme on a platform after a fault: what was found with each seed."""
+    """A scheme on a platform after a fault: the findings with each seed."""
 
     number: int
     subject: str
@@ -37,7 +37,7 @@ class SchemeRow:
 
     @property
     def found(self) -> dict[str, str]:
-        """The verdicts of all seeds together: what one of them violates is violated."""
+        """The verdicts of all seeds together: a condition that one of them violates is violated."""
         each = [{str(c): str(v) for c, v in report.verdicts.items()} for report in self.reports.values()]
         return {condition: joined(one[condition] for one in each) for condition in each[0]}
 
@@ -188,7 +188,7 @@ def _rows(outcomes: Iterable[JobOutcome], jobs: Sequence[Job], names: Sequence[s
 
 
 def lines(rows: Sequence[SchemeRow], chosen: Sequence[int], target: Path) -> list[str]:
-    """A table for each scheme and fault; claims beside findings; then what is refuted, and where seeds disagree."""
+    """A table for each scheme and fault; claims beside findings; then refuted claims, and where seeds disagree."""
     out = ["guarantees by scheme, platform and fault; claimed: its paper says it holds"]
     for subject, fault in dict.fromkeys((row.subject, row.fault) for row in rows):
         own = [row for row in rows if (row.subject, row.fault) == (subject, fault)]

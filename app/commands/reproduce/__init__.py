@@ -1,6 +1,6 @@
 """``rpsim reproduce``: published numbers beside simulated ones, of the hardware or of a paper; the scoreboard.
 
-``hardware.py`` does the one, ``paper.py`` the other, with ``sweep.py`` for what the paper does not determine.
+``hardware.py`` does the one, ``paper.py`` the other, with ``sweep.py`` for parameters that the paper leaves open.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMMAND = Command(
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run what the subject needs, print, write; returns 0 if the predictions reach the bar, else 1."""
+    """Run the subject's curves or claims, print, write; returns 0 if the predictions reach the bar, else 1."""
     if options.subject != HARDWARE:
         known = subjects()
         name = options.subject.partition("/")[0]

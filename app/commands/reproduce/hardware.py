@@ -1,4 +1,4 @@
-"""``rpsim reproduce hardware``: published curves of hardware beside what the models give; the scoreboard."""
+"""``rpsim reproduce hardware``: published curves of hardware beside the models'; the scoreboard."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def document(board: Board, summary: Summary, variations: Sequence[Variation] = ()) -> dict[str, Any]:
-    """The answer as JSON."""
+    """The scoreboard and its summary as JSON."""
     answer: dict[str, Any] = {
         "subject": "hardware",
         "claims": [
@@ -95,7 +95,7 @@ def document(board: Board, summary: Summary, variations: Sequence[Variation] = (
 
 
 def text(board: Board, summary: Summary, variations: Sequence[Variation] = ()) -> list[str]:
-    """The scoreboard as lines of a terminal: a row for each curve, what is missed and why, the bar."""
+    """The scoreboard as lines of a terminal: a row for each curve, the missed ones and why, the bar."""
     lines: list[str] = []
     for component in dict.fromkeys(result.curve.component for result in board.results):
         results = [result for result in board.results if result.curve.component == component]

@@ -1,4 +1,4 @@
-"""``rpsim reproduce PAPER``: a paper's claims beside what the simulator has, and its figures; the scoreboard."""
+"""``rpsim reproduce PAPER``: a paper's claims beside the simulator's numbers, and its figures; the scoreboard."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SWEEP_OPERATIONS = 400
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run what the paper's claims need, print, write; returns 0 if all claims come out as recorded, else 1."""
+    """Perform the runs of the paper's claims, print, write; returns 0 if all claims come out as recorded, else 1."""
     began = time.monotonic()
     paper, claims = _chosen(options.subject)
     if options.quick:
@@ -99,7 +99,7 @@ def _chosen(subject: str) -> tuple[Paper, list[PaperClaim]]:
 def document(
     paper: Paper, rows: Sequence[Row], changed: Sequence[Row], summary: Summary, swept: Swept
 ) -> dict[str, Any]:
-    """The answer as JSON."""
+    """The scoreboard and its summary as JSON."""
     return {
         "subject": paper.name,
         "claims": [

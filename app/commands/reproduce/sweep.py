@@ -35,7 +35,7 @@ def sweep(paper: Paper, claims: Sequence[PaperClaim], kept: Path, jobs: int, ope
 
 
 def document(swept: Swept) -> list[dict[str, Any]]:
-    """The scoreboards as JSON."""
+    """The scoreboards of a sweep as JSON."""
     return [
         {
             "parameter": name,
