@@ -1,4 +1,4 @@
-"""The output of ``rpsim design``: the front, the published primitives found again, the goals that none reaches."""
+"""The output of ``rpsim design``: the front, the published primitives found again, the figures within reach."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .text import count, paragraph, table
 
 
 def lines(search: DesignSearch, names: dict[FoundPrimitive, str]) -> list[str]:
-    """The front, what was rediscovered, and what nothing reaches."""
+    """The front, the published primitives among the durable ones, and the best figures within reach."""
     durable = search.durable or []
     out = [f"primitives of at most {search.steps} steps on {search.configuration.label}"]
     told = (
