@@ -146,13 +146,13 @@ def serves_ties_the_other_way_round(patch: pytest.MonkeyPatch) -> None:
 
 
 def reads_overtake_posted_writes(patch: pytest.MonkeyPatch) -> None:
-    ask = DmaReader.ask
+    ask = DmaReader.request
 
     def at_once(reader, *asked, **more):
         ask(reader, *asked, **more | {"not_before_ps": 0})
 
     patch.setattr(HostMemory, "looked_at_ps", lambda host, at_root_ps: at_root_ps)
-    patch.setattr(DmaReader, "ask", at_once)
+    patch.setattr(DmaReader, "request", at_once)
 
 
 def reads_overtake_completions(patch: pytest.MonkeyPatch) -> None:

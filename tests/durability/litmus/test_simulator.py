@@ -161,11 +161,11 @@ def test_a_read_that_does_not_wait_for_earlier_writes_is_caught(monkeypatch):
         return self.clock.now_ps
 
     assert not shown("write-read")
-    ask = rpsim.models.nic.dma.DmaReader.ask
+    ask = rpsim.models.nic.dma.DmaReader.request
     for name in ("looked_at_ps", "read_ready_ps"):
         monkeypatch.setattr(rpsim.models.host.hostmemory.HostMemory, name, at_once)
     monkeypatch.setattr(
-        rpsim.models.nic.dma.DmaReader, "ask", lambda *given, **more: ask(*given, **more | {"not_before_ps": 0})
+        rpsim.models.nic.dma.DmaReader, "request", lambda *given, **more: ask(*given, **more | {"not_before_ps": 0})
     )
     assert any("r=0" in text for text in shown("write-read"))
 
