@@ -150,6 +150,7 @@ def test_an_entry_that_points_out_of_the_log_fails_the_read_and_not_the_checker(
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["client-active", "saw", "efactory"])
 @everywhere
 def test_a_restart_without_time_finds_what_one_with_all_its_times_finds(scheme, platform, ddio):

@@ -120,6 +120,7 @@ def of_unknown_take(span: Interval) -> bool:
     return span.call.result is UNKNOWN and span.call.f in ("dequeue", "pop")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "histories", [4_000, pytest.param(40_000, marks=pytest.mark.slow)], ids=["some", "forty thousand"]
 )

@@ -40,6 +40,7 @@ def _modules_are_imported():
         reads(importlib.import_module(f"rpsim.app.commands.{name}").main, ())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "subject"), CALLS, ids=[" ".join(call).strip() for call in CALLS])
 def test_every_option_and_pair_of_options_is_read_or_refused(name, subject):
     command = COMMANDS[name]

@@ -115,6 +115,7 @@ def test_every_assumed_or_fitted_number_is_listed():
         assert kept.partition(VALIDATION)[0] == page_of(name, []).partition(VALIDATION)[0], name
 
 
+@pytest.mark.long
 def test_the_numbers_that_no_model_reads_are_those():
     for name in platform_names():
         text = " ".join((PLATFORMS / f"{name}.md").read_text(encoding="utf-8").split())
