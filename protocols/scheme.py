@@ -31,7 +31,7 @@ CLIENT = "client"
 """The role whose processes invoke operations: so scenarios and histories call it."""
 
 
-class Step(NamedTuple):
+class RequestStep(NamedTuple):
     """One operation on one object, with the bytes that an update writes."""
 
     f: str
@@ -43,15 +43,15 @@ class Step(NamedTuple):
 class Request:
     """What a client performs at once: one step, or several that take effect together."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[RequestStep, ...]
 
     @staticmethod
     def of(f: str, object: Hashable, value: bytes | None = None) -> Request:
         """A request of one step."""
-        return Request((Step(f, object, value),))
+        return Request((RequestStep(f, object, value),))
 
     @property
-    def step(self) -> Step:
+    def step(self) -> RequestStep:
         """The only step; raises ValueError where there are several."""
         (only,) = self.steps
         return only

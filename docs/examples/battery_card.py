@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from ...sim.bytespace import LINE_BYTES
 from ...sim.stations import Pipe
-from ..durability.places import Domain, Path, Place, Torn, Way
+from ..durability.places import Domain, Path, Place, Tearing, Way
 from ..memory.devices import MemoryDevice
 from ..profiles.kinds import KindParameters
 from .beside import BesideAdapter, DeviceTiming
@@ -23,7 +23,7 @@ FLASH = Place.add("card_flash", "the card's flash")
 SAVE = "save to the card's flash"
 DMA = Path.add("dma to a card", Way((Place.NIC, Place.PCIE, BUFFER, FLASH, FLASH), barrier=SAVE))
 POSTED = Path.add(
-    "posted store to a card", Way((Place.STORE_BUFFER, Place.PCIE, BUFFER, FLASH, FLASH), Torn.FIRST_WORDS, SAVE)
+    "posted store to a card", Way((Place.STORE_BUFFER, Place.PCIE, BUFFER, FLASH, FLASH), Tearing.FIRST_WORDS, SAVE)
 )
 CHARGED = Domain.add("charged", {BUFFER, FLASH})
 FLAT = Domain.add("flat", {FLASH})

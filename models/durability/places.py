@@ -98,7 +98,7 @@ Place.DRIVE_CACHE = Place.add("drive_cache", "the drive's write cache")
 Place.FLASH = Place.add("flash", "flash")
 
 
-class Torn(Enum):
+class Tearing(Enum):
     """The parts of a write to a line that may be there without the rest."""
 
     ANY_WORDS = "any of its aligned 8-byte words"
@@ -111,7 +111,7 @@ class Way(NamedTuple):
 
     places: tuple[Place, Place, Place, Place, Place]
     """By stage (accepted, in transit, visible, queued, stored)."""
-    torn: Torn = Torn.ANY_WORDS
+    torn: Tearing = Tearing.ANY_WORDS
     barrier: str = ""
     """The event that moves bytes from where they are visible to where they last, if no flush of a core does: in
     words.
@@ -157,7 +157,7 @@ _WRITE_BARRIER = "write barrier of the device (PMRCAP.PMRWBM)"
 Path.DMA_DDIO = Path.add("dma, ddio on", Way((Place.NIC, Place.PCIE, Place.LLC, Place.WPQ, Place.MEDIA)))
 Path.DMA_NO_DDIO = Path.add("dma, ddio off", Way((Place.NIC, Place.PCIE, Place.IIO_WC, Place.WPQ, Place.MEDIA)))
 Path.STORE = Path.add(
-    "store", Way((Place.STORE_BUFFER, Place.STORE_BUFFER, Place.LLC, Place.WPQ, Place.MEDIA), Torn.FIRST_WORDS)
+    "store", Way((Place.STORE_BUFFER, Place.STORE_BUFFER, Place.LLC, Place.WPQ, Place.MEDIA), Tearing.FIRST_WORDS)
 )
 Path.NTSTORE = Path.add("ntstore", Way((Place.WC_BUFFER, Place.WC_BUFFER, Place.WC_BUFFER, Place.WPQ, Place.MEDIA)))
 Path.PEER = Path.add(
@@ -168,7 +168,7 @@ Path.MMIO = Path.add(
     "mmio store",
     Way(
         (Place.STORE_BUFFER, Place.PCIE, Place.DEVICE_BUFFER, Place.PMR, Place.PMR),
-        Torn.FIRST_WORDS,
+        Tearing.FIRST_WORDS,
         _WRITE_BARRIER,
         "posted store (MMIO)",
     ),
@@ -185,7 +185,7 @@ Path.BLOCK = Path.add(
     "block write",
     Way(
         (Place.PCIE, Place.PCIE, Place.DRIVE_CACHE, Place.FLASH, Place.FLASH),
-        Torn.NEVER,
+        Tearing.NEVER,
         "FLUSH of the drive",
         "block write",
     ),

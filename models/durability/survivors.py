@@ -14,7 +14,7 @@ from itertools import chain
 
 from ...sim.trace import NEVER, Stage, Trace
 from .contents import Chosen, Content, Cut, Extent, Piece, TornLine, any_unreleased, combine
-from .places import WAYS, Torn
+from .places import WAYS, Tearing
 from .releases import Releases
 
 
@@ -108,7 +108,7 @@ class Survivors:
             position = piece.chunk.position
             if low is not None and high is not None and not low <= position <= high:
                 continue
-            if WAYS[piece.chunk.path].torn is Torn.NEVER or self._trace.channels[channel].whole:
+            if WAYS[piece.chunk.path].torn is Tearing.NEVER or self._trace.channels[channel].whole:
                 continue  # the device writes its unit whole
             exact = None if low is None else (position, position)
             if exact is not None and len(piece.chunk.data) > len(piece.data):  # torn in another line
@@ -132,7 +132,7 @@ class Survivors:
         """The words of a piece that may be there without the others."""
         words = piece.words()
         in_order = self._trace.channels[piece.chunk.channel].ordered
-        if in_order and WAYS[piece.chunk.path].torn is Torn.FIRST_WORDS:
+        if in_order and WAYS[piece.chunk.path].torn is Tearing.FIRST_WORDS:
             for end in range(1, len(words)):
                 yield Extent(count, piece, words[:end], span)
         elif not self._whole_lines and len(words) > 1:

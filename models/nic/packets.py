@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..profiles.parameters.adapter import Headers
 from ..verbs.opcodes import ATOMICS, CARRYING, IMMEDIATE, SENDS, Opcode, QpType
-from ..verbs.work import Order
+from ..verbs.work import PacketOrder
 from .message import Message
 
 ATOMIC_ETH_BYTES = 28
@@ -40,7 +40,7 @@ def request_bytes(headers: Headers, qp_type: QpType, message: Message, at: int, 
     return size + DETH_BYTES if qp_type is QpType.IBV_QPT_UD else size
 
 
-def _order(message: Message) -> Order:
+def _order(message: Message) -> PacketOrder:
     order = message.work.order
     assert order is not None, "a primitive's packet carries its order"
     return order

@@ -46,7 +46,7 @@ class MemoryRegion:
         return self.address <= address and address + length <= self.address + self.length
 
 
-class Destination(Protocol):
+class DatagramDestination(Protocol):
     """The queue pair that a datagram's address handle and number name."""
 
     @property
@@ -58,7 +58,7 @@ class Destination(Protocol):
         """What its adapter keeps of it."""
 
 
-class Order(Protocol):
+class PacketOrder(Protocol):
     """What a primitive's packet asks of the responder's adapter (``models.primitives.order``)."""
 
     @property
@@ -88,9 +88,9 @@ class SendWR:
     swap: int = 0
     flush_type: FlushType | int = 0
     flush_level: FlushLevel | int = FlushLevel.IBV_FLUSH_RANGE
-    destination: Destination | None = None
+    destination: DatagramDestination | None = None
     """Of a datagram."""
-    order: Order | None = None
+    order: PacketOrder | None = None
     """Of a primitive's packet: what it asks of the responder."""
 
 

@@ -172,3 +172,32 @@ def test_a_wing_that_does_not_say_what_it_is_is_reported(tmp_path: Path) -> None
     write(tmp_path, "models/low/__init__.py", '"""Low."""')
     write(tmp_path, "models/high/__init__.py", '"""High wing. It does high things. It knows nothing of low ones."""')
     assert [line.split(":")[0] for line in docstring_complaints(tmp_path)] == ["models/low/__init__.py"]
+
+
+# one name, one thing ------------------------------------------------------------------------------------------------
+
+LOWER = ("sim", "models", "protocols", "scenarios")
+"""Floors on which a class name stands for one thing; a naive twin, or the oracle's model, may share a name with it."""
+MESSAGES = "protocols/efactory/"
+"""The stores of a paper name their messages alike: each has its own ``Put`` and ``Get``."""
+
+
+def name_complaints(root: Path) -> list[str]:
+    """Public classes of the lower floors that have the name of another."""
+    found: dict[str, list[str]] = {}
+    for path in package_files(root):
+        where = path.relative_to(root).as_posix()
+        if floor_of(root, path) in LOWER and not where.startswith(MESSAGES):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found.setdefault(node.name, []).append(where)
+    return [f"{name} stands in {' and in '.join(places)}" for name, places in found.items() if len(places) > 1]
+
+
+def test_a_class_name_stands_for_one_thing(root: Path) -> None:
+    assert name_complaints(root) == []
+
+
+def test_a_name_for_two_things_is_reported(tmp_path: Path) -> None:
+    made(tmp_path, low__a="class Nic: ...\nclass _Own: ...", high__b="class Nic: ...\nclass _Own: ...")
+    assert name_complaints(tmp_path) == ["Nic stands in models/high/b.py and in models/low/a.py"]
