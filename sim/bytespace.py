@@ -65,7 +65,7 @@ class ByteSpace:
             raise IndexError(f"write of {len(data)} bytes at {address:#x} is outside of {self.size_bytes} bytes")
         inbox = self._inbox
         entry = (visible_ps, channel, number, address, data, seen)
-        if not inbox or entry > inbox[-1]:  # as good as always
+        if not inbox or entry > inbox[-1]:  # almost always
             inbox.append(entry)
         else:
             insort(inbox, entry)
@@ -121,7 +121,7 @@ class ByteSpace:
                 seen(self.peek(address, data))
             elif seen is None:
                 page, offset = pages.get(address // PAGE_BYTES), address % PAGE_BYTES
-                if page is not None and offset + len(data) <= PAGE_BYTES:  # ``poke`` written out, as good as always
+                if page is not None and offset + len(data) <= PAGE_BYTES:  # ``poke`` written out, almost always
                     page[offset : offset + len(data)] = data
                 else:
                     self.poke(address, data)
@@ -157,7 +157,7 @@ class ByteSpace:
             self.catch_up(now_ps)
         offset = address % PAGE_BYTES
         if offset + length <= PAGE_BYTES and self._source is None and 0 <= address <= self.size_bytes - length:
-            page = self._pages.get(address // PAGE_BYTES)  # ``peek`` written out, as good as always
+            page = self._pages.get(address // PAGE_BYTES)  # ``peek`` written out, almost always
             return bytes(page[offset : offset + length]) if page is not None else bytes(length)
         return self.peek(address, length)
 
@@ -169,7 +169,7 @@ class ByteSpace:
             self._fetch(address, len(data))
         pages = self._pages
         offset, size = address % PAGE_BYTES, len(data)
-        if 0 < size <= PAGE_BYTES - offset:  # as good as always
+        if 0 < size <= PAGE_BYTES - offset:  # almost always
             page = pages.get(address // PAGE_BYTES)
             if page is None:
                 page = pages[address // PAGE_BYTES] = bytearray(PAGE_BYTES)

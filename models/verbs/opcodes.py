@@ -39,8 +39,6 @@ CARRYING = frozenset({Opcode.PRIMITIVE_WRITE, Opcode.PRIMITIVE_SEND})
 """They carry an update to the responder, and its adapter goes through a primitive's steps once it has arrived."""
 IMMEDIATE = frozenset({Opcode.IBV_WR_SEND_WITH_IMM, Opcode.IBV_WR_RDMA_WRITE_WITH_IMM})
 ATOMICS = frozenset({Opcode.IBV_WR_ATOMIC_CMP_AND_SWP, Opcode.IBV_WR_ATOMIC_FETCH_AND_ADD})
-STEPPED = CARRYING | {Opcode.PRIMITIVE}
-"""They ask for a primitive's steps (``SendWR.order``)."""
 RECEIVING = SENDS | IMMEDIATE
 """They take a receive request at the responder."""
 NO_PAYLOAD = ATOMICS | {Opcode.IBV_WR_RDMA_READ, Opcode.IBV_WR_FLUSH, Opcode.PRIMITIVE}
