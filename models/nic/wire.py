@@ -5,9 +5,12 @@ Where the first bit of a packet is at the last switch, flows meet: that is the e
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from heapq import heappush
 from typing import Any
+
+from typing_extensions import override
 
 from ...sim.clock import HARDWARE
 from ..fabric.fabric import Fabric
@@ -33,8 +36,8 @@ def crossed(fabric: Fabric, remote: EndsAdapter, head_ps: int, end_ps: int, n_by
     return max(tail_ps, tail_in_ps) + fabric.last_ps
 
 
-class ShortWire:
-    """The wire of one adapter, on a fabric that disturbs nothing."""
+class LeavingRequests(ABC):
+    """How a request leaves its port, packet by packet: the beginning of the way that both wires share."""
 
     def __init__(self, nic: Adapter, fabric: Fabric) -> None:
         self._nic = nic
@@ -46,7 +49,6 @@ class ShortWire:
         self._mtu_bytes = nic.parameters.mtu_bytes
         self._propagation_ps = fabric.lead_ps
 
-    # from the engine to the responder -----------------------------------------------------------------------
     def request(self, message: Message) -> None:
         """The request's first packet may be at the switch: if it is, it goes on, and the others follow."""
         now_ps = self._clock._now
@@ -62,16 +64,35 @@ class ShortWire:
             return
         mtu, base, more = self._mtu_bytes, message.sent_bytes, message.more or ()
         message.sent_ps = more[-1][1] if more else message.end_ps
+        self._leaves(message)
+        first = (message, base, message.payload[base : base + mtu], not more, message.end_ps)
         for turn, (start_ps, end_ps) in enumerate(more, 1):
             at = base + turn * mtu
             packet = (message, at, message.payload[at : at + mtu], turn == len(more), end_ps)
             self._clock.hardware(
                 start_ps + self._propagation_ps, message.key + (at >> PACKET_SHIFT), self._forward, packet
             )
-        self._forward((message, base, message.payload[base : base + mtu], not more, message.end_ps))
+        self._forward(first)
 
+    @abstractmethod
+    def _leaves(self, message: Message) -> None:
+        """It is known when the request's last bit has left the port."""
+
+    @abstractmethod
     def _forward(self, packet: Packet) -> None:
         """The first bit of a packet is at the switch: its way until the responder has processed it."""
+
+
+class ShortWire(LeavingRequests):
+    """The wire of one adapter, on a fabric that disturbs nothing."""
+
+    # from the engine to the responder -----------------------------------------------------------------------
+    @override
+    def _leaves(self, message: Message) -> None:
+        pass  # an undisturbed request is never repeated
+
+    @override
+    def _forward(self, packet: Packet) -> None:
         message, at, payload, last, end_ps = packet
         end, headers = message.end, self._headers
         if end_ps > end.off_ps:  # cut off in the port

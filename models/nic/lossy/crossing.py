@@ -12,6 +12,8 @@ from collections.abc import Callable
 from heapq import heappush
 from typing import Any, Protocol
 
+from typing_extensions import override
+
 from ....sim.clock import HARDWARE
 from ...fabric.fabric import Fabric
 from ...verbs.opcodes import NON_POSTED
@@ -20,8 +22,7 @@ from ..adapter import Adapter
 from ..ends import EndsAdapter, ReceiveEnd, SendEnd
 from ..message import Message, Packet, mark
 from ..packets import request_bytes
-from ..port import WITHDRAWN
-from ..wire import crossed, loaded
+from ..wire import LeavingRequests, crossed, loaded
 from .psn import TransportCounters
 
 
@@ -35,19 +36,12 @@ class Counting(Protocol):
         """The counters of a queue pair of this adapter."""
 
 
-class LossyWire:
+class LossyWire(LeavingRequests):
     """The wire of one adapter on a disturbed fabric; ``behind`` is the reliability on top of it."""
 
     def __init__(self, nic: Adapter, fabric: Fabric, behind: Counting) -> None:
-        self._nic = nic
-        self._fabric = fabric
+        super().__init__(nic, fabric)
         self._behind = behind
-        self._clock = nic.clock
-        self._queue: list[Any] = nic.clock._queue
-        self._port = nic.port
-        self._headers = nic.parameters.headers
-        self._mtu_bytes = nic.parameters.mtu_bytes
-        self._propagation_ps = fabric.lead_ps
 
     # across -------------------------------------------------------------------------------------------------
     def _cross(
@@ -95,31 +89,11 @@ class LossyWire:
         return again
 
     # requests -----------------------------------------------------------------------------------------------
-    def request(self, message: Message) -> None:
-        """A request's first packet may be at the switch: if it is, it goes on, and the others follow."""
-        now_ps = self._clock._now
-        start_ps = message.start_ps
-        if start_ps >= 0:
-            head_ps = start_ps + self._propagation_ps
-        elif start_ps == WITHDRAWN:
-            return
-        else:
-            head_ps = self._port.serve_request(message, now_ps)
-        if head_ps > now_ps:
-            self._clock.hardware(head_ps, message.key, self.request, message)
-            return
-        mtu, at, more = self._mtu_bytes, message.sent_bytes, message.more or []
-        message.sent_ps = more[-1][1] if more else message.end_ps
+    @override
+    def _leaves(self, message: Message) -> None:
         self._behind.has_left(message)
-        first: Packet = (message, at, message.payload[at : at + mtu], not more, message.end_ps)
-        for turn, (start_ps, end_ps) in enumerate(more, 1):
-            at += mtu
-            packet = (message, at, message.payload[at : at + mtu], turn == len(more), end_ps)
-            self._clock.hardware(
-                start_ps + self._propagation_ps, message.key + (at >> PACKET_SHIFT), self._forward, packet
-            )
-        self._forward(first)
 
+    @override
     def _forward(self, packet: Packet) -> None:
         message, at, payload, last, end_ps = packet
         end = message.end
