@@ -38,8 +38,8 @@ class ByteSpace:
         """The latest instant of a read: earlier states are gone."""
         self._pages: dict[int, bytearray] = {}
         self._inbox: deque[tuple[int, int, int, int, Any, Any]] = deque()
-        """Writes, with who is told that they are applied, or that they are a run; and reads (a length instead of data),
-        with who takes them."""
+        """Writes, each with a callback for when it is applied, or is found to be a run; and reads (a length instead of
+        data), each with its sink."""
         self._room = ROOM
         self._source: Callable[[int], bytes | None] | None = None
         self._known: set[int] = set()
@@ -70,9 +70,9 @@ class ByteSpace:
         else:
             insort(inbox, entry)
         if self._watches:
-            for start, end, told in self._watches:
+            for start, end, on_visible in self._watches:
                 if start < address + len(data) and address < end:
-                    told(visible_ps)
+                    on_visible(visible_ps)
         if len(inbox) > self._room:
             self.catch_up(now_ps)
             self._room = max(ROOM, 2 * len(inbox))
@@ -95,13 +95,13 @@ class ByteSpace:
         """
         insort(self._inbox, (at_ps, READS, number, address, length, sink))
 
-    def watch(self, address: int, length: int, told: Callable[[int], None]) -> None:
-        """From now on ``told`` is called with the instant from which on something written to this range is visible."""
-        self._watches.append((address, address + length, told))
+    def watch(self, address: int, length: int, on_visible: Callable[[int], None]) -> None:
+        """Call ``on_visible`` with the instant of visibility of every later write to this range."""
+        self._watches.append((address, address + length, on_visible))
 
-    def unwatch(self, told: Callable[[int], None]) -> None:
+    def unwatch(self, on_visible: Callable[[int], None]) -> None:
         """It is not called any more."""
-        self._watches = [watch for watch in self._watches if watch[2] is not told]
+        self._watches = [watch for watch in self._watches if watch[2] is not on_visible]
 
     def is_written(self, address: int, length: int) -> bool:
         """Whether something that was written to this range is not applied yet."""

@@ -21,7 +21,7 @@ from .paper import Paper, PaperClaim
 
 Measured = Mapping[str, Any]
 """The measurements of a run: ``thr``, and ``lat``, ``med``, ``p99`` by operation (``""``: all), latencies in us."""
-Tell = Callable[[str], object]
+OnStep = Callable[[str], object]
 
 _SCENARIOS = ("roles", "workload")
 
@@ -91,7 +91,7 @@ def perform(
     jobs: int = 1,
     operations: int | None = None,
     kept: Path | None = None,
-    tell: Tell | None = None,
+    on_step: OnStep | None = None,
     values: Mapping[str, Any] = NOTHING,
 ) -> dict[SchemeRun, Measured]:
     """The measurements of each run; runs that ``kept`` has already are not run again, and the others are added to it.
@@ -108,6 +108,6 @@ def perform(
     with JobRunner(jobs) as runner:
         for number, measured in Kept(kept).completed(runner, job, list(todo.values()), digests):
             found[order[number]] = measured
-            if tell is not None:
-                tell(str(order[number]))
+            if on_step is not None:
+                on_step(str(order[number]))
     return found
