@@ -124,6 +124,7 @@ class ScenarioFields(TypedDict, total=False):
     vary: Mapping[str, Sequence[str]]
     roles: Mapping[str, RoleFields]
     schemes: str | Sequence[str]
+    options: Mapping[str, object]
     workload: YcsbFields | ScheduleFields
     scale: int
     crash: CrashFields

@@ -153,7 +153,8 @@ def build_system(
     for name, role in kind.role_types.items():
         count = scenario.role(name)
         threads = max(role.cores, count.processes) if role.invokes else role.cores + count.threads - 1
-        machines = count.machines + (observer and role.invokes)
+        machines = count.machines if role.counted_by is None else int(kind.option(role.counted_by))
+        machines += observer and role.invokes
         spec = NodeSpec(
             count.cores or threads,
             role.memory,

@@ -14,7 +14,7 @@ from ...sim.streams import Streams
 from ..arguments import OperationFields, ScheduleFields
 from ..keyspace import KeySpace, Same
 from ..schema.fields import exact_duration
-from ..schema.schema import ListedWorkload, Ycsb
+from ..schema.workloads import ListedWorkload, Ycsb
 from ..values import encode_value
 from ..ycsb import DELETE, READ, UPDATE, ZipfianKeys, draw_updates
 

@@ -13,7 +13,8 @@ from ...sim.errors import Mistake, nearest
 from ...sim.yaml_source import FieldPath, Source, describe, dotted
 from .known import Complaint
 from .network import ChosenPacket, NetworkSection
-from .schema import CrashSection, ListedWorkload, RoleCount, Scenario, ScheduledOperation, Ycsb
+from .schema import CrashSection, RoleCount, Scenario
+from .workloads import ListedWorkload, ScheduledOperation, Ycsb
 
 WORKLOADS: dict[str, type[BaseModel]] = {"ycsb": Ycsb, "schedule": ListedWorkload}
 
