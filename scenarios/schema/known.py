@@ -39,6 +39,8 @@ class SchemeFacts:
     roles: Mapping[str, RoleFacts]
     operations: tuple[str, ...]
     updates: frozenset[str]
+    model: str = "register"
+    loss_ps: int | None = None
 
     @staticmethod
     def of(scheme: type[Scheme]) -> SchemeFacts:
@@ -46,7 +48,7 @@ class SchemeFacts:
             name: RoleFacts(role.many, role.invokes, role.passive, role.served)
             for name, role in scheme.role_types.items()
         }
-        return SchemeFacts(roles, tuple(scheme.operations), frozenset(scheme.updates))
+        return SchemeFacts(roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.model, scheme.loss_ps)
 
 
 @dataclass(frozen=True)

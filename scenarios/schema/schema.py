@@ -24,6 +24,8 @@ from pydantic import (
     model_serializer,
 )
 
+from ...protocols.guarantees import Condition
+from ...protocols.objects import SYNCS
 from ...sim.errors import nearest
 from ...sim.yaml_source import describe
 from ..ycsb import DELETE, MIXES, READ, UPDATE
@@ -52,7 +54,7 @@ from .fields import (
     check_vary,
     conditions_after,
 )
-from .known import Complaint, collect, complaint, context_of, name_of
+from .known import Complaint, SchemeFacts, collect, complaint, context_of, name_of
 from .network import NetworkSection
 from .perturbed import PAUSES, PAUSING, PERTURBED
 
@@ -97,6 +99,7 @@ class RoleCount(_Map):
     pinned: bool = Field(default=True, strict=True, description="whether threads stay on their cores: true or false")
     waits: Literal["poll", "sleep", "adaptive"] = Field(default="poll", description="poll, sleep or adaptive")
     core_type: str | None = Field(default=None, description="a kind of cores that the platforms have, e.g. arm-a72")
+    retries: CountOrZero = Field(default=0, description="how often an operation of unknown outcome is tried again")
     background: tuple[Background, ...] = Field(default=(), description="a list of what runs on its machines beside")
 
     @field_validator("waits", mode="before")
@@ -114,6 +117,7 @@ class RoleCount(_Map):
             "pinned": True,
             "waits": "poll",
             "core_type": None,
+            "retries": 0,
             "background": [],
         }
         return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
@@ -177,9 +181,26 @@ class ScheduledOperation(_Map):
 
     process: CountOrZero = Field(description="the number of the client process, counted from 0")
     f: str = Field(description="the operation, e.g. put")
-    object: str = Field(description="the object, e.g. k17")
+    object: str = Field(default="", description="the object, e.g. k17; none of a transaction and of a sync of all")
     at_ps: InstantPs = Field(default=0, alias="at", description="when it may be invoked, e.g. '1.2 us'")
     stamp: Count | None = Field(default=None, description="what an update writes; without it the operation's number")
+    argument: int | None = Field(
+        default=None,
+        strict=True,
+        description="a number that is added or allocated; the stamp that a cas expects, or of a set's element",
+    )
+    steps: tuple[tuple[Literal["r", "w", "append"], str], ...] | None = Field(
+        default=None, min_length=1, description="the steps of a transaction, e.g. [[r, k0], [w, k1]]"
+    )
+    batch: CountOrZero | None = Field(
+        default=None, description="a number: neighbours of a process with the same are acknowledged together"
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without an object where there is none."""
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "object" or value}
 
     @field_validator("process", mode="after")
     @classmethod
@@ -197,6 +218,10 @@ class ScheduledOperation(_Map):
         return value
 
 
+def _needs_object(operation: ScheduledOperation) -> bool:
+    return operation.f not in ("txn", *SYNCS)
+
+
 class ListedWorkload(_Map):
     """An explicit list of operations: what a counterexample replays."""
 
@@ -206,6 +231,9 @@ class ListedWorkload(_Map):
     operations: tuple[ScheduledOperation, ...] = Field(min_length=1, description="a list of operations")
     room: Count | None = Field(
         default=None, description="for how many updates stores make room; without it for those that are listed"
+    )
+    loaded: CountOrZero | None = Field(
+        default=None, description="how many of the objects, from k0 on, are there before time zero; without it all"
     )
 
     @property
@@ -217,16 +245,21 @@ class ListedWorkload(_Map):
     @classmethod
     def _objects_exist(cls, value: tuple[ScheduledOperation, ...], info: ValidationInfo) -> Any:
         keys = info.data.get("keys")
+        last = f"k{keys - 1}" if keys else "the last key"
         wrong = []
         seen: set[int | None] = set()
         for i, operation in enumerate(value):
-            number = operation.object.removeprefix("k")
-            exists = (
-                number.isdecimal() and f"k{int(number)}" == operation.object and (keys is None or int(number) < keys)
-            )
-            if not exists:
-                last = f"k{keys - 1}" if keys else "the last key"
-                wrong.append(Complaint(f"'{operation.object}'", f"an object from k0 to {last}", path=(i, "object")))
+            named = [(operation.object, ("object",))] if operation.object or _needs_object(operation) else []
+            named += [(name, ("steps", turn)) for turn, (_, name) in enumerate(operation.steps or ())]
+            for name, where in named:
+                number = name.removeprefix("k")
+                if not (number.isdecimal() and f"k{int(number)}" == name and (keys is None or int(number) < keys)):
+                    wrong.append(Complaint(f"'{name}'", f"an object from k0 to {last}", path=(i, *where)))
+            if operation.f == "txn" and (operation.object or not operation.steps):
+                found = f"'{operation.object}'" if operation.object else "nothing"
+                wrong.append(Complaint(found, "steps of the transaction, and no object", path=(i, "steps")))
+            elif operation.steps and operation.f != "txn":
+                wrong.append(Complaint(f"steps of {operation.f}", "steps of a txn", path=(i, "steps")))
             if operation.stamp is not None and operation.stamp in seen:
                 wrong.append(Complaint(f"{operation.stamp} a second time", "a stamp of its own", path=(i, "stamp")))
             seen.add(operation.stamp)
@@ -269,6 +302,10 @@ class CrashSection(_Map):
     )
     first: CountOrZero | None = Field(
         default=None, description="the number of the schedule that comes first: its pauses left out, all else as drawn"
+    )
+
+    loss_ps: InstantPs | None = Field(
+        default=None, alias="loss", description="the time of bounded_loss, e.g. '1 ms'; without it the scheme's"
     )
 
     @property
@@ -380,12 +417,19 @@ class Scenario(_Map):
     def _conditions_fit_the_fault(cls, value: dict[str, dict[str, Any]], info: ValidationInfo) -> Any:
         crash = info.data.get("crash")
         if isinstance(crash, CrashSection):
-            fitting = [str(condition) for condition in conditions_after(crash.fault)]
-            wrong = [
-                Complaint(f"'{condition}'", f"a condition that {crash.fault} is judged by: {', '.join(fitting)}",
-                          nearest(condition, fitting), (scheme, condition))
-                for scheme, wanted in value.items() for condition in wanted if condition not in fitting
-            ]  # fmt: skip
+            schemes = context_of(info).known.schemes
+            wrong = []
+            for scheme, wanted in value.items():
+                facts = schemes.get(scheme, SchemeFacts({}, (), frozenset()))
+                fitting = list(map(str, conditions_after(crash.fault, facts.model)))
+                for condition in wanted:
+                    where = scheme, condition
+                    if condition not in fitting:
+                        expected = f"a condition that {crash.fault} is judged by: {', '.join(fitting)}"
+                        wrong.append(Complaint(f"'{condition}'", expected, nearest(condition, fitting), where))
+                    elif condition == Condition.BOUNDED_LOSS and crash.loss_ps is None and not facts.loss_ps:
+                        found = f"'{condition}' without a time"
+                        wrong.append(Complaint(found, "crash.loss, how long what is lost had returned", None, where))
             if wrong:
                 raise collect(wrong)
         return value
