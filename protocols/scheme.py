@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -26,6 +26,7 @@ from .naming import Mode, Option, OptionValue
 from .naming.names import NamePart, ParsedName, parse_name, place
 from .naming.options import chosen_of
 from .naming.own import example_of, load_file
+from .objects import FENCES, OPERATIONS, RUN, SYNCS
 from .primitives import primitive
 
 Code = Generator[Any, Any, Any]
@@ -43,13 +44,23 @@ class RequestStep(NamedTuple):
     f: str
     object: Hashable
     value: bytes | None = None
+    expected: bytes | None = None
+    """Of a compare-and-swap: the value that the object has to hold; None where it has to be absent."""
+    number: int | None = None
+    """What is added, how many bytes are allocated, or the address that is freed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client performs at once: one step, or several that take effect together."""
+    """What a client performs at once: one step, or several.
+
+    The steps of a transaction (model ``txn``; their ``f`` is ``r``, ``w`` or ``append``) take effect together. Several
+    steps of any other model are a batch: operations that are acknowledged together.
+    """
 
     steps: tuple[RequestStep, ...]
+    number: int = 0
+    """That of its first operation in the run's history: what :meth:`Scheme.applied` names it by."""
 
     @staticmethod
     def of(f: str, object: Hashable, value: bytes | None = None) -> Request:
@@ -125,7 +136,9 @@ class Role:
         raise NotImplementedError(f"{type(self).__qualname__} invokes operations, and has no connect()")
 
     def perform(self, session: Any, request: Request) -> Code:
-        """Perform a request; returns what a read found (bytes or None), of several steps a tuple.
+        """Perform a request; returns what a read found (bytes or None); of a transaction and of a batch a tuple with
+        that of each step. What a model's operation returns else it returns as it is: a number, whether a comparison
+        succeeded, the address of a block (None: no room), a list of the bytes of each item.
 
         Raises :class:`OperationFailed` if it certainly did not take effect, :class:`OutcomeUnknown` if nobody can say.
         """
@@ -196,6 +209,8 @@ class Scheme(ABC):
     removals: ClassVar[frozenset[str]] = frozenset()
     """The updates that remove an object: a read finds nothing then, until the next update that writes."""
     operations: ClassVar[tuple[str, ...]]
+    model: ClassVar[str] = "register"
+    """The sequential model that its objects follow, one of ``objects.RUN``: by it runs are recorded and judged."""
     claims: ClassVar[Claims]
     options: ClassVar[Mapping[str, Option]] = {}
     """What may be chosen by ``name[option=choice]``, those of the classes derived from included."""
@@ -209,6 +224,8 @@ class Scheme(ABC):
     """The class of the modes that it goes on (``bst on rnvm-rcb``), of which its name says one; None: on none."""
     mode: ClassVar[type[Mode]]
     """The mode that it goes on."""
+    loss_ps: ClassVar[int | None] = None
+    """The time of ``bounded_loss``: at most how long before a crash what is lost had returned."""
 
     registry: ClassVar[dict[str, type[Scheme]]] = {}
 
@@ -222,6 +239,7 @@ class Scheme(ABC):
         }
         if name is None:
             return
+        cls._check_model(name)
         invoking = [role for role, kind in cls.role_types.items() if kind.invokes]
         if invoking != [CLIENT]:
             found = ", ".join(invoking) or "none"
@@ -260,6 +278,17 @@ class Scheme(ABC):
         """Whether its name is enough, or has to say a mode or a primitive as well."""
         return cls.over != ANY_PRIMITIVE and (cls.on is None or hasattr(cls, "mode"))
 
+    @classmethod
+    def _check_model(cls, name: str) -> None:
+        """TypeError if the operations are none of the model's."""
+        if cls.model not in RUN:
+            raise TypeError(f"{name}: model {cls.model!r}; expected one of {', '.join(RUN)}")
+        known = OPERATIONS[cls.model]
+        strange = [f for f in getattr(cls, "operations", ()) if f not in {*known, *SYNCS, *FENCES}]
+        if strange:
+            listed = ", ".join(known)
+            raise TypeError(f"{name}: {strange[0]!r} is no operation of the model {cls.model}; expected {listed}")
+
     def machines(self) -> Iterator[Role]:
         """The instances of all roles, role by role."""
         for instances in self.roles.values():
@@ -276,7 +305,19 @@ class Scheme(ABC):
 
     @abstractmethod
     def probe(self, object: Hashable) -> Request:
-        """The read by which a fresh client finds out what became of ``object``."""
+        """The request by which a fresh client finds out what became of ``object``.
+
+        One that takes something out (``dequeue``, ``pop``, ``alloc``) is repeated until nothing comes. Where the model
+        is ``txn``, ``object`` is a tuple of objects, which are read in one transaction.
+        """
+
+    on_applied: Callable[[int], None] | None = None
+    """Who records what :meth:`applied` says; a run sets it."""
+
+    def applied(self, number: int) -> None:
+        """Code says: what the request of that number was promised by its response is in effect now."""
+        if self.on_applied is not None:
+            self.on_applied(number)
 
 
 def name_of_role(word: str) -> str:

@@ -34,6 +34,7 @@ class RoleFields(TypedDict, total=False):
     pinned: bool
     waits: Literal["poll", "sleep", "adaptive"]
     core_type: str | None
+    retries: int
     background: Sequence[BackgroundFields]
 
 
@@ -55,9 +56,12 @@ class OperationFields(TypedDict, total=False):
 
     process: Required[int]
     f: Required[str]
-    object: Required[str]
+    object: str
     at: str
     stamp: int
+    argument: int
+    steps: Sequence[Sequence[str]]
+    batch: int
 
 
 class ScheduleFields(TypedDict, total=False):
@@ -68,12 +72,14 @@ class ScheduleFields(TypedDict, total=False):
     value: Required[str | int]
     operations: Required[Sequence[OperationFields]]
     room: int
+    loaded: int
 
 
 class CrashFields(TypedDict, total=False):
     """Which fault is explored, at which instants, over which crash states."""
 
     nested: int
+    loss: str
     fault: str
     instants: Literal["all"] | int
     view: Literal["adversarial", "timed"]

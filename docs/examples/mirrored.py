@@ -78,8 +78,8 @@ class Mirrored(Scheme, name="mirrored"):
             return listener.accept(thread, self.node, 64)
 
         def perform(self, session: Connection, request: Request) -> Code:
-            _, name, value = request.step
-            number = 1 + self.sizes.objects.index(name)
+            value = request.step.value
+            number = 1 + self.sizes.objects.index(request.step.object)
             try:
                 if value is None:
                     return (yield from session.call(Get, number=number))

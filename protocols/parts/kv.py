@@ -239,6 +239,7 @@ class KvScheme(Scheme):
     Server = KvServer
     Client = KvClient
     operations: ClassVar[tuple[str, ...]] = ("put", "get")
+    model = "kv"
     updates = frozenset({"put"})
     Object: ClassVar[type[Layout]] = Object
     Index: ClassVar[type[HashIndex]] = HashIndex

@@ -7,9 +7,11 @@ same load.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
+from ...protocols.objects import VALUED
 from ...sim.streams import Streams
 from ..arguments import OperationFields, ScheduleFields
 from ..keyspace import KeySpace, Same
@@ -31,6 +33,12 @@ class Planned:
     is_update: bool
     not_before_ps: int = 0
     stamp: int | None = None
+    argument: Hashable = None
+    """What else it takes (see ``calls.argument_of``)."""
+    batch: int | None = None
+    """Those of a process with the same number, one behind the other, are one request with one acknowledgement."""
+    until_empty: bool = False
+    """Whether it is repeated until it finds nothing."""
 
 
 Plan = list[list[Planned]]
@@ -42,9 +50,13 @@ def objects(workload: Workload) -> KeySpace:
     return KeySpace(workload.keys)
 
 
-def initial_values(workload: Workload) -> Mapping[Hashable, bytes]:
-    """The values loaded before the run: every object's value carries stamp 0."""
-    return Same(objects(workload), encode_value(0, workload.value_bytes))
+def initial_values(workload: Workload, model: str = "register") -> Mapping[Hashable, bytes]:
+    """The values loaded before the run: every object's value carries stamp 0; of a model whose objects begin empty, no
+    bytes.
+    """
+    loaded = workload.loaded if isinstance(workload, ListedWorkload) else None
+    value = encode_value(0, workload.value_bytes) if model in VALUED else b""
+    return Same(KeySpace(workload.keys if loaded is None else loaded), value)
 
 
 def plan(workload: Workload, processes: int, streams: Streams, updates: frozenset[str] = frozenset({UPDATE})) -> Plan:
@@ -84,8 +96,16 @@ def _deletes(workload: Ycsb, process: int, count: int, streams: Streams) -> list
 def _scheduled(workload: ListedWorkload, processes: int, updates: frozenset[str]) -> Plan:
     planned: Plan = [[] for _ in range(processes)]
     for o in workload.operations:
-        planned[o.process].append(Planned(o.process, o.f, o.object, o.f in updates, o.at_ps, o.stamp))
+        given: Hashable = o.argument if o.steps is None else o.steps
+        one = Planned(o.process, o.f, o.object, o.f in updates, o.at_ps, o.stamp, given, o.batch)
+        planned[o.process].append(one)
     return planned
+
+
+def requests(operations: Sequence[Planned]) -> Iterator[list[Planned]]:
+    """A process's operations by request: one each, or those of a batch."""
+    for _, same in groupby(enumerate(operations), lambda row: -1 - row[0] if row[1].batch is None else row[1].batch):
+        yield [one for _, one in same]
 
 
 def planned_updates(planned: Plan) -> int:
@@ -103,7 +123,15 @@ def schedule_data(workload: Workload, operations: Iterable[Planned], room: int |
     """The ``workload`` map of a scenario that performs just these operations (a process's in the given order)."""
     listed: list[OperationFields] = []
     for o in operations:
-        entry: OperationFields = {"process": o.process, "f": o.f, "object": o.object}
+        entry: OperationFields = {"process": o.process, "f": o.f}
+        if o.object:
+            entry["object"] = o.object
+        if isinstance(o.argument, tuple):
+            entry["steps"] = [[str(word) for word in step] for step in o.argument]
+        elif isinstance(o.argument, int):
+            entry["argument"] = int(o.argument)
+        if o.batch is not None:
+            entry["batch"] = o.batch
         if o.not_before_ps:
             entry["at"] = exact_duration(o.not_before_ps)
         if o.stamp is not None:
@@ -113,4 +141,6 @@ def schedule_data(workload: Workload, operations: Iterable[Planned], room: int |
     data: ScheduleFields = {"kind": "schedule", "keys": workload.keys, "value": value, "operations": listed}
     if room is not None:
         data["room"] = room
+    if isinstance(workload, ListedWorkload) and workload.loaded is not None:
+        data["loaded"] = workload.loaded
     return data

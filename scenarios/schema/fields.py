@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import override
 
 from ...protocols.guarantees import EXPLORED, NO_FAULT, Condition, Verdict
+from ...protocols.objects import conditions_of
 from ...sim.errors import nearest
 from ...sim.units import PS_PER_NS, PS_PER_US, format_bytes, parse_bytes, parse_duration_ps, parse_rate
 from ...sim.yaml_source import describe
@@ -67,7 +68,7 @@ Ddio = Annotated[str, _from_context(lambda v, c: switch_position("ddio", v, c.kn
 RoleName = Annotated[
     str, _from_context(lambda v, c: name_of("a role of these schemes", v, c.roles()) if c.chosen else v)
 ]
-_CONDITIONS = [str(condition) for condition in Condition if condition in (*EXPLORED, Condition.LINEARIZABLE)]
+_CONDITIONS = list(map(str, Condition))
 ConditionName = Annotated[str, BeforeValidator(lambda v: name_of("a condition", v, _CONDITIONS))]
 VerdictName = Annotated[str, BeforeValidator(lambda v: name_of("a verdict", v, [str(r) for r in Verdict]))]
 SchemeNames = Annotated[
@@ -284,8 +285,12 @@ def _parse_fault(value: Any, context: Context) -> Fault:
     return Fault(role, index, kind, invokes, again=int(kind == AGAIN))
 
 
-def conditions_after(fault: Fault) -> tuple[Condition, ...]:
-    """The conditions that a fault can be judged by.
+_OTHERS = (Condition.EXACTLY_ONCE, Condition.BOUNDED_LOSS, Condition.BUFFERED_CUT, Condition.BUFFERED)
+_KILLED = (Condition.EXACTLY_ONCE, Condition.LINEARIZABLE, Condition.PERSISTENT, Condition.STRICT)
+
+
+def conditions_after(fault: Fault, model: str = "register") -> tuple[Condition, ...]:
+    """The conditions that a fault can be judged by, where objects follow a model.
 
     A client's crash is no end of an era (its operation stays open), and ``linearizable`` is the condition after it.
     ``durable``, literally, is the same question where ids of processes are not used again, and ``monotonic`` can be
@@ -293,8 +298,11 @@ def conditions_after(fault: Fault) -> tuple[Condition, ...]:
     Where nothing fails nothing can be lost or taken back.
     """
     if fault.kind == NOTHING:
-        return Condition.COMMITTED, Condition.LINEARIZABLE
-    return (*EXPLORED, Condition.LINEARIZABLE) if fault.client else EXPLORED
+        found = (Condition.COMMITTED, Condition.EXACTLY_ONCE, Condition.SESSION, Condition.LINEARIZABLE)
+    else:
+        found = (*EXPLORED, *(_KILLED if fault.client else _OTHERS))
+    fitting = conditions_of(model)
+    return tuple(condition for condition in found if condition in fitting)
 
 
 FaultText = Annotated[Fault, _from_context(_parse_fault), PlainSerializer(str, return_type=str)]

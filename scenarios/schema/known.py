@@ -42,6 +42,8 @@ class SchemeFacts:
     roles: Mapping[str, RoleFacts]
     operations: tuple[str, ...]
     updates: frozenset[str]
+    model: str = "register"
+    loss_ps: int | None = None
     options: Mapping[str, Option] = field(default_factory=dict)
 
     @staticmethod
@@ -53,7 +55,9 @@ class SchemeFacts:
             )
             for name, role in scheme.role_types.items()
         }  # fmt: skip
-        return SchemeFacts(roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.options)
+        return SchemeFacts(
+            roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.model, scheme.loss_ps, scheme.options
+        )
 
 
 @dataclass(frozen=True)

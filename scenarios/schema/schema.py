@@ -22,6 +22,7 @@ from pydantic import (
     model_serializer,
 )
 
+from ...protocols.guarantees import Condition
 from ...sim.errors import nearest
 from ...sim.yaml_source import describe
 from .equipment import KEYS, NEEDED, machine_complaints
@@ -49,7 +50,7 @@ from .fields import (
     check_vary,
     conditions_after,
 )
-from .known import Complaint, collect, complaint, context_of, name_of
+from .known import Complaint, SchemeFacts, collect, complaint, context_of, name_of
 from .maps import FileMap
 from .network import NetworkSection
 from .perturbed import PAUSES, PAUSING, PERTURBED
@@ -92,6 +93,7 @@ class RoleCount(FileMap):
     pinned: bool = Field(default=True, strict=True, description="whether threads stay on their cores: true or false")
     waits: Literal["poll", "sleep", "adaptive"] = Field(default="poll", description="poll, sleep or adaptive")
     core_type: str | None = Field(default=None, description="a kind of cores that the platforms have, e.g. arm-a72")
+    retries: CountOrZero = Field(default=0, description="how often an operation of unknown outcome is tried again")
     background: tuple[Background, ...] = Field(default=(), description="a list of what runs on its machines beside")
 
     @field_validator("waits", mode="before")
@@ -109,6 +111,7 @@ class RoleCount(FileMap):
             "pinned": True,
             "waits": "poll",
             "core_type": None,
+            "retries": 0,
             "background": [],
         }
         return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
@@ -148,6 +151,10 @@ class CrashSection(FileMap):
     )
     first: CountOrZero | None = Field(
         default=None, description="the number of the schedule that comes first: its pauses left out, all else as drawn"
+    )
+
+    loss_ps: InstantPs | None = Field(
+        default=None, alias="loss", description="the time of bounded_loss, e.g. '1 ms'; without it the scheme's"
     )
 
     @property
@@ -262,12 +269,19 @@ class Scenario(FileMap):
     def _conditions_fit_the_fault(cls, value: dict[str, dict[str, Any]], info: ValidationInfo) -> Any:
         crash = info.data.get("crash")
         if isinstance(crash, CrashSection):
-            fitting = [str(condition) for condition in conditions_after(crash.fault)]
-            wrong = [
-                Complaint(f"'{condition}'", f"a condition that {crash.fault} is judged by: {', '.join(fitting)}",
-                          nearest(condition, fitting), (scheme, condition))
-                for scheme, wanted in value.items() for condition in wanted if condition not in fitting
-            ]  # fmt: skip
+            schemes = context_of(info).known.schemes
+            wrong = []
+            for scheme, wanted in value.items():
+                facts = schemes.get(scheme, SchemeFacts({}, (), frozenset()))
+                fitting = list(map(str, conditions_after(crash.fault, facts.model)))
+                for condition in wanted:
+                    where = scheme, condition
+                    if condition not in fitting:
+                        expected = f"a condition that {crash.fault} is judged by: {', '.join(fitting)}"
+                        wrong.append(Complaint(f"'{condition}'", expected, nearest(condition, fitting), where))
+                    elif condition == Condition.BOUNDED_LOSS and crash.loss_ps is None and not facts.loss_ps:
+                        found = f"'{condition}' without a time"
+                        wrong.append(Complaint(found, "crash.loss, how long what is lost had returned", None, where))
             if wrong:
                 raise collect(wrong)
         return value

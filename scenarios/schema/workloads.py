@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationInfo, field_validator, model_serializer
 
+from ...protocols.objects import SYNCS
 from ..ycsb import DELETE, MIXES, READ, UPDATE
 from .fields import Count, CountOrZero, InstantPs, ValueBytes
 from .known import Complaint, collect, complaint, context_of, name_of
@@ -70,9 +71,26 @@ class ScheduledOperation(FileMap):
 
     process: CountOrZero = Field(description="the number of the client process, counted from 0")
     f: str = Field(description="the operation, e.g. put")
-    object: str = Field(description="the object, e.g. k17")
+    object: str = Field(default="", description="the object, e.g. k17; none of a transaction and of a sync of all")
     at_ps: InstantPs = Field(default=0, alias="at", description="when it may be invoked, e.g. '1.2 us'")
     stamp: Count | None = Field(default=None, description="what an update writes; without it the operation's number")
+    argument: int | None = Field(
+        default=None,
+        strict=True,
+        description="a number that is added or allocated; the stamp that a cas expects, or of a set's element",
+    )
+    steps: tuple[tuple[Literal["r", "w", "append"], str], ...] | None = Field(
+        default=None, min_length=1, description="the steps of a transaction, e.g. [[r, k0], [w, k1]]"
+    )
+    batch: CountOrZero | None = Field(
+        default=None, description="a number: neighbours of a process with the same are acknowledged together"
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without an object where there is none."""
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "object" or value}
 
     @field_validator("process", mode="after")
     @classmethod
@@ -90,6 +108,10 @@ class ScheduledOperation(FileMap):
         return value
 
 
+def _needs_object(operation: ScheduledOperation) -> bool:
+    return operation.f not in ("txn", *SYNCS)
+
+
 class ListedWorkload(FileMap):
     """An explicit list of operations: what a counterexample replays."""
 
@@ -99,6 +121,9 @@ class ListedWorkload(FileMap):
     operations: tuple[ScheduledOperation, ...] = Field(min_length=1, description="a list of operations")
     room: Count | None = Field(
         default=None, description="for how many updates stores make room; without it for those that are listed"
+    )
+    loaded: CountOrZero | None = Field(
+        default=None, description="how many of the objects, from k0 on, are there before time zero; without it all"
     )
 
     @property
@@ -110,16 +135,21 @@ class ListedWorkload(FileMap):
     @classmethod
     def _objects_exist(cls, value: tuple[ScheduledOperation, ...], info: ValidationInfo) -> Any:
         keys = info.data.get("keys")
+        last = f"k{keys - 1}" if keys else "the last key"
         wrong = []
         seen: set[int | None] = set()
         for i, operation in enumerate(value):
-            number = operation.object.removeprefix("k")
-            exists = (
-                number.isdecimal() and f"k{int(number)}" == operation.object and (keys is None or int(number) < keys)
-            )
-            if not exists:
-                last = f"k{keys - 1}" if keys else "the last key"
-                wrong.append(Complaint(f"'{operation.object}'", f"an object from k0 to {last}", path=(i, "object")))
+            named = [(operation.object, ("object",))] if operation.object or _needs_object(operation) else []
+            named += [(name, ("steps", turn)) for turn, (_, name) in enumerate(operation.steps or ())]
+            for name, where in named:
+                number = name.removeprefix("k")
+                if not (number.isdecimal() and f"k{int(number)}" == name and (keys is None or int(number) < keys)):
+                    wrong.append(Complaint(f"'{name}'", f"an object from k0 to {last}", path=(i, *where)))
+            if operation.f == "txn" and (operation.object or not operation.steps):
+                found = f"'{operation.object}'" if operation.object else "nothing"
+                wrong.append(Complaint(found, "steps of the transaction, and no object", path=(i, "steps")))
+            elif operation.steps and operation.f != "txn":
+                wrong.append(Complaint(f"steps of {operation.f}", "steps of a txn", path=(i, "steps")))
             if operation.stamp is not None and operation.stamp in seen:
                 wrong.append(Complaint(f"{operation.stamp} a second time", "a stamp of its own", path=(i, "stamp")))
             seen.add(operation.stamp)
