@@ -50,6 +50,14 @@ class RequestStep(NamedTuple):
     """What is added, how many bytes are allocated, or the address that is freed."""
 
 
+class PastOperation(NamedTuple):
+    """An operation before time zero, by a client process."""
+
+    process: int
+    f: str
+    object: Hashable
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What a client performs at once: one step, or several.
@@ -209,6 +217,8 @@ class Scheme(ABC):
     removals: ClassVar[frozenset[str]] = frozenset()
     """The updates that remove an object: a read finds nothing then, until the next update that writes."""
     operations: ClassVar[tuple[str, ...]]
+    inserts: ClassVar[str | None] = None
+    """The operation that writes an object which was never there; None: it writes only what was loaded."""
     model: ClassVar[str] = "register"
     """The sequential model that its objects follow, one of ``objects.RUN``: by it runs are recorded and judged."""
     claims: ClassVar[Claims]
@@ -302,6 +312,18 @@ class Scheme(ABC):
     @abstractmethod
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
         """Put the objects' initial values where they belong, durable, before time zero: it costs no simulated event."""
+
+    def age(self, past: Sequence[PastOperation]) -> None:
+        """Shape the state as these operations leave it, in this order, without simulated time; called after
+        :meth:`load`. Only operations on objects that the run touches are among them. Every object keeps the value that
+        was loaded.
+        """
+        raise NotImplementedError(f"{type(self).__qualname__} has no past")
+
+    @classmethod
+    def ages(cls) -> bool:
+        """Whether a past shapes its state."""
+        return cls.age is not Scheme.age
 
     @abstractmethod
     def probe(self, object: Hashable) -> Request:

@@ -20,10 +20,13 @@ from ...protocols.scheme import CLIENT, OperationFailed, OutcomeUnknown, Request
 from ...sim.streams import Streams
 from ..calls import argument_of, result_of, step_of
 from ..history import History, Number, Operation
+from ..schema.known import SchemeFacts
 from ..schema.perturbed import LAGGING, PAUSES, PAUSING, perturbed_network, perturbed_platform
 from ..schema.schema import Scenario, Variant
+from ..schema.workloads import Ycsb
 from .background import start_background
 from .cputime import spent
+from .draws import draw_past
 from .results import Hop, RunResult
 from .workload import Planned, initial_values, objects, plan, requests, room_for_updates
 
@@ -61,11 +64,11 @@ class AssembledVariant:
         self.processes = clients.machines * clients.processes
         self.retries = clients.retries
         streams = Streams(scenario.seed)
-        planned = plan(scenario.workload, self.processes, streams, kind.updates)
+        planned = plan(scenario.workload, self.processes, streams, SchemeFacts.of(kind))
         self.initial = initial_values(scenario.workload, kind.model)
         sizes = Sizes(
             scenario.workload.value_bytes,
-            objects(scenario.workload),
+            objects(scenario.workload, planned),
             room_for_updates(scenario.workload, planned),
             self.processes,
             threads=next((scenario.role(name).threads for name, role in kind.role_types.items() if role.served), 1),
@@ -80,6 +83,9 @@ class AssembledVariant:
         self.system = build_system(kind, platform, scenario, network, observer=observer, draws=draws)
         self.at_work = kind(self.system, sizes)
         self.at_work.load(self.initial)
+        workload = scenario.workload
+        if isinstance(workload, Ycsb) and workload.past:
+            self.at_work.age(draw_past(workload, self.processes, streams, planned))
         pausing = PAUSING & set(otherwise) if schedule > 0 else frozenset()
         random, every = streams.stream(f"pauses[{number}]"), PAUSE_EVERY if PAUSES in pausing else 0
         cores = server_cores(self.system, kind)

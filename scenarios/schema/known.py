@@ -45,6 +45,10 @@ class SchemeFacts:
     model: str = "register"
     loss_ps: int | None = None
     options: Mapping[str, Option] = field(default_factory=dict)
+    inserts: str | None = None
+    """The operation that writes a key which was never there."""
+    ages: bool = False
+    """Whether a workload's past shapes its state."""
 
     @staticmethod
     def of(scheme: type[Scheme]) -> SchemeFacts:
@@ -56,8 +60,9 @@ class SchemeFacts:
             for name, role in scheme.role_types.items()
         }  # fmt: skip
         return SchemeFacts(
-            roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.model, scheme.loss_ps, scheme.options
-        )
+            roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.model, scheme.loss_ps, scheme.options,
+            scheme.inserts, scheme.ages(),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
