@@ -20,15 +20,12 @@ from typing_extensions import override
 from ..models.cpu import Thread
 from ..models.system import Node, System
 from ..sim.errors import InputError, nearest, unknown
+from .failures import ALL, CLIENT, KINDS, POWER, PROCESS
 from .guarantees import Claims
 
 Code = Generator[Any, Any, Any]
 """A role's code: a generator over the CPU layer (``models.cpu.thread``) and the verbs layer (``models.verbs.objects``).
 """
-
-
-CLIENT = "client"
-"""The role whose processes invoke operations: so scenarios and histories call it."""
 
 
 class RequestStep(NamedTuple):
@@ -178,6 +175,9 @@ class Scheme(ABC):
     """The updates that remove an object: a read finds nothing then, until the next update that writes."""
     operations: ClassVar[tuple[str, ...]]
     claims: ClassVar[Claims]
+    faults: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Which roles may suffer which failures: ``{"mirror": ("power", "lost"), "all": ("power",)}``. A role that is not
+    named may suffer what any may (:func:`.failures.usual_kinds`)."""
 
     registry: ClassVar[dict[str, type[Scheme]]] = {}
 
@@ -192,6 +192,12 @@ class Scheme(ABC):
         if invoking != [CLIENT]:
             found = ", ".join(invoking) or "none"
             raise TypeError(f"{name}: the roles that invoke operations are {found}; expected one, the class Client")
+        for role, kinds in cls.faults.items():
+            if role not in (*cls.role_types, ALL):
+                raise TypeError(f"{name}: faults of {role!r}, which is none of its roles: {', '.join(cls.role_types)}")
+            possible = _may_suffer(None if role == ALL else cls.role_types[role])
+            if not set(kinds) <= set(possible):
+                raise TypeError(f"{name}: {role} may suffer {', '.join(kinds)}; expected some of {', '.join(possible)}")
         other = Scheme.registry.get(name)
         if other is not None and other.__qualname__ != cls.__qualname__:
             raise TypeError(f"two schemes are called {name!r}: {other.__module__} and {cls.__module__}")
@@ -232,6 +238,13 @@ class Scheme(ABC):
 def name_of_role(word: str) -> str:
     """What scenarios call the role that a scheme calls ``word``: ``DataNode`` is ``data-node``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", word).lower()
+
+
+def _may_suffer(role: type[Role] | None) -> tuple[str, ...]:
+    """The kinds of failure that a role can have at all; None stands for all machines together."""
+    if role is None:
+        return (POWER,)
+    return tuple(kind for kind in KINDS if kind != PROCESS or not role.passive)
 
 
 def _is_role(value: object) -> bool:

@@ -19,8 +19,9 @@ from ...models.cpu import Thread
 from ...models.durability.places import Domain
 from ...models.durability.views import LineKey, Views
 from ...models.system import ORDER_OF_READS, Node, NodeSpec, System
+from ...protocols.failures import CLIENT
 from ...protocols.parts.rpc import VerbsError
-from ...protocols.scheme import CLIENT, OperationFailed, Role, Scheme
+from ...protocols.scheme import OperationFailed, Role, Scheme
 from ...scenarios.history import Torn, Unread, Value
 from ...scenarios.run.experiment import client_thread
 from ...scenarios.run.results import RunResult
@@ -78,12 +79,12 @@ class Restart:
         }
         devices = system.devices()
         self.domains: dict[int, Domain] = {number: devices[number][1].domain for number in self._numbers.values()}
-        failing = f"{result.fault.role}[{result.fault.index}]"
+        failing = result.fault.part.place
         self._standing = {number for (name, _), number in self._numbers.items() if name != failing}
         """The devices of machines that do not lose power."""
         self._initial: dict[LineKey, bytes] = {}
         """Lines at time zero, as far as anybody asked."""
-        self._opaque = result.scheme.role_types[result.fault.role].opaque()
+        self._opaque = result.scheme.role_types[result.fault.part.role].opaque()
         self.runs = 0
         self._builds = 0
         self._off: _Machines | None = None
@@ -187,8 +188,8 @@ class Restart:
 
     def recovering(self, scheme: Scheme) -> Role:
         """The instance whose machine the fault names: it recovers, and no other."""
-        fault = self._result.fault
-        role: Role = scheme.roles[fault.role][fault.index]
+        part = self._result.fault.part
+        role: Role = scheme.roles[part.role][part.index]
         return role
 
     def _session(self, machines: _Machines) -> Any:
