@@ -27,19 +27,16 @@ from pydantic import (
 from ...protocols.guarantees import Condition
 from ...protocols.objects import SYNCS
 from ...sim.errors import nearest
-from ...sim.yaml_source import describe
+from ...sim.yaml_source import FieldPath, describe
 from ..ycsb import DELETE, MIXES, READ, UPDATE
 from .equipment import KEYS, NEEDED, machine_complaints
+from .faults import DOWN_PS, USUAL, Fault, FaultText, conditions_after
 from .fields import (
     MAX_COUNT,
-    NOTHING,
-    USUAL,
     ConditionName,
     Count,
     CountOrZero,
     Ddio,
-    Fault,
-    FaultText,
     InstantPs,
     Machines,
     MachineText,
@@ -52,7 +49,6 @@ from .fields import (
     ValueBytes,
     VerdictName,
     check_vary,
-    conditions_after,
 )
 from .known import Complaint, SchemeFacts, collect, complaint, context_of, name_of
 from .network import NetworkSection
@@ -181,7 +177,11 @@ class ScheduledOperation(_Map):
 
     process: CountOrZero = Field(description="the number of the client process, counted from 0")
     f: str = Field(description="the operation, e.g. put")
-    object: str = Field(default="", description="the object, e.g. k17; none of a transaction and of a sync of all")
+    object: str = Field(
+        default="",
+        validate_default=True,
+        description="the object, e.g. k17; none of a transaction and of a sync of all",
+    )
     at_ps: InstantPs = Field(default=0, alias="at", description="when it may be invoked, e.g. '1.2 us'")
     stamp: Count | None = Field(default=None, description="what an update writes; without it the operation's number")
     argument: int | None = Field(
@@ -202,6 +202,13 @@ class ScheduledOperation(_Map):
         data: dict[str, Any] = handler(self)
         return {key: value for key, value in data.items() if key != "object" or value}
 
+    @field_validator("object", mode="after")
+    @classmethod
+    def _is_there(cls, value: str, info: ValidationInfo) -> str:
+        if not value and info.data.get("f", "txn") not in ("txn", *SYNCS):
+            raise complaint("nothing", "the object, e.g. k17")
+        return value
+
     @field_validator("process", mode="after")
     @classmethod
     def _process_exists(cls, value: int, info: ValidationInfo) -> int:
@@ -216,10 +223,6 @@ class ScheduledOperation(_Map):
         for scheme, facts in context_of(info).chosen.items():
             name_of(f"an operation of {scheme}", value, facts.operations)
         return value
-
-
-def _needs_object(operation: ScheduledOperation) -> bool:
-    return operation.f not in ("txn", *SYNCS)
 
 
 class ListedWorkload(_Map):
@@ -249,7 +252,7 @@ class ListedWorkload(_Map):
         wrong = []
         seen: set[int | None] = set()
         for i, operation in enumerate(value):
-            named = [(operation.object, ("object",))] if operation.object or _needs_object(operation) else []
+            named: list[tuple[str, FieldPath]] = [(operation.object, ("object",))] if operation.object else []
             named += [(name, ("steps", turn)) for turn, (_, name) in enumerate(operation.steps or ())]
             for name, where in named:
                 number = name.removeprefix("k")
@@ -291,6 +294,9 @@ class CrashSection(_Map):
         default=None, description="how often power fails again, each time during the recovery from the time before"
     )
     fault: FaultText = Field(default=USUAL, validate_default=True, description="what fails, e.g. 'server[0] power'")
+    down_ps: InstantPs | None = Field(
+        default=None, alias="down", description="how long a machine without power is away (else 1 s), e.g. '2 s'"
+    )
     instants: Literal["all"] | Count = Field(default="all", description="all, or how many instants to sample")
     view: Literal["adversarial", "timed"] = Field(default="adversarial", description="adversarial or timed")
     budget: Count | None = Field(default=None, description="after how many crash states a verdict is undecided")
@@ -309,6 +315,11 @@ class CrashSection(_Map):
     )
 
     @property
+    def away_ps(self) -> int:
+        """How long a machine without power is away."""
+        return DOWN_PS if self.down_ps is None else self.down_ps
+
+    @property
     def perturbed(self) -> tuple[str, ...]:
         """What further schedules do otherwise."""
         return self.perturb or (PAUSES,)
@@ -321,20 +332,6 @@ class CrashSection(_Map):
             found = f"'{value}' with nested: {nested}"
             raise complaint(found, "a server's power, which may fail again during recovery")
         return value if nested is None else value.nested(nested)
-
-    @field_validator("fault", mode="after")
-    @classmethod
-    def _every_scheme_has_it(cls, value: Fault, info: ValidationInfo) -> Fault:
-        context = context_of(info)
-        for scheme, facts in context.chosen.items():
-            if value.kind != NOTHING and value.role not in facts.roles:
-                raise complaint(f"'{value}'", f"a fault of a role of {scheme}: {', '.join(facts.roles)}")
-            running = {name: role.many for name, role in facts.roles.items() if role.recovers}
-            machines = sum(context.counts.get(name, (1, 1))[0] if many else 1 for name, many in running.items())
-            if not value.executed and machines > 1:
-                expected = f"a fault after which only clients live on: {scheme} has {machines} machines with code"
-                raise complaint(f"'{value}'", expected)
-        return value
 
     @field_validator("instants", mode="before")
     @classmethod
