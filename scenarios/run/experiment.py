@@ -294,6 +294,7 @@ def _result(experiment: AssembledVariant) -> RunResult:
         completed_ps=completed_ps,
         hops={f: found for f, found in hops.items() if found},
         fault=scenario.crash.fault,
+        loss_ps=at_work.loss_ps if scenario.crash.loss_ps is None else scenario.crash.loss_ps,
         spans={number: span.marks for number, span in experiment.spans.items()},
         spent=spent(experiment.system, completed),
     )
