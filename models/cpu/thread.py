@@ -24,8 +24,8 @@ from ..verbs.opcodes import Opcode
 from ..verbs.work import INLINE, MemoryRegion, RecvWR, SendWR
 from .channel import CompletionEvents, WaitingThread
 from .core import Core
-from .instructions import Instructions
 from .software import Code, Deadline, Signal
+from .spinning import SpinningThread
 
 __all__ = ["Code", "Deadline", "Signal", "Thread"]
 
@@ -34,7 +34,7 @@ _VISIBLE = int(Stage.VISIBLE)
 _RECV, _RECV_IMM = Opcode.IBV_WC_RECV, Opcode.IBV_WC_RECV_RDMA_WITH_IMM
 
 
-class Thread(Instructions, CompletionEvents):
+class Thread(SpinningThread, CompletionEvents):
     """A software thread pinned to a core: the API that a scheme's code is written against."""
 
     def __init__(

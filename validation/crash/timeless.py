@@ -155,3 +155,4 @@ def _put(host: HostMemory, address: int, data: bytes) -> None:
     device, offset = host.memory.locate(address)
     device.space.catch_up(host.clock._now)
     device.space.poke(offset, data)
+    device.space.tell(host.clock._now, offset, len(data))
