@@ -70,7 +70,7 @@ class Spot(NamedTuple):
     """When such a look is over, from the beginning of a round in which all looks are such."""
 
 
-class Target(NamedTuple):
+class NextStep(NamedTuple):
     """The next thing that the loop does which needs the simulator."""
 
     at_ps: int
@@ -111,7 +111,7 @@ class Spinning:
         self._writes: list[tuple[int, int]] = []
         """(from, number): from then on a look at that range may miss its cache, or find something; none has yet."""
         self._failed_ps: int | None = None
-        self._waits_for: Target | None = None
+        self._waits_for: NextStep | None = None
         self._waiting = False
         self._turn = 0
         """The number of the present plan: alarms of earlier ones are ignored."""
@@ -205,7 +205,7 @@ class Spinning:
         return data
 
     # looks that are left out ------------------------------------------------------------------------------------
-    def _next(self) -> Target | None:
+    def _next(self) -> NextStep | None:
         """The next thing to do, as far as anything is known that will come."""
         known = [self._look_behind(visible_ps, number) for visible_ps, number in self._writes]
         if self._deadline is not None:
@@ -214,22 +214,22 @@ class Spinning:
             known.append(self._check_from(self._failed_ps))
         return min(known, default=None)
 
-    def _look_behind(self, visible_ps: int, number: int) -> Target:
+    def _look_behind(self, visible_ps: int, number: int) -> NextStep:
         """The first look at a range that ends when a write to it is visible, or later."""
         spot = self._spots[number]
         rounds = max(0, -(-(max(visible_ps, self._done_ps + 1) - self._begin_ps - spot.end_ps) // self._round_ps))
         end_ps = self._begin_ps + rounds * self._round_ps + spot.end_ps
         start_ps = end_ps - spot.hit_ps
         if visible_ps <= start_ps:
-            return Target(start_ps, LOOKS, number)
-        return Target(end_ps, FINDS, number)
+            return NextStep(start_ps, LOOKS, number)
+        return NextStep(end_ps, FINDS, number)
 
-    def _check_from(self, at_ps: int) -> Target:
+    def _check_from(self, at_ps: int) -> NextStep:
         """The end of a round at an instant or later."""
         rounds = max(0, -(-(max(at_ps, self._done_ps) - self._begin_ps - self._check_ps) // self._round_ps))
-        return Target(self._begin_ps + rounds * self._round_ps + self._check_ps, CHECKS)
+        return NextStep(self._begin_ps + rounds * self._round_ps + self._check_ps, CHECKS)
 
-    def _until(self, target: Target | None) -> Code:
+    def _until(self, target: NextStep | None) -> Code:
         """Wait for ``target``, or for what comes before it in the meantime: then :attr:`_waits_for` has that."""
         thread, clock = self._thread, self._clock
         since_ps, self._process = clock._now, clock.running
@@ -241,7 +241,7 @@ class Spinning:
         yield HOLD
         thread._polled(since_ps)
 
-    def _set_alarm(self, target: Target) -> None:
+    def _set_alarm(self, target: NextStep) -> None:
         self._waits_for = target
         self._turn += 1
         self._clock.thread_call(target.at_ps, self._thread.core.agent, self._wake, self._turn)
@@ -256,7 +256,7 @@ class Spinning:
         else:  # others may have the core just now
             thread.core.run(thread, 0, self._process)
 
-    def _comes(self, target: Target) -> None:
+    def _comes(self, target: NextStep) -> None:
         """Something has become known while the thread waits."""
         if self._waiting and (self._waits_for is None or target < self._waits_for):
             self._set_alarm(target)

@@ -169,10 +169,15 @@ class Thread(SpinningThread, CompletionEvents):
         domain.dereg_mr(region)
         yield from self.kernel(system.reg_mr_ps + -(-region.length // system.page_bytes) * system.reg_mr_page_ps)
 
-    def poll(self, queue: CompletionQueue) -> Code:
-        """Poll until there is a completion; returns the :class:`WorkCompletion`."""
+    def poll(self, queue: CompletionQueue, deadline: Deadline | None = None) -> Code:
+        """Poll until there is a completion; returns the :class:`WorkCompletion`.
+
+        Returns None where ``deadline`` has passed before.
+        """
         completion, clock = queue.pop(), self.clock
         if completion is None:
+            if deadline is not None:
+                return (yield from self.poll_until(queue, deadline, self._waits))
             if self._waits != "poll":
                 return (
                     yield from self.next_completion(queue, self._cpu.os.spin_ps if self._waits == "adaptive" else 0)

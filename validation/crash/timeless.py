@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from ...models.cpu import Thread
+from ...models.cpu import Deadline, Thread
 from ...models.cpu.software import Code
 from ...models.host.hostmemory import HostMemory
 from ...models.nic.nic import Nic
@@ -131,14 +131,14 @@ class TimelessThread(Thread):
         return allowed and peer.end.nic.regions.refuses(work) is None
 
     @override
-    def poll(self, queue: CompletionQueue) -> Code:
+    def poll(self, queue: CompletionQueue, deadline: Deadline | None = None) -> Code:
         if self._at_once():
             completion = queue.pop()
             if completion is not None:
                 self._takes(completion)
                 self._seen(completion)
                 return completion
-        return (yield from super().poll(queue))
+        return (yield from super().poll(queue, deadline))
 
 
 def _fetched(nic: Nic, address: int, length: int) -> bytes:
