@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -21,6 +21,7 @@ from ..models.cpu import Thread
 from ..models.primitives.language import Primitive
 from ..models.system import Node, System
 from ..sim.errors import InputError, Mistake, nearest
+from .failures import ALL, CLIENT, KINDS, LOST, POWER, PROCESS, Failing
 from .guarantees import Claims
 from .naming import Mode, Option, OptionValue
 from .naming.names import NamePart, ParsedName, parse_name, place
@@ -32,10 +33,6 @@ from .primitives import primitive
 Code = Generator[Any, Any, Any]
 """A role's code: a generator over the CPU layer (``models.cpu.thread``) and the verbs layer (``models.verbs.objects``).
 """
-
-
-CLIENT = "client"
-"""The role whose processes invoke operations: so scenarios and histories call it."""
 
 
 class RequestStep(NamedTuple):
@@ -152,6 +149,12 @@ class Role:
         """
         raise NotImplementedError(f"{type(self).__qualname__} invokes operations, and has no perform()")
 
+    def take_over(self, session: Any) -> Code:
+        """Finish the work of clients that died (``scheme.failures`` names them); runs before the first operation of the
+        first session after their death.
+        """
+        yield from ()
+
     # after a failure of this machine, on the surviving bytes --------------------------------------------------
     def recovery_units(self) -> Iterable[Hashable]:
         """The pieces that recovery is made of, each recovered by :meth:`recover_unit` on its own."""
@@ -180,6 +183,11 @@ class Role:
     def opaque(cls) -> bool:
         """Whether it recovers in its own way, as one whole, and not unit by unit."""
         return cls.recover is not Role.recover
+
+    @classmethod
+    def takes_over(cls) -> bool:
+        """Whether a new client looks after what dead ones have left."""
+        return cls.take_over is not Role.take_over
 
     @classmethod
     def recovers(cls) -> bool:
@@ -236,6 +244,9 @@ class Scheme(ABC):
     """The mode that it goes on."""
     loss_ps: ClassVar[int | None] = None
     """The time of ``bounded_loss``: at most how long before a crash what is lost had returned."""
+    faults: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Which roles may suffer which failures: ``{"mirror": ("power", "lost"), "all": ("power",)}``. A role that is not
+    named may suffer what any may (:func:`.failures.usual_kinds`)."""
 
     registry: ClassVar[dict[str, type[Scheme]]] = {}
 
@@ -254,6 +265,12 @@ class Scheme(ABC):
         if invoking != [CLIENT]:
             found = ", ".join(invoking) or "none"
             raise TypeError(f"{name}: the roles that invoke operations are {found}; expected one, the class Client")
+        for role, kinds in cls.faults.items():
+            if role not in (*cls.role_types, ALL):
+                raise TypeError(f"{name}: faults of {role!r}, which is none of its roles: {', '.join(cls.role_types)}")
+            possible = _may_suffer(None if role == ALL else cls.role_types[role])
+            if not set(kinds) <= set(possible):
+                raise TypeError(f"{name}: {role} may suffer {', '.join(kinds)}; expected some of {', '.join(possible)}")
         other = Scheme.registry.get(name)
         if other is not None and other.__qualname__ != cls.__qualname__:
             raise TypeError(f"two schemes are called {name!r}: {other.__module__} and {cls.__module__}")
@@ -269,6 +286,8 @@ class Scheme(ABC):
             for name, kind in self.role_types.items()
         }
         """An instance for each machine, by role and index."""
+        self.failures: tuple[Failing, ...] = ()
+        """What has failed, set before recovery begins; of clients' processes the index counts processes."""
         for role in self.machines():
             role.begin()
 
@@ -304,10 +323,35 @@ class Scheme(ABC):
         for instances in self.roles.values():
             yield from instances
 
-    def start(self) -> None:
-        """Start the code of every role that runs by itself."""
+    def start(self, started: Collection[Role] = ()) -> None:
+        """Start the code of every role that runs by itself, but for those that have been ``started``."""
         for role in self.machines():
-            role.start()
+            if role not in started:
+                role.start()
+
+    # after a failure ------------------------------------------------------------------------------------------
+    def failed(self, role: str) -> list[Any]:
+        """The instances of a role whose machine or process has failed; lost ones are among them."""
+        places = {part.index for part in self.failures if part.role == role}
+        return [one for one in self.roles[role] if one.number in places]
+
+    def lost(self, role: str) -> list[Any]:
+        """The instances of a role that never come back."""
+        return [one for one in self.failed(role) if Failing(role, one.number, LOST) in self.failures]
+
+    def standing(self, role: str) -> list[Any]:
+        """The instances of a role that have not failed."""
+        failed = self.failed(role)
+        return [one for one in self.roles[role] if one not in failed]
+
+    def recovery(self) -> Iterable[Role]:
+        """The instances that recover after :attr:`failures`, one after the other: each runs its :meth:`Role.recover`,
+        and starts its code when the next one begins. By default those that have failed, come back, and run code.
+        """
+        for name, kind in self.role_types.items():
+            if kind.recovers():
+                lost = self.lost(name)
+                yield from (one for one in self.failed(name) if one not in lost)
 
     @abstractmethod
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
@@ -345,6 +389,13 @@ class Scheme(ABC):
 def name_of_role(word: str) -> str:
     """What scenarios call the role that a scheme calls ``word``: ``DataNode`` is ``data-node``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", word).lower()
+
+
+def _may_suffer(role: type[Role] | None) -> tuple[str, ...]:
+    """The kinds of failure that a role can have at all; None stands for all machines together."""
+    if role is None:
+        return (POWER,)
+    return tuple(kind for kind in KINDS if kind != PROCESS or not role.passive)
 
 
 def _is_role(value: object) -> bool:

@@ -111,6 +111,7 @@ class CrashFields(TypedDict, total=False):
     nested: int
     loss: str
     fault: str
+    down: str
     instants: Literal["all"] | int
     view: Literal["adversarial", "timed"]
     budget: int

@@ -16,7 +16,8 @@ from ...models.profiles.platform import Platform, load_platform
 from ...models.profiles.scaling import scaled
 from ...models.system import NodeSpec, Process, System
 from ...models.verbs import QueuePair, Span
-from ...protocols.scheme import CLIENT, OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes, scheme
+from ...protocols.failures import CLIENT
+from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes, scheme
 from ...sim.streams import Streams
 from ..calls import argument_of, result_of, step_of
 from ..history import History, Number, Operation
@@ -26,9 +27,9 @@ from ..schema.schema import Scenario, Variant
 from ..schema.workloads import Ycsb
 from .background import start_background
 from .cputime import spent
-from .draws import draw_past
+from .draws import Planned, draw_past
 from .results import Hop, RunResult
-from .workload import Planned, initial_values, objects, plan, requests, room_for_updates
+from .workload import initial_values, objects, plan, requests, room_for_updates
 
 # How a disturbed schedule pauses cores: a choice of the exploration, not a property of hardware. Long enough for a
 # client's operation to fit into a pause, often enough for some to fall where it matters.
@@ -300,6 +301,7 @@ def _result(experiment: AssembledVariant) -> RunResult:
         completed_ps=completed_ps,
         hops={f: found for f, found in hops.items() if found},
         fault=scenario.crash.fault,
+        loss_ps=at_work.loss_ps if scenario.crash.loss_ps is None else scenario.crash.loss_ps,
         spans={number: span.marks for number, span in experiment.spans.items()},
         spent=spent(experiment.system, completed),
     )

@@ -28,9 +28,11 @@ STORE = SchemeFacts({}, (UPDATE, READ), frozenset({UPDATE}), "kv")
 """A key-value store, as far as a plan needs it."""
 
 
-def objects(workload: Workload, planned: Plan = ()) -> KeySpace:
+def objects(workload: Workload, planned: Iterable[Sequence[Planned]] = ()) -> KeySpace:
     """The objects ``k0``, ``k1``, ...: those of the workload, and those that a plan inserts beyond them."""
-    inserted = () if isinstance(workload, ListedWorkload) or not _inserts(workload) else planned
+    inserted: Iterable[Sequence[Planned]] = ()
+    if isinstance(workload, Ycsb) and _inserts(workload):
+        inserted = planned
     newest = max((int(o.object[1:]) for operations in inserted for o in operations if o.object), default=-1)
     return KeySpace(max(workload.keys, newest + 1))
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationInfo
+from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from ...sim.errors import InputError, Mistake, nearest
@@ -42,6 +42,8 @@ class SchemeFacts:
     roles: Mapping[str, RoleFacts]
     operations: tuple[str, ...]
     updates: frozenset[str]
+    faults: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What the scheme declares that its roles may suffer."""
     model: str = "register"
     loss_ps: int | None = None
     options: Mapping[str, Option] = field(default_factory=dict)
@@ -60,8 +62,8 @@ class SchemeFacts:
             for name, role in scheme.role_types.items()
         }  # fmt: skip
         return SchemeFacts(
-            roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.model, scheme.loss_ps, scheme.options,
-            scheme.inserts, scheme.ages(),
+            roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.faults, scheme.model, scheme.loss_ps,
+            scheme.options, scheme.inserts, scheme.ages(),
         )  # fmt: skip
 
 
@@ -171,7 +173,9 @@ class Context:
 
     def recovering(self) -> str:
         """The first role that recovers: whose power fails unless a scenario says otherwise."""
-        return next((name for name, role in self.roles().items() if role.recovers), "server")
+        roles = self.roles().items()
+        passive = (name for name, role in roles if role.passive)
+        return next((name for name, role in roles if role.recovers), next(passive, "server"))
 
 
 @dataclass(frozen=True)
@@ -235,3 +239,8 @@ def context_of(info: ValidationInfo) -> Context:
     """The context that the validation runs in."""
     assert isinstance(info.context, Context)
     return info.context
+
+
+def from_context(check: Callable[[Any, Context], Any]) -> BeforeValidator:
+    """A field's check that looks at the context beside the value."""
+    return BeforeValidator(lambda value, info: check(value, context_of(info)))

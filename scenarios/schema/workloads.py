@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from ...protocols.objects import OPERATIONS, SYNCS, Takes
+from ...sim.yaml_source import FieldPath
 from ..ycsb import DELETE, LONGEST_SCAN, MIXES, READ, SCAN, UPDATE, Shares
 from .fields import Count, CountOrZero, InstantPs, ValueBytes
 from .known import Complaint, SchemeFacts, collect, complaint, context_of, name_of
@@ -284,7 +285,11 @@ class ScheduledOperation(FileMap):
 
     process: CountOrZero = Field(description="the number of the client process, counted from 0")
     f: str = Field(description="the operation, e.g. put")
-    object: str = Field(default="", description="the object, e.g. k17; none of a transaction and of a sync of all")
+    object: str = Field(
+        default="",
+        validate_default=True,
+        description="the object, e.g. k17; none of a transaction and of a sync of all",
+    )
     at_ps: InstantPs = Field(default=0, alias="at", description="when it may be invoked, e.g. '1.2 us'")
     stamp: Count | None = Field(default=None, description="what an update writes; without it the operation's number")
     argument: int | None = Field(
@@ -305,6 +310,13 @@ class ScheduledOperation(FileMap):
         data: dict[str, Any] = handler(self)
         return {key: value for key, value in data.items() if key != "object" or value}
 
+    @field_validator("object", mode="after")
+    @classmethod
+    def _is_there(cls, value: str, info: ValidationInfo) -> str:
+        if not value and info.data.get("f", "txn") not in ("txn", *SYNCS):
+            raise complaint("nothing", "the object, e.g. k17")
+        return value
+
     @field_validator("process", mode="after")
     @classmethod
     def _process_exists(cls, value: int, info: ValidationInfo) -> int:
@@ -319,10 +331,6 @@ class ScheduledOperation(FileMap):
         for scheme, facts in context_of(info).chosen.items():
             name_of(f"an operation of {scheme}", value, facts.operations)
         return value
-
-
-def _needs_object(operation: ScheduledOperation) -> bool:
-    return operation.f not in ("txn", *SYNCS)
 
 
 class ListedWorkload(FileMap):
@@ -352,7 +360,7 @@ class ListedWorkload(FileMap):
         wrong = []
         seen: set[int | None] = set()
         for i, operation in enumerate(value):
-            named = [(operation.object, ("object",))] if operation.object or _needs_object(operation) else []
+            named: list[tuple[str, FieldPath]] = [(operation.object, ("object",))] if operation.object else []
             named += [(name, ("steps", turn)) for turn, (_, name) in enumerate(operation.steps or ())]
             for name, where in named:
                 number = name.removeprefix("k")

@@ -113,17 +113,20 @@ def check_history(
     budget: int = BUDGET,
     memory_bytes: int = BUDGET_BYTES,
     loss_ps: int | None = None,
+    crashes_ps: tuple[int, ...] | None = None,
 ) -> Report:
     """Judge ``history`` by ``conditions`` (default: all that apply) of the named model (default: the first that fits).
 
     ``budget`` is how many steps the search of one object may take, ``memory_bytes`` how much all searches of a
-    condition may hold; ``loss_ps`` is the time of ``bounded_loss``. Raises InputError for names that there are not, for
-    values that are not the model's, and for conditions that do not apply but were asked for.
+    condition may hold; ``loss_ps`` is the time of ``bounded_loss``, ``crashes_ps`` are the crashes that a loss of an
+    object other than a register is blamed on (by default those of the system and the server). Raises InputError for
+    names that there are not, for values that are not the model's, and for conditions that do not apply but were asked
+    for.
     """
     wanted = _conditions(conditions)
     model = model_named(model_name, history)
     subjects = fit(history, model)
-    terms = Terms(Budget(budget, memory_bytes), loss_ps)
+    terms = Terms(Budget(budget, memory_bytes), loss_ps, crashes_ps)
     bench = _Bench(history, model, subjects, terms)
     verdicts: dict[Condition, Judgement] = {}
     skipped: dict[Condition, str] = {}
@@ -286,7 +289,9 @@ class _Bench:
         crash.
         """
         spared_ps = (self._terms.loss_ps or 0) if condition is Condition.BOUNDED_LOSS else 0
-        crashes_ps, steps, open_one = self._history.eras_ps(), 0, None
+        crashes_ps, steps, open_one = self._terms.crashes_ps, 0, None
+        if crashes_ps is None:
+            crashes_ps = tuple(self._history.eras_ps())
         for turn, at_ps in enumerate(crashes_ps):
             until_ps = crashes_ps[turn + 1] if turn + 1 < len(crashes_ps) else NEVER_PS
             judge = search_for(subject, self._model, self._terms, AroundCrash(at_ps, until_ps, spared_ps))

@@ -60,6 +60,8 @@ class Terms:
 
     budget: Budget = field(default_factory=Budget)
     loss_ps: int | None = None
+    crashes_ps: tuple[int, ...] | None = None
+    """The crashes that a loss is blamed on; by default those that end an era."""
 
     def fresh(self, steps: int | None = None) -> Budget:
         """A budget of which nothing is spent."""

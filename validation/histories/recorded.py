@@ -42,10 +42,15 @@ _READER = -1
 def judged(
     history: History, loaded: Iterable[Hashable], conditions: Collection[Condition], loss_ps: int | None = None
 ) -> dict[Condition, tuple[Hashable, Flaw]]:
-    """The object at fault (None: all together) and how, by each of the conditions that a run's history violates."""
+    """The object at fault (None: all together) and how, by each of the conditions that a run's history violates.
+
+    Losses are blamed on any of its crashes, be it a client's.
+    """
     fitting = [c for c in conditions_of(history.model) if c in conditions]
     model = "kv" if history.model in REGISTERS else history.model
-    report = check_history(recorded(history, loaded), model, list(map(str, fitting)), loss_ps=loss_ps)
+    crashes_ps = tuple(sorted({crash.at_ps for crash in history.crashes}))
+    file, names = recorded(history, loaded), list(map(str, fitting))
+    report = check_history(file, model, names, loss_ps=loss_ps, crashes_ps=crashes_ps)
     return {c: _flaw(report, c, history) for c, one in report.verdicts.items() if one.verdict is Verdict.VIOLATED}
 
 
