@@ -68,16 +68,22 @@ class Role:
     """Which memory devices its machines have."""
     many: ClassVar[bool] = False
     """Whether the scenario says how many machines play it; else one does."""
+    least: ClassVar[int] = 1
+    """How many machines play it at least, of those that there may be ``many`` of: so many where nobody says."""
     passive: ClassVar[bool] = False
     """Whether it runs no code: others reach its memory through its adapter."""
     invokes: ClassVar[bool] = False
     """Whether processes on its machines invoke the scheme's operations; of these there may be many."""
     served: ClassVar[bool] = False
     """Whether the scenario may say how many threads serve its requests, each on a core beyond the first of its own."""
+    per_client: ClassVar[bool] = False
+    """Whether each machine has a core more for each client process, with :meth:`client_thread` on it."""
+    background: ClassVar[int] = 0
+    """How many further cores each machine has, for threads that run by themselves: :meth:`background_thread`."""
 
     @override
     def __init_subclass__(cls, **needs: Any) -> None:
-        """``needs`` are any of the six attributes above; what is not given is as in the class derived from."""
+        """``needs`` are any of the nine attributes above; what is not given is as in the class derived from."""
         super().__init_subclass__()
         if needs.get("invokes"):
             needs.setdefault("many", True)
@@ -107,6 +113,24 @@ class Role:
 
     def start(self) -> None:
         """Start the code that runs by itself: threads that serve requests, background threads."""
+
+    # cores and threads -----------------------------------------------------------------------------------
+    @classmethod
+    def cores_for(cls, clients: int, processes: int = 1, threads: int = 1) -> int:
+        """How many cores a machine has: there are ``clients`` processes in all, ``processes`` on a client's machine;
+        ``threads`` serve requests.
+        """
+        own = max(cls.cores, processes) if cls.invokes else cls.cores + threads - 1
+        return own + (clients if cls.per_client else 0) + cls.background
+
+    def background_thread(self, number: int, name: str) -> Thread:
+        """A thread on one of the cores that are there for what runs by itself, numbered from 0."""
+        return self.node.thread(self.node.spec.cores - self.background + number, name)
+
+    def client_thread(self, number: int, name: str) -> Thread:
+        """A thread for a client's requests; later clients than there are cores share them in turn."""
+        cores = self.node.spec.cores - self.background
+        return self.node.thread(cores - 1 - number % self.sizes.clients, name)
 
     # of a role that invokes -----------------------------------------------------------------------------
     def connect(self, thread: Thread) -> Any:
@@ -166,7 +190,7 @@ class Role:
         return not (cls.passive or cls.invokes)
 
 
-_NEEDS = ("cores", "memory", "many", "passive", "invokes", "served")
+_NEEDS = ("cores", "memory", "many", "least", "passive", "invokes", "served", "per_client", "background")
 
 
 class Scheme(ABC):

@@ -25,6 +25,8 @@ class RoleFacts:
     invokes: bool = False
     passive: bool = False
     served: bool = False
+    least: int = 1
+    memory: tuple[str, ...] = ("dram",)
 
     @property
     def recovers(self) -> bool:
@@ -45,7 +47,7 @@ class SchemeFacts:
     @staticmethod
     def of(scheme: type[Scheme]) -> SchemeFacts:
         roles = {
-            name: RoleFacts(role.many, role.invokes, role.passive, role.served)
+            name: RoleFacts(role.many, role.invokes, role.passive, role.served, role.least, role.memory)
             for name, role in scheme.role_types.items()
         }
         return SchemeFacts(roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.faults)
@@ -175,6 +177,13 @@ def role_complaints(context: Context) -> list[Complaint]:
         for name, facts in context.chosen.items()
         if number > 1 and role in facts.roles and not facts.roles[role].served
     ]
+    wrong += [
+        Complaint(str(machines), f"at least {facts.roles[role].least}, which {name} needs", None,
+                  ("roles", role, "machines"))
+        for role, (machines, _) in context.counts.items()
+        for name, facts in context.chosen.items()
+        if role in facts.roles and machines < facts.roles[role].least
+    ]  # fmt: skip
     return wrong + [
         Complaint(str(number), f"1, since these schemes have one {role}", None, ("roles", role, counted))
         for role, counts in context.counts.items()

@@ -97,6 +97,7 @@ def check(
     """The scenario that plain data describes; raises InputError with all mistakes, also those found ``before``."""
     wrong = list(before)
     names = (known or KnownNames.shipped()).with_profiles(_profiles(data)).with_shapes(_shapes(data))
+    _at_least(data, names)
     context = _context(data, names)
     wrong += [origin.mistake(c.path, c.found, c.expected) for c in role_complaints(context)]
     try:
@@ -176,6 +177,26 @@ def _shapes(data: Mapping[str, Any]) -> list[str]:
     named = data.get("schemes")
     named = named if isinstance(named, list) else [named]
     return [name for name in named if isinstance(name, str) and " over " in name]
+
+
+def _at_least(data: dict[str, Any], known: KnownNames) -> None:
+    """Say how many machines there are of roles of which the schemes need several, where the file does not."""
+    needed: dict[str, int] = {}
+    for name in _chosen(data):
+        for role, facts in known.schemes[name].roles.items() if name in known.schemes else ():
+            needed[role] = max(facts.least, needed.get(role, 1))
+    roles = data.get("roles") or {}
+    for role, least in needed.items():
+        count = roles.get(role) or {} if isinstance(roles, dict) else None
+        if least > 1 and isinstance(count, dict) and "machines" not in count:
+            data["roles"] = roles = {**roles, role: {**count, "machines": least}}
+
+
+def _chosen(data: Mapping[str, Any]) -> list[str]:
+    """The names of the schemes, as far as they are text."""
+    names = data.get("schemes")
+    names = [names] if isinstance(names, str) else names if isinstance(names, list) else []
+    return [name for name in names if isinstance(name, str)]
 
 
 def _context(data: Mapping[str, Any], known: KnownNames) -> Context:
