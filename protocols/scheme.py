@@ -93,6 +93,8 @@ class Role:
     """Which memory devices its machines have."""
     many: ClassVar[bool] = False
     """Whether the scenario says how many machines play it; else one does."""
+    least: ClassVar[int] = 1
+    """How many machines play it at least, of those that there may be ``many`` of: so many where nobody says."""
     passive: ClassVar[bool] = False
     """Whether it runs no code: others reach its memory through its adapter."""
     invokes: ClassVar[bool] = False
@@ -101,10 +103,14 @@ class Role:
     """Whether the scenario may say how many threads serve its requests, each on a core beyond the first of its own."""
     counted_by: ClassVar[str | None] = None
     """The option of the scheme that says how many machines play it."""
+    per_client: ClassVar[bool] = False
+    """Whether each machine has a core more for each client process, with :meth:`client_thread` on it."""
+    background: ClassVar[int] = 0
+    """How many further cores each machine has, for threads that run by themselves: :meth:`background_thread`."""
 
     @override
     def __init_subclass__(cls, **needs: Any) -> None:
-        """``needs`` are any of the seven attributes above; what is not given is as in the class derived from."""
+        """``needs`` are any of the ten attributes above; what is not given is as in the class derived from."""
         super().__init_subclass__()
         if needs.get("invokes"):
             needs.setdefault("many", True)
@@ -134,6 +140,24 @@ class Role:
 
     def start(self) -> None:
         """Start the code that runs by itself: threads that serve requests, background threads."""
+
+    # cores and threads -----------------------------------------------------------------------------------
+    @classmethod
+    def cores_for(cls, clients: int, processes: int = 1, threads: int = 1) -> int:
+        """How many cores a machine has: there are ``clients`` processes in all, ``processes`` on a client's machine;
+        ``threads`` serve requests.
+        """
+        own = max(cls.cores, processes) if cls.invokes else cls.cores + threads - 1
+        return own + (clients if cls.per_client else 0) + cls.background
+
+    def background_thread(self, number: int, name: str) -> Thread:
+        """A thread on one of the cores that are there for what runs by itself, numbered from 0."""
+        return self.node.thread(self.node.spec.cores - self.background + number, name)
+
+    def client_thread(self, number: int, name: str) -> Thread:
+        """A thread for a client's requests; later clients than there are cores share them in turn."""
+        cores = self.node.spec.cores - self.background
+        return self.node.thread(cores - 1 - number % self.sizes.clients, name)
 
     # of a role that invokes -----------------------------------------------------------------------------
     def connect(self, thread: Thread) -> Any:
@@ -195,7 +219,9 @@ class Role:
         return not (cls.passive or cls.invokes)
 
 
-_NEEDS = ("cores", "memory", "many", "passive", "invokes", "served", "counted_by")
+_NEEDS = (
+    "cores", "memory", "many", "least", "passive", "invokes", "served", "counted_by", "per_client", "background",
+)  # fmt: skip
 ANY_PRIMITIVE = ""
 """The ``over`` of a scheme whose name has to say the primitive."""
 

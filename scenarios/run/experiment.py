@@ -161,9 +161,11 @@ def build_system(
     ``draws`` names the stream of the hardware's random choices: another name, other draws.
     """
     specs: dict[str, list[NodeSpec]] = {}
+    clients = scenario.role(CLIENT)
+    everyone = clients.machines * clients.processes
     for name, role in kind.role_types.items():
         count = scenario.role(name)
-        threads = max(role.cores, count.processes) if role.invokes else role.cores + count.threads - 1
+        threads = role.cores_for(everyone, count.processes, count.threads)
         machines = count.machines if role.counted_by is None else int(kind.option(role.counted_by))
         machines += observer and role.invokes
         spec = NodeSpec(

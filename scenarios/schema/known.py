@@ -26,6 +26,8 @@ class RoleFacts:
     invokes: bool = False
     passive: bool = False
     served: bool = False
+    least: int = 1
+    memory: tuple[str, ...] = ("dram",)
     machines: int | None = None
     """How many machines play it, where an option of the scheme says so."""
 
@@ -56,7 +58,7 @@ class SchemeFacts:
     def of(scheme: type[Scheme]) -> SchemeFacts:
         roles = {
             name: RoleFacts(
-                role.many, role.invokes, role.passive, role.served,
+                role.many, role.invokes, role.passive, role.served, role.least, role.memory,
                 None if role.counted_by is None else scheme.option(role.counted_by),
             )
             for name, role in scheme.role_types.items()
@@ -217,6 +219,13 @@ def role_complaints(context: Context) -> list[Complaint]:
         for name, facts in context.chosen.items()
         if number > 1 and role in facts.roles and not facts.roles[role].served
     ]
+    wrong += [
+        Complaint(str(machines), f"at least {facts.roles[role].least}, which {name} needs", None,
+                  ("roles", role, "machines"))
+        for role, (machines, _) in context.counts.items()
+        for name, facts in context.chosen.items()
+        if role in facts.roles and machines < facts.roles[role].least
+    ]  # fmt: skip
     counted = context.counted()
     wrong += [
         Complaint(
