@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from ...sim.errors import InputError, Mistake, nearest
+from ...sim.units import parse_duration_ps
 from ...sim.yaml_source import FieldPath, describe
 
 if TYPE_CHECKING:
@@ -63,8 +64,10 @@ class SchemeFacts:
             )
             for name, role in scheme.role_types.items()
         }  # fmt: skip
+        loss = scheme.loss_within
         return SchemeFacts(
-            roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.faults, scheme.model, scheme.loss_ps,
+            roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.faults, scheme.model,
+            None if loss is None else parse_duration_ps(loss),
             scheme.options, scheme.inserts, scheme.ages(),
         )  # fmt: skip
 
@@ -91,7 +94,7 @@ class KnownNames:
     def shipped() -> KnownNames:
         """All schemes of ``protocols/`` and all platforms of ``models/platforms/``."""
         # Reading a schema needs no hardware, hence the imports here.
-        from ...protocols.scheme import schemes  # noqa: PLC0415
+        from ...protocols.registry import schemes  # noqa: PLC0415
 
         return KnownNames({name: SchemeFacts.of(scheme) for name, scheme in schemes().items()}, _shipped_platforms())
 
@@ -116,7 +119,7 @@ class KnownNames:
         new = [name for name in names if name not in self.schemes]
         if not new:
             return self
-        from ...protocols.scheme import is_more_than_listed, scheme  # noqa: PLC0415
+        from ...protocols.registry import is_more_than_listed, scheme  # noqa: PLC0415
 
         found, refused = dict(self.schemes), dict(self.refused)
         for name in filter(is_more_than_listed, new):

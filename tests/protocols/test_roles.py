@@ -11,7 +11,8 @@ from rpsim.models.durability.places import Domain
 from rpsim.protocols.failures import Failing
 from rpsim.protocols.guarantees import ALWAYS, Condition
 from rpsim.protocols.parts.rpc import Listener
-from rpsim.protocols.scheme import Request, Role, Scheme, schemes
+from rpsim.protocols.registry import schemes
+from rpsim.protocols.scheme import Request, Role, Scheme
 from rpsim.scenarios.history import Unread
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.errors import InputError
