@@ -44,6 +44,8 @@ WRITTEN = {
     "trace-case-N.json",
     "trace.json",
     "my-flush.yaml",
+    "my-store.yaml",
+    "my_store.py",
 }
 WRITTEN |= {"matrix.json", "matrix.html"}
 """What runs write: no files of the checkout. tests/smoke/test_cli.py asks for each of them."""
