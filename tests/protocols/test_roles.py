@@ -1,5 +1,6 @@
 """What a role may ask of its machines, and who recovers: small schemes of its own, explored when all lose power."""
 
+import re
 import sys
 from contextlib import contextmanager
 from typing import ClassVar
@@ -244,7 +245,7 @@ def test_who_waits_for_a_dead_client_s_lock_waits_for_ever_and_that_is_a_loss():
         "violated",
     ]
     (case, *_) = [example for example in report.counterexamples if example.condition == "no_lost_ack"]
-    assert "waits for ever: 1" in case.explanation and "verbs posted, and nothing has returned" in case.explanation
+    assert re.search(r"waits for ever: [\d,]+ verbs posted, and nothing has returned", case.explanation)
 
 
 @pytest.mark.parametrize("fault", ["all power", "all power in recovery"])
