@@ -72,12 +72,14 @@ class Operation:
 class Crash:
     """A crash that clients could have learned of: of the system, a server, a client process, a replica.
 
-    ``node`` is one of ``system``, ``server``, ``client`` (then ``process`` says which) and ``replica``.
+    ``node`` is one of ``system``, ``server``, ``client`` (then ``process`` says which) and ``replica`` (a machine of
+    several: others stand); where there are several machines ``id`` says which.
     """
 
     node: str
     at_ps: int
     process: int | None = None
+    id: str | None = None
 
 
 @dataclass
@@ -118,7 +120,8 @@ class History:
                 row["value"] = str(o.result) if isinstance(o.result, Torn) else o.result
             rows.append((time_ps, _turn(kind, o), o.number, row))
         for crash in self.crashes:
-            who = {} if crash.process is None else {"process": crash.process}
+            who: dict[str, object] = {} if crash.process is None else {"process": crash.process}
+            who |= {} if crash.id is None else {"id": crash.id}
             rows.append((crash.at_ps, 2, 0, {"type": "crash", "node": crash.node, **who}))
         for time_ps, _, _, row in sorted(rows, key=lambda entry: entry[:3]):
             yield json.dumps({**row, "time": time_ps / 1000})

@@ -15,6 +15,7 @@ from ...models.profiles.scaling import scaled
 from ...models.system import NodeSpec, Process, System
 from ...models.verbs import QueuePair, Span
 from ...protocols.failures import CLIENT
+from ...protocols.parts.rpc import VerbsError
 from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes, scheme
 from ...sim.streams import Streams
 from ..history import History, Operation, Removed, written
@@ -221,6 +222,11 @@ def _client(
             history.complete(operation, "fail", clock.now_ps)
             continue
         except OutcomeUnknown:
+            history.complete(operation, "info", clock.now_ps)
+            continue
+        except VerbsError as error:  # the other end is gone, and the scheme's code does not look for another
+            if not error.disconnected:
+                raise
             history.complete(operation, "info", clock.now_ps)
             continue
         result = None if planned.is_update or found is None else decode_value(found, value_bytes)
