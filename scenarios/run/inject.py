@@ -31,8 +31,9 @@ a hundred times what an operation takes."""
 LOOKED_AT_EVERY_PS = 100_000_000, 10_000_000_000
 """How often that is looked at: at first, and where nobody posts anything."""
 
-Lines = Callable[[int, int], bytes]
-"""What a line of a device holds when its machine is back: of the device's number before, and the line's."""
+Lines = Callable[[int, int, int], bytes]
+"""What a line of a device holds whose machine is back: of the instant when it is first looked at, the device's number
+before, and the line's."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,9 @@ def instants(scenario: Scenario, variant: Variant, schedule: int = 0) -> tuple[R
     return whole.result, sorted(changes(whole, scenario, fault.parts))
 
 
-def changes(run: Aftermath, scenario: Scenario, parts: Iterable[Failing], from_ps: int = 0) -> set[int]:
+def changes(
+    run: Aftermath, scenario: Scenario, parts: Iterable[Failing], from_ps: int = 0, *, packets: bool = True
+) -> set[int]:
     """Every instant of a run, from one on until its survivors had finished, at which it makes a difference to any other
     machine or process that these parts fail then, as far as packets and histories go.
 
@@ -96,15 +99,15 @@ def changes(run: Aftermath, scenario: Scenario, parts: Iterable[Failing], from_p
     for part in parts:
         node = _node(run.result, scenario, part)
         own = {device.number for device in (*node.devices, *node.former)}
-        found |= {packet.end_ps for packet in run.departures if packet.port == node.name}
+        if packets:
+            found |= {packet.end_ps for packet in run.departures if packet.port == node.name}
         found |= {chunk.reached_ps[0] for chunk in run.result.system.trace.chunks if chunk.device in own}
     return {at_ps for at_ps in found if from_ps <= at_ps <= run.settled_ps}
 
 
 def takes_part(run: Aftermath, scenario: Scenario, part: Failing) -> bool:
-    """Whether the machine of a part has sent anything: a fault of one that has not hits nobody."""
-    name = _node(run.result, scenario, part).name
-    return any(packet.port == name for packet in run.departures)
+    """Whether the machine of a part sends or stores anything: a fault of one that does not hits nobody."""
+    return bool(changes(run, scenario, [part]) - changes(run, scenario, ()))
 
 
 def run_with_fault(
@@ -202,16 +205,17 @@ class _Execution:
 
     def _return(self, strike: Strike, parts: Sequence[Failing]) -> Generator[Any, Any, int | None]:
         """Power is back on these machines; the instant when all have recovered, None if one has failed again."""
-        assert strike.lines is not None, "a machine comes back, and nobody says what its memory holds"
-        yield self.clock.until(self.back_ps)
+        clock, lines = self.clock, strike.lines
+        assert lines is not None, "a machine comes back, and nobody says what its memory holds"
+        yield clock.until(self.back_ps)
         roles = [self.experiment.at_work.roles[part.role][part.index] for part in parts]
         for role in roles:
-            role.node.power_on(strike.lines)
+            role.node.power_on(lambda device, line: lines(clock.now_ps, device, line))
         for role in roles:
             _as_at_first(role)
         ends = [_begin(role) for role in roles if role.recovers()]
-        yield self.clock.all_of(ends)
-        return None if any(end.value is None for end in ends) else self.clock.now_ps
+        yield clock.all_of(ends)
+        return None if any(end.value is None for end in ends) else clock.now_ps
 
     def _node(self, part: Failing) -> Node:
         return _node(self.experiment, self.scenario, part)
