@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,7 +20,7 @@ from typing_extensions import override
 from ..models.cpu import Thread
 from ..models.system import Node, System
 from ..sim.errors import InputError, nearest, unknown
-from .failures import ALL, CLIENT, KINDS, POWER, PROCESS
+from .failures import ALL, CLIENT, KINDS, LOST, POWER, PROCESS, Failing
 from .guarantees import Claims
 
 Code = Generator[Any, Any, Any]
@@ -120,6 +120,12 @@ class Role:
         """
         raise NotImplementedError(f"{type(self).__qualname__} invokes operations, and has no perform()")
 
+    def take_over(self, session: Any) -> Code:
+        """Finish the work of clients that died (``scheme.failures`` names them); runs before the first operation of the
+        first session after their death.
+        """
+        yield from ()
+
     # after a failure of this machine, on the surviving bytes --------------------------------------------------
     def recovery_units(self) -> Iterable[Hashable]:
         """The pieces that recovery is made of, each recovered by :meth:`recover_unit` on its own."""
@@ -148,6 +154,11 @@ class Role:
     def opaque(cls) -> bool:
         """Whether it recovers in its own way, as one whole, and not unit by unit."""
         return cls.recover is not Role.recover
+
+    @classmethod
+    def takes_over(cls) -> bool:
+        """Whether a new client looks after what dead ones have left."""
+        return cls.take_over is not Role.take_over
 
     @classmethod
     def recovers(cls) -> bool:
@@ -213,6 +224,8 @@ class Scheme(ABC):
             for name, kind in self.role_types.items()
         }
         """An instance for each machine, by role and index."""
+        self.failures: tuple[Failing, ...] = ()
+        """What has failed, set before recovery begins; of clients' processes the index counts processes."""
         for role in self.machines():
             role.begin()
 
@@ -221,10 +234,35 @@ class Scheme(ABC):
         for instances in self.roles.values():
             yield from instances
 
-    def start(self) -> None:
-        """Start the code of every role that runs by itself."""
+    def start(self, started: Collection[Role] = ()) -> None:
+        """Start the code of every role that runs by itself, but for those that have been ``started``."""
         for role in self.machines():
-            role.start()
+            if role not in started:
+                role.start()
+
+    # after a failure ------------------------------------------------------------------------------------------
+    def failed(self, role: str) -> list[Any]:
+        """The instances of a role whose machine or process has failed; lost ones are among them."""
+        places = {part.index for part in self.failures if part.role == role}
+        return [one for one in self.roles[role] if one.number in places]
+
+    def lost(self, role: str) -> list[Any]:
+        """The instances of a role that never come back."""
+        return [one for one in self.failed(role) if Failing(role, one.number, LOST) in self.failures]
+
+    def standing(self, role: str) -> list[Any]:
+        """The instances of a role that have not failed."""
+        failed = self.failed(role)
+        return [one for one in self.roles[role] if one not in failed]
+
+    def recovery(self) -> Iterable[Role]:
+        """The instances that recover after :attr:`failures`, one after the other: each runs its :meth:`Role.recover`,
+        and starts its code when the next one begins. By default those that have failed, come back, and run code.
+        """
+        for name, kind in self.role_types.items():
+            if kind.recovers():
+                lost = self.lost(name)
+                yield from (one for one in self.failed(name) if one not in lost)
 
     @abstractmethod
     def load(self, objects: Mapping[Hashable, bytes]) -> None:

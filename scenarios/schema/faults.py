@@ -92,6 +92,12 @@ class Fault:
         """
         return replace(self, again=times)
 
+    def failures(self, machines: Mapping[str, int]) -> tuple[Failing, ...]:
+        """The parts that fail at the first instant, ``machines`` saying how many of each role there are."""
+        if not self.everyone:
+            return self.parts
+        return tuple(Failing(role, index, POWER) for role, count in machines.items() for index in range(count))
+
     def strikes(self, role: str, index: int) -> bool:
         """Whether the machine loses power or is lost, at the first instant."""
         return self.everyone or any(part.at == (role, index) and part.kind != PROCESS for part in self.parts)

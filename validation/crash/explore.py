@@ -54,8 +54,6 @@ def explore(
     that are asked for beside the usual ones, as far as the fault can be judged by them.
     """
     fault = scenario.crash.fault
-    if not fault.executed and (fault.everyone or len(fault.parts) > 1):
-        raise InputError(Mistake(f"'{fault}'", "one machine that fails", "this version", field="crash.fault"))
     if fault.executed:
         return faults.explore(scenario, variant, progress, also)
     started = time.perf_counter()

@@ -110,6 +110,8 @@ class TimelessThread(Thread):
             assert qp.peer is not None
             _put(self.host, work.local_address, _fetched(qp.peer.end.nic, work.remote_address, work.length))
             qp.posted += 1
+            posted = qp.end.nic.posted
+            posted[work.opcode] = posted.get(work.opcode, 0) + 1
             done = WorkCompletion(work.wr_id, Status.IBV_WC_SUCCESS, work.opcode, work.length, qp, self.span, slots=1)
             qp.send_cq.push(done)
         else:
