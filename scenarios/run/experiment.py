@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -104,11 +104,17 @@ class AssembledVariant:
         self.finished = self.system.clock.all_of(running)
         """When every client has performed its operations, or is dead."""
 
-    def start_client(self, machine: int, core: int, process: int, operations: list[Planned]) -> Any:
-        """Start a client process on a core of a machine; returns the event of its end."""
+    def start_client(
+        self, machine: int, core: int, process: int, operations: list[Planned], *, takes_over: bool = False
+    ) -> Any:
+        """Start a client process on a core of a machine; returns the event of its end.
+
+        ``takes_over``: it is the first since another one has died.
+        """
         thread = self.system.nodes[CLIENT][machine].thread(core, f"client {process}")
         client: Role = self.at_work.roles[CLIENT][machine]
-        code = _client(self, client, client.connect(thread), thread, operations)
+        session = client.connect(thread)
+        code = _client(self, client, session, thread, operations, client.take_over(session) if takes_over else ())
         return self.process_of(machine, process).start(code)
 
     def process_of(self, machine: int, process: int) -> Process:
@@ -198,9 +204,15 @@ def client_thread(system: System, processes_per_machine: int, process: int, kind
 
 
 def _client(
-    experiment: AssembledVariant, client: Role, session: Any, thread: Thread, operations: list[Planned]
+    experiment: AssembledVariant,
+    client: Role,
+    session: Any,
+    thread: Thread,
+    operations: list[Planned],
+    first: Iterable[Any] = (),
 ) -> Generator[Any, Any, None]:
-    """A client process: its operations one after the other."""
+    """A client process: its operations one after the other, behind the code that it runs ``first``."""
+    yield from first
     at_work, history, value_bytes = experiment.at_work, experiment.history, experiment.at_work.sizes.value_bytes
     clock = at_work.system.clock
     for planned in operations:

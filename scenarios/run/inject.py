@@ -2,8 +2,9 @@
 
 The replay takes the way that the run took, because every random choice is drawn from the seed. A machine whose power
 fails is back ``crash.down`` later: cold, without queue pairs, its memory as the strike says, line by line when somebody
-first looks. Its roles' code begins anew and recovers. After the survivors have finished the operations that they still
-had, a fresh client on a machine of its own reads every object.
+first looks. Those that come back recover, in the scheme's order (``Scheme.recovery``); those that stand go on with the
+code that they run. After the survivors have finished the operations that they still had, a fresh client on a machine
+of its own reads every object.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from ...models.fabric.fabric import Departure
 from ...models.system import Node, Process
-from ...protocols.failures import POWER, PROCESS, Failing
+from ...protocols.failures import LOST, POWER, PROCESS, Failing
 from ...protocols.scheme import Role
 from ..history import Crash, History, Unread
 from ..schema.schema import Scenario, Variant
@@ -195,27 +196,49 @@ class _Execution:
         for part in away:
             node = self._node(part)
             node.power_off(strike.last_ps.get(node.name))
+        scheme = self.experiment.at_work
+        scheme.failures = (*(part for part in scheme.failures if part.kind == LOST), *strike.parts)
         returning = [part for part in away if part.kind == POWER and not part.client]
         if returning:
             self.back_ps = strike.at_ps + self.scenario.crash.away_ps
-            self.recovering.append(self.clock.start(self._return(strike, returning)))
         for part in strike.parts:
             if part.kind == PROCESS and not part.client:
-                self.recovering.append(_successor(roles[part.role][part.index]))
+                role = roles[part.role][part.index]
+                self.recovering.append(self._successor(role))
+        if returning:
+            self.recovering.append(self.clock.start(self._return(strike, returning)))
+
+    def _successor(self, role: Role) -> Any:
+        """A machine's process dies and another takes over; the event of its listening, whose value is the instant.
+
+        It begins as soon as the operating system has destroyed the queue pairs of the first: then all that the adapter
+        had accepted from them is in coherent memory, and nothing of them can land any more.
+        """
+        role.node.process(role.node.name).end()
+        role.begin()
+        destroyed_ps = max(self.clock.now_ps, role.node.host.last_visible_ps)
+        return role.node.process(role.node.name).start(_recovered(role, destroyed_ps))
 
     def _return(self, strike: Strike, parts: Sequence[Failing]) -> Generator[Any, Any, int | None]:
         """Power is back on these machines; the instant when all have recovered, None if one has failed again."""
-        clock, lines = self.clock, strike.lines
+        clock, lines, scheme = self.clock, strike.lines, self.experiment.at_work
         assert lines is not None, "a machine comes back, and nobody says what its memory holds"
         yield clock.until(self.back_ps)
-        roles = [self.experiment.at_work.roles[part.role][part.index] for part in parts]
+        roles = [scheme.roles[part.role][part.index] for part in parts]
         for role in roles:
             role.node.power_on(lambda device, line: lines(clock.now_ps, device, line))
         for role in roles:
             _as_at_first(role)
-        ends = [_begin(role) for role in roles if role.recovers()]
-        yield clock.all_of(ends)
-        return None if any(end.value is None for end in ends) else clock.now_ps
+        recovering = [role for role in scheme.recovery() if role in roles]
+        for role in roles:
+            if role not in recovering and not role.passive:
+                role.start()
+        for role in recovering:
+            end = role.node.process(role.node.name).start(_recovered(role))
+            yield end
+            if end.value is None:
+                return None
+        return clock.now_ps
 
     def _node(self, part: Failing) -> Node:
         return _node(self.experiment, self.scenario, part)
@@ -264,7 +287,8 @@ class _Execution:
             first = len(experiment.history.operations)
             steps = [experiment.at_work.probe(name).step for name in left]
             reads = [Planned(number, step.f, str(step.object), False) for step in steps]
-            whole = self._run_on(experiment.start_client(machine, 0, number, reads))
+            first_after = number == experiment.processes and any(part.client for part in experiment.at_work.failures)
+            whole = self._run_on(experiment.start_client(machine, 0, number, reads, takes_over=first_after))
             made = [o for o in experiment.history.operations[first:] if o.process == number]
             for name, read in zip(left, made, strict=False):
                 if read.outcome != "ok":
@@ -298,28 +322,13 @@ def _as_at_first(role: Role) -> None:
     role.begin()
 
 
-def _successor(role: Role) -> Any:
-    """A machine's process dies and another takes over; the event of its listening, whose value is the instant.
-
-    It begins as soon as the operating system has destroyed the queue pairs of the first: then all that the adapter had
-    accepted from them is in coherent memory, and nothing of them can land any more.
-    """
-    role.node.process(role.node.name).end()
-    role.begin()
-    return _begin(role, max(role.system.clock.now_ps, role.node.host.last_visible_ps))
-
-
-def _begin(role: Role, at_ps: int = 0) -> Any:
-    """A role's code begins at an instant with its recovery, in its machine's process; the event of its listening."""
-    clock, node = role.system.clock, role.node
-
-    def code() -> Generator[Any, Any, int]:
-        yield clock.until(at_ps)
-        yield from role.recover(node.thread(0, "recovery"))
-        role.start()
-        return clock.now_ps
-
-    return node.process(node.name).start(code())
+def _recovered(role: Role, at_ps: int = 0) -> Generator[Any, Any, int]:
+    """A role's code begins at an instant: its recovery, then what runs by itself; returns when that began."""
+    clock = role.system.clock
+    yield clock.until(at_ps)
+    yield from role.recover(role.node.thread(0, "recovery"))
+    role.start()
+    return clock.now_ps
 
 
 def arrived(before: RunResult, after: RunResult, label: str) -> list[tuple[str, int, int, int, int]]:

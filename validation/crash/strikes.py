@@ -142,9 +142,9 @@ class _Over(Exception):
 
 
 class Walk:
-    """All states of a scenario's fault in one schedule; ``most`` is how many runs it may take, None for any number."""
+    """All states of a scenario's fault in one schedule."""
 
-    def __init__(self, scenario: Scenario, variant: Variant, schedule: int = 0, most: int | None = None) -> None:
+    def __init__(self, scenario: Scenario, variant: Variant, schedule: int = 0) -> None:
         self.scenario = scenario
         self.variant = variant
         self.schedule = schedule
@@ -154,11 +154,19 @@ class Walk:
         self.runs = 0
         self.complete = True
         """Whether no state was left out, of the instants that were asked for."""
-        self._most = most
+        self.most: int | None = None
+        """How many runs it may take."""
+        self.turn = 0
+        """Of the instants that were asked for, the one that it has come to."""
         self._views: dict[int, tuple[Aftermath, Views]] = {}
         """By number of strikes before: the last run that was asked for, and what it may leave."""
         self.instants = self._instants(0, State(self.whole))
         """Of the first fault."""
+
+    @property
+    def returns(self) -> bool:
+        """Whether a machine comes back, with memory that may hold more than one thing."""
+        return any(stage.returning for stage in self.stages)
 
     @property
     def missed(self) -> list[Failing]:
@@ -190,7 +198,9 @@ class Walk:
     def _stage(self, turn: int, before: State, instants: Iterable[int], seen: set[Hashable]) -> Iterator[State]:
         stage, last = self.stages[turn], turn + 1 == len(self.stages)
         later: set[Hashable] = set()  # what was tried of the next fault
-        for at_ps in instants:
+        for number, at_ps in enumerate(instants):
+            if not turn:
+                self.turn = number
             fixed = [choice.turn for choice in before.choices.made if choice.at_ps <= at_ps]
             if (at_ps, *fixed) in seen:
                 continue
@@ -211,7 +221,7 @@ class Walk:
         """The runs with one more strike, by what is chosen of memory."""
         prescribed: list[int] | None = fixed
         while prescribed is not None:
-            if self._most is not None and self.runs >= self._most:
+            if self.most is not None and self.runs >= self.most:
                 raise _Over
             self.runs += 1
             state = self._run(before, strike, Choices(prescribed))
