@@ -143,6 +143,14 @@ class Nic(Adapter):
                 found.setdefault((packet.to, packet.queue_pair), set()).add(packet.end_ps)
         return {path: sorted(ends) for path, ends in sorted(found.items())}
 
+    def believe(self, other: str) -> None:
+        """What the responses that have come from another adapter prove holds from now on, polled or not."""
+        for qp in self.queue_pairs:
+            end: SendEnd = qp.end
+            if end.to is not None and end.to.nic.name == other:
+                for proof in end.unseen:
+                    proof(self.clock.now_ps)
+
     def power_off(self, last_ps: Mapping[int, int] | None = None) -> None:
         """The adapter loses its power: a packet whose last bit has not left the port is lost (a message of several
         is cut in the middle), nothing is accepted any more, and no completion appears.

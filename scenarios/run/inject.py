@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...models.fabric.fabric import Departure
-from ...models.system import Node, Process
+from ...models.system import Node, Process, System
 from ...protocols.failures import LOST, POWER, PROCESS, Failing
 from ...protocols.scheme import Role
 from ..history import Crash, History, Unread
@@ -32,9 +32,9 @@ a hundred times what an operation takes."""
 LOOKED_AT_EVERY_PS = 100_000_000, 10_000_000_000
 """How often that is looked at: at first, and where nobody posts anything."""
 
-Lines = Callable[[int, int, int], bytes]
-"""What a line of a device holds whose machine is back: of the instant when it is first looked at, the device's number
-before, and the line's."""
+Memory = Callable[[System], Callable[[int, int], bytes]]
+"""What memory holds when its machine is back: called when power returns, it gives what a line of a device holds, of
+the device's number before and the line's, which is called when the line is first looked at."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Strike:
     parts: tuple[Failing, ...]
     last_ps: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """By machine and number of a queue pair: until when its packets must have left to arrive; others' all do."""
-    lines: Lines | None = None
-    """Memory of the machines that come back; needed where one does."""
+    memory: Memory | None = None
+    """Of the machines that come back; needed where one does."""
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,10 @@ def takes_part(run: Aftermath, scenario: Scenario, part: Failing) -> bool:
 
 
 def run_with_fault(
-    scenario: Scenario, variant: Variant, at_ps: int, schedule: int = 0, lines: Lines | None = None
+    scenario: Scenario, variant: Variant, at_ps: int, schedule: int = 0, memory: Memory | None = None
 ) -> Aftermath:
     """Execute the first fault of the scenario at ``at_ps``, behind all that happens at that instant."""
-    return run_with_faults(scenario, variant, [Strike(at_ps, scenario.crash.fault.parts, {}, lines)], schedule)
+    return run_with_faults(scenario, variant, [Strike(at_ps, scenario.crash.fault.parts, {}, memory)], schedule)
 
 
 def run_with_faults(
@@ -221,12 +221,16 @@ class _Execution:
 
     def _return(self, strike: Strike, parts: Sequence[Failing]) -> Generator[Any, Any, int | None]:
         """Power is back on these machines; the instant when all have recovered, None if one has failed again."""
-        clock, lines, scheme = self.clock, strike.lines, self.experiment.at_work
-        assert lines is not None, "a machine comes back, and nobody says what its memory holds"
+        clock, system, scheme = self.clock, self.experiment.system, self.experiment.at_work
+        assert strike.memory is not None, "a machine comes back, and nobody says what its memory holds"
         yield clock.until(self.back_ps)
+        for node in (node for nodes in system.nodes.values() for node in nodes):
+            for part in parts:
+                node.nic.believe(part.place)  # else an answer that is polled later could prove the contrary
         roles = [scheme.roles[part.role][part.index] for part in parts]
+        line = strike.memory(system)
         for role in roles:
-            role.node.power_on(lambda device, line: lines(clock.now_ps, device, line))
+            role.node.power_on(line)
         for role in roles:
             _as_at_first(role)
         recovering = [role for role in scheme.recovery() if role in roles]

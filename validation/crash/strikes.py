@@ -9,20 +9,24 @@ over these choices, so that images whose difference nobody looks at are one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
 
 from ...models.durability.views import Content, Cut, LineKey, Views
 from ...models.memory.devices import MemoryDevice
-from ...models.system import Node
+from ...models.system import Node, System
 from ...protocols.failures import CLIENT, POWER, PROCESS, Failing
 from ...scenarios.run.inject import Aftermath, Strike, changes, run_with_faults, takes_part
 from ...scenarios.run.results import RunResult
 from ...scenarios.schema.faults import Fault
 from ...scenarios.schema.schema import Scenario, Variant
+from ...sim.bytespace import Snapshot
+from ...sim.clock import Clock
 from ...sim.trace import NEVER
 
+Loaded = Mapping[int, Snapshot]
+"""By device: memory at time zero."""
 Fate = Mapping[str, Mapping[int, int]]
 """Of packets on their way (``Strike.last_ps``)."""
 FATES_AT_MOST = 64
@@ -77,16 +81,14 @@ class Choices:
     def __init__(self, prescribed: Sequence[int]) -> None:
         self._prescribed = prescribed
         self.made: list[Choice] = []
-        self.now_ps = 0
-        """When somebody looks at a line."""
 
-    def take(self, contents: Iterator[Content]) -> Content:
+    def take(self, at_ps: int, contents: Iterator[Content]) -> Content:
         """One of the possible contents of a line; where there is but one nothing is chosen."""
         turn = len(self.made)
         wanted = self._prescribed[turn] if turn < len(self._prescribed) else 0
         found = list(islice(contents, wanted + 2))
         if len(found) > 1:
-            self.made.append(Choice(self.now_ps, wanted, len(found) > wanted + 1))
+            self.made.append(Choice(at_ps, wanted, len(found) > wanted + 1))
             return found[wanted]
         return found[0]
 
@@ -99,29 +101,54 @@ class Choices:
 
 
 class Image:
-    """What memory holds of the machines that a strike has taken the power of, decided line by line."""
+    """What memory of machines holds whose power is back, decided line by line.
 
-    def __init__(self, views: Views, devices: frozenset[int], at_ps: int, choices: Choices) -> None:
-        self.views = views
-        self.at_ps = at_ps
-        self.devices = devices
-        """By number."""
+    It agrees with all that anybody observed until then: behind the failure too, by answers that were on their way.
+    """
+
+    def __init__(self, parts: Iterable[Failing], loaded: Loaded, before: Sequence[Image], choices: Choices) -> None:
+        """``before`` are the images of earlier failures, ``loaded`` is what was there at time zero."""
         self.chosen: dict[LineKey, Content] = {}
-        self._cut: Cut = {}
+        """By line, in the order of being looked at."""
+        self.views: Views
+        """From the return on."""
+        self.devices: set[int] = set()
+        """By their numbers before the failure."""
+        self.back_ps = 0
+        self._parts = list(parts)
+        self._loaded = loaded
+        self._before = before
         self._choices = choices
+        self._cut: Cut = {}
+        self._old: dict[int, int] = {}
+        """The number that a device had before the failure before."""
+        self._clock: Clock
 
-    def looked_at(self, now_ps: int, device: int, line: int) -> bytes:
-        """The content of a line that somebody looks at."""
-        self._choices.now_ps = now_ps
-        return self.line((device, line))
+    def __call__(self, system: System) -> Callable[[int, int], bytes]:
+        """Power is back; how to look at a line."""
+        nodes = [system.nodes[part.role][part.index] for part in self._parts]
+        self._clock, self.back_ps = system.clock, system.clock.now_ps
+        self.devices = {device.number for node in nodes for device in node.devices}
+        self._old = {new.number: old.number for node in nodes for old, new in _lives(node)}
+        self.views = _views(system, nodes, self._initial, over=False)
+        return lambda device, line: self.line((device, line))
 
     def line(self, key: LineKey) -> bytes:
-        """The same at the instant at which another line is looked at that depends on this one."""
+        """The content of a line that is looked at now."""
         content = self.chosen.get(key)
         if content is None:
-            content = self._choices.take(self.views.contents(key, self.at_ps, self._cut))
+            found = self.views.contents(key, self.back_ps, self._cut)
+            content = self._choices.take(self._clock.now_ps, found)
             self.chosen[key], self._cut = content, content.cut
         return content.data
+
+    def _initial(self, key: LineKey) -> bytes:
+        """A line of a device's first life is as it was loaded; of a later one, as the failure before left it."""
+        number, line = key
+        old = self._old.get(number)
+        if old is None:
+            return self._loaded[number].line(line)
+        return next(image for image in reversed(self._before) if old in image.devices).line((old, line))
 
 
 @dataclass(frozen=True)
@@ -130,11 +157,14 @@ class State:
 
     aftermath: Aftermath
     strikes: tuple[Strike, ...] = ()
-    images: tuple[Image | None, ...] = ()
-    """Of each strike what memory held, where a machine came back."""
     choices: Choices = field(default_factory=lambda: Choices(()))
-    before: tuple[Aftermath, ...] = ()
-    """Of each strike the run without it and those behind it."""
+    before: Aftermath | None = None
+    """The run without the last fault."""
+
+    @property
+    def images(self) -> list[Image]:
+        """Of each strike after which a machine came back: what memory held."""
+        return [strike.memory for strike in self.strikes if isinstance(strike.memory, Image)]
 
 
 class _Over(Exception):
@@ -158,8 +188,6 @@ class Walk:
         """How many runs it may take."""
         self.turn = 0
         """Of the instants that were asked for, the one that it has come to."""
-        self._views: dict[int, tuple[Aftermath, Views]] = {}
-        """By number of strikes before: the last run that was asked for, and what it may leave."""
         self.instants = self._instants(0, State(self.whole))
         """Of the first fault."""
 
@@ -191,8 +219,7 @@ class Walk:
         until_ps = run.recovered_ps if stage.in_recovery and run.recovered_ps is not None else run.settled_ps
         found = changes(run, self.scenario, stage.parts, from_ps)
         if stage.returning:
-            views = self._left(turn, run, stage.parts, before.images)
-            found |= {at_ps for at_ps, _ in views.changes() if at_ps >= from_ps}
+            found |= {at_ps for at_ps in self._memory_changes(run, stage) if at_ps >= from_ps}
         return sorted(at_ps for at_ps in found if at_ps <= until_ps)
 
     def _stage(self, turn: int, before: State, instants: Iterable[int], seen: set[Hashable]) -> Iterator[State]:
@@ -210,7 +237,7 @@ class Walk:
             for fate in fates:
                 for state in self._images(before, Strike(at_ps, stage.parts, fate), fixed):
                     if not known:
-                        fates += self._fates(turn, before, state, seen)
+                        fates += self._fates(before, state, seen)
                         known = True
                     if last:
                         yield state
@@ -229,49 +256,23 @@ class Walk:
             prescribed = state.choices.next(len(fixed))
 
     def _run(self, before: State, strike: Strike, choices: Choices) -> State:
-        parents = (*before.before, before.aftermath)
-        strikes, images = list[Strike](), list[Image | None]()
-        for turn, (one, run) in enumerate(zip((*before.strikes, strike), parents, strict=True)):
-            image = None
-            if Stage(one.parts).returning:
-                nodes = [run.result.system.nodes[part.role][part.index] for part in Stage(one.parts).returning]
-                devices = frozenset(device.number for node in nodes for device in (*node.former, *node.devices))
-                image = Image(self._left(turn, run, one.parts, images), devices, one.at_ps, choices)
-            images.append(image)
-            strikes.append(replace(one, lines=None if image is None else image.looked_at))
-        departures = before.aftermath.departures
-        aftermath = run_with_faults(self.scenario, self.variant, strikes, self.schedule, departures=departures)
-        return State(aftermath, tuple(strikes), tuple(images), choices, parents)
+        strikes, images = list[Strike](), list[Image]()
+        for one in (*before.strikes, strike):
+            returning = Stage(one.parts).returning
+            if returning:
+                images.append(Image(returning, self.whole.result.loaded, tuple(images), choices))
+            strikes.append(replace(one, memory=images[-1] if returning else None))
+        run = before.aftermath
+        aftermath = run_with_faults(self.scenario, self.variant, strikes, self.schedule, departures=run.departures)
+        return State(aftermath, tuple(strikes), choices, run)
 
-    def _left(self, turn: int, run: Aftermath, parts: Iterable[Failing], earlier: Sequence[Image | None]) -> Views:
-        """What memory of the machines that come back may hold after a failure in a run."""
-        result = run.result
-        nodes = [result.system.nodes[part.role][part.index] for part in Stage(tuple(parts)).returning]
-        before = {new.number: old.number for node in nodes for old, new in _lives(node)}
-        if turn in self._views and self._views[turn][0] is run and not before:
-            return self._views[turn][1]
+    def _memory_changes(self, run: Aftermath, stage: Stage) -> set[int]:
+        """The instants of a run at which it changes what memory may hold of the machines that come back."""
+        system = run.result.system
+        nodes = [system.nodes[part.role][part.index] for part in stage.returning]
+        return {at_ps for at_ps, _ in _views(system, nodes, lambda _: b"").changes()}
 
-        def initial(key: LineKey) -> bytes:
-            """A line of a device's first life is as it was loaded; of a later one, as the failure before left it."""
-            number, line = key
-            if number not in before:
-                return result.loaded[number].line(line)
-            old = before[number]
-            image = next(one for one in reversed(earlier) if one is not None and old in one.devices)
-            return image.line((old, line))
-
-        platform = result.system.platform
-        views = Views(
-            result.system.trace,
-            {device.number: device.domain for node in nodes for device in (*node.former, *node.devices)},
-            initial,
-            whole_lines=platform.line_atomicity == "whole",
-            iio_wc_survives=platform.iio_wc_survives,
-        )
-        self._views[turn] = run, views
-        return views
-
-    def _fates(self, turn: int, before: State, state: State, seen: set[Hashable]) -> Iterator[Fate]:
+    def _fates(self, before: State, state: State, seen: set[Hashable]) -> Iterator[Fate]:
         """Some of the packets on their way to several machines do not arrive: of each queue pair's the last ones.
 
         A fate after which the same packets have come, at an instant between the same other changes, is left out.
@@ -288,7 +289,7 @@ class Walk:
         left = [p for p in before.aftermath.departures if p.port in away and p.end_ps <= strike.at_ps]
         others = changes(before.aftermath, self.scenario, strike.parts, packets=False)
         if Stage(strike.parts).returning:
-            others |= {at_ps for at_ps, _ in self._left(turn, before.aftermath, strike.parts, state.images).changes()}
+            others |= self._memory_changes(before.aftermath, Stage(strike.parts))
         passed = sum(at_ps <= strike.at_ps for at_ps in others)
         seen.add((passed, frozenset(left)))
         if len({to for _, _, to, _ in paths}) < 2:
@@ -306,6 +307,13 @@ class Walk:
             if (passed, came) not in seen:
                 seen.add((passed, came))
                 yield fate
+
+
+def _views(system: System, nodes: Iterable[Node], initial: Callable[[LineKey], bytes], *, over: bool = True) -> Views:
+    """What memory of machines may hold behind a failure, as far as their devices last."""
+    domains = {device.number: device.domain for node in nodes for device in (*node.former, *node.devices)}
+    whole_lines, iio_wc_survives = system.platform.line_atomicity == "whole", system.platform.iio_wc_survives
+    return Views(system.trace, domains, initial, whole_lines=whole_lines, iio_wc_survives=iio_wc_survives, over=over)
 
 
 def _lives(node: Node) -> Iterator[tuple[MemoryDevice, MemoryDevice]]:
