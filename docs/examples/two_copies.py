@@ -117,7 +117,10 @@ class TwoCopies(Scheme, name="two-copies"):
             found = []
             for data in self.scheme.roles["data"]:
                 found.append((yield from self.read(session, data, number)))
-            newest = max((record for record in found if record is not None), key=lambda record: record.version)
+            whole = [record for record in found if record is not None]
+            if not whole:
+                raise OperationFailed(f"no copy of object {number} is whole")
+            newest = max(whole, key=lambda record: record.version)
             for data, record in zip(self.scheme.roles["data"], found, strict=True):
                 if record is None or record.version < newest.version:
                     yield from self.write(session, data, number, newest.version, newest.value)

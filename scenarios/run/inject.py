@@ -23,13 +23,13 @@ from .experiment import AssembledVariant
 from .results import RunResult
 from .workload import Planned
 
-PATIENCE_PS = 2 * 10**12
-"""How long survivors, and after them the reader, may take behind the last machine's return: more than an adapter needs
-to give up on a dead peer. What has not returned by then stays open."""
+PATIENCE_PS = 60 * 10**12
+"""How long survivors, and after them the reader, may take behind the last machine's return: a hundred times what an
+adapter needs to give up on a dead peer. What has not returned by then stays open."""
 VERBS_IN_VAIN = 10_000
 """Whoever posts so many work requests, together with all others, while no operation returns, waits for ever: a choice,
 a hundred times what an operation takes."""
-LOOKED_AT_EVERY_PS = 100_000_000, 10_000_000_000
+LOOKED_AT_EVERY_PS = 100_000_000, 100_000_000_000
 """How often that is looked at: at first, and where nobody posts anything."""
 
 Memory = Callable[[System], Callable[[int, int], bytes]]
@@ -146,8 +146,11 @@ class _Execution:
         self.strikes = strikes
         self.departures = departures
         self.recovering: list[Any] = []
-        """Of the last strike: the events of the recoveries' ends, each with its instant as value."""
-        self.back_ps = 0
+        """The events of the recoveries' ends, each with its instant as value, None if the machine has failed again."""
+        self.earlier = 0
+        """How many of them are of strikes before the last."""
+        self.back_ps = self.last_back_ps = 0
+        """When the machines of the last strike, and of all, are back."""
         self.on_their_way: dict[str, dict[tuple[str, int], list[int]]] = {}
 
     def run(self) -> Aftermath:
@@ -160,12 +163,13 @@ class _Execution:
         finished = self._run_on(clock.all_of([experiment.finished, *self.recovering]))
         settled_ps = clock.now_ps
         unread = self._read() if self.strikes else {}
-        recovered = [event.value for event in self.recovering if event.processed and event.value is not None]
+        own = self.recovering[self.earlier :]
+        recovered = [event.value for event in own if event.processed and event.value is not None]
         return Aftermath(
             experiment.result(),
             self.strikes[-1].at_ps if self.strikes else settled_ps,
             self.back_ps,
-            max(recovered) if recovered and len(recovered) == len(self.recovering) else None,
+            max(recovered) if recovered and len(recovered) == len(own) else None,
             settled_ps,
             finished and not any("for ever" in one.note for one in unread.values()),
             unread if any(strike.parts for strike in self.strikes) else {},
@@ -176,7 +180,7 @@ class _Execution:
     # the fault --------------------------------------------------------------------------------------------------
     def _strike(self, strike: Strike) -> None:
         crashes, roles = self.experiment.history.crashes, self.experiment.at_work.roles
-        self.recovering, self.back_ps, self.on_their_way = [], strike.at_ps, {}
+        self.earlier, self.back_ps, self.on_their_way = len(self.recovering), strike.at_ps, {}
         everybody = {node.name for name, kind in self.experiment.at_work.role_types.items() if not kind.invokes
                      for node in self.experiment.system.nodes[name]}  # fmt: skip
         alone = everybody <= {part.place for part in strike.parts}
@@ -201,12 +205,13 @@ class _Execution:
         returning = [part for part in away if part.kind == POWER and not part.client]
         if returning:
             self.back_ps = strike.at_ps + self.scenario.crash.away_ps
+            self.last_back_ps = max(self.last_back_ps, self.back_ps)
         for part in strike.parts:
             if part.kind == PROCESS and not part.client:
                 role = roles[part.role][part.index]
                 self.recovering.append(self._successor(role))
         if returning:
-            self.recovering.append(self.clock.start(self._return(strike, returning)))
+            self.recovering.append(self.clock.start(self._return(strike, returning, self.back_ps)))
 
     def _successor(self, role: Role) -> Any:
         """A machine's process dies and another takes over; the event of its listening, whose value is the instant.
@@ -219,11 +224,11 @@ class _Execution:
         destroyed_ps = max(self.clock.now_ps, role.node.host.last_visible_ps)
         return role.node.process(role.node.name).start(_recovered(role, destroyed_ps))
 
-    def _return(self, strike: Strike, parts: Sequence[Failing]) -> Generator[Any, Any, int | None]:
-        """Power is back on these machines; the instant when all have recovered, None if one has failed again."""
+    def _return(self, strike: Strike, parts: Sequence[Failing], at_ps: int) -> Generator[Any, Any, int | None]:
+        """Power is back on these machines at an instant; the instant when all have recovered, None if one has failed again."""
         clock, system, scheme = self.clock, self.experiment.system, self.experiment.at_work
         assert strike.memory is not None, "a machine comes back, and nobody says what its memory holds"
-        yield clock.until(self.back_ps)
+        yield clock.until(at_ps)
         for node in (node for nodes in system.nodes.values() for node in nodes):
             for part in parts:
                 node.nic.believe(part.place)  # else an answer that is polled later could prove the contrary
@@ -264,7 +269,7 @@ class _Execution:
 
     def _lost_patience(self) -> Generator[Any, Any, None]:
         clock, (shortest_ps, longest_ps) = self.clock, LOOKED_AT_EVERY_PS
-        until_ps = max(clock.now_ps, self.back_ps) + PATIENCE_PS
+        until_ps = max(clock.now_ps, self.last_back_ps) + PATIENCE_PS
         pause_ps, begun, returned = shortest_ps, self._posted(), self._returned()
         posted = begun
         while clock.now_ps < until_ps and posted - begun < VERBS_IN_VAIN:
