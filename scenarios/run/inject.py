@@ -225,7 +225,7 @@ class _Execution:
         return role.node.process(role.node.name).start(_recovered(role, destroyed_ps))
 
     def _return(self, strike: Strike, parts: Sequence[Failing], at_ps: int) -> Generator[Any, Any, int | None]:
-        """Power is back on these machines at an instant; the instant when all have recovered, None if one has failed again."""
+        """Power is back on these machines at ``at_ps``. Returns when all have recovered, None if one failed again."""
         clock, system, scheme = self.clock, self.experiment.system, self.experiment.at_work
         assert strike.memory is not None, "a machine comes back, and nobody says what its memory holds"
         yield clock.until(at_ps)
