@@ -98,11 +98,11 @@ class TwoCopies(Scheme, name="two-copies"):
             return session
 
         def perform(self, session: Session, request: Request) -> Code:
-            _, name, value = request.step
-            number = self.sizes.objects.index(name)
-            if value is None:
+            step = request.step
+            number = self.sizes.objects.index(step.object)
+            if step.value is None:
                 return (yield from self.get(session, number))
-            return (yield from self.put(session, number, value))
+            return (yield from self.put(session, number, step.value))
 
         def get(self, session: Session, number: int) -> Code:
             """The first copy whose checksum is right; the newer one, where both have to be read."""

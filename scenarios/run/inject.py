@@ -10,18 +10,20 @@ of its own reads every object.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 from ...models.fabric.fabric import Departure
 from ...models.system import Node, Process, System
 from ...protocols.failures import LOST, POWER, PROCESS, Failing
+from ...protocols.objects import TAKES_OUT
 from ...protocols.scheme import Role
 from ..history import Crash, History, Unread
 from ..schema.schema import Scenario, Variant
+from .draws import Planned
 from .experiment import AssembledVariant
 from .results import RunResult
-from .workload import Planned
 
 PATIENCE_PS = 60 * 10**12
 """How long survivors, and after them the reader, may take behind the last machine's return: a hundred times what an
@@ -291,22 +293,34 @@ class _Execution:
         """A fresh client reads every object; another goes on where one waits for ever. What could not be read."""
         experiment, unread = self.experiment, dict[Hashable, Unread]()
         machine, number = self.scenario.role("client").machines, experiment.processes
-        left = list(experiment.initial)
+        left = _probes(experiment, number)
+        first_after = any(part.client for part in experiment.at_work.failures)
         while left:
-            first = len(experiment.history.operations)
-            steps = [experiment.at_work.probe(name).step for name in left]
-            reads = [Planned(number, step.f, str(step.object), False) for step in steps]
-            first_after = number == experiment.processes and any(part.client for part in experiment.at_work.failures)
-            whole = self._run_on(experiment.start_client(machine, 0, number, reads, takes_over=first_after))
-            made = [o for o in experiment.history.operations[first:] if o.process == number]
-            for name, read in zip(left, made, strict=False):
-                if read.outcome != "ok":
-                    unread[name] = _UNREAD[read.outcome]
+            begun = len(experiment.history.operations)
+            whole = self._run_on(experiment.start_client(machine, 0, number, left, takes_over=first_after))
+            made = [o for o in experiment.history.operations[begun:] if o.process == number]
+            unread |= {read.object: _UNREAD[read.outcome] for read in made if read.outcome != "ok"}
             if whole:
                 break
             experiment.process_of(machine, number).end()
-            left, number = left[max(1, len(made)) :], number + 1
+            tried = len(list(groupby(made, key=lambda read: (read.f, read.object, read.argument))))
+            number, first_after = number + 1, False
+            left = [replace(read, process=number) for read in left[max(1, tried) :]]
         return unread
+
+
+def _probes(experiment: AssembledVariant, process: int) -> list[Planned]:
+    """The reads by which a fresh client finds out what became of all objects: of transactions a single one."""
+    scheme = experiment.at_work
+    names = list(scheme.sizes.objects)
+    if scheme.model == "txn":
+        steps = tuple((step.f, step.object) for step in scheme.probe(tuple(names)).steps)
+        return [Planned(process, "txn", "", False, argument=steps)]
+    probes = [scheme.probe(name).step for name in names]
+    return [
+        Planned(process, step.f, str(step.object), False, argument=step.number, until_empty=step.f in TAKES_OUT)
+        for step in probes
+    ]
 
 
 _UNREAD = {

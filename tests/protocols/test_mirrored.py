@@ -112,6 +112,6 @@ def test_the_page_counts_its_lines():
 
 def test_a_request_of_several_steps_is_none_of_one():
     one = Request.of("put", "k0", b"v")
-    assert one.step == ("put", "k0", b"v")
+    assert one.step[:3] == ("put", "k0", b"v")
     with pytest.raises(ValueError, match="too many"):
         _ = Request((one.step, one.step)).step

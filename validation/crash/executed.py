@@ -7,23 +7,27 @@ by the same conditions as any other; an object that could not be read is lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ...protocols.guarantees import Condition, Verdict
+from ...protocols.objects import REGISTERS
 from ...protocols.scheme import scheme
 from ...scenarios.history import History, Unread
 from ...scenarios.run.inject import Aftermath, run_with_fault
 from ...scenarios.schema.faults import conditions_after
 from ...scenarios.schema.schema import Scenario, Variant
+from ..histories.recorded import judged
 from ..oracle import FINDERS, NOT_READ, Flaw, ObjectHistory, assert_implications
 from .explorer import ASKED
 from .strikes import State, Walk
 
 _AFTER_A_CLIENT = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.LINEARIZABLE)
 """What is asked after a client's crash unless a scenario expects more."""
+_LOST = (Condition.NO_LOST_ACK, Condition.DURABLE, Condition.LINEARIZABLE)
+"""What an object breaks that cannot be read any more."""
 INSTANTS_AT_MOST = 400
 """How many instants of a schedule are executed unless the scenario's ``crash.budget`` says: a choice, some seconds."""
 RUNS_AT_MOST = 20_000
@@ -119,32 +123,56 @@ def asked(scenario: Scenario, variant: Variant, also: Collection[Condition] = ()
     """
     fault = scenario.crash.fault
     alive = fault.client or fault.nothing
-    usual = {*_AFTER_A_CLIENT} if alive else {*ASKED, *also, *scheme(variant.scheme).claims}
-    wanted = usual | set(map(Condition, scenario.expect.get(variant.scheme, ())))
-    return tuple(c for c in conditions_after(fault) if c in wanted)
+    kind = scheme(variant.scheme)
+    usual = {*_AFTER_A_CLIENT} if alive else {*ASKED, *also, *kind.claims}
+    wanted = usual | {Condition.EXACTLY_ONCE} | set(map(Condition, scenario.expect.get(variant.scheme, ())))
+    if scenario.crash.loss_ps is None and kind.loss_ps is None:
+        wanted.discard(Condition.BOUNDED_LOSS)
+    return tuple(c for c in conditions_after(fault, kind.model) if c in wanted)
 
 
 def judge(
     history: History,
-    objects: Iterable[Hashable],
+    loaded: Collection[Hashable],
     conditions: Sequence[Condition],
+    loss_ps: int | None = None,
     unread: Mapping[Hashable, Unread] | None = None,
 ) -> dict[Condition, _Wrong]:
-    """The first object at fault by each condition that the history violates.
+    """The first object at fault by each condition that the history violates; ``loaded`` had values before time zero.
 
     Of ``no_lost_ack`` the crash is the one that was executed, be it a client's: the fault that the loss is blamed on.
     ``unread`` are the objects that the last read, by a fresh client, did not return.
     """
-    known = {name: ObjectHistory(name, history.updates) for name in objects}
+    plain = [c for c in conditions if c in FINDERS] if history.model in REGISTERS and not _promises(history) else []
+    others = frozenset(conditions) - frozenset(plain)
+    found = judged(history, loaded, others, loss_ps) if others else {}
+    for name, why in (unread or {}).items():
+        for condition in others.intersection(_LOST):
+            found.setdefault(condition, (name, Flaw((), f"{name} -> {why}: whatever it held is lost")))
+    return found | _judge_registers(history, loaded, plain, unread or {}) if plain else found
+
+
+def _promises(history: History) -> bool:
+    return any(operation.applied_ps is not None for operation in history.operations)
+
+
+def _judge_registers(
+    history: History,
+    loaded: Collection[Hashable],
+    conditions: Sequence[Condition],
+    unread: Mapping[Hashable, Unread],
+) -> dict[Condition, _Wrong]:
+    names = dict.fromkeys([*loaded, *(operation.object for operation in history.operations)])
+    known = {name: ObjectHistory(name, history.updates, name in loaded) for name in names}
     for _, kind, operation in history.events():
         if kind == "invoke":
             known[operation.object].invoke(operation)
-        else:
+        elif kind != "retry":
             known[operation.object].complete(operation)
     found: dict[Condition, _Wrong] = {}
     for name, one in known.items():
         one.crashes_ps += sorted({crash.at_ps for crash in history.crashes})
-        last = (unread or {}).get(name, NOT_READ)
+        last = unread.get(name, NOT_READ)
         flaws = {condition: FINDERS[condition](one, last) for condition in conditions}
         assert_implications({c: Verdict.HOLDS if flaw is None else Verdict.VIOLATED for c, flaw in flaws.items()})
         for condition, flaw in flaws.items():
@@ -156,12 +184,13 @@ def judge(
 _Wrong = tuple[Hashable, Flaw]
 
 
-def judged(state: State, conditions: Sequence[Condition], schedule: int = 0) -> dict[Condition, Breach]:
+def judge_state(state: State, conditions: Sequence[Condition], schedule: int = 0) -> dict[Condition, Breach]:
     """What is wrong with what the survivors of a state saw."""
     aftermath = state.aftermath
     history, found = aftermath.history, {}
     at_ps = state.strikes[0].at_ps if state.strikes else aftermath.at_ps
-    for condition, (name, flaw) in judge(history, aftermath.result.initial, conditions, aftermath.unread).items():
+    result = aftermath.result
+    for condition, (name, flaw) in judge(history, result.initial, conditions, result.loss_ps, aftermath.unread).items():
         returned = any(o.f in history.updates and o.outcome == "ok" for o in flaw.operations)
         found[condition] = Breach(condition, at_ps, name, flaw, state, returned, schedule)
     return found
@@ -172,7 +201,7 @@ def breaches(
 ) -> tuple[Aftermath, dict[Condition, Breach]]:
     """Execute a fault after which no memory comes back at one instant, and judge what the survivors saw."""
     state = State(run_with_fault(scenario, variant, at_ps, schedule))
-    return state.aftermath, judged(state, conditions, schedule)
+    return state.aftermath, judge_state(state, conditions, schedule)
 
 
 def walk_of(scenario: Scenario, variant: Variant, schedule: int = 0) -> tuple[Walk, list[int]]:
@@ -197,7 +226,7 @@ def execute(
         found.images = found.images or walk.returns
         found.missed = tuple(dict.fromkeys((*found.missed, *map(str, walk.missed))))
         for state in walk.states(few):
-            found.add(state.aftermath, judged(state, conditions, schedule), len(walk.whole.result.initial))
+            found.add(state.aftermath, judge_state(state, conditions, schedule), len(walk.whole.result.initial))
             progress((schedule + (walk.turn + 1) / len(few)) / schedules)
         found.exhaustive = found.exhaustive and walk.complete and len(few) == len(walk.instants)
         if all(condition in found.first for condition in conditions):
