@@ -42,6 +42,15 @@ class RequestStep(NamedTuple):
     """What is added, how many bytes are allocated, or the address that is freed."""
 
 
+class Limits(NamedTuple):
+    """The largest value and the most client processes that a scheme has room for; None: as many as there are."""
+
+    value_bytes: int | None = None
+    clients: int | None = None
+    source: str = ""
+    """Why, with the place: ``a datagram of 4096 B (IBTA 9.8.3)``."""
+
+
 class PastOperation(NamedTuple):
     """An operation before time zero, by a client process."""
 
@@ -248,6 +257,8 @@ class Scheme(ABC):
     operations: ClassVar[tuple[str, ...]]
     inserts: ClassVar[str | None] = None
     """The operation that writes an object which was never there; None: it writes only what was loaded."""
+    scans: ClassVar[bool] = False
+    """Whether a request of several reads is a scan: of objects that follow each other, absent ones left out as None."""
     model: ClassVar[str] = "register"
     """The sequential model that its objects follow, one of ``objects.RUN``: by it runs are recorded and judged."""
     claims: ClassVar[Claims]
@@ -265,6 +276,8 @@ class Scheme(ABC):
     """The mode that it goes on."""
     loss_within: ClassVar[str | None] = None
     """The time of ``bounded_loss``, with its unit: a lost update had returned at most so long before the crash."""
+    limits: ClassVar[Limits] = Limits()
+    """What the scheme cannot do more of; a scenario beyond it is refused."""
     faults: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Which roles may suffer which failures: ``{"mirror": ("power", "lost"), "all": ("power",)}``. A role that is not
     named may suffer what any may (:func:`.failures.usual_kinds`)."""

@@ -142,6 +142,11 @@ class Clock(simpy.Environment):
         if process.is_alive:
             proceed(process)
 
+    def pending(self) -> list[tuple[int, int, Any]]:
+        """The hardware events that are due, in no order: instant, key, and the argument of the call."""
+        light = [entry for entry in self._queue if len(entry) == 5]
+        return [(entry[0], entry[2], entry[4]) for entry in light if entry[1] == HARDWARE]  # type: ignore[misc]
+
     def start(self, code: Generator[Any, Any, Any]) -> simpy.Process:
         """Run ``code`` as a process from now on."""
         return self.process(code)

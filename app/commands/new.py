@@ -64,7 +64,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _refuse_known(name: str) -> None:
     """InputError for the name of a scheme that rpsim has."""
-    from ...protocols.scheme import schemes
+    from ...protocols.registry import schemes
 
     if name in schemes():
         raise InputError(Mistake(f"'{name}'", "a name that no scheme of rpsim has", field="NAME"))

@@ -17,6 +17,7 @@ from ...models.profiles.scaling import scaled
 from ...models.system import NodeSpec, Process, System
 from ...models.verbs import QueuePair, Span
 from ...protocols.failures import CLIENT
+from ...protocols.parts.rpc import VerbsError
 from ...protocols.registry import scheme
 from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes
 from ...sim.streams import Streams
@@ -115,11 +116,17 @@ class AssembledVariant:
         self.finished = self.system.clock.all_of(running)
         """When every client has performed its operations, or is dead."""
 
-    def start_client(self, machine: int, core: int, process: int, operations: list[Planned]) -> Any:
-        """Start a client process on a core of a machine; returns the event of its end."""
+    def start_client(
+        self, machine: int, core: int, process: int, operations: list[Planned], *, takes_over: bool = False
+    ) -> Any:
+        """Start a client process on a core of a machine; returns the event of its end.
+
+        ``takes_over``: it is the first since another one has died.
+        """
         thread = self.system.nodes[CLIENT][machine].thread(core, f"client {process}")
         client: Role = self.at_work.roles[CLIENT][machine]
-        code = _client(self, client, client.connect(thread), thread, operations)
+        session = client.connect(thread)
+        code = _client(self, client, session, thread, operations, client.take_over(session) if takes_over else ())
         return self.process_of(machine, process).start(code)
 
     def process_of(self, machine: int, process: int) -> Process:
@@ -179,6 +186,7 @@ def build_system(
             waits=count.waits,
             core_type=count.core_type,
             others=sum(load.kind == "network" for load in count.background),
+            work_ps=0 if role.invokes else getattr(scenario.workload, "work_ps", None) or 0,
             stolen=tuple((load.device, load.bandwidth) for load in count.background if load.bandwidth is not None),
         )
         specs[name] = [spec] * machines
@@ -212,9 +220,15 @@ def client_thread(system: System, processes_per_machine: int, process: int, kind
 
 
 def _client(
-    experiment: AssembledVariant, client: Role, session: Any, thread: Thread, operations: list[Planned]
+    experiment: AssembledVariant,
+    client: Role,
+    session: Any,
+    thread: Thread,
+    operations: list[Planned],
+    first: Iterable[Any] = (),
 ) -> Generator[Any, Any, None]:
-    """A client process: its requests one after the other."""
+    """A client process: its requests one after the other, behind the code that it runs ``first``."""
+    yield from first
     at_work, history, value_bytes = experiment.at_work, experiment.history, experiment.at_work.sizes.value_bytes
     kind, clock = type(at_work), at_work.system.clock
     held: list[Number] = []  # the blocks that it has allocated, oldest first
@@ -242,6 +256,11 @@ def _client(
             except OperationFailed:
                 outcome = "fail" if not attempt else "info"
             except OutcomeUnknown:
+                outcome = "info"
+                continue
+            except VerbsError as error:  # the other end is gone, and the scheme's code does not look for another
+                if not error.disconnected:
+                    raise
                 outcome = "info"
                 continue
             break

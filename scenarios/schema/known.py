@@ -54,6 +54,10 @@ class SchemeFacts:
     """The operation that writes a key which was never there."""
     ages: bool = False
     """Whether a workload's past shapes its state."""
+    scans: bool = False
+    most_value_bytes: int | None = None
+    most_clients: int | None = None
+    limited_by: str = ""
 
     @staticmethod
     def of(scheme: type[Scheme]) -> SchemeFacts:
@@ -68,7 +72,7 @@ class SchemeFacts:
         return SchemeFacts(
             roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.faults, scheme.model,
             None if loss is None else parse_duration_ps(loss),
-            scheme.options, scheme.inserts, scheme.ages(),
+            scheme.options, scheme.inserts, scheme.ages(), scheme.scans, *scheme.limits,
         )  # fmt: skip
 
 
@@ -230,6 +234,10 @@ def role_complaints(context: Context) -> list[Complaint]:
         if role in facts.roles and machines < facts.roles[role].least
     ]  # fmt: skip
     counted = context.counted()
+    for name, facts in context.chosen.items():
+        if facts.most_clients is not None and context.processes > facts.most_clients:
+            expected = f"at most {facts.most_clients} of {name}: {facts.limited_by}"
+            wrong.append(Complaint(f"{context.processes} client processes", expected, path=("roles", "client")))
     wrong += [
         Complaint(
             str(machines), f"{counted[role]}, as the options of the schemes say", None, ("roles", role, "machines")
