@@ -1,6 +1,6 @@
 """Mirrored log: a primary copies each record to its mirror's log over a flush primitive, and acknowledges then.
 
-Its own copy it does not flush: the mirror's is the durable one, and as long as one machine at most fails any copy will do.
+It does not flush its own copy: the mirror's is the durable one, and while at most one machine fails any copy will do.
 Source: an example; the idea of Mojim (Zhang et al., ASPLOS'15, section 4) without its modes.
 """
 
@@ -17,7 +17,6 @@ from ..models.system import Node
 from .guarantees import ALWAYS, Claims, Condition
 from .layout import U32, U64, Layout, Rest
 from .parts.rpc import Connection, Listener, VerbsError
-from .primitives import primitive
 from .scheme import OutcomeUnknown, Request, Role, Scheme
 
 Code = Generator[Any, Any, Any]
@@ -73,7 +72,7 @@ class Mirrored(Scheme, name="mirrored"):
     faults: ClassVar = {"primary": ("power", "process"), "mirror": ("power", "lost"), "all": ("power",)}
     operations = ("put", "get")
     updates = frozenset({"put"})
-    primitive = "read-after-write"
+    over = "read-after-write"
 
     class Client(Role, invokes=True):
         def connect(self, thread: Thread) -> Connection:
@@ -81,8 +80,8 @@ class Mirrored(Scheme, name="mirrored"):
             return listener.accept(thread, self.node, 64)
 
         def perform(self, session: Connection, request: Request) -> Code:
-            _, name, value = request.step
-            number = 1 + self.sizes.objects.index(name)
+            value = request.step.value
+            number = 1 + self.sizes.objects.index(request.step.object)
             try:
                 if value is None:
                     return (yield from session.call(Get, number=number))
@@ -159,7 +158,7 @@ class Mirrored(Scheme, name="mirrored"):
     class Mirror(Logged, memory=("dram", "pm"), passive=True):
         def begin(self) -> None:
             """The adapter opens the log; the primary's writes it, and reads it after a failure."""
-            self.service = Service(primitive(self.scheme.primitive), self.node)
+            self.service = Service(self.scheme.primitive, self.node)
             self.service.register(self.log, self.length)
             self.listener = Listener(self.node, {})
             self.key = self.listener.register(self.log, self.length).key

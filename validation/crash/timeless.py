@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from ...models.cpu import Thread
+from ...models.cpu import Deadline, Thread
 from ...models.cpu.software import Code
 from ...models.host.hostmemory import HostMemory
 from ...models.memory.devices import DEVICE_SPAN_BITS, OFFSET_MASK
@@ -135,14 +135,14 @@ class TimelessThread(Thread):
         return allowed and peer.end.nic.regions.refuses(work) is None
 
     @override
-    def poll(self, queue: CompletionQueue) -> Code:
+    def poll(self, queue: CompletionQueue, deadline: Deadline | None = None) -> Code:
         if self._at_once():
             completion = queue.pop()
             if completion is not None:
                 self._takes(completion)
                 self._seen(completion)
                 return completion
-        return (yield from super().poll(queue))
+        return (yield from super().poll(queue, deadline))
 
 
 def _fetched(nic: Nic, address: int, length: int) -> bytes:
@@ -158,6 +158,7 @@ def _fetched(nic: Nic, address: int, length: int) -> bytes:
 
 def _put(host: HostMemory, address: int, data: bytes) -> None:
     """Let coherent memory show bytes from now on."""
-    space = host.memory.by_index[address >> DEVICE_SPAN_BITS].space
+    space, offset = host.memory.by_index[address >> DEVICE_SPAN_BITS].space, address & OFFSET_MASK
     space.catch_up(host.clock._now)
-    space.poke(address & OFFSET_MASK, data)
+    space.poke(offset, data)
+    space.tell(host.clock._now, offset, len(data))
