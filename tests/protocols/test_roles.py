@@ -59,7 +59,7 @@ class Words(Scheme):
             return [data.listener.accept(thread, self.node, 64) for data in self.scheme.roles["data"]]
 
         def perform(self, session, request):
-            _, name, value = request.step
+            _, name, value, *_ = request.step
             places = [(d.words + 8 * self.sizes.objects.index(name), d.key) for d in self.scheme.roles["data"]]
             if value is None:
                 return (yield from session[0].read(*places[0], 8))
@@ -206,7 +206,7 @@ class Locked(Words):
             return (data.words + 8 * self.sizes.objects.index(name), data.key), (data.words + 64, data.key)
 
         def perform(self, session, request):
-            _, name, value = request.step
+            _, name, value, *_ = request.step
             place, lock = self.words(name)
             if value is None:
                 while any((yield from session[0].read(*lock, 8))):
