@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from ...sim.errors import Mistake, nearest
 from ...sim.yaml_source import FieldPath, Source, describe, dotted
+from .failures import Failure
 from .known import Complaint
 from .network import ChosenPacket, NetworkSection
 from .schema import CrashSection, RoleCount, Scenario
@@ -138,6 +139,8 @@ def _model(path: FieldPath, data: Any) -> type[BaseModel] | None:
             return NetworkSection
         case ("network", "packets", _):
             return ChosenPacket
+        case ("failures", _):
+            return Failure
         case ("workload", "groups", _):
             return Group
         case ("workload", "operations", _):
