@@ -15,7 +15,7 @@ from .failures import Failure
 from .known import Complaint
 from .network import ChosenPacket, NetworkSection
 from .schema import CrashSection, RoleCount, Scenario
-from .workloads import Group, ListedWorkload, ScheduledOperation, Ycsb
+from .workloads import ClientGroup, ListedWorkload, ScheduledOperation, Ycsb
 
 WORKLOADS: dict[str, type[BaseModel]] = {"ycsb": Ycsb, "mix": Ycsb, "schedule": ListedWorkload}
 
@@ -142,7 +142,7 @@ def _model(path: FieldPath, data: Any) -> type[BaseModel] | None:
         case ("failures", _):
             return Failure
         case ("workload", "groups", _):
-            return Group
+            return ClientGroup
         case ("workload", "operations", _):
             return ScheduledOperation
         case ("workload",):

@@ -109,7 +109,7 @@ def _lacking(shares: Shares, facts: SchemeFacts) -> str:
     return " and ".join(lacks)
 
 
-class Group(Draws):
+class ClientGroup(Draws):
     """Processes with work of their own, which is that of the workload where the group says nothing else."""
 
     processes: Count = Field(description="how many client processes it has, counted on from the group before")
@@ -147,7 +147,7 @@ class Ycsb(Draws):
         default=None, alias="work", description="how long a server computes for each request beside, e.g. '100 us'"
     )
     past: CountOrZero = Field(default=0, description="how many operations came before time zero, and shaped the state")
-    groups: tuple[Group, ...] = Field(default=(), description="a list of groups of processes")
+    groups: tuple[ClientGroup, ...] = Field(default=(), description="a list of groups of processes")
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from typing import ClassVar
 import pytest
 
 from rpsim.protocols.efactory.saw import Saw
-from rpsim.protocols.scheme import Limits, Request, Scheme, schemes
+from rpsim.protocols.registry import schemes
+from rpsim.protocols.scheme import Limits, Request, Scheme
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.draws import draw_past
 from rpsim.scenarios.run.experiment import run_variant
