@@ -154,7 +154,8 @@ def _model(path: FieldPath, data: Any) -> type[BaseModel] | None:
 
 def _keys(path: FieldPath, data: Any) -> list[str]:
     model = _model(path, data)
-    return [field.alias or name for name, field in model.model_fields.items()] if model else []
+    keys = [field.alias or name for name, field in model.model_fields.items()] if model else []
+    return sorted(keys, key=lambda key: key != "kind")
 
 
 def _description(path: FieldPath, data: Any) -> str:
