@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...sim.bytespace import LINE_BYTES, lines
+from ...sim.bytespace import LINE_BYTES
 from ...sim.clock import HARDWARE, Clock
 from ...sim.trace import Chunk
 from ..host.hostmemory import HostMemory
@@ -56,6 +56,8 @@ class DmaReader:
         """All tags, and the free ones."""
         self._waiting: deque[tuple[int, int, Callable[[], None]]] = deque()
         """Reads that wait for tags, in order: (number of tags, key, function that starts the read)."""
+        self._due: deque[tuple[int, int, int]] = deque()
+        """Tags that are free from an instant on at which no event is: (instant, key, number), in order."""
         self._requests: list[tuple[int, int, int, int, int, tuple[int, int] | None, Look]] = []
         """Requests by (when they are looked at, number)."""
 
@@ -120,7 +122,7 @@ class DmaReader:
         """
         size = length if n_bytes is None else n_bytes
         tags = min(self._pcie.requests(size, address), self._most_tags)
-        fetch = self.lines(address, length, observed) if by_line else Fetch(address, length, 1, observed)
+        fetch = self.lines(address, length, observed) if by_line else Fetch(address, length, 1, b"", observed)
 
         def look(ready_ps: int, back_ps: int) -> None:
             at_ps = ready_ps if after is None else max(ready_ps, after())
@@ -138,10 +140,12 @@ class DmaReader:
             if sampled is not None:
                 sampled(last_ps)
 
-        if tags <= self._tags and not self._waiting:
-            self._tags -= tags
+        if self._take(tags, key):
             self.request(key, address, length, look, not_before_ps=not_before_ps, n_bytes=n_bytes)
         else:
+            for due in self._due:
+                heappush(self._queue, (due[0], HARDWARE, due[1], self._give_back, due[2]))
+            self._due.clear()
             start = partial(self.request, key, address, length, look, not_before_ps=not_before_ps, n_bytes=n_bytes)
             self._waiting.append((tags, key, start))
 
@@ -158,8 +162,8 @@ class DmaReader:
 
     def lines(self, address: int, length: int, observed: list[Chunk] | None = None) -> Fetch:
         """A read by line that has its turn now at the arbiter."""
-        count = len(lines(address, length))
-        fetch = Fetch(address, length, count, observed)
+        count = (address + length - 1) // LINE_BYTES - address // LINE_BYTES + 1 if length else 1
+        fetch = Fetch(address, length, count, bytearray(length), observed)
         if count > 1:
             self.orders.enter(fetch)
         return fetch
@@ -170,15 +174,43 @@ class DmaReader:
 
     def _fetched(self, found: tuple[Fetch, int, Done]) -> None:
         fetch, tags, done = found
-        self._tags += tags  # of a read in parts with the first of them: the others are on their way, in order
+        self._give_back(tags)  # of a read in parts with the first of them: the others are on their way, in order
+        if fetch.length:
+            self._host.catch_up_bytes(fetch.address)
+        done(fetch.data, fetch.chunks)
+
+    def take_tags(self, key: int, address: int, length: int) -> int:
+        """Take the tags of a read now, whose look will say ahead when its data :meth:`comes`; returns how many.
+
+        0, and nothing is taken, if it has to wait for them.
+        """
+        tags = min(self._pcie.requests(length, address), self._most_tags)
+        return tags if self._take(tags, key) else 0
+
+    def comes(self, at_ps: int, key: int, tags: int) -> None:
+        """The data of a read will be in the adapter at ``at_ps``: its tags are free then."""
+        if self._waiting:
+            heappush(self._queue, (at_ps, HARDWARE, key, self._give_back, tags))
+        else:
+            self._due.append((at_ps, key, tags))
+
+    def _take(self, tags: int, key: int) -> bool:
+        """Take so many tags for a read now, unless it has to wait for them."""
+        due, now = self._due, (self._clock._now, key)
+        while due and due[0] < now:
+            self._tags += due.popleft()[2]
+        if tags > self._tags or self._waiting:
+            return False
+        self._tags -= tags
+        return True
+
+    def _give_back(self, tags: int) -> None:
+        self._tags += tags
         while self._waiting and self._waiting[0][0] <= self._tags:
             tags, key, start = self._waiting.popleft()
             self._tags -= tags
             self._settle(key)
             start()
-        if fetch.length:
-            self._host.catch_up_bytes(fetch.address)
-        done(fetch.data, fetch.chunks)
 
     def catch_up(self, address: int) -> None:
         """Extend the data of reads of the memory at ``address`` by the lines fetched until now."""

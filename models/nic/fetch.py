@@ -62,7 +62,7 @@ class Orders:
         self._skipped.clear()
         while self._turns:
             fetch = self._turns.popleft()
-            order = stream.permutation(fetch.count)
+            order = [int(line) for line in stream.permutation(fetch.count)]
             if fetch.order is None:
                 fetch.order = order
 
@@ -72,14 +72,16 @@ class Fetch:
 
     __slots__ = ("_at_ps", "_line_ps", "_missing", "address", "chunks", "count", "data", "length", "order", "orders")
 
-    def __init__(self, address: int, length: int, count: int, observed: list[Chunk] | None) -> None:
+    def __init__(
+        self, address: int, length: int, count: int, data: bytes | bytearray, observed: list[Chunk] | None
+    ) -> None:
         self.address = address
         self.length = length
         self.count = count
         self.chunks: list[Chunk] = [] if observed is None else observed
         """The chunks that the data proves to be visible."""
-        self.data: bytes | bytearray = b""
-        """The data so far; of several lines a bytearray that grows up to the last catching up of the memory."""
+        self.data = data
+        """The data so far; by line a bytearray that grows up to the last catching up of the memory."""
         self.orders: Orders | None = None
         self.order: Sequence[int] | None = None
         """The numbers of its lines as they are fetched; None while that is not drawn."""
@@ -92,7 +94,6 @@ class Fetch:
         if self.count == 1:
             host.read_at(at_ps, self.address, self.length, self._take, self.chunks)
             return
-        self.data = bytearray(self.length)
         self._at_ps, self._line_ps, self._missing = at_ps, line_ps, self.length
         first, latest, lead = 0, self.count - 1, self.address % LINE_BYTES
         for part_end in range(part_bytes, self.length, part_bytes) if part_bytes else ():
@@ -123,7 +124,10 @@ class Fetch:
                 yield self._at_ps + turn % (last + 1) * self._line_ps, start - begin, end - start
 
     def _take(self, data: bytes) -> None:
-        self.data = data
+        if isinstance(self.data, bytearray):
+            self.data[:] = data
+        else:
+            self.data = data
 
     def _place(self, start: int, offset: int, data: bytes) -> None:
         begin = start + offset

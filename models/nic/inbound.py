@@ -108,9 +108,14 @@ class Inbound:
             issued_ps=self._host.clock.now_ps,
         )
 
-    def everywhere(self, event: Event) -> Observe:
-        """As :meth:`observer`, for an event that is behind the writes to all destinations."""
-        found = [self.observer(event, address) for address in self._anywhere.values()]
+    def received(self) -> Observe | None:
+        """As :meth:`observer`, of a receive completion, which is behind the writes to all destinations.
+
+        None where it proves nothing: all went to host memory, and nothing of it is traced.
+        """
+        if all(number == HOST_MEMORY and lanes.empty for number, lanes in self._lanes.items()):
+            return None
+        found = [self.observer(Event.RECV_COMPLETION, address) for address in self._anywhere.values()]
         return found[0] if len(found) == 1 else partial(_report, found)
 
     def acknowledged(self, address: int) -> Observe | None:
