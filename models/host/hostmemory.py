@@ -150,10 +150,6 @@ class HostMemory(RootComplex):
         found = self.attached[address >> DEVICE_SPAN_BITS] if self.peers else None
         return found if isinstance(found, BesideAdapter) else None
 
-    def dma_read_ps(self, address: int, length: int) -> int:
-        """Round trip of a read that is looked at now."""
-        return self.attached[address >> DEVICE_SPAN_BITS].dma_read_ps(address & OFFSET_MASK, length)
-
     def read_at(
         self, at_ps: int, address: int, length: int, sink: Callable[[bytes], None], chunks: list[Chunk]
     ) -> None:

@@ -21,6 +21,7 @@ from ...sim.bytespace import LINE_BYTES
 from ...sim.clock import HARDWARE, Clock
 from ...sim.trace import Chunk
 from ..host.hostmemory import HostMemory
+from ..memory.devices import DEVICE_SPAN_BITS, OFFSET_MASK
 from ..pcie.link import PcieLink
 from .fetch import Fetch, Orders
 
@@ -52,6 +53,7 @@ class DmaReader:
         self._numbers = itertools.count()
         self._settle = settle
         """Called before a request that had to wait enters PCIe: writes the completions that come before it."""
+        self._mrrs_bytes = pcie.parameters.mrrs_bytes
         self._most_tags = self._tags = pcie.parameters.read_tags
         """All tags, and the free ones."""
         self._waiting: deque[tuple[int, int, Callable[[], None]]] = deque()
@@ -72,7 +74,7 @@ class DmaReader:
         host = self._host
         size = length if n_bytes is None else n_bytes
         at_root_ps = self._pcie.read_request(self._clock._now, size, address)
-        peer = host.peer_of(address) if n_bytes is None else None
+        peer = host.peer_of(address) if host.peers and n_bytes is None else None
         served: tuple[int, int] | None = None  # (when it is served, round trip) where no memory is looked at
         if peer is None:
             looked_at_ps = host.looked_at_ps(at_root_ps)
@@ -88,7 +90,8 @@ class DmaReader:
         _, _, at_root_ps, address, length, served, look = heappop(self._requests)
         host = self._host
         if served is None:
-            latency_ps = host.dma_read_ps(address, length)
+            attached = host.attached[address >> DEVICE_SPAN_BITS]
+            latency_ps = attached.dma_read_ps(address & OFFSET_MASK, length)
             ready_ps = host.read_ready_ps(at_root_ps, latency_ps)
         else:
             ready_ps, latency_ps = served
@@ -144,7 +147,7 @@ class DmaReader:
             self.request(key, address, length, look, not_before_ps=not_before_ps, n_bytes=n_bytes)
         else:
             for due in self._due:
-                heappush(self._queue, (due[0], HARDWARE, due[1], self._give_back, due[2]))
+                heappush(self._queue, (due[0], HARDWARE, due[1], self.give_back, due[2]))
             self._due.clear()
             start = partial(self.request, key, address, length, look, not_before_ps=not_before_ps, n_bytes=n_bytes)
             self._waiting.append((tags, key, start))
@@ -174,7 +177,7 @@ class DmaReader:
 
     def _fetched(self, found: tuple[Fetch, int, Done]) -> None:
         fetch, tags, done = found
-        self._give_back(tags)  # of a read in parts with the first of them: the others are on their way, in order
+        self.give_back(tags)  # of a read in parts with the first of them: the others are on their way, in order
         if fetch.length:
             self._host.catch_up_bytes(fetch.address)
         done(fetch.data, fetch.chunks)
@@ -184,27 +187,31 @@ class DmaReader:
 
         0, and nothing is taken, if it has to wait for them.
         """
-        tags = min(self._pcie.requests(length, address), self._most_tags)
+        requests = (address % self._mrrs_bytes + length - 1) // self._mrrs_bytes + 1
+        tags = requests if requests < self._most_tags else self._most_tags
         return tags if self._take(tags, key) else 0
 
     def comes(self, at_ps: int, key: int, tags: int) -> None:
         """The data of a read will be in the adapter at ``at_ps``: its tags are free then."""
         if self._waiting:
-            heappush(self._queue, (at_ps, HARDWARE, key, self._give_back, tags))
+            heappush(self._queue, (at_ps, HARDWARE, key, self.give_back, tags))
         else:
             self._due.append((at_ps, key, tags))
 
     def _take(self, tags: int, key: int) -> bool:
         """Take so many tags for a read now, unless it has to wait for them."""
-        due, now = self._due, (self._clock._now, key)
-        while due and due[0] < now:
-            self._tags += due.popleft()[2]
+        due = self._due
+        if due:
+            now = self._clock._now, key
+            while due and due[0] < now:
+                self._tags += due.popleft()[2]
         if tags > self._tags or self._waiting:
             return False
         self._tags -= tags
         return True
 
-    def _give_back(self, tags: int) -> None:
+    def give_back(self, tags: int) -> None:
+        """Tags are free from now on: reads that wait for them start."""
         self._tags += tags
         while self._waiting and self._waiting[0][0] <= self._tags:
             tags, key, start = self._waiting.popleft()

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 from ...sim.stations import Pipe
 from ...sim.trace import NEVER
 from ..fabric.fabric import NoPipe
+from ..host.attached import AttachedMemory
 from ..memory.devices import MemoryDevice
 from ..profiles.parameters.adapter import NicParameters
 from ..verbs.objects import QueuePair
@@ -84,9 +85,9 @@ class EndsAdapter(Protocol):
         """The record of the writes that will arrive through a new queue pair."""
 
 
-Route = tuple[int, int, Lanes, int, ExecutionOrder, Inbound, str]
-"""The plain way of WRITEs to a region: its first address, its end, the lanes, the channel; the queue pair's execution
-order and inbound writes, which the responder checks; and the name of the writer."""
+Route = tuple[int, int, AttachedMemory, int, Lanes, int, ExecutionOrder, Inbound, str]
+"""The plain way of WRITEs to a region: its first address, its end, its memory and where that begins, the lanes, the
+channel; the queue pair's execution order and inbound writes, which the responder checks; and the name of the writer."""
 ReadRoute = tuple[int, int, Lanes, MemoryDevice]
 """The plain way of READs of a region: its first address, its end, the lanes of writes to there, its device."""
 

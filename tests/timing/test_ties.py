@@ -180,13 +180,15 @@ def test_requests_take_the_plain_way(monkeypatch):
     for part, general in (
         (ShortWire, ("request", "acknowledgement", "response")),
         (Responder, ("take_in_now", "serve_now", "stage")),
-        (Requester, ("place", "done", "_doorbell")),
+        (Requester, ("place", "done", "doorbell", "pump")),
     ):
         for name in general:
             monkeypatch.setattr(part, name, None)
     rig.run()
-    assert rig.memory(9) == line(9)
-    assert len(rig.completions) == 8 and {done.status for done in rig.completions} == {Status.IBV_WC_SUCCESS}
+    rig.client.post_write(rig.clock.now_ps, line(8) * 20, line=10)  # its payload has to be fetched
+    rig.run()
+    assert rig.memory(9) == line(9) and rig.memory(29) == line(8)
+    assert len(rig.completions) == 9 and {done.status for done in rig.completions} == {Status.IBV_WC_SUCCESS}
 
 
 def test_a_step_is_a_turn_of_the_loop():

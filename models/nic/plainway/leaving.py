@@ -15,6 +15,7 @@ from ..adapter import Adapter
 from ..ends import ReceiveEnd, SendEnd
 from ..message import Message, Packet
 from ..port import IN_ENGINE
+from .fetching import fetching
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
 _READ = Opcode.IBV_WR_RDMA_READ
@@ -48,13 +49,17 @@ def leaving(
         """Nothing to fetch and nothing to wait for: it is at the engine when the doorbell is here."""
         opcode, flags, length = work.opcode, work.send_flags, work.length
         header_bytes = carrying.get(opcode)
-        if send_queue or qp.error or end.stalled or sram.crowded or flags in FENCE:
+        if qp.error or end.stalled or sram.crowded or flags in FENCE:
             return False
         if header_bytes is not None:
-            if length > mtu_bytes or not (flags in INLINE or (not length and work.lkey is None)):
+            if length > mtu_bytes:
                 return False
             n_bytes = header_bytes + length
-        elif opcode is _READ and work.lkey is None and end.reads_under_way < qp.max_rd_atomic:
+            if flags not in INLINE and (length or work.lkey is not None):
+                return fetch(work, n_bytes)
+            if send_queue:
+                return False
+        elif opcode is _READ and not send_queue and work.lkey is None and end.reads_under_way < qp.max_rd_atomic:
             n_bytes = headers.read_request_bytes
         else:
             return False
@@ -79,9 +84,11 @@ def leaving(
 
     def leave(message: Message) -> None:
         """No request is before it at engine and port, which take it at once."""
-        now_ps = clock._now
+        now_ps, span = clock._now, message.span
         depart_ps = now_ps - propagation_ps
-        if (
+        if message.start_ps == depart_ps:  # it had to wait for the port
+            end_ps = message.end_ps
+        elif (
             message.start_ps != IN_ENGINE
             or (to_port and to_port[0][0] <= depart_ps)
             or to_engine[0][2] is not message
@@ -91,18 +98,18 @@ def leaving(
         ):
             nic.wire.request(message)
             return
-        at_ps = heappop(to_engine)[0]
-        engine[unit] = at_ps + occupancy_ps
-        span = message.span
-        if span is not None:
-            span.mark("requester NIC", depart_ps)
-        start_ps, end_ps = send(depart_ps, message.n_bytes)
-        message.start_ps, message.end_ps = start_ps, end_ps
-        if fabric.departures is not None:
-            fabric.departures.append((end_ps, port.name))
-        if start_ps > depart_ps:
-            heappush(queue, (start_ps + propagation_ps, HARDWARE, message.key, nic.wire.request, message))
-            return
+        else:
+            at_ps = heappop(to_engine)[0]
+            engine[unit] = at_ps + occupancy_ps
+            if span is not None:
+                span.mark("requester NIC", depart_ps)
+            start_ps, end_ps = send(depart_ps, message.n_bytes)
+            message.start_ps, message.end_ps = start_ps, end_ps
+            if fabric.departures is not None:
+                fabric.departures.append((end_ps, port.name))
+            if start_ps > depart_ps:
+                heappush(queue, (start_ps + propagation_ps, HARDWARE, message.key, leave, message))
+                return
         message.sent_ps = end_ps
         if end_ps > end.off_ps:  # cut off in the port
             return
@@ -119,4 +126,5 @@ def leaving(
         packet = message, 0, message.payload, True, end_ps
         heappush(queue, (start_ps + receive_ps, HARDWARE, message.key, handler, packet))
 
+    fetch = fetching(nic, end, leave)
     return post, leave

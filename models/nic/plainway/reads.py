@@ -13,7 +13,7 @@ from typing import Any
 from ....sim.clock import HARDWARE
 from ....sim.trace import NEVER
 from ...durability.rules import FENCE_WAITS_FOR, Event, RequestKind
-from ...memory.devices import DEVICE_SPAN_BITS, HOST_MEMORY
+from ...memory.devices import DEVICE_SPAN_BITS, HOST_MEMORY, OFFSET_MASK
 from ...verbs.opcodes import Opcode, Status
 from ...verbs.ties import RESPONSE
 from ...verbs.work import SIGNALED
@@ -47,9 +47,10 @@ def serve_reads(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -> 
     send_back, receivers, receiver = nic.link_in.send, nic.receivers, end.unit
     receive_ps, occupancy_ps = nic.parameters.rx_processing_ps, nic.parameters.rx_packet_occupancy_ps
     # at the requester
-    sram, slot, host, outstanding = nic.sram, nic.slot, nic.host, end.outstanding
+    sram, slot, attached, outstanding = nic.sram, nic.slot, nic.host.attached, end.outstanding
     settle, cqes, link, mps_bytes = slot.settle, slot.cqes, slot.link, slot.link.parameters.mps_bytes
     channels: dict[int, int] = {}
+    """By device: the channel of data that comes back to there."""
 
     def serve(packet: Packet) -> None:
         """It waits for nothing but READs before it, and for no tag."""
@@ -165,15 +166,16 @@ def serve_reads(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -> 
             return
         if cqes:
             settle(message.key + RESPONSE)
-        address = work.local_address
-        channel = channels.get(address >> DEVICE_SPAN_BITS)
+        address, number = work.local_address, work.local_address >> DEVICE_SPAN_BITS
+        channel = channels.get(number)
         if channel is None:
-            channel = channels[address >> DEVICE_SPAN_BITS] = end.receive.inbound.lanes(address).in_order
+            channel = channels[number] = end.receive.inbound.lanes(address).in_order
+        memory, offset = attached[number], address & OFFSET_MASK
         if length <= mps_bytes - address % mps_bytes:
             start_ps, root_ps = link.write(now_ps, length)
-            host.dma_write(address, data, channel, _WRITER, now_ps, start_ps, root_ps)
+            memory.dma_write(offset, data, channel, _WRITER, now_ps, start_ps, root_ps)
         else:
-            host.dma_writes(address, data, channel, _WRITER, now_ps, link.writes(now_ps, address, length))
+            memory.dma_writes(offset, data, channel, _WRITER, now_ps, link.writes(now_ps, address, length))
         outstanding.popleft()
         end.reads_under_way -= 1
         end.fencing -= _IS_FENCED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...durability.rules import Placement
-from ...memory.devices import DEVICE_SPAN_BITS, HOST_MEMORY
+from ...memory.devices import DEVICE_SPAN_BITS, HOST_MEMORY, OFFSET_MASK
 from ...verbs.opcodes import Opcode
 from ..adapter import Adapter
 from ..ends import ReceiveEnd
@@ -18,7 +18,9 @@ def open_writes(nic: Adapter, to: ReceiveEnd, message: Message) -> None:
     if found is not None:
         start, stop = found
         lanes = to.inbound.lanes(start)
-        to.routes[message.work.rkey] = start, stop, lanes, lanes.in_order, to.order, to.inbound, to.writers[_WRITE]
+        memory, base = nic.host.attached[start >> DEVICE_SPAN_BITS], start & ~OFFSET_MASK
+        own = to.order, to.inbound, to.writers[_WRITE]
+        to.routes[message.work.rkey] = start, stop, memory, base, lanes, lanes.in_order, *own
 
 
 def open_reads(nic: Adapter, to: ReceiveEnd, message: Message) -> None:

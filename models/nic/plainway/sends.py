@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...durability.rules import Placement
-from ...memory.devices import DEVICE_SPAN_BITS, HOST_MEMORY
+from ...memory.devices import DEVICE_SPAN_BITS, HOST_MEMORY, OFFSET_MASK
 from ...verbs.opcodes import Opcode
 from ..adapter import Adapter
 from ..ends import ReceiveEnd, SendEnd
@@ -80,16 +80,17 @@ def take_sends(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -> C
         if cqes:
             settle(message.key)
         lanes, channel = place
-        before = lanes.earlier() if attached[address >> DEVICE_SPAN_BITS].device.traced else None
+        memory, offset = attached[address >> DEVICE_SPAN_BITS], address & OFFSET_MASK
+        before = lanes.earlier() if memory.device.traced else None
         named = writer if message.span is None else f"{_SEND}, {message.span.label}"
         if length <= mps_bytes - address % mps_bytes:
             start_ps, root_ps = link.write(now_ps, length)
             staging.give(root_ps, length)
-            placed_ps = host.dma_write(address, payload, channel, named, now_ps, start_ps, root_ps)
+            placed_ps = memory.dma_write(offset, payload, channel, named, now_ps, start_ps, root_ps)
         else:
             tlps = link.writes(now_ps, address, length)
             staging.give_all(tlps)
-            placed_ps = host.dma_writes(address, payload, channel, named, now_ps, tlps)
+            placed_ps = memory.dma_writes(offset, payload, channel, named, now_ps, tlps)
         lanes.placed_ps = max(lanes.placed_ps, placed_ps)
         if before is not None:
             inbound.note_send(address, before)

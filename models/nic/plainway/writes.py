@@ -17,7 +17,7 @@ _WRITE = Opcode.IBV_WR_RDMA_WRITE
 def accept_writes(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -> Callable[[Packet], None]:
     """The handler of packets of WRITEs at ``remote``."""
     clock, there, responder = nic.clock, remote.sram, remote.responder
-    routes, staging, link, host = to.routes, responder.staging, remote.slot.link, remote.host
+    routes, staging, link = to.routes, responder.staging, remote.slot.link
     mps_bytes, held, cqes = link.parameters.mps_bytes, responder.held, remote.slot.cqes
     drain, settle, acknowledge = responder.drain, remote.slot.settle, acknowledging(nic, end, remote, to)
 
@@ -36,7 +36,7 @@ def accept_writes(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -
         ):
             remote.take_in(packet)
             return
-        start, stop, lanes, channel, order, inbound, writer = route
+        start, stop, memory, base, lanes, channel, order, inbound, writer = route
         address = work.remote_address
         if (
             address < start
@@ -64,13 +64,13 @@ def accept_writes(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -
             if length <= mps_bytes - address % mps_bytes:
                 start_ps, root_ps = link.write(now_ps, length)
                 staging.give(root_ps, length)
-                placed_ps = host.dma_write(
-                    address, payload, channel, writer, now_ps, start_ps, root_ps, credits=drain.credits
+                placed_ps = memory.dma_write(
+                    address - base, payload, channel, writer, now_ps, start_ps, root_ps, credits=drain.credits
                 )
             else:
                 tlps = link.writes(now_ps, address, length)
                 staging.give_all(tlps)
-                placed_ps = host.dma_writes(address, payload, channel, writer, now_ps, tlps, drain.credits)
+                placed_ps = memory.dma_writes(address - base, payload, channel, writer, now_ps, tlps, drain.credits)
             lanes.placed_ps = max(lanes.placed_ps, placed_ps)
         if not last:
             return
