@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from ...sim.bytespace import lines
-from ...sim.trace import Chunk
+from ...sim.trace import Chunk, NotRecorded
 from ..durability.ordering import Covered, Ordering
 from ..durability.rules import Event, Placement, RequestKind, Switches, Target, executed_before
 from ..host.hostmemory import HostMemory
@@ -157,7 +157,12 @@ class Inbound:
 
     # FLUSH --------------------------------------------------------------------------------------------------
     def covered(self, address: int, length: int) -> list[Covered]:
-        """The updates so far that lie in a range, except those that a flush has put into the memory's queue already."""
+        """The updates so far that lie in a range, except those that a flush has put into the memory's queue already.
+
+        Raises NotRecorded in a run without a record of them.
+        """
+        if not self._ordering.trace.complete:
+            raise NotRecorded("the lines that a FLUSH covers")
         number = self._host.destination(address).number
         lanes = self._lanes.get(number)
         if lanes is None:

@@ -16,6 +16,7 @@ from ...models.system import NodeSpec, Process, System
 from ...models.verbs import QueuePair, Span
 from ...protocols.scheme import CLIENT, OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes, scheme
 from ...sim.streams import Streams
+from ...sim.trace import NotRecorded
 from ..history import History, Operation, Removed, written
 from ..schema.perturbed import LAGGING, PAUSES, PAUSING, perturbed_network, perturbed_platform
 from ..schema.schema import Scenario, Variant
@@ -126,13 +127,20 @@ def run_variant(
     schedule: int = 0,
     watched: bool = False,
     platform: Platform | None = None,
+    recorded: bool = True,
 ) -> RunResult:
     """Run one scheme of ``scenario`` on one platform: load, connect, perform the workload to its end.
 
-    ``platform`` stands for the one that the variant names, with some parameter set otherwise.
+    ``platform`` stands for the one that the variant names, with some parameter set otherwise. Not ``recorded``, the run
+    has no trace, and nothing of what its writes left can be explored; its times are the same.
     """
     experiment = AssembledVariant(scenario, variant, schedule, watched=watched, platform=platform)
-    experiment.system.clock.run_until(experiment.finished)
+    try:
+        if not recorded:
+            experiment.system.record_nothing()
+        experiment.system.clock.run_until(experiment.finished)
+    except NotRecorded:
+        return run_variant(scenario, variant, schedule, watched, platform)
     return experiment.result()
 
 
