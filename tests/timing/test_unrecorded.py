@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.protocols.scheme import schemes
+from rpsim.protocols.registry import schemes
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.experiment import run_variant
 

@@ -7,10 +7,14 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...scenarios.history import Stamp
 from ..oracle.known import NEVER_PS
 
 TYPES = ("invoke", "ok", "fail", "info", "applied", "crash")
 NODES = ("system", "server", "client", "replica")
+
+FRESH = "a fresh client"
+"""The process that reads what a crash has left, where it is not among the operations of a run."""
 
 MISSING = object()
 """In place of a value that an event does not have."""
@@ -42,6 +46,8 @@ def show(value: Hashable) -> str:
         return f"{{{', '.join(sorted(map(show, value)))}}}"
     if isinstance(value, Other):
         return value.text
+    if isinstance(value, Stamp):
+        return str(value)
     return json.dumps(value) if isinstance(value, str | int | float | None) else repr(value)
 
 
@@ -68,7 +74,7 @@ class HistoryEntry:
     dead_ps: int | None = None
     """The crash of the system after which nothing of it is on its way any more."""
     reborn_ps: int | None = None
-    """When the processes that were killed at it had all invoked something again."""
+    """The last instant before the processes that were killed at it had all invoked something again."""
     promised_ps: int | None = None
     """The instant of ``applied``, where the history has one beside ``ok``."""
     session: Hashable = None
@@ -125,6 +131,8 @@ class HistoryFile:
     time_zero_ns: int | float
     timed: bool = True
     format: str = "json lines"
+    place: str = "line"
+    """What the numbers of operations are: ``line`` of a file, ``operation`` of a run."""
 
     def eras_ps(self) -> list[int]:
         """When the crashes that end an era came, each instant once."""
@@ -134,6 +142,14 @@ class HistoryFile:
 def in_order(entries: Iterable[HistoryEntry]) -> Iterator[HistoryEntry]:
     """The operations in the order of their invocations."""
     return iter(sorted(entries, key=lambda entry: (entry.invoke_ps, entry.line)))
+
+
+def _before(birth_ps: int | None, killed_ps: int | None) -> int | None:
+    """The last instant before a process that was killed invoked something again; at the crash itself both are at once.
+
+    Intervals are closed: with the invocation itself as the deadline, both could take effect then, in either order.
+    """
+    return birth_ps if birth_ps is None or killed_ps is None else max(killed_ps, birth_ps - 1)
 
 
 def settle(entries: Iterable[HistoryEntry], crashes: Iterable[CrashLine]) -> None:
@@ -146,7 +162,7 @@ def settle(entries: Iterable[HistoryEntry], crashes: Iterable[CrashLine]) -> Non
     for entry in entries:
         if entry.outcome is None and not entry.alive:
             entry.killed_ps = entry.kill_ps
-            entry.reborn_ps = None if entry.awaited else entry.birth_ps
+            entry.reborn_ps = None if entry.awaited else _before(entry.birth_ps, entry.killed_ps)
         if entry.killed_ps is not None:
             entry.dead_ps = next((at_ps for at_ps in system_ps if at_ps >= entry.killed_ps), None)
         if entry.outcome != "ok" or entry.f not in late or entry.return_ps is None:

@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from ....sim.clock import HARDWARE
+from ...fabric.fabric import Departure
 from ...verbs.opcodes import Status
 from ...verbs.ties import RESPONSE
 from ..adapter import Adapter
@@ -53,7 +54,7 @@ def acknowledging(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -
         start_ps, end_ps = send(ready_ps, ack_bytes)
         message.start_ps, message.end_ps = start_ps, end_ps
         if fabric.departures is not None:
-            fabric.departures.append((end_ps, port.name))
+            fabric.departures.append(Departure(end_ps, port.name, start_ps, to.number, nic.name))
         if start_ps > ready_ps or end_ps > to.off_ps:
             remote.wire.acknowledgement(message)
             return

@@ -41,7 +41,7 @@ def fetching(nic: Adapter, end: SendEnd, leave: Callable[[Message], None]) -> Ca
             posted[work.opcode] = posted.get(work.opcode, 0) + 1
         key = end.key = end.key + NEXT_REQUEST
         message = Message(work, end, key, b"")
-        message.more, message.n_bytes = None, n_bytes
+        message.more, message.n_bytes, message.start_ps = None, n_bytes, IN_ENGINE
         send_queue.append(message)
         heappush(queue, (clock._now + doorbell_ps, HARDWARE, key, ring, message))
         return True
@@ -63,11 +63,11 @@ def fetching(nic: Adapter, end: SendEnd, leave: Callable[[Message], None]) -> Ca
         """Host memory is looked at: the payload's way to the adapter is known."""
         fetch.begin(host, ready_ps, link.line_ps)
         here_ps = link.read_completion(ready_ps + back_ps, fetch.length, fetch.address)
-        heappush(queue, (here_ps, HARDWARE, key, fetched, (message, fetch, tags)))
+        heappush(queue, (here_ps, HARDWARE, key, fetched, (fetch, tags, message)))
 
-    def fetched(found: tuple[Message, Fetch, int]) -> None:
+    def fetched(found: tuple[Fetch, int, Message]) -> None:
         """The payload is here: the request goes to the engine if those before it have."""
-        message, fetch, tags = found
+        fetch, tags, message = found
         dma.give_back(tags)
         host.catch_up_bytes(fetch.address)
         message.payload = bytes(fetch.data)
@@ -78,7 +78,7 @@ def fetching(nic: Adapter, end: SendEnd, leave: Callable[[Message], None]) -> Ca
         if message.span is not None:
             message.span.mark("WQE and payload fetch", now_ps)
         send_queue.popleft()
-        message.attempt, message.start_ps = end.attempt, IN_ENGINE
+        message.attempt = end.attempt
         outstanding.append(message)
         heappush(to_engine, (now_ps, message.key, message))
         heappush(queue, (now_ps + lead_ps, HARDWARE, message.key, leave, message))

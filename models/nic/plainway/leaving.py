@@ -8,6 +8,7 @@ from typing import Any
 
 from ....sim.clock import HARDWARE
 from ...durability.rules import FENCE_WAITS_FOR
+from ...fabric.fabric import Departure
 from ...verbs.opcodes import KIND, NON_POSTED, Opcode
 from ...verbs.ties import NEXT_REQUEST
 from ...verbs.work import FENCE, INLINE, SendWR
@@ -106,7 +107,7 @@ def leaving(
             start_ps, end_ps = send(depart_ps, message.n_bytes)
             message.start_ps, message.end_ps = start_ps, end_ps
             if fabric.departures is not None:
-                fabric.departures.append((end_ps, port.name))
+                fabric.departures.append(Departure(end_ps, port.name, start_ps, end.number, remote.name))
             if start_ps > depart_ps:
                 heappush(queue, (start_ps + propagation_ps, HARDWARE, message.key, leave, message))
                 return

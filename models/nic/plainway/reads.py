@@ -13,6 +13,7 @@ from typing import Any
 from ....sim.clock import HARDWARE
 from ....sim.trace import NEVER
 from ...durability.rules import FENCE_WAITS_FOR, Event, RequestKind
+from ...fabric.fabric import Departure
 from ...memory.devices import DEVICE_SPAN_BITS, HOST_MEMORY, OFFSET_MASK
 from ...verbs.opcodes import Opcode, Status
 from ...verbs.ties import RESPONSE
@@ -140,7 +141,7 @@ def serve_reads(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -> 
         start_ps, end_ps = send(ready_ps, message.n_bytes)
         message.start_ps, message.end_ps = start_ps, end_ps
         if fabric.departures is not None:
-            fabric.departures.append((end_ps, port.name))
+            fabric.departures.append(Departure(end_ps, port.name, start_ps, to.number, nic.name))
         if start_ps > ready_ps or end_ps > to.off_ps or nic.sram.crowded:
             remote.wire.response(message)
             return
@@ -154,15 +155,16 @@ def serve_reads(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -> 
         receivers[receiver] = start_ps + occupancy_ps
         done_ps, last_answer_ps = start_ps + receive_ps, end.last_answer_ps
         done_ps = end.last_answer_ps = done_ps if done_ps > last_answer_ps else last_answer_ps
-        heappush(queue, (done_ps, HARDWARE, message.key + RESPONSE, land, message))
+        heappush(queue, (done_ps, HARDWARE, message.key + RESPONSE, land, (message, 0, b"", True, end_ps)))
 
-    def land(message: Message) -> None:
+    def land(packet: Packet) -> None:
         """Its data goes to memory, and its completion behind that."""
+        message, end_ps = packet[0], packet[4]
         now_ps, work, length = clock._now, message.work, message.length
         attached_there[work.remote_address >> DEVICE_SPAN_BITS].device.space.catch_up(now_ps)
         data = bytes(message.payload)
         if end.off_ps != NEVER or qp.error or sram.crowded or not outstanding or outstanding[0] is not message:
-            nic.take_response((message, 0, data, True, message.end_ps))
+            nic.take_response((message, 0, data, True, end_ps))
             return
         if cqes:
             settle(message.key + RESPONSE)
