@@ -53,6 +53,14 @@ class Lanes:
             self._trace.channels[self._in_order].release = "atomic-returns-visible"
         return self._in_order
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing that the trace knows came on them so far."""
+        channels = self._trace.channels
+        return not any(
+            channels[channel].chunks for channel in (self._in_order, self.loose, self._releases) if channel is not None
+        )
+
     def earlier(self) -> Counts:
         """The chunks accepted so far, without ATOMIC WRITEs."""
         channels, in_order, loose = self._trace.channels, self._in_order, self.loose
