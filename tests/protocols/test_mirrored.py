@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rpsim.protocols.scheme import Request, Scheme, scheme
+from rpsim.protocols.registry import scheme
+from rpsim.protocols.scheme import Request, Scheme
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.errors import InputError
 from rpsim.validation.crash.brute_force import compare

@@ -13,7 +13,8 @@ from rpsim.protocols.failures import Failing
 from rpsim.protocols.guarantees import ALWAYS, Condition
 from rpsim.protocols.naming.options import Option
 from rpsim.protocols.parts.rpc import Listener
-from rpsim.protocols.scheme import Request, Role, Scheme, scheme, schemes
+from rpsim.protocols.registry import scheme, schemes
+from rpsim.protocols.scheme import Request, Role, Scheme
 from rpsim.scenarios.history import Unread
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.errors import InputError

@@ -6,7 +6,7 @@ import pytest
 
 from rpsim.protocols.efactory.cleaning import COMPRESSING, MERGING, NORMAL
 from rpsim.protocols.guarantees import EXPLORED, Condition
-from rpsim.protocols.scheme import scheme
+from rpsim.protocols.registry import scheme
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.schema.load import load_scenario
 from rpsim.validation.crash.explore import explore

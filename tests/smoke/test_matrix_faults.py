@@ -2,7 +2,8 @@
 
 import pytest
 
-from rpsim.protocols.scheme import Role, Scheme, schemes
+from rpsim.protocols.registry import schemes
+from rpsim.protocols.scheme import Role, Scheme
 from rpsim.validation.matrix.guarantees import SEVERAL, every, scenario_of, usual
 from rpsim.validation.matrix.testbeds import fits, fitting
 

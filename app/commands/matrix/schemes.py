@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ....protocols.guarantees import EXPLORED, claimed
-from ....protocols.scheme import Scheme, scheme
+from ....protocols.registry import scheme
+from ....protocols.scheme import Scheme
 from ....sim.errors import InputError, Mistake
 from ....validation.crash.findings import Counterexample, CrashReport
 from ....validation.matrix.guarantees import QUICK, every, file_of, joined, scenario_of, usual
