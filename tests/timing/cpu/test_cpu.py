@@ -305,6 +305,27 @@ def test_loads_that_nobody_waits_for_go_as_fast_as_fill_buffers_allow(rig):
     assert rig.clock.now_ps == pytest.approx(lines / 4 * per_xpline, rel=0.05)
 
 
+@pytest.mark.parametrize("memory", ["dram", "pm"])
+@pytest.mark.parametrize("verb", ["load", "store"])
+def test_a_range_takes_in_one_piece_what_it_takes_in_small_ones(memory, verb):
+    """The time of a range grows with its length: lines queue for the medium once, not once for each line before."""
+    took = {}
+    for length, piece in [(4096, 4096), (16384, 16384), (65536, 65536), (65536, 4096)]:
+        system = System(load_platform("optane-adr"), {"server": [NodeSpec(1, ("dram", "pm"))]}, 1)
+        node = system.nodes["server"][0]
+        thread, address = node.thread(0, "core"), node.memory[memory].allocate(length, "range", align=4096)
+
+        def code(thread=thread, address=address, length=length, piece=piece):
+            for at in range(address, address + length, piece):
+                yield from (thread.load(at, piece) if verb == "load" else thread.store(at, bytes(piece)))
+
+        system.clock.run_until(system.clock.start(code()))
+        took[length, piece] = system.clock.now_ps
+    assert 3.6 < took[16384, 16384] / took[4096, 4096] < 4.1
+    assert 3.6 < took[65536, 65536] / took[16384, 16384] < 4.1
+    assert 0.85 < took[65536, 65536] / took[65536, 4096] <= 1.0
+
+
 def test_a_load_of_a_line_that_is_being_prefetched_waits_for_it(rig):
     thread, optane = rig.server.threads[0], rig.platform.media["optane"]
     rig.server.run(thread.prefetch(rig.address(0), LINE))
