@@ -188,8 +188,8 @@ class Service:
         flag: tuple[int, bytes] | None,
         payload: Range | None = None,
     ) -> Code:
-        """Go through CPU steps; ``payload`` is where an update lies that came as a message."""
-        places = targets if payload is None else [payload]
+        """Go through CPU steps; ``payload`` is where an update lies that came as a message, before its trailer."""
+        places = targets if payload is None else [(payload[0], payload[1] + TRAILER_BYTES)]
         for step in steps:
             match step.do:
                 case "watch":  # the turn of the loop that finds it
