@@ -67,7 +67,7 @@ class Deadline:
 
 
 class SoftwareThread:
-    """A thread as its operating system knows it; :class:`~rpsim.models.cpu.thread.Thread` has the instructions."""
+    """A thread as its operating system knows it; ``instructions.py`` and ``thread.py`` have the instructions."""
 
     def __init__(self, clock: Clock, cpu: CpuParameters, core: Core, name: str, pinned: bool = True) -> None:
         self.clock = clock

@@ -1,0 +1,311 @@
+"""The instructions of a core that touch memory, as x86 names them: loads, stores, flushes, fences.
+
+A store retires into its core's store buffer and drains in program order; nothing proves that it has left before a
+fence, a doorbell or another agent's read says so. ``clwb`` and ``clflushopt`` take effect with the next ``sfence``,
+``clflush`` at once; ``ntstore`` goes through write-combining buffers until an ``sfence`` (Intel SDM; Yang et al.,
+FAST'20).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+from typing_extensions import override
+
+from ...sim.bytespace import LINE_BYTES, lines
+from ...sim.clock import Clock
+from ...sim.trace import Chunk, Flush
+from ..durability.ordering import Event, Ordering
+from ..durability.rules import Target
+from ..host.hostmemory import HostMemory
+from ..memory.devices import DEVICE_SPAN_BITS, OFFSET_MASK
+from ..profiles.parameters.cpu import CpuParameters
+from .core import Core
+from .looking import Looking
+from .software import Code, SoftwareThread
+
+_BITS_PS = 8 * 10**12
+"""Bits of a byte times picoseconds of a second."""
+
+
+class Instructions(SoftwareThread):
+    """The part of a thread that touches memory: what each instruction costs, and what it proves."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        ordering: Ordering,
+        cpu: CpuParameters,
+        host: HostMemory,
+        core: Core,
+        name: str,
+        pinned: bool = True,
+    ) -> None:
+        super().__init__(clock, cpu, core, name, pinned)
+        self.host = host
+        self._attached = host.attached
+        self._ordering = ordering
+
+    @override
+    def leave(self, to: Core) -> int:
+        """The scheduler moves it to another core; returns when all that it has flushed here is queued.
+
+        A context switch has a full barrier (Linux, Documentation/memory-barriers.txt), and a locked instruction orders
+        flushes as a fence does (Intel SDM, CLWB): other agents see its stores from here before it runs there.
+        """
+        core, trace, now_ps = self.core, self._ordering.trace, self.now_ps
+        flushes, core.flushes = core.flushes, []
+        left = core.stores, trace.count(core.stores), core.ntstores, trace.count(core.ntstores), flushes
+        self.core = to
+        done_ps = max(now_ps, core.fence_ps)
+        self.clock.call_at(done_ps, self._left, left)
+        return done_ps
+
+    def _left(self, left: tuple[int, int, int, int, list[Flush]]) -> None:
+        stores, stored, ntstores, written, flushes = left
+        self._ordering.happened(
+            Event.SFENCE, self.now_ps, core=((stores, stored),), core_nt=((ntstores, written),), flushes=flushes
+        )
+
+    def looking(self) -> Looking:
+        """For a loop that looks at memory until another agent has written there: a round begins now."""
+        return Looking(self, self.host.memory)
+
+    def _copy_ps(self, length: int) -> int:
+        return length * _BITS_PS // self._cpu.memcpy_bits_per_s
+
+    def _writer(self, what: str) -> str:
+        return f"{what} by {self.name}" + (f", {self.span.label}" if self.span else "")
+
+    # memory ---------------------------------------------------------------------------------------------
+    def load(self, address: int, length: int) -> Code:
+        """Load ``length`` bytes; returns them."""
+        core, clock = self.core, self.clock
+        if not core.undivided:
+            yield from self._turn()
+            core = self.core
+        start_ps = clock._now
+        device = self._attached[address >> DEVICE_SPAN_BITS]
+        cost_ps = device.access_ps(address & OFFSET_MASK, length, False, core.agent, core.fills)
+        self.account.memory_ps += cost_ps
+        yield core.run(self, cost_ps)
+        data, seen = device.load(clock._now, address & OFFSET_MASK, length)
+        if seen or self.host.peers:
+            self._looked(Event.LOAD, clock._now, address, start_ps, seen)
+        return data
+
+    def prefetch(self, address: int, length: int) -> Code:
+        """``prefetcht0`` of each line of a range: on its way to the cache; the core waits for a fill buffer only.
+
+        Loads without a use of their values cost the same: a core that executes out of order goes on behind them.
+        """
+        done = 0
+        while done < length:
+            take = min(LINE_BYTES - (address + done) % LINE_BYTES, length - done)
+            if not self.core.undivided:
+                yield from self._turn()
+            wait_ps = self.core.fills.free_ps(self.now_ps) - self.now_ps
+            if wait_ps:
+                self.account.memory_ps += wait_ps
+                yield self.core.run(self, wait_ps)
+                if not self.core.undivided:
+                    yield from self._turn()
+            cost_ps = self.host.access_ps(address + done, take, False, self.core.agent, self.core.fills, wait=False)
+            self.account.memory_ps += cost_ps
+            yield self.core.run(self, cost_ps)
+            done += take
+
+    def _looked(self, event: Event, at_ps: int, address: int, issued_ps: int, seen: Sequence[Chunk] = ()) -> None:
+        """A read has come back: of a peer device it has pushed this core's posted stores before it.
+
+        An uncached read empties write-combining buffers too (Intel SDM, volume 3, section 12.3.1).
+        """
+        to, stores = self.host.destination(address), self.core.stores
+        self._ordering.happened(
+            event,
+            at_ps,
+            here=self.host.circumstances(address),
+            core=(*self.host.mmio_stores(stores, address), *self.host.mmio_stores(self.core.ntstores, address)),
+            returned=seen,
+            reader=stores,
+            device=None if to.target is Target.MEMORY else to.number,
+            issued_ps=issued_ps,
+        )
+
+    def read_pmrsts(self, address: int) -> Code:
+        """Read the register PMRSTS of the device in whose persistent memory region ``address`` is."""
+        if not self.core.undivided:
+            yield from self._turn()
+        start_ps = self.now_ps
+        yield self.core.run(self, self.host.status_read_ps(address, start_ps))
+        self._looked(Event.STATUS_READ, self.now_ps, address, start_ps)
+
+    def store(self, address: int, data: bytes) -> Code:
+        """Store ``data``, in program order, word after word."""
+        core = self.core
+        if not core.undivided:
+            yield from self._turn()
+            core = self.core
+        device, offset = self._attached[address >> DEVICE_SPAN_BITS], address & OFFSET_MASK
+        access_ps = device.access_ps(offset, len(data), True, core.agent, core.fills)
+        copy_ps = self._copy_ps(len(data))
+        self.account.memory_ps += access_ps
+        self.account.copy_ps += copy_ps
+        yield core.run(self, access_ps + copy_ps)
+        core, traced = self.core, device.device.traced
+        device.store(offset, data, core.stores, self._writer("store") if traced else "", self.clock._now)
+        if core.pauses is not None:
+            core.may_pause(self.clock._now, traced)
+
+    def ntstore(self, address: int, data: bytes) -> Code:
+        """Non-temporal stores: past the caches, unordered until an ``sfence``."""
+        device, offset = self._attached[address >> DEVICE_SPAN_BITS], address & OFFSET_MASK
+        done = 0
+        while done < len(data):  # each line leaves when it is full
+            take = min(LINE_BYTES - (offset + done) % LINE_BYTES, len(data) - done)
+            if not self.core.undivided:
+                yield from self._turn()
+            cost_ps = self.core.fills.free_ps(self.now_ps) - self.now_ps + self._cpu.ntstore_ps
+            self.account.flush_ps += cost_ps
+            yield self.core.run(self, cost_ps)
+            core, now_ps, piece = self.core, self.now_ps, data[done : done + take]
+            queued_ps = device.ntstore(offset + done, piece, core.ntstores, self._writer("ntstore"), now_ps)
+            core.fills.take(max(queued_ps, now_ps + self._cpu.ntstore_hold_ps))
+            core.fence_ps = max(core.fence_ps, queued_ps, device.drained_ps((offset + done) // LINE_BYTES))
+            done += take
+
+    def memcpy(self, destination: int, source: int, length: int) -> Code:
+        """Copy by loads and stores: the time to start, then to bring its lines, then for its bytes."""
+        if length >= self._cpu.memcpy_string_bytes:
+            self.account.copy_ps += self._cpu.memcpy_start_ps
+            yield self.core.run(self, self._cpu.memcpy_start_ps)
+        data = yield from self.load(source, length)
+        yield from self.store(destination, data)
+
+    def crc32(self, address: int, length: int) -> Code:
+        """The CRC32 of a range; returns it.
+
+        Loads run ahead of the arithmetic, which depends on nothing but them: the time is that of the slower of the two.
+        """
+        before_ps = self.account.memory_ps
+        data = yield from self.load(address, length)
+        yield from self._checksum(length, self.account.memory_ps - before_ps)
+        return zlib.crc32(data)
+
+    def crc32_matches(self, address: int, length: int, expected: int) -> Code:
+        """Whether a range has this CRC32; returns that. An explorer of crash states may decide (``Core.deciding``)."""
+        if self.core.deciding is not None:
+            if not self.core.undivided:
+                yield from self._turn()
+            access_ps = self.host.access_ps(address, length, False, self.core.agent, self.core.fills)
+            self.account.memory_ps += access_ps
+            yield self.core.run(self, access_ps)
+            found = self.core.deciding(address, length, expected)
+            if found is not None:
+                yield from self._checksum(length, access_ps)
+                return found
+        return (yield from self.crc32(address, length)) == expected
+
+    def crc32_of(self, data: bytes) -> Code:
+        """The CRC32 of bytes that the code has at hand already; returns it."""
+        yield from self._checksum(len(data))
+        return zlib.crc32(data)
+
+    def _checksum(self, length: int, loading_ps: int = 0) -> Code:
+        """The time of the arithmetic over ``length`` bytes beyond the time in which they were loaded."""
+        cost_ps = max(0, self._cpu.crc_ps_per_byte * length - loading_ps)
+        self.account.crc_ps += cost_ps
+        yield self.core.run(self, cost_ps)
+
+    # persistence ------------------------------------------------------------------------------------------
+    def clwb(self, address: int, length: int) -> Code:
+        """Write the lines of a range back; done with the next ``sfence``."""
+        return self._write_back(address, length, self._cpu.clwb_ps, keep=not self._cpu.clwb_invalidates)
+
+    def clflushopt(self, address: int, length: int) -> Code:
+        """Write the lines of a range back and drop them; done with the next ``sfence``."""
+        return self._write_back(address, length, self._cpu.clflushopt_ps, keep=False)
+
+    def _write_back(self, address: int, length: int, cost_ps: int, keep: bool) -> Code:
+        device, offset = self._attached[address >> DEVICE_SPAN_BITS], address & OFFSET_MASK
+        account, number = self.account, device.device.number
+        for line in lines(offset, length):
+            if not self.core.undivided:
+                yield from self._turn()
+            core, now_ps = self.core, self.clock._now
+            flush = self._ordering.trace.flush(number, line, core.stores, now_ps)
+            if not core.fair:
+                core.flushes.append(flush)
+            wait_ps = core.fills.free_ps(now_ps) - now_ps
+            account.flush_lines += 1
+            account.flush_ps += wait_ps + cost_ps
+            yield core.run(self, wait_ps + cost_ps)  # then the line is on its way, and the next one's turn has come
+            core = self.core
+            if core.fair:  # only now: its thread may have moved, and a fence of others in between does not cover it
+                core.flushes.append(flush)
+            queued_ps = device.write_back(line, self.clock._now, keep)
+            core.fills.take(queued_ps)
+            core.fence_ps = max(core.fence_ps, queued_ps, device.drained_ps(line))
+
+    def clflush(self, address: int, length: int) -> Code:
+        """Write the lines of a range back and drop them, one after the other, each before any later store."""
+        device, offset = self.host.memory.locate(address)
+        for line in lines(offset, length):
+            if not self.core.undivided:
+                yield from self._turn()
+            issued_ps = self.now_ps
+            flush = self._ordering.trace.flush(device.number, line, self.core.stores, issued_ps)
+            queued_ps = self.host.flush_line(device, line, issued_ps, keep=False)
+            written_back = queued_ps > issued_ps
+            cost_ps = max(self._cpu.clflush_ps, queued_ps - issued_ps) if written_back else self._cpu.clflush_clean_ps
+            self.account.flush_lines += 1
+            self.account.flush_ps += cost_ps
+            yield self.core.run(self, cost_ps)
+            self._ordering.happened(Event.CLFLUSH, self.now_ps, flushes=[flush])
+
+    def wbinvd(self) -> Code:
+        """Write all lines of the host's caches back and drop them, as a machine does that flushes when power fails.
+
+        It completes, as ``clflush`` does for one line, when memory has them (Intel SDM, volume 2: a serializing
+        instruction).
+        """
+        if not self.core.undivided:
+            yield from self._turn()
+        devices = {device.number for device in self.host.memory.by_index}
+        flushes = self._ordering.trace.flush_all(devices, self.core.stores, self.now_ps)
+        cost_ps = self.host.flush_all() - self.now_ps
+        self.account.flush_ps += cost_ps
+        yield self.core.run(self, cost_ps)
+        self._ordering.happened(Event.CLFLUSH, self.now_ps, flushes=flushes)
+
+    def sfence(self) -> Code:
+        """Wait until this core's stores are visible and its flushes and non-temporal stores are queued.
+
+        Where a fence empties the queues of a DIMM (``Controller.fence_drains``) it waits for that too, which takes time
+        and proves no more. It knows nothing of DMA in flight.
+        """
+        trace = self._ordering.trace
+        if not self.core.undivided:
+            yield from self._turn()
+        core = self.core
+        stores, ntstores = trace.count(core.stores), trace.count(core.ntstores)
+        flushes, core.flushes = core.flushes, []
+        cost_ps = max(0, core.fence_ps - self.now_ps) + self._cpu.sfence_ps
+        self.account.fences += 1
+        self.account.flush_ps += cost_ps
+        yield self.core.run(self, cost_ps)
+        self._ordering.happened(
+            Event.SFENCE,
+            self.now_ps,
+            core=((core.stores, stores),),
+            core_nt=((core.ntstores, ntstores),),
+            flushes=flushes,
+        )
+        core.may_pause(self.now_ps)
+
+    def flush(self, address: int, length: int) -> Code:
+        """Every line with the best instruction of this processor, then ``sfence``: what ``pmem_persist`` does."""
+        instruction = {"clwb": self.clwb, "clflushopt": self.clflushopt, "clflush": self.clflush}
+        yield from instruction[self._cpu.flush_instruction](address, length)
+        yield from self.sfence()
