@@ -169,11 +169,14 @@ class Thread(Instructions, CompletionEvents):
         domain.dereg_mr(region)
         yield from self.kernel(system.reg_mr_ps + -(-region.length // system.page_bytes) * system.reg_mr_page_ps)
 
-    def poll(self, queue: CompletionQueue) -> Code:
-        """Poll until there is a completion; returns the :class:`WorkCompletion`."""
+    def poll(self, queue: CompletionQueue, *, busy: bool = False) -> Code:
+        """Poll until there is a completion; returns the :class:`WorkCompletion`.
+
+        ``busy``: in a loop, however the thread waits for completions otherwise.
+        """
         completion, clock = queue.pop(), self.clock
         if completion is None:
-            if self._waits != "poll":
+            if self._waits != "poll" and not busy:
                 return (
                     yield from self.next_completion(queue, self._cpu.os.spin_ps if self._waits == "adaptive" else 0)
                 )

@@ -9,11 +9,11 @@ from ...sim.errors import InputError, Mistake, unknown
 from ..primitives import primitive
 from ..scheme import COMPOSED
 from .logs import Log, PairShape
-from .registers import LineShape, OtherQp, PageShape, WordShape
+from .registers import BatchShape, LineShape, OtherQp, PageShape, WordShape
 from .shape import Shape
 
 SHAPES: Mapping[str, type[Shape]] = {
-    kind.shape: kind for kind in (WordShape, LineShape, PageShape, Log, PairShape, OtherQp)
+    kind.shape: kind for kind in (WordShape, LineShape, PageShape, Log, PairShape, OtherQp, BatchShape)
 }
 
 _NAME = re.compile(
