@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 PAGE_BYTES = 4096
 LINE_BYTES = 64
@@ -29,6 +29,14 @@ class WriteRun:
         self.parts = parts
 
 
+class Watch(NamedTuple):
+    """A range that somebody watches, and the call that tells when something written to it is visible."""
+
+    start: int
+    end: int
+    told: Callable[[int], None]
+
+
 class ByteSpace:
     """A sparse space of ``size_bytes`` bytes, zero where nothing was written."""
 
@@ -44,7 +52,8 @@ class ByteSpace:
         self._source: Callable[[int], bytes | None] | None = None
         self._known: set[int] = set()
         self._computed: list[tuple[int, int, Callable[[int], bytes]]] = []
-        self._watches: list[tuple[int, int, Callable[[int], None]]] = []
+        self._watches: dict[int, list[Watch]] = {}
+        """By line: the watches of ranges that touch it."""
 
     def write_at(
         self,
@@ -70,9 +79,7 @@ class ByteSpace:
         else:
             insort(inbox, entry)
         if self._watches:
-            for start, end, told in self._watches:
-                if start < address + len(data) and address < end:
-                    told(visible_ps)
+            self._tell_of(visible_ps, address, len(data), seen)
         if len(inbox) > self._room:
             self.catch_up(now_ps)
             self._room = max(ROOM, 2 * len(inbox))
@@ -95,20 +102,58 @@ class ByteSpace:
         """
         insort(self._inbox, (at_ps, READS, number, address, length, sink))
 
-    def watch(self, address: int, length: int, told: Callable[[int], None]) -> None:
-        """From now on ``told`` is called with the instant from which on something written to this range is visible."""
-        self._watches.append((address, address + length, told))
+    def watch(self, address: int, length: int, told: Callable[[int], None]) -> Watch:
+        """From now on ``told`` is called with the instant from which on something written to this range is visible.
 
-    def unwatch(self, told: Callable[[int], None]) -> None:
-        """It is not called any more."""
-        self._watches = [watch for watch in self._watches if watch[2] is not told]
+        Returns what :meth:`unwatch` takes.
+        """
+        watch = Watch(address, address + length, told)
+        for line in lines(address, length):
+            self._watches.setdefault(line, []).append(watch)
+        return watch
 
-    def is_written(self, address: int, length: int) -> bool:
-        """Whether something that was written to this range is not applied yet."""
-        return any(
-            channel != READS and start < address + length and address < start + len(data)
-            for _, channel, _, start, data, _ in self._inbox
-        )
+    def unwatch(self, watch: Watch) -> None:
+        """End a watch; one that has ended stays ended."""
+        for line in lines(watch.start, watch.end - watch.start):
+            left = [other for other in self._watches.get(line, ()) if other is not watch]
+            if left:
+                self._watches[line] = left
+            else:
+                self._watches.pop(line, None)
+
+    def tell(self, visible_ps: int, address: int, length: int) -> None:
+        """Something that was written to this range is visible from ``visible_ps`` on: whoever watches it learns so."""
+        watches = self._watches
+        if not watches or not length:
+            return
+        end, touched = address + length, lines(address, length)
+        watched: Iterable[int] = touched if len(touched) <= len(watches) else list(watches)
+        for line in watched:
+            for watch in tuple(watches.get(line, ())):
+                # Of the lines that both touch, the first is where the watch is told: once.
+                if watch.start < end and address < watch.end and line == max(touched[0], watch.start // LINE_BYTES):
+                    watch.told(visible_ps)
+
+    def _tell_of(self, visible_ps: int, address: int, length: int, seen: Callable[[], None] | WriteRun | None) -> None:
+        if not isinstance(seen, WriteRun):
+            self.tell(visible_ps, address, length)
+            return
+        for size, at_ps in seen.parts:
+            self.tell(at_ps, address, size)
+            address += size
+
+    def coming_ps(self, address: int, length: int) -> list[int]:
+        """The instants at which writes to this range become visible that are not applied yet."""
+        found = []
+        for visible_ps, channel, _, start, data, seen in self._inbox:
+            if channel == READS:
+                continue
+            at = start
+            for size, at_ps in seen.parts if isinstance(seen, WriteRun) else ((len(data), visible_ps),):
+                if at < address + length and address < at + size:
+                    found.append(at_ps)
+                at += size
+        return found
 
     def catch_up(self, now_ps: int) -> None:
         """Apply every write that is visible at ``now_ps``, and serve every read until then."""
@@ -200,10 +245,23 @@ class ByteSpace:
 
     def touch(self, numbers: Iterable[int]) -> None:
         """As if these lines were read, one after the other: which of them is asked for first may be a choice."""
-        if self._source is not None:
-            for line in numbers:
-                if line not in self._known:
-                    self._take(line)
+        source, known, pages = self._source, self._known, self._pages
+        if source is None:
+            return
+        for line in numbers:
+            if line in known:
+                continue
+            known.add(line)
+            content = source(line)
+            if content is not None:
+                start = line * LINE_BYTES
+                if start + LINE_BYTES > self.size_bytes:
+                    content = content[: self.size_bytes - start]
+                page = pages.get(start // PAGE_BYTES)
+                if page is None:
+                    page = pages[start // PAGE_BYTES] = bytearray(PAGE_BYTES)
+                offset = start % PAGE_BYTES
+                page[offset : offset + len(content)] = content
 
     def restore(self, source: Callable[[int], bytes]) -> None:
         """Forget everything; from now on each line is what ``source(line)`` says when it is first touched."""
@@ -236,24 +294,11 @@ class ByteSpace:
         return Snapshot(pages, self._of_range if self._computed else None, frozenset(self._known))
 
     def _fetch(self, address: int, length: int) -> None:
+        """Make the lines of a range that are touched for the first time: their source says their bytes."""
         if length:
-            for line in range(address // LINE_BYTES, (address + length - 1) // LINE_BYTES + 1):
-                if line not in self._known:
-                    self._take(line)
-
-    def _take(self, line: int) -> None:
-        """Make a line that is touched for the first time: its source says its bytes."""
-        self._known.add(line)
-        content = self._source(line)  # type: ignore[misc]  # whoever calls has seen that there is one
-        if content is not None:
-            start = line * LINE_BYTES
-            if start + LINE_BYTES > self.size_bytes:
-                content = content[: self.size_bytes - start]
-            number, offset = divmod(start, PAGE_BYTES)
-            page = self._pages.get(number)
-            if page is None:
-                page = self._pages[number] = bytearray(PAGE_BYTES)
-            page[offset : offset + len(content)] = content
+            first, last = address // LINE_BYTES, (address + length - 1) // LINE_BYTES
+            if first != last or first not in self._known:
+                self.touch(range(first, last + 1))
 
 
 class Snapshot(dict[int, bytes]):

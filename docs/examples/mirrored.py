@@ -16,7 +16,6 @@ from ..models.system import Node
 from .guarantees import ALWAYS, Claims, Condition
 from .layout import U32, U64, Layout, Rest
 from .parts.rpc import Connection, Listener, VerbsError
-from .primitives import primitive
 from .scheme import OutcomeUnknown, Request, Role, Scheme
 
 Code = Generator[Any, Any, Any]
@@ -71,7 +70,7 @@ class Mirrored(Scheme, name="mirrored"):
     claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: "primary power", Condition.COMMITTED: ALWAYS}
     operations = ("put", "get")
     updates = frozenset({"put"})
-    primitive = "read-after-write"
+    over = "read-after-write"
 
     class Client(Role, invokes=True):
         def connect(self, thread: Thread) -> Connection:
@@ -79,8 +78,8 @@ class Mirrored(Scheme, name="mirrored"):
             return listener.accept(thread, self.node, 64)
 
         def perform(self, session: Connection, request: Request) -> Code:
-            _, name, value = request.step
-            number = 1 + self.sizes.objects.index(name)
+            value = request.step.value
+            number = 1 + self.sizes.objects.index(request.step.object)
             try:
                 if value is None:
                     return (yield from session.call(Get, number=number))
@@ -144,7 +143,7 @@ class Mirrored(Scheme, name="mirrored"):
     class Mirror(Logged, memory=("dram", "pm"), passive=True):
         def begin(self) -> None:
             """The adapter opens the log; the primary's writes it, and reads it after a failure."""
-            self.service = Service(primitive(self.scheme.primitive), self.node)
+            self.service = Service(self.scheme.primitive, self.node)
             self.service.register(self.log, self.length)
             self.listener = Listener(self.node, {})
             self.key = self.listener.register(self.log, self.length).key

@@ -24,8 +24,8 @@ from ..verbs.opcodes import Opcode
 from ..verbs.work import INLINE, MemoryRegion, RecvWR, SendWR
 from .channel import CompletionEvents, WaitingThread
 from .core import Core
-from .instructions import Instructions
 from .software import Code, Deadline, Signal
+from .spinning import SpinningThread
 
 __all__ = ["Code", "Deadline", "Signal", "Thread"]
 
@@ -34,7 +34,7 @@ _VISIBLE = int(Stage.VISIBLE)
 _RECV, _RECV_IMM = Opcode.IBV_WC_RECV, Opcode.IBV_WC_RECV_RDMA_WITH_IMM
 
 
-class Thread(Instructions, CompletionEvents):
+class Thread(SpinningThread, CompletionEvents):
     """A software thread pinned to a core: the API that a scheme's code is written against."""
 
     def __init__(
@@ -169,13 +169,15 @@ class Thread(Instructions, CompletionEvents):
         domain.dereg_mr(region)
         yield from self.kernel(system.reg_mr_ps + -(-region.length // system.page_bytes) * system.reg_mr_page_ps)
 
-    def poll(self, queue: CompletionQueue, *, busy: bool = False) -> Code:
+    def poll(self, queue: CompletionQueue, deadline: Deadline | None = None, *, busy: bool = False) -> Code:
         """Poll until there is a completion; returns the :class:`WorkCompletion`.
 
-        ``busy``: in a loop, however the thread waits for completions otherwise.
+        Returns None where ``deadline`` has passed before. ``busy``: in a loop, even if the thread sleeps otherwise.
         """
         completion, clock = queue.pop(), self.clock
         if completion is None:
+            if deadline is not None:
+                return (yield from self.poll_until(queue, deadline, "poll" if busy else self._waits))
             if self._waits != "poll" and not busy:
                 return (
                     yield from self.next_completion(queue, self._cpu.os.spin_ps if self._waits == "adaptive" else 0)

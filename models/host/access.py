@@ -52,6 +52,7 @@ class CacheAccess:
         self._load_ps = cpu.load_ps
         self._store_ps = cpu.store_ps
         self._level_ps = (cpu.load_ps, private.l2_load_ps or cpu.load_ps, llc.load_ps or cpu.load_ps, 0)
+        self._private_bytes = private.l2_bytes
         self._buffers = private.fill_buffers
         self._coming: dict[Key, int] = {}
         """Lines whose tags are in the caches before their data: the instant at which a prefetch brings each."""
@@ -109,6 +110,12 @@ class CacheAccess:
                 done_ps = max(done_ps, coming.get(key, 0))
             at_ps += each_ps
         return (at_ps if at_ps > done_ps else done_ps) - start_ps
+
+    def hit_ps(self, offset: int, length: int) -> int | None:
+        """How long a core loads a range that is in its first-level cache; None without such caches."""
+        if not self._private_bytes:
+            return None
+        return ((offset + length - 1) // LINE_BYTES - offset // LINE_BYTES + 1) * self._load_ps
 
     def _comes(self, key: Key, ready_ps: int, now_ps: int) -> None:
         """Record that a prefetch brings a line at ``ready_ps``."""

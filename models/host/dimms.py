@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from typing_extensions import override
 
 from ...sim.bytespace import LINE_BYTES, lines
@@ -159,6 +161,28 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         if root.inbox and root.inbox[0][0] <= start_ps:
             root.catch_up(start_ps)
         return root.access.cost_ps(agent, fills, self._number, offset, length, dirty, start_ps, wait)
+
+    @override
+    def hit_ps(self, offset: int, length: int) -> int | None:
+        return self._root.access.hit_ps(offset, length)
+
+    @override
+    def is_near(self, offset: int, length: int, agent: int) -> bool:
+        root = self._root
+        root.catch_up(root.clock._now)
+        return root.caches.are_near(agent, self._number, lines(offset, length))
+
+    @override
+    def when_taken(self, line: int, told: Callable[[], None]) -> Callable[[], None]:
+        taken, key = self._root.caches.taken, self._number << LINE_BITS | line
+        taken[key] = [*taken.get(key, ()), told]
+
+        def end() -> None:
+            taken[key].remove(told)
+            if not taken[key]:
+                del taken[key]
+
+        return end
 
     @override
     def store(self, offset: int, data: bytes, channel: int, writer: str, at_ps: int) -> None:

@@ -133,7 +133,7 @@ class Nic(Adapter):
             end: SendEnd = qp.end
             if now_ps < end.off_ps:
                 end.off_ps = end.receive.off_ps = now_ps
-                qp.error = True
+                qp.broken()
                 self.sram.exists(-self.context_bytes(qp.max_send_wr))
                 for queue in (end.send_queue, end.outstanding, qp.receive_queue):
                     queue.clear()

@@ -243,7 +243,7 @@ class Requester:
         sendqueue.is_back(end, message)
         end.repeats = 0
         if status is not _SUCCESS:
-            end.qp.error = True
+            end.qp.broken()
         if observe is not None:
             end.unseen.append(observe)
             end.unreported += 1

@@ -189,6 +189,7 @@ class QueuePair:
         "srq",
         "timeout",
         "unchecked",
+        "watchers",
     )
 
     def __init__(
@@ -225,6 +226,8 @@ class QueuePair:
         """``ibv_qp_attr.retry_cnt``: how often a request that nobody answers is repeated."""
         self.unchecked = self.reliable and max_send_wr is None
         """A WRITE need not be checked."""
+        self.watchers: list[Callable[[], None]] = []
+        """Called when it gets into the error state."""
         self.posted = 0
         """Work requests in the send queue that no polled completion has given back."""
         self.receive_queue: deque[RecvWR] = deque()
@@ -239,8 +242,15 @@ class QueuePair:
     def fail(self) -> None:
         """``ibv_modify_qp`` to IBV_QPS_ERR: all work requests are flushed, the posted receives too."""
         if not self.error:
-            self.error = True
+            self.broken()
             self.device.flush(self)
+
+    def broken(self) -> None:
+        """The adapter has moved it to IBV_QPS_ERR: whoever watches it learns so."""
+        if not self.error:
+            self.error = True
+            for told in tuple(self.watchers):
+                told()
 
     def destroy(self) -> None:
         """``ibv_destroy_qp``: nothing of it leaves any more, and what arrives from now on is dropped silently.

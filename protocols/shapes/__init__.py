@@ -15,7 +15,7 @@ the primitive's updates may travel, ``into pm`` the memory of the receive buffer
 | ``batch`` | a value in as many pieces as the primitive batches, handed over one by one, awaited together |
 """
 
-from .names import SHAPES, is_shaped, shape_name, shaped
+from .names import SHAPES, shape_name, shaped
 from .shape import Shape, tagged, untagged
 
-__all__ = ["SHAPES", "Shape", "is_shaped", "shape_name", "shaped", "tagged", "untagged"]
+__all__ = ["SHAPES", "Shape", "shape_name", "shaped", "tagged", "untagged"]
