@@ -20,7 +20,8 @@ from .measures import MEASURES
 _MEASURE = re.compile(r"\b([a-z][a-z0-9]*)\[")
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.USub: operator.neg, ast.Not: lambda truth: 1 - truth, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.USub: operator.neg, ast.Not: lambda truth: 1 - truth,
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
 VARIABLE = "$"
 """With this begins a name that stands for one scheme after the other."""
