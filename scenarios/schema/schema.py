@@ -25,7 +25,7 @@ from pydantic import (
 from ...protocols.guarantees import Condition
 from ...sim.errors import nearest
 from ...sim.yaml_source import describe
-from .equipment import KEYS, NEEDED, machine_complaints
+from .equipment import KEYS, NEEDED, machine_complaints, memory_complaints
 from .faults import DOWN_PS, USUAL, Fault, FaultText, conditions_after
 from .fields import (
     MAX_COUNT,
@@ -211,6 +211,11 @@ class Variant:
     """The platform with its switches: ``optane-adr, ddio on``."""
 
 
+def _platforms(info: ValidationInfo) -> list[str]:
+    """The platforms of the scenario, as far as they are known."""
+    return [name for name in (info.data.get("platform"), *info.data.get("vary", {}).get("platform", ())) if name]
+
+
 class Scenario(FileMap):
     """A scenario: what is built, what is run, what must come out."""
 
@@ -248,8 +253,15 @@ class Scenario(FileMap):
     @field_validator("roles", mode="after")
     @classmethod
     def _platforms_have_it(cls, value: dict[str, RoleCount], info: ValidationInfo) -> dict[str, RoleCount]:
-        given = [name for name in (info.data.get("platform"), *info.data.get("vary", {}).get("platform", ())) if name]
-        wrong = machine_complaints(value, given)
+        wrong = machine_complaints(value, _platforms(info))
+        if wrong:
+            raise collect(wrong)
+        return value
+
+    @field_validator("schemes", mode="after")
+    @classmethod
+    def _platforms_have_their_memory(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        wrong = memory_complaints(context_of(info).chosen, _platforms(info))
         if wrong:
             raise collect(wrong)
         return value

@@ -22,7 +22,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ....protocols.guarantees import Condition
-from ....protocols.scheme import scheme
+from ....protocols.registry import scheme
 from ....sim.cursor import Cursor
 from ....sim.errors import InputError, unknown
 from ....sim.yaml_source import read_yaml
