@@ -88,8 +88,9 @@ class Dimm:
         self._hit_ps = imc.wpq_hit_ps
         self._load_ps = media.load_ps
         self._near_ps = media.near_load_ps or media.load_ps
-        self._write_ps = media.write_ps
-        self._delay_ps, self._delay_per = media.write_delay_ps, media.write_delay_per
+        at_medium = media.write_delay_per == "medium"
+        self._write_ps = media.write_ps + (media.write_delay_ps if at_medium else 0)
+        self._delay_ps, self._delay_per = 0 if at_medium else media.write_delay_ps, media.write_delay_per
         self._places = [0] * max(1, imc.wpq_bytes // LINE_BYTES)
         """Write pending queue: when its places are free, in a ring."""
         self.buffer = XpBuffer(media, number) if controller.buffer_bytes else None
@@ -209,8 +210,10 @@ class Dimm:
         """The time that the line waits where slower memory is emulated; a run goes on while its last line is coming."""
         follows = line == self._last_line + 1 and arrive_ps <= self._bus_free_ps
         self._last_line = line
-        if self._delay_per == "line":
+        if self._delay_per == "line" or (self._delay_per == "flushed line" and flush):
             return self._delay_ps
+        if self._delay_per == "flushed line":
+            return 0
         return 0 if follows or (self._delay_per == "flush" and not flush) else self._delay_ps
 
     def read(self, line: int, lines: int, at_ps: int, issued_ps: int) -> tuple[int, int]:

@@ -196,7 +196,8 @@ class Dimm:
             self._sim.process(self._lands(written))
 
     def _lands(self, written: Sequence[simpy.Event]) -> Process:
-        yield self._sim.timeout(self._media.write_ps)
+        media = self._media
+        yield self._sim.timeout(media.write_ps + (media.write_delay_ps if media.write_delay_per == "medium" else 0))
         for one in written:
             one.succeed()
 
@@ -204,7 +205,8 @@ class Dimm:
         before, came_ps = self._last_came
         follows = line == before + 1 and arrived_ps <= came_ps
         per = self._media.write_delay_per
-        waits = per == "line" or (not follows and (per == "write" or flush))
+        each = per == "line" or (per == "flushed line" and flush)
+        waits = each or (not follows and (per == "write" or (per == "flush" and flush)))
         return self._media.write_delay_ps if waits else 0
 
     def read(self, line: int, lines: int) -> Reading:

@@ -110,6 +110,25 @@ def test_all_caches_take_as_long_as_walking_through_them_however_little_is_dirty
     assert rig.clock.now_ps - start >= rig.platform.media["optane"].near_load_ps
 
 
+def test_a_core_waits_for_the_delay_of_emulated_memory_at_each_line_that_it_flushes():
+    """rNVM's testbed: DRAM with 200 ns added to a write, which emulators spin for behind the flush of a line."""
+
+    def flushed_ps(**settings):
+        rig = Rig(load_platform("rnvm-testbed", **settings))
+        rig.server.store(line(1, 4))
+        start = rig.clock.now_ps
+        rig.server.clflush(lines=4)
+        return rig.clock.now_ps - start
+
+    plain = flushed_ps(delay="medium")
+    assert (
+        flushed_ps()
+        == flushed_ps(delay="line")
+        == 4 * (200_000 + load_platform("rnvm-testbed").media["slow-dram"].clwb_to_wpq_ps)
+    )
+    assert plain < flushed_ps() - 3 * 200_000
+
+
 def test_a_flush_of_nothing_dirty_costs_its_issue_only(rig, cpu):
     assert rig.server.flush(lines=3) == 3 * cpu.clwb_ps + cpu.sfence_ps
     start = rig.clock.now_ps

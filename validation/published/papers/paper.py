@@ -295,9 +295,9 @@ class _PaperReader:
         elif term.measure == "crc" and SIZE not in self.axes:
             at.wrong(f"an axis '{SIZE}' whose values are the bytes of a value", "none")
         elif term.measure in ALONG:
-            axis = self.axes[replace(at, data=term.of).choice(self.axes)]
-            if not all(_is_number(value) for value in axis.values):
-                replace(at, data=axis.name).wrong("an axis whose values are numbers")
+            along = self.axes[replace(at, data=term.of).choice(self.axes)]
+            if not all(_is_number(value) for value in along.values):
+                replace(at, data=along.name).wrong("an axis whose values are numbers")
         for axis, value in term.at:
             self._value(at, axis, value)
 

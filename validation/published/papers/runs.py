@@ -120,7 +120,7 @@ def perform(
     """
     hardware, asked = hardware_of(values), conditions_of(paper)
     found: dict[SchemeRun, Measured] = {}
-    jobs_of = {
+    jobs_of: dict[bool, tuple[Callable[..., object], Callable[..., Any]]] = {
         False: (measure, partial(measure, values=hardware)),
         True: (explored, partial(explored, conditions=asked)),
     }
