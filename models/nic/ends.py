@@ -208,6 +208,7 @@ class ReceiveEnd:
         "receive_offset",
         "receive_queue",
         "receiving",
+        "refused_key",
         "reliable",
         "routes",
         "unit",
@@ -234,6 +235,8 @@ class ReceiveEnd:
         self.expected_attempt = 0
         self.expected_key = 0
         """The request that found no receive request: it and all behind it are not taken in before they are repeated."""
+        self.refused_key = 0
+        """Of a broken connection: the first request that was refused, by which it broke."""
         self.expected_bytes = 0
         """Of an unreliable connection: where the next packet of the message belongs; -1 once one was lost."""
         self.routes: dict[int, Route] = {}
@@ -275,9 +278,13 @@ class ReceiveEnd:
         return self._inbound
 
     def ignores(self, message: Message) -> bool:
-        """Whether a request that arrives is not taken in: the connection is broken, or one before it is repeated."""
+        """Whether a request is not taken in: the connection is broken, or one before it is repeated.
+
+        A request that is refused breaks the connection for those behind it; those before it are executed and answered.
+        """
         late = message.attempt < self.expected_attempt and message.key >= self.expected_key
-        return self.qp.error or message.attempt < 0 or late
+        broken = self.qp.error and message.key >= self.refused_key
+        return broken or message.attempt < 0 or late
 
     @property
     def gone(self) -> bool:
