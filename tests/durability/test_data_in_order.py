@@ -38,7 +38,7 @@ def test_a_queue_pair_with_out_of_order_placement_keeps_nothing_in_order_that_ar
 
 
 def test_a_platform_that_keeps_another_order_is_refused():
-    with pytest.raises(InputError, match="'128 bytes' for the setting data_in_order .*whole message, 128 B, none"):
+    with pytest.raises(InputError, match=r"'128 bytes' for the setting data_in_order .*whole message, 128 B, none"):
         load_platform("optane-adr", data_in_order="128 bytes")
 
 
