@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,15 +20,12 @@ from typing_extensions import override
 from ..models.cpu import Thread
 from ..models.system import Node, System
 from ..sim.errors import InputError, nearest, unknown
+from .failures import ALL, CLIENT, KINDS, LOST, POWER, PROCESS, Failing
 from .guarantees import Claims
 
 Code = Generator[Any, Any, Any]
 """A role's code: a generator over the CPU layer (``models.cpu.thread``) and the verbs layer (``models.verbs.objects``).
 """
-
-
-CLIENT = "client"
-"""The role whose processes invoke operations: so scenarios and histories call it."""
 
 
 class RequestStep(NamedTuple):
@@ -123,6 +120,12 @@ class Role:
         """
         raise NotImplementedError(f"{type(self).__qualname__} invokes operations, and has no perform()")
 
+    def take_over(self, session: Any) -> Code:
+        """Finish the work of clients that died (``scheme.failures`` names them); runs before the first operation of the
+        first session after their death.
+        """
+        yield from ()
+
     # after a failure of this machine, on the surviving bytes --------------------------------------------------
     def recovery_units(self) -> Iterable[Hashable]:
         """The pieces that recovery is made of, each recovered by :meth:`recover_unit` on its own."""
@@ -153,6 +156,11 @@ class Role:
         return cls.recover is not Role.recover
 
     @classmethod
+    def takes_over(cls) -> bool:
+        """Whether a new client looks after what dead ones have left."""
+        return cls.take_over is not Role.take_over
+
+    @classmethod
     def recovers(cls) -> bool:
         """Whether a machine of it may fail and start again with recovery: it runs code, and invokes nothing."""
         return not (cls.passive or cls.invokes)
@@ -178,6 +186,9 @@ class Scheme(ABC):
     """The updates that remove an object: a read finds nothing then, until the next update that writes."""
     operations: ClassVar[tuple[str, ...]]
     claims: ClassVar[Claims]
+    faults: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Which roles may suffer which failures: ``{"mirror": ("power", "lost"), "all": ("power",)}``. A role that is not
+    named may suffer what any may (:func:`.failures.usual_kinds`)."""
 
     registry: ClassVar[dict[str, type[Scheme]]] = {}
 
@@ -192,6 +203,12 @@ class Scheme(ABC):
         if invoking != [CLIENT]:
             found = ", ".join(invoking) or "none"
             raise TypeError(f"{name}: the roles that invoke operations are {found}; expected one, the class Client")
+        for role, kinds in cls.faults.items():
+            if role not in (*cls.role_types, ALL):
+                raise TypeError(f"{name}: faults of {role!r}, which is none of its roles: {', '.join(cls.role_types)}")
+            possible = _may_suffer(None if role == ALL else cls.role_types[role])
+            if not set(kinds) <= set(possible):
+                raise TypeError(f"{name}: {role} may suffer {', '.join(kinds)}; expected some of {', '.join(possible)}")
         other = Scheme.registry.get(name)
         if other is not None and other.__qualname__ != cls.__qualname__:
             raise TypeError(f"two schemes are called {name!r}: {other.__module__} and {cls.__module__}")
@@ -207,6 +224,8 @@ class Scheme(ABC):
             for name, kind in self.role_types.items()
         }
         """An instance for each machine, by role and index."""
+        self.failures: tuple[Failing, ...] = ()
+        """What has failed, set before recovery begins; of clients' processes the index counts processes."""
         for role in self.machines():
             role.begin()
 
@@ -215,10 +234,35 @@ class Scheme(ABC):
         for instances in self.roles.values():
             yield from instances
 
-    def start(self) -> None:
-        """Start the code of every role that runs by itself."""
+    def start(self, started: Collection[Role] = ()) -> None:
+        """Start the code of every role that runs by itself, but for those that have been ``started``."""
         for role in self.machines():
-            role.start()
+            if role not in started:
+                role.start()
+
+    # after a failure ------------------------------------------------------------------------------------------
+    def failed(self, role: str) -> list[Any]:
+        """The instances of a role whose machine or process has failed; lost ones are among them."""
+        places = {part.index for part in self.failures if part.role == role}
+        return [one for one in self.roles[role] if one.number in places]
+
+    def lost(self, role: str) -> list[Any]:
+        """The instances of a role that never come back."""
+        return [one for one in self.failed(role) if Failing(role, one.number, LOST) in self.failures]
+
+    def standing(self, role: str) -> list[Any]:
+        """The instances of a role that have not failed."""
+        failed = self.failed(role)
+        return [one for one in self.roles[role] if one not in failed]
+
+    def recovery(self) -> Iterable[Role]:
+        """The instances that recover after :attr:`failures`, one after the other: each runs its :meth:`Role.recover`,
+        and starts its code when the next one begins. By default those that have failed, come back, and run code.
+        """
+        for name, kind in self.role_types.items():
+            if kind.recovers():
+                lost = self.lost(name)
+                yield from (one for one in self.failed(name) if one not in lost)
 
     @abstractmethod
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
@@ -232,6 +276,13 @@ class Scheme(ABC):
 def name_of_role(word: str) -> str:
     """What scenarios call the role that a scheme calls ``word``: ``DataNode`` is ``data-node``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", word).lower()
+
+
+def _may_suffer(role: type[Role] | None) -> tuple[str, ...]:
+    """The kinds of failure that a role can have at all; None stands for all machines together."""
+    if role is None:
+        return (POWER,)
+    return tuple(kind for kind in KINDS if kind != PROCESS or not role.passive)
 
 
 def _is_role(value: object) -> bool:

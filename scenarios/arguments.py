@@ -75,6 +75,7 @@ class CrashFields(TypedDict, total=False):
 
     nested: int
     fault: str
+    down: str
     instants: Literal["all"] | int
     view: Literal["adversarial", "timed"]
     budget: int

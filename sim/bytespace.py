@@ -245,10 +245,23 @@ class ByteSpace:
 
     def touch(self, numbers: Iterable[int]) -> None:
         """As if these lines were read, one after the other: which of them is asked for first may be a choice."""
-        if self._source is not None:
-            for line in numbers:
-                if line not in self._known:
-                    self._take(line)
+        source, known, pages = self._source, self._known, self._pages
+        if source is None:
+            return
+        for line in numbers:
+            if line in known:
+                continue
+            known.add(line)
+            content = source(line)
+            if content is not None:
+                start = line * LINE_BYTES
+                if start + LINE_BYTES > self.size_bytes:
+                    content = content[: self.size_bytes - start]
+                page = pages.get(start // PAGE_BYTES)
+                if page is None:
+                    page = pages[start // PAGE_BYTES] = bytearray(PAGE_BYTES)
+                offset = start % PAGE_BYTES
+                page[offset : offset + len(content)] = content
 
     def restore(self, source: Callable[[int], bytes]) -> None:
         """Forget everything; from now on each line is what ``source(line)`` says when it is first touched."""
@@ -281,24 +294,11 @@ class ByteSpace:
         return Snapshot(pages, self._of_range if self._computed else None, frozenset(self._known))
 
     def _fetch(self, address: int, length: int) -> None:
+        """Make the lines of a range that are touched for the first time: their source says their bytes."""
         if length:
-            for line in range(address // LINE_BYTES, (address + length - 1) // LINE_BYTES + 1):
-                if line not in self._known:
-                    self._take(line)
-
-    def _take(self, line: int) -> None:
-        """Make a line that is touched for the first time: its source says its bytes."""
-        self._known.add(line)
-        content = self._source(line)  # type: ignore[misc]  # whoever calls has seen that there is one
-        if content is not None:
-            start = line * LINE_BYTES
-            if start + LINE_BYTES > self.size_bytes:
-                content = content[: self.size_bytes - start]
-            number, offset = divmod(start, PAGE_BYTES)
-            page = self._pages.get(number)
-            if page is None:
-                page = self._pages[number] = bytearray(PAGE_BYTES)
-            page[offset : offset + len(content)] = content
+            first, last = address // LINE_BYTES, (address + length - 1) // LINE_BYTES
+            if first != last or first not in self._known:
+                self.touch(range(first, last + 1))
 
 
 class Snapshot(dict[int, bytes]):

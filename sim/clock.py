@@ -194,11 +194,11 @@ class Clock(simpy.Environment):
             if collecting:
                 gc.enable()
 
-    def run_through(self, process: simpy.Process) -> Any:
+    def run_through(self, process: simpy.Process, events: int | None = None) -> Any:
         """Run until ``process`` has returned, and no further: what else is due at that instant is left alone.
 
-        Returns its value. Raises what it fails with, what others fail with before, and RuntimeError when nothing is
-        left to happen.
+        Returns its value; None if it has not returned after so many ``events``. Raises what it fails with, what others
+        fail with before, and RuntimeError when nothing is left to happen.
         """
         collecting = gc.isenabled()
         gc.disable()
@@ -207,6 +207,10 @@ class Clock(simpy.Environment):
             while process.is_alive:
                 if not queue:
                     raise RuntimeError(f"nothing is left to happen, and this has not: {process}")
+                if events is not None:
+                    if not events:
+                        return None
+                    events -= 1
                 self.step()
         finally:
             if collecting:

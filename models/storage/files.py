@@ -20,7 +20,7 @@ from ..cpu.thread import Code, Thread
 from ..durability.places import Path
 from ..profiles.parameters.storage import KernelParameters
 from .blocks import Versions
-from .journal import Journal
+from .journal import Journal, Transaction
 from .nvme import NvmeCommand, NvmeOpcode
 from .queues import Queue
 from .waiting import Lock, enter, interrupt, sleep
@@ -67,7 +67,16 @@ class Inode:
         """Numbers of dirty pages, the longest dirty first."""
         self.size_changed = False
         self.time_changed = False
+        self.size_in: Transaction | None = None
+        """The last transaction that carries its size (ext4: ``i_datasync_tid``)."""
+        self.changed_in: Transaction | None = None
+        """The last transaction that carries anything of it (ext4: ``i_sync_tid``)."""
         self.ticked_at = -1
+
+    @property
+    def size_dirty(self) -> bool:
+        """Its size is not committed yet (ext4: ``ext4_inode_datasync_dirty``)."""
+        return self.size_changed or (self.size_in is not None and not self.size_in.done.triggered)
 
 
 class FileSystem:
@@ -150,7 +159,7 @@ class File:
             yield from self.inode.lock.acquire(thread, exclusive=True)
             yield from self._copy_in(thread, data, offset)
             self.inode.lock.release()
-        if self.flags & Open.O_DSYNC and (self.inode.size_changed or not self.flags & Open.O_DIRECT):
+        if self.flags & Open.O_DSYNC and (self.inode.size_dirty or not self.flags & Open.O_DIRECT):
             yield from self._sync(thread, data_only=True)  # blocks within the file went with FUA
         return n_bytes
 
@@ -255,15 +264,27 @@ class File:
         for writing in [page.writing for page in inode.pages.values() if page.writing is not None]:
             yield from sleep(thread, writing)
         if inode.size_changed or (inode.time_changed and not data_only):
-            versions: Versions = ()
-            content: dict[int, bytes] = {}
-            if inode.size_at is not None:
-                versions = system.blocks.covers(inode.size_at, SIZE_BYTES)
-                content[inode.size_at] = self.size_bytes.to_bytes(SIZE_BYTES, "little")
-            inode.size_changed = inode.time_changed = False
-            yield from system.journal.commit(thread, versions, content)
-        elif system.drive.parameters.volatile_cache:
+            self._join()
+        transaction = inode.size_in if data_only else inode.changed_in
+        needs_flush = system.drive.parameters.volatile_cache
+        if transaction is not None and not transaction.done.triggered:
+            needs_flush &= transaction.flushed
+            yield from sleep(thread, transaction.done)
+        if needs_flush:
             yield from self._all(thread, [NvmeCommand(NvmeOpcode.FLUSH)])
+
+    def _join(self) -> None:
+        """The next transaction takes the inode as it is; threads that sync it meanwhile wait for that one."""
+        inode, system = self.inode, self.system
+        versions: Versions = ()
+        content: dict[int, bytes] = {}
+        if inode.size_at is not None:
+            versions = system.blocks.covers(inode.size_at, SIZE_BYTES)
+            content[inode.size_at] = self.size_bytes.to_bytes(SIZE_BYTES, "little")
+        inode.changed_in = system.journal.join(versions, content)
+        if inode.size_changed:
+            inode.size_in = inode.changed_in
+        inode.size_changed = inode.time_changed = False
 
     def _write_back(self, thread: Thread, numbers: Iterable[int]) -> Code:
         """Write pages back, as far as they are dirty, neighbours together; returns when they are on the drive."""

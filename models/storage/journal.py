@@ -15,11 +15,10 @@ from typing import Any
 import simpy
 
 from ...sim.clock import Clock
-from ..cpu.thread import Code, Thread
+from ..cpu.thread import Code
 from ..profiles.parameters.storage import KernelParameters
 from .blocks import Versions
 from .nvme import Drive, NvmeCommand, NvmeOpcode
-from .waiting import sleep
 
 
 @dataclass(eq=False)
@@ -31,6 +30,8 @@ class Transaction:
     """By channel, how many."""
     bytes: dict[int, bytes] = field(default_factory=dict)
     """By offset within the drive."""
+    flushed: bool = False
+    """Its FLUSH has been sent, or it needs none: data that a drive's cache takes from now on is not covered."""
 
 
 class Journal:
@@ -45,8 +46,8 @@ class Journal:
         self._next: Transaction | None = None
         self._busy = False
 
-    def commit(self, thread: Thread, versions: Versions, metadata: dict[int, bytes]) -> Code:
-        """Sleep until these versions and this metadata are committed."""
+    def join(self, versions: Versions, metadata: dict[int, bytes]) -> Transaction:
+        """The transaction that commits these versions and this metadata: the next; its ``done`` happens by itself."""
         if self._next is None:
             self._next = Transaction(simpy.Event(self._clock))
         transaction = self._next
@@ -56,7 +57,7 @@ class Journal:
         if not self._busy:
             self._busy = True
             self._clock.start(self._run())
-        yield from sleep(thread, transaction.done)
+        return transaction
 
     def _run(self) -> Code:
         """The journal's thread: commits until no thread waits."""
@@ -64,6 +65,7 @@ class Journal:
             transaction, self._next = self._next, None
             yield self._clock.timeout(self._kernel.commit_ps)
             for command in self._commands(transaction):
+                transaction.flushed |= command.opcode is NvmeOpcode.FLUSH
                 done = simpy.Event(self._clock)
                 command.done = _tell(done)
                 self._drive.ring(command)

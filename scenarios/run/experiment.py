@@ -14,7 +14,8 @@ from ...models.profiles.platform import Platform, load_platform
 from ...models.profiles.scaling import scaled
 from ...models.system import NodeSpec, Process, System
 from ...models.verbs import QueuePair, Span
-from ...protocols.scheme import CLIENT, OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes, scheme
+from ...protocols.failures import CLIENT
+from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes, scheme
 from ...sim.streams import Streams
 from ..history import History, Operation, Removed, written
 from ..schema.perturbed import LAGGING, PAUSES, PAUSING, perturbed_network, perturbed_platform

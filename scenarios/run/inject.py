@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...models.system import Process
+from ...protocols.failures import POWER, PROCESS
 from ...protocols.scheme import Role
+from ...sim.errors import InputError, Mistake
 from ..history import Crash, History
-from ..schema.fields import NOTHING, POWER
+from ..schema.faults import Fault
 from ..schema.schema import Scenario, Variant
 from .experiment import AssembledVariant
 from .results import RunResult
@@ -51,10 +53,11 @@ def instants(scenario: Scenario, variant: Variant, schedule: int = 0) -> tuple[R
     experiment = AssembledVariant(scenario, variant, schedule, watched=True)
     experiment.system.clock.run_until(experiment.finished)
     result, fault = experiment.result(), scenario.crash.fault
-    if fault.kind == NOTHING:
+    if fault.nothing:
         return result, [experiment.system.clock.now_ps]
-    machine = fault.index if fault.kind == POWER or not fault.client else _machine(scenario, fault.index)
-    node = experiment.system.nodes[fault.role][machine]
+    role, index, kind = fault.part.role, fault.part.index, fault.part.kind
+    machine = index if kind == POWER or not fault.client else _machine(scenario, index)
+    node = experiment.system.nodes[role][machine]
     history = result.history
     found = {0} | {o.invoke_ps for o in history.operations} | {o.return_ps or 0 for o in history.operations}
     found |= {left_ps for left_ps, port in experiment.system.fabric.departures or () if port == node.name}
@@ -69,18 +72,19 @@ def run_with_fault(scenario: Scenario, variant: Variant, at_ps: int, schedule: i
     clock, fault = experiment.system.clock, scenario.crash.fault
     clock.run_until(at_ps + 1)  # exclusive: all events of the instant have happened
     recovery = None
-    if fault.kind == NOTHING:
+    _check(fault)
+    if fault.nothing:
         pass
     elif not fault.client:
-        recovery = _restart(experiment.at_work.roles[fault.role][fault.index])
+        recovery = _restart(experiment.at_work.roles[fault.part.role][fault.part.index])
         experiment.history.crashes.append(Crash("server", at_ps))
     else:
         for process, running in _dying(experiment):
-            if fault.kind != POWER:
+            if fault.part.kind != POWER:
                 running.end()
             experiment.history.crashes.append(Crash("client", at_ps, process))
-        if fault.kind == POWER:
-            experiment.system.nodes[fault.role][fault.index].power_off()
+        if fault.part.kind == POWER:
+            experiment.system.nodes[fault.part.role][fault.part.index].power_off()
     clock.run_until(clock.any_of([experiment.finished, clock.timeout(PATIENCE_PS)]))
     machines, number = scenario.role("client").machines, experiment.processes
     probes = (experiment.at_work.probe(name).step for name in experiment.initial)
@@ -92,6 +96,14 @@ def run_with_fault(scenario: Scenario, variant: Variant, at_ps: int, schedule: i
     return Aftermath(experiment.result(), at_ps, recovered_ps, finished)
 
 
+def _check(fault: Fault) -> None:
+    """Raises InputError for a fault that cannot be executed."""
+    alone = len(fault.parts) <= 1 and fault.then is None and not fault.again
+    if not alone or not (fault.nothing or fault.client or fault.part.kind == PROCESS):
+        expected = "with survivors: a process, or a client's power"
+        raise InputError(Mistake(f"'{fault}'", expected, "this version", field="crash.fault"))
+
+
 def _machine(scenario: Scenario, process: int) -> int:
     return process // scenario.role("client").processes
 
@@ -100,7 +112,8 @@ def _dying(experiment: AssembledVariant) -> list[tuple[int, Process]]:
     """The client processes that a fault kills: one, or all of a machine."""
     fault, scenario = experiment.scenario.crash.fault, experiment.scenario
     every = range(experiment.processes)
-    numbers = [n for n in every if _machine(scenario, n) == fault.index] if fault.kind == POWER else [fault.index]
+    index, kind = fault.part.index, fault.part.kind
+    numbers = [n for n in every if _machine(scenario, n) == index] if kind == POWER else [index]
     return [(number, experiment.process_of(_machine(scenario, number), number)) for number in numbers]
 
 

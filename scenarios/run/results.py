@@ -13,7 +13,7 @@ from ...protocols.scheme import Scheme
 from ...sim.bytespace import Snapshot
 from ...sim.statistics import summarise
 from ..history import History
-from ..schema.fields import Fault
+from ..schema.faults import USUAL, Fault
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class RunResult:
     """By number, of every so manieth operation: the hops of its way, and when each of them ended."""
     spent: dict[str, dict[str, float]] = field(default_factory=dict)
     """By role: CPU time and counts for each operation (``scenarios.run.cputime``)."""
-    fault: Fault = field(default_factory=lambda: Fault("server", 0, "power"))
-    """The scenario's fault: it says which machine loses power."""
+    fault: Fault = USUAL
+    """The scenario's fault: it says which machines lose power."""
     outages: list[tuple[str, int, int]] = field(default_factory=list)
     """The pauses of cores (core, from, for how long) that were drawn for it, if it ran on a disturbed schedule."""
     may_pause: list[tuple[str, int]] = field(default_factory=list)

@@ -15,9 +15,10 @@ from typing_extensions import override
 from ...models.cpu import Code, Thread
 from ...models.profiles.platform import load_platform
 from ...models.verbs import INLINE, RECEIVE_COMPLETIONS, CompletionQueue, QueuePair, SendWR, WorkCompletion
+from ...protocols.failures import CLIENT
 from ...protocols.layout import Layout
 from ...protocols.parts.kv import KvScheme
-from ...protocols.scheme import CLIENT, Request, Scheme, Sizes
+from ...protocols.scheme import Request, Scheme, Sizes
 from ..build import Draft
 from ..schema.schema import Scenario
 from ..values import encode_value

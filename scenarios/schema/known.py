@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationInfo
+from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from ...sim.errors import nearest
@@ -39,6 +39,8 @@ class SchemeFacts:
     roles: Mapping[str, RoleFacts]
     operations: tuple[str, ...]
     updates: frozenset[str]
+    faults: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What the scheme declares that its roles may suffer."""
 
     @staticmethod
     def of(scheme: type[Scheme]) -> SchemeFacts:
@@ -46,7 +48,7 @@ class SchemeFacts:
             name: RoleFacts(role.many, role.invokes, role.passive, role.served)
             for name, role in scheme.role_types.items()
         }
-        return SchemeFacts(roles, tuple(scheme.operations), frozenset(scheme.updates))
+        return SchemeFacts(roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.faults)
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,9 @@ class Context:
 
     def recovering(self) -> str:
         """The first role that recovers: whose power fails unless a scenario says otherwise."""
-        return next((name for name, role in self.roles().items() if role.recovers), "server")
+        roles = self.roles().items()
+        passive = (name for name, role in roles if role.passive)
+        return next((name for name, role in roles if role.recovers), next(passive, "server"))
 
 
 @dataclass(frozen=True)
@@ -183,3 +187,8 @@ def context_of(info: ValidationInfo) -> Context:
     """The context that the validation runs in."""
     assert isinstance(info.context, Context)
     return info.context
+
+
+def from_context(check: Callable[[Any, Context], Any]) -> BeforeValidator:
+    """A field's check that looks at the context beside the value."""
+    return BeforeValidator(lambda value, info: check(value, context_of(info)))

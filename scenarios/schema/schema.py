@@ -28,16 +28,13 @@ from ...sim.errors import nearest
 from ...sim.yaml_source import describe
 from ..ycsb import DELETE, MIXES, READ, UPDATE
 from .equipment import KEYS, NEEDED, machine_complaints
+from .faults import DOWN_PS, USUAL, Fault, FaultText, conditions_after
 from .fields import (
     MAX_COUNT,
-    NOTHING,
-    USUAL,
     ConditionName,
     Count,
     CountOrZero,
     Ddio,
-    Fault,
-    FaultText,
     InstantPs,
     Machines,
     MachineText,
@@ -50,7 +47,6 @@ from .fields import (
     ValueBytes,
     VerdictName,
     check_vary,
-    conditions_after,
 )
 from .known import Complaint, collect, complaint, context_of, name_of
 from .network import NetworkSection
@@ -258,6 +254,9 @@ class CrashSection(_Map):
         default=None, description="how often power fails again, each time during the recovery from the time before"
     )
     fault: FaultText = Field(default=USUAL, validate_default=True, description="what fails, e.g. 'server[0] power'")
+    down_ps: InstantPs | None = Field(
+        default=None, alias="down", description="how long a machine without power is away (else 1 s), e.g. '2 s'"
+    )
     instants: Literal["all"] | Count = Field(default="all", description="all, or how many instants to sample")
     view: Literal["adversarial", "timed"] = Field(default="adversarial", description="adversarial or timed")
     budget: Count | None = Field(default=None, description="after how many crash states a verdict is undecided")
@@ -272,6 +271,11 @@ class CrashSection(_Map):
     )
 
     @property
+    def away_ps(self) -> int:
+        """How long a machine without power is away."""
+        return DOWN_PS if self.down_ps is None else self.down_ps
+
+    @property
     def perturbed(self) -> tuple[str, ...]:
         """What further schedules do otherwise."""
         return self.perturb or (PAUSES,)
@@ -284,20 +288,6 @@ class CrashSection(_Map):
             found = f"'{value}' with nested: {nested}"
             raise complaint(found, "a server's power, which may fail again during recovery")
         return value if nested is None else value.nested(nested)
-
-    @field_validator("fault", mode="after")
-    @classmethod
-    def _every_scheme_has_it(cls, value: Fault, info: ValidationInfo) -> Fault:
-        context = context_of(info)
-        for scheme, facts in context.chosen.items():
-            if value.kind != NOTHING and value.role not in facts.roles:
-                raise complaint(f"'{value}'", f"a fault of a role of {scheme}: {', '.join(facts.roles)}")
-            running = {name: role.many for name, role in facts.roles.items() if role.recovers}
-            machines = sum(context.counts.get(name, (1, 1))[0] if many else 1 for name, many in running.items())
-            if not value.executed and machines > 1:
-                expected = f"a fault after which only clients live on: {scheme} has {machines} machines with code"
-                raise complaint(f"'{value}'", expected)
-        return value
 
     @field_validator("instants", mode="before")
     @classmethod

@@ -240,6 +240,34 @@ def test_a_size_is_there_only_with_the_data_that_it_speaks_of(volatile):
     assert found == {(LINE, ONE)}
 
 
+@pytest.mark.parametrize("flags", [Open.NONE, Open.O_DSYNC, DIRECT | Open.O_DSYNC])
+@pytest.mark.parametrize("volatile", [False, True])
+@pytest.mark.parametrize("later_us", [0, 20, 60, 90, 200])
+def test_a_sync_waits_for_another_thread_s_commit_that_carries_its_size(flags, volatile, later_us):
+    """ext4_sync_file waits for the transaction that carries the size (``i_datasync_tid``), whichever thread began it."""
+    disk = Disk(volatile, kernel={"stable_pages": True})
+    file = disk.files.create("log", 4 * BLOCK, grows=True)
+    mine = disk.files.open("log", flags)
+    source = disk.buffer(TWO * 64) if flags & DIRECT else TWO * 64
+    size, at = file.inode.size_at // LINE, first_line(file)
+    seen = []
+
+    def other():
+        yield from file.pwrite(disk.threads[1], ONE * 64, 0)
+        yield from file.fdatasync(disk.threads[1])
+
+    def code():
+        yield disk.clock.timeout(later_us * US)
+        yield from mine.pwrite(disk.thread, source, 0, BLOCK)
+        if not flags & Open.O_DSYNC:
+            yield from mine.fdatasync(disk.thread)
+        seen.append(disk.images(size, at))
+
+    disk.run(other(), code())
+    assert {int.from_bytes(inode[:8], "little") for inode, _ in seen[0]} == {BLOCK}
+    assert {data for _, data in seen[0]} <= ({TWO} if later_us else {ONE, TWO})
+
+
 def test_without_a_journal_a_size_may_be_there_without_its_data():
     disk = Disk(kernel={"stable_pages": True, "journal": False})
     file = disk.files.create("log", 4 * BLOCK, grows=True)

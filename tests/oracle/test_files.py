@@ -136,7 +136,7 @@ def violated(history: HistoryFile) -> set[Condition]:
 def deadline(act: Act, history: HistoryFile, condition: Condition) -> Interval:
     """An open operation takes effect by the first crash after it that killed its process, by the file's own lines.
 
-    Or by the next invocation of that process after the crash.
+    Or before the next invocation of that process after the crash.
     """
     span = act.span(NEVER_PS)
     if span.return_ps is not None:
@@ -151,7 +151,8 @@ def deadline(act: Act, history: HistoryFile, condition: Condition) -> Interval:
     if condition is STRICT or not kills:
         return span._replace(by_ps=min(kills, default=NEVER_PS))
     again = [e.invoke_ps for e in history.entries if e.process == entry.process and e.line > first_kill(act, history)]
-    return span._replace(by_ps=min(again, default=NEVER_PS))
+    before = max(min(again) - 1, min(kills)) if again else NEVER_PS  # the next operation is certainly later
+    return span._replace(by_ps=before)
 
 
 def first_kill(act: Act, history: HistoryFile) -> int:
@@ -166,6 +167,23 @@ def first_kill(act: Act, history: HistoryFile) -> int:
 
 def found(report: Report) -> set[Condition]:
     return {condition for condition, one in report.verdicts.items() if one.verdict is Verdict.VIOLATED}
+
+
+@pytest.mark.parametrize("node", ['"client", "process": 0', '"system"'])
+@pytest.mark.parametrize(("f", "model"), [("write", "register"), ("cas", "cas-register")])
+def test_a_killed_operation_is_over_before_its_process_goes_on(node: str, f: str, model: str) -> None:
+    second = "[null, 2]" if f == "cas" else "2"
+    events = [
+        '{"process": 0, "type": "invoke", "f": "write", "value": 1, "time": 10}',
+        f'{{"type": "crash", "node": {node}, "time": 20}}',
+        f'{{"process": 0, "type": "invoke", "f": "{f}", "value": {second}, "time": 30}}',
+        f'{{"process": 0, "type": "ok", "f": "{f}", "time": 40}}',
+        '{"process": 1, "type": "invoke", "f": "read", "time": 50}',
+        '{"process": 1, "type": "ok", "f": "read", "value": 1, "time": 60}',
+    ]
+    history = parse_history("\n".join(events), "a story")
+    report = check_history(history, model, ["linearizable", "persistent", "strict"])
+    assert found(report) == {PERSISTENT, STRICT}
 
 
 @pytest.mark.long

@@ -98,9 +98,9 @@ def test_what_the_primary_never_flushed_is_found_in_the_mirror(example, mirrored
     assert report.verdicts["no_lost_ack"] == ("holds" if mirrored else "violated")
 
 
-def test_a_passive_mirror_has_nothing_that_could_recover(example):
-    with pytest.raises(InputError, match="'mirror', expected a fault of a role of these schemes: client, primary"):
-        crash_report(example.Mirrored, fault="mirror[0] power")
+def test_a_passive_mirror_has_no_process_that_could_die(example):
+    with pytest.raises(InputError, match="'process', expected something of a mirror that may fail: power"):
+        crash_report(example.Mirrored, fault="mirror[0] process")
 
 
 def test_the_page_counts_its_lines():

@@ -23,7 +23,7 @@ STOREYS: Mapping[str, Sequence[str]] = {
         "durability", "profiles", "memory", "fabric", "verbs", "pcie", "primitives", "host", "cpu", "nic", "storage",
         "kernel", "system", "persist",
     ),
-    "protocols": ("guarantees layout", "scheme primitives", "parts", "efactory shapes"),
+    "protocols": ("failures guarantees layout", "scheme primitives", "parts", "efactory shapes"),
     "scenarios": ("history keyspace ycsb arguments", "values", "schema", "build", "run"),
     "validation": (
         "oracle rigs naive litmus", "crash histories published", "matrix testing measuring speed",

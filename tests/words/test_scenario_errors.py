@@ -413,10 +413,17 @@ def of_others(*changes):
 @pytest.mark.parametrize(
     ("schemes", "fault", "told"),
     [
-        ("mirrored", "server[0] power", "'server', expected a fault of a role of these schemes: primary, client"),
-        ("mirrored", "mirror[0] power", "'mirror', expected a fault of a role of these schemes: primary, client"),
+        ("mirrored", "server[0] power", "'server', expected a fault of a role of these schemes: primary, mirror, client"),
+        ("mirrored", "mirror[0] process", "'process', expected something of a mirror that may fail: power, power in recovery"),
+        ("mirrored", "mirror[0] lost", "'lost', expected something of a mirror that may fail: power, power in recovery"),
         ("mirrored, saw", "primary[0] power", "'primary[0] power', expected a fault of a role of saw: server, client"),
-        ("two", "data[0] power", "'data[0] power', expected a fault after which only clients live on: two has 2 machines with code"),
+        ("two", "data[9] power", "'data[9] power', expected an index below 1: so many data machines there are, counted from 0"),
+        ("two", "data[0,0] power", "'data[0]' twice, expected each machine once"),
+        ("two", "data[0] + data power", "'data[0]' twice, expected each machine once"),
+        ("two", "data[0]", "'data[0]', expected a role with its index and what fails, e.g. 'server[0] power', or 'no fault'"),
+        ("two", "all lost", "'lost', expected something of all machines that may fail: power"),
+        ("two", "all power then data power", "'all power then data power', expected before 'then' a fault that somebody survives"),
+        ("two", "data power then data power then data power", "'data power then data power then data power', expected one 'then': a fault, and another that follows it"),
     ],
 )  # fmt: skip
 def test_a_fault_is_of_a_machine_that_every_scheme_has_and_that_may_fail_alone(schemes, fault, told):

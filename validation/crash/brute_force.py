@@ -67,7 +67,7 @@ class BruteForce:
         self._result = result
         self._restart = Restart(result)
         self._views = self._restart.views()
-        self._whole = result.scheme.role_types[result.fault.role].opaque()
+        self._whole = self._restart.opaque
         self._recoveries = Recoveries(result, whole=self._whole)
         self._at_most = at_most
         self._values: dict[Hashable, frozenset[Value]] = {}

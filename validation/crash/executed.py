@@ -16,7 +16,7 @@ from ...protocols.guarantees import Condition, Verdict
 from ...protocols.scheme import scheme
 from ...scenarios.history import History
 from ...scenarios.run.inject import Aftermath, instants, run_with_fault
-from ...scenarios.schema.fields import NOTHING, conditions_after
+from ...scenarios.schema.faults import conditions_after
 from ...scenarios.schema.schema import Scenario, Variant
 from ..oracle import FINDERS, NOT_READ, Flaw, ObjectHistory, assert_implications
 from .explorer import ASKED
@@ -98,7 +98,7 @@ def asked(scenario: Scenario, variant: Variant, also: Collection[Condition] = ()
     ``also`` is asked for as well where the server fails.
     """
     fault = scenario.crash.fault
-    alive = fault.client or fault.kind == NOTHING
+    alive = fault.client or fault.nothing
     usual = {*_AFTER_A_CLIENT} if alive else {*ASKED, *also, *scheme(variant.scheme).claims}
     wanted = usual | set(map(Condition, scenario.expect.get(variant.scheme, ())))
     return tuple(c for c in conditions_after(fault) if c in wanted)
@@ -146,7 +146,7 @@ def execute(
     scenario: Scenario, variant: Variant, conditions: Sequence[Condition], progress: Callable[[float], None]
 ) -> Executed:
     """Execute the scenario's fault at all instants, or at as many as it samples, in each of its schedules."""
-    nothing_fails = scenario.crash.fault.kind == NOTHING
+    nothing_fails = scenario.crash.fault.nothing
     found = Executed(tuple(conditions), violating=dict.fromkeys(sorted(conditions), 0), whole_runs=nothing_fails)
     schedules = scenario.crash.schedules
     for schedule in range(schedules):

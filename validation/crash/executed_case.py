@@ -113,7 +113,7 @@ class ExecutedFault(Evidence[Breach]):
         rows = [row for o in case.history.operations for row in self._rows(o, fresh=o.number not in own)]
         rows += self._acceptances()
         if self.aftermath.recovered_ps is not None:
-            where = f"{fault.role}[{fault.index}]"
+            where = fault.part.place
             rows.append(TimelineRow(self.aftermath.recovered_ps, where, "recovered, listens again"))
         for outage in case.scenario.outages:
             node, core = outage.core.split(" ", 1)

@@ -14,7 +14,7 @@ from ...protocols.guarantees import Condition
 from ...protocols.scheme import scheme
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.results import RunResult
-from ...scenarios.schema.fields import conditions_after
+from ...scenarios.schema.faults import conditions_after
 from ...scenarios.schema.load import scenario_from_data
 from ...scenarios.schema.perturbed import in_words
 from ...scenarios.schema.schema import Scenario, Variant
@@ -53,7 +53,8 @@ def explore(
     With several ``processes`` schedules are explored side by side; what is found is the same. ``also`` are conditions
     that are asked for beside the usual ones, as far as the fault can be judged by them.
     """
-    if scenario.crash.fault.executed:
+    fault = scenario.crash.fault
+    if fault.executed:
         return faults.explore(scenario, variant, progress, also)
     started = time.perf_counter()
     schedules, conditions = scenario.crash.schedules, _asked(scenario, variant, also)

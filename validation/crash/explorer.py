@@ -152,7 +152,7 @@ class Explorer:
         self._conditions = frozenset(conditions)
         self._most = IMAGES_PER_STATE * (1 + result.fault.again)
         names = list(result.initial if only is None else only)
-        whole = whole or result.scheme.role_types[result.fault.role].opaque()
+        whole = whole or self.restart.opaque
         self._recoveries = Recoveries(result, whole=whole) if result.fault.again else None
         self._whole = self._tree(names) if whole else None
         registers = all_followed(names, result.history)

@@ -16,16 +16,20 @@ from typing import Any
 
 from typing_extensions import override
 
+from ...models.cpu import Thread
 from ...models.durability.views import Content, Cut, LineKey, TornLine, Views
 from ...models.system import System
+from ...protocols.failures import CLIENT
 from ...protocols.parts.rpc import VerbsError
-from ...protocols.scheme import OperationFailed
+from ...protocols.scheme import OperationFailed, OutcomeUnknown
 from ...scenarios.history import Value
+from ...scenarios.run.experiment import client_thread
 from ...scenarios.run.results import RunResult
 from ...sim.trace import Trace
 from .checksums import Families, Guarded
 from .outcomes import Contents, Outcome, Outcomes, RecoveryReader, Remains
 from .restart import Decide, Restart, Source
+from .work import WaitsForEver, Work
 
 AGAIN = 32
 """In a cut that speaks of several traces, channels of the n-th recovery's are numbered from n << AGAIN."""
@@ -85,7 +89,7 @@ class Recoveries(Restart):
         self.runs += 1
         run = self._result
         system = System(run.system.platform, self._specs, run.seed)
-        scheme = type(run.scheme)(system, run.scheme.sizes)
+        scheme = self._scheme(system)
         numbers: dict[int, int] = {}
         before: dict[LineKey, bytes] = {}
         refused: set[Guarded] = set()
@@ -111,18 +115,18 @@ class Recoveries(Restart):
             self._let_decide(system, noted)
 
         def code() -> Any:
-            role = self.recovering(scheme)
-            thread = role.node.thread(0, "recovery")
-            if self._whole:
-                yield from role.recover(thread)
-                return
-            for unit in role.units_of(object):
-                yield from role.recover_unit(thread, unit)
+            started = yield from self._recover(scheme, None if self._whole else object, Thread)
+            if self._dead_clients and scheme.role_types[CLIENT].takes_over():
+                scheme.start(started)
+                client = scheme.roles[CLIENT][0]
+                yield from client.take_over(client.connect(client_thread(system, 1, 0)))
 
-        done = system.clock.start(code())
-        with suppress(VerbsError, OperationFailed):  # it got this far, and the next failure may come before that
+        done, work = system.clock.start(code()), Work(system)
+        work.begins(1 + len(scheme.sizes.objects))
+        # it got this far, and the next failure may come before that
+        with suppress(VerbsError, OperationFailed, OutcomeUnknown, WaitsForEver):
             try:
-                system.clock.run_until(done)
+                work.run_through(done)
             except RuntimeError:  # SimPy: nothing is left to happen; it waits for ever, until power fails
                 if done.triggered:
                     raise
@@ -135,13 +139,7 @@ class Recoveries(Restart):
         known = self._alike.setdefault(name, len(self.made))
         if known < len(self.made):
             return known
-        views = Views(
-            system.trace,
-            {numbers[number]: domain for number, domain in self.domains.items()},
-            before.__getitem__,
-            whole_lines=system.platform.line_atomicity == "whole",
-            iio_wc_survives=system.platform.iio_wc_survives,
-        )
+        views = self._views(system, before.__getitem__, numbers)
         system.trace.unsettled.clear()  # of these machines nothing is kept but what they wrote
         instants = sorted({at_ps for at_ps, _ in views.changes()})
         theirs = {own: number for number, own in numbers.items()}

@@ -68,7 +68,7 @@ class HistoryEntry:
     dead_ps: int | None = None
     """The crash of the system after which nothing of it is on its way any more."""
     reborn_ps: int | None = None
-    """When the processes that were killed at it had all invoked something again."""
+    """The last instant before the processes that were killed at it had all invoked something again."""
     promised_ps: int | None = None
     """The instant of ``applied``, where the history has one beside ``ok``."""
     session: Hashable = None
@@ -136,6 +136,14 @@ def in_order(entries: Iterable[HistoryEntry]) -> Iterator[HistoryEntry]:
     return iter(sorted(entries, key=lambda entry: (entry.invoke_ps, entry.line)))
 
 
+def _before(birth_ps: int | None, killed_ps: int | None) -> int | None:
+    """The last instant before a process that was killed invoked something again; at the crash itself both are at once.
+
+    Intervals are closed: with the invocation itself as the deadline, both could take effect then, in either order.
+    """
+    return birth_ps if birth_ps is None or killed_ps is None else max(killed_ps, birth_ps - 1)
+
+
 def settle(entries: Iterable[HistoryEntry], crashes: Iterable[CrashLine]) -> None:
     """Work out, once all is read, by when operations were in effect and when those on their way were lost."""
     crashes = list(crashes)
@@ -146,7 +154,7 @@ def settle(entries: Iterable[HistoryEntry], crashes: Iterable[CrashLine]) -> Non
     for entry in entries:
         if entry.outcome is None and not entry.alive:
             entry.killed_ps = entry.kill_ps
-            entry.reborn_ps = None if entry.awaited else entry.birth_ps
+            entry.reborn_ps = None if entry.awaited else _before(entry.birth_ps, entry.killed_ps)
         if entry.killed_ps is not None:
             entry.dead_ps = next((at_ps for at_ps in system_ps if at_ps >= entry.killed_ps), None)
         if entry.outcome != "ok" or entry.f not in late or entry.return_ps is None:

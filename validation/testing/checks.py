@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ...protocols.failures import CLIENT
 from ...protocols.guarantees import Condition, Verdict, claimed
-from ...protocols.scheme import CLIENT, Scheme
+from ...protocols.scheme import Scheme
 from ...scenarios.build import Draft
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.schema.schema import Scenario

@@ -8,10 +8,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ...models.profiles.platform import platform_names, platform_settings
-from ...protocols.scheme import CLIENT, Scheme
+from ...protocols.failures import CLIENT, POWER, PROCESS
+from ...protocols.scheme import Scheme
 from ...scenarios.arguments import OperationFields, ScheduleFields
 from ...scenarios.build import Draft
-from ...scenarios.schema.fields import FAULT_KINDS, POWER, PROCESS
+from ...scenarios.schema.faults import AGAIN
 from ...scenarios.schema.schema import Scenario
 
 LONGEST_NS = 20_000
@@ -58,7 +59,7 @@ def _switches(platform: str) -> dict[str, tuple[str, ...]]:
 def faults(scheme: type[Scheme], clients: int = 2) -> st.SearchStrategy[str]:
     """A fault that the scheme can be explored with."""
     recovering = [role for role, played in scheme.role_types.items() if played.recovers()]
-    found = [f"{role}[0] {kind}" for role in recovering for kind in FAULT_KINDS]
+    found = [f"{role}[0] {kind}" for role in recovering for kind in (POWER, PROCESS, AGAIN)]
     found += [f"{CLIENT}[0] {POWER}", *(f"{CLIENT}[{number}] {PROCESS}" for number in range(clients))]
     return st.sampled_from(found)
 

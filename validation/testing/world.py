@@ -14,7 +14,8 @@ from typing import Any
 from ...models.durability.views import Cut, LineKey, Views
 from ...models.profiles.platform import load_platform
 from ...models.system import NodeSpec, System
-from ...protocols.scheme import CLIENT, OperationFailed, OutcomeUnknown, Request, Scheme, Sizes
+from ...protocols.failures import CLIENT
+from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Scheme, Sizes
 from ...scenarios.history import Crash, History, Operation, Removed
 from ...scenarios.keyspace import KeySpace, Same
 from ...scenarios.values import decode_value, encode_value
