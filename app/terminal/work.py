@@ -81,7 +81,7 @@ def perform(job: Job, progress: Progress = report) -> JobOutcome:
     if isinstance(scenario, str):
         scenario = load_scenario(scenario, job.overrides, job.seed)
     variant = scenario.variants()[job.index]
-    result = run_variant(scenario, variant)
+    result = run_variant(scenario, variant, metered=not job.crash)
     outcome = _outcome(result)
     if job.crash:
         from ...validation.crash.explore import explore, slider

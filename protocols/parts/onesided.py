@@ -112,8 +112,9 @@ class Posted:
 class Poster:
     """The requests of one ``thread``: its queue pairs, their completion queue, and ``slots`` buffers of ``slot_bytes``.
 
-    A post waits for a completion while all buffers are in use. What is posted on a queue pair in the error state
-    completes with IBV_WC_WR_FLUSH_ERR.
+    A post waits for a completion while ``slots`` requests are under way. An unsignalled one is so until a later,
+    signalled one of its queue pair completes, or until the program knows better (:meth:`replied`). What is posted on a
+    queue pair in the error state completes with IBV_WC_WR_FLUSH_ERR.
     """
 
     def __init__(
@@ -131,6 +132,7 @@ class Poster:
         self.domain = domain or node.process(thread.name).alloc_pd()
         self.sent = node.create_cq()
         self._slot_bytes = max(64, slot_bytes)
+        self._slots = slots
         dram = node.memory["dram"]
         self._free = deque(dram.allocate(self._slot_bytes, "scratch") for _ in range(slots))
         self._under_way: dict[int, Posted] = {}
@@ -232,9 +234,9 @@ class Poster:
         if length > self._slot_bytes and opcode is not Opcode.IBV_WR_FLUSH:
             raise ValueError(f"{length} bytes in a buffer of {self._slot_bytes}")
         buffer, flags = None, fields.setdefault("send_flags", SendFlags.IBV_SEND_SIGNALED)
+        while len(self._under_way) >= self._slots or not self._free:
+            self._take((yield from self.thread.poll(self.sent)))
         if opcode is not Opcode.IBV_WR_FLUSH:
-            while not self._free:
-                self._take((yield from self.thread.poll(self.sent)))
             buffer = self._free.popleft()
             if data is not None:
                 yield from self.thread.store(buffer, data)

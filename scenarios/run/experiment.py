@@ -23,6 +23,8 @@ from ..schema.schema import Scenario, Variant
 from ..values import decode_value, encode_value
 from .background import start_background
 from .cputime import spent
+from .metered import Metered
+from .parts import MeanWay, way
 from .results import Hop, RunResult
 from .workload import Planned, initial_values, objects, plan, room_for_updates
 
@@ -33,7 +35,7 @@ PAUSE_SHORTEST_PS = 1_000_000
 PAUSE_LONGEST_PS = 20_000_000
 
 MARKS_EVERY = 8
-"""Hops are kept of every eighth operation: enough to find a typical one, without the memory of all."""
+"""Hops are kept of every eighth operation: enough for their means, without the memory of all."""
 
 
 class AssembledVariant:
@@ -42,6 +44,7 @@ class AssembledVariant:
     Schedule 0 is the undisturbed one; in others the scenario's perturbations are drawn from the seed: servers' cores
     pause now and then, hardware chooses otherwise. ``watched`` notes where cores might pause, and when packets leave.
     ``observer`` adds a client machine that takes no part. ``platform`` stands for the one that the variant names.
+    A ``metered`` run has the figures of ``metered.py`` besides, at the same instants.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class AssembledVariant:
         watched: bool = False,
         observer: bool = False,
         platform: Platform | None = None,
+        metered: bool = False,
     ) -> None:
         self.scenario, self.variant = scenario, variant
         kind = scheme(variant.scheme)
@@ -75,7 +79,9 @@ class AssembledVariant:
         draws = f"schedule {number}, " if set(otherwise) - PAUSING else ""
         network = scenario.network.disturbance() if scenario.network is not None else None
         network = perturbed_network(network, otherwise)
-        self.system = build_system(kind, platform, scenario, network, observer=observer, draws=draws)
+        self.system = build_system(kind, platform, scenario, network, observer=observer, draws=draws, metered=metered)
+        meter = self.system.meter
+        self.metered = None if meter is None else Metered(meter, scenario.workload.warmup)
         self.at_work = kind(self.system, sizes)
         self.at_work.load(self.initial)
         pausing = PAUSING & set(otherwise) if schedule > 0 else frozenset()
@@ -127,12 +133,14 @@ def run_variant(
     schedule: int = 0,
     watched: bool = False,
     platform: Platform | None = None,
+    metered: bool = False,
 ) -> RunResult:
     """Run one scheme of ``scenario`` on one platform: load, connect, perform the workload to its end.
 
-    ``platform`` stands for the one that the variant names, with some parameter set otherwise.
+    ``platform`` stands for the one that the variant names, with some parameter set otherwise. A ``metered`` run takes
+    more time here, and none there.
     """
-    experiment = AssembledVariant(scenario, variant, schedule, watched=watched, platform=platform)
+    experiment = AssembledVariant(scenario, variant, schedule, watched=watched, platform=platform, metered=metered)
     experiment.system.clock.run_until(experiment.finished)
     return experiment.result()
 
@@ -145,6 +153,7 @@ def build_system(
     *,
     observer: bool = False,
     draws: str = "",
+    metered: bool = False,
 ) -> System:
     """The machines that a scheme's roles need, as many as the scenario says, and one more client for an observer.
 
@@ -170,7 +179,7 @@ def build_system(
     outages: dict[str, list[tuple[int, int]]] = {}
     for outage in sorted(scenario.outages, key=lambda outage: outage.at_ps):
         outages.setdefault(outage.core, []).append((outage.at_ps, outage.for_ps))
-    system = System(platform, specs, scenario.seed, outages, network, draws)
+    system = System(platform, specs, scenario.seed, outages, network, draws, metered=metered)
     held: dict[tuple[str, int], dict[int, int]] = {}
     for one in scenario.held or ():
         held.setdefault(one.machine, {})[one.queue_pair] = one.for_ps
@@ -201,7 +210,7 @@ def _client(
 ) -> Generator[Any, Any, None]:
     """A client process: its operations one after the other."""
     at_work, history, value_bytes = experiment.at_work, experiment.history, experiment.at_work.sizes.value_bytes
-    clock = at_work.system.clock
+    clock, metered = at_work.system.clock, experiment.metered
     for planned in operations:
         if planned.not_before_ps > clock.now_ps:
             yield clock.until(planned.not_before_ps)
@@ -212,9 +221,11 @@ def _client(
             removes = planned.f in at_work.removals
             operation.argument = Removed(stamp) if removes else stamp
             value = None if removes else encode_value(stamp, value_bytes)
-        thread.span = Span(describe(operation))
+        span = thread.span = Span(describe(operation))
+        if metered is not None:
+            metered.begins(thread)
         if operation.number % MARKS_EVERY == 1:
-            experiment.spans[operation.number] = thread.span
+            experiment.spans[operation.number] = span
         try:
             found = yield from client.perform(session, Request.of(planned.f, planned.object, value))
         except OperationFailed:
@@ -225,6 +236,8 @@ def _client(
             continue
         result = None if planned.is_update or found is None else decode_value(found, value_bytes)
         history.complete(operation, "ok", clock.now_ps, result)
+        if metered is not None:
+            metered.ended(operation, thread, span)
 
 
 def describe(operation: Operation) -> str:
@@ -246,7 +259,7 @@ def _result(experiment: AssembledVariant) -> RunResult:
         latency_ps[f] = np.array([(o.return_ps or 0) - o.invoke_ps for o in own], dtype=np.int64)
         completed_ps[f] = np.array([o.return_ps for o in own], dtype=np.int64)
         if own:
-            hops[f] = _typical_hops(own, experiment.spans)
+            hops[f] = _mean_hops(own, experiment.spans)
     completed = sum(o.outcome is not None for o in history.operations)
     return RunResult(
         scheme_name=experiment.variant.scheme,
@@ -265,22 +278,14 @@ def _result(experiment: AssembledVariant) -> RunResult:
         fault=scenario.crash.fault,
         spans={number: span.marks for number, span in experiment.spans.items()},
         spent=spent(experiment.system, completed),
+        metered={} if experiment.metered is None else experiment.metered.fields(measured),
     )
 
 
-def _typical_hops(operations: list[Operation], spans: Mapping[int, Span]) -> list[Hop]:
-    """The hops of the operation with the median latency among the ones whose marks were kept."""
-    kept = sorted(
-        ((o.return_ps or 0) - o.invoke_ps, o.number, o) for o in operations if o.number in spans and o.outcome == "ok"
-    )
-    if not kept:
-        return []
-    operation = kept[len(kept) // 2][2]
-    hops, start_ps = [], operation.invoke_ps
-    for name, end_ps in sorted(spans[operation.number].marks, key=lambda mark: mark[1]):
-        if start_ps < end_ps <= (operation.return_ps or 0):
-            hops.append(Hop(name, start_ps, end_ps))
-            start_ps = end_ps
-    if operation.return_ps is not None and operation.return_ps > start_ps:
-        hops.append(Hop("CPU of client", start_ps, operation.return_ps))
-    return hops
+def _mean_hops(operations: list[Operation], spans: Mapping[int, Span]) -> list[Hop]:
+    """The mean way of the operations whose marks were kept."""
+    mean = MeanWay()
+    for operation in operations:
+        if operation.number in spans and operation.outcome == "ok":
+            mean.add(way(operation, spans[operation.number].marks))
+    return mean.hops()
