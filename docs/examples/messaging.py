@@ -142,8 +142,8 @@ class Messaging(Scheme, name="messaging"):
             return End(poster, qp, ours, theirs, server.key)
 
         def perform(self, session: End, request: Request) -> Code:
-            thread, (_, name, value) = session.poster.thread, request.step
-            number = 1 + self.sizes.objects.index(name)
+            thread, value = session.poster.thread, request.step.value
+            number = 1 + self.sizes.objects.index(request.step.object)
             yield from session.send(number | PUT if value is not None else number, value or b"")
             if (yield from thread.spin([session.slot.last], queue_pairs=[session.qp])) is None:
                 raise OutcomeUnknown("the connection is broken")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Hashable, Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,16 +19,19 @@ from ...models.verbs import QueuePair, Span
 from ...protocols.failures import CLIENT
 from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes, scheme
 from ...sim.streams import Streams
-from ..history import History, Operation, Removed, written
+from ..calls import argument_of, result_of, step_of
+from ..history import History, Number, Operation
+from ..schema.known import SchemeFacts
 from ..schema.perturbed import LAGGING, PAUSES, PAUSING, perturbed_network, perturbed_platform
 from ..schema.schema import Scenario, Variant
-from ..values import decode_value, encode_value
+from ..schema.workloads import Ycsb
 from .background import start_background
 from .cputime import spent
+from .draws import Planned, draw_past
 from .metered import Metered
 from .parts import MeanWay, way
 from .results import Hop, RunResult
-from .workload import Planned, initial_values, objects, plan, room_for_updates
+from .workload import initial_values, objects, plan, requests, room_for_updates
 
 # How a disturbed schedule pauses cores: a choice of the exploration, not a property of hardware. Long enough for a
 # client's operation to fit into a pause, often enough for some to fall where it matters.
@@ -62,12 +67,13 @@ class AssembledVariant:
         kind = scheme(variant.scheme)
         clients = scenario.role("client")
         self.processes = clients.machines * clients.processes
+        self.retries = clients.retries
         streams = Streams(scenario.seed)
-        planned = plan(scenario.workload, self.processes, streams, kind.updates)
-        self.initial = initial_values(scenario.workload)
+        planned = plan(scenario.workload, self.processes, streams, SchemeFacts.of(kind))
+        self.initial = initial_values(scenario.workload, kind.model)
         sizes = Sizes(
             scenario.workload.value_bytes,
-            objects(scenario.workload),
+            objects(scenario.workload, planned),
             room_for_updates(scenario.workload, planned),
             self.processes,
             threads=next((scenario.role(name).threads for name, role in kind.role_types.items() if role.served), 1),
@@ -84,6 +90,9 @@ class AssembledVariant:
         self.metered = None if meter is None else Metered(meter, scenario.workload.warmup)
         self.at_work = kind(self.system, sizes)
         self.at_work.load(self.initial)
+        workload = scenario.workload
+        if isinstance(workload, Ycsb) and workload.past:
+            self.at_work.age(draw_past(workload, self.processes, streams, planned))
         pausing = PAUSING & set(otherwise) if schedule > 0 else frozenset()
         random, every = streams.stream(f"pauses[{number}]"), PAUSE_EVERY if PAUSES in pausing else 0
         cores = server_cores(self.system, kind)
@@ -100,7 +109,8 @@ class AssembledVariant:
         self.loaded = {n: device.space.snapshot() for n, (_, device) in devices.items() if device.traced}
         self.at_work.start()
         start_background(self.system, scenario)
-        self.history = History(kind.updates)
+        self.history = History(kind.updates, model=kind.model)
+        self.at_work.on_applied = lambda number: self.history.applied(number, self.system.clock.now_ps)
         self.spans: dict[int, Span] = {}
         running = []
         for process, operations in enumerate(planned):
@@ -160,10 +170,13 @@ def build_system(
     ``draws`` names the stream of the hardware's random choices: another name, other draws.
     """
     specs: dict[str, list[NodeSpec]] = {}
+    clients = scenario.role(CLIENT)
+    everyone = clients.machines * clients.processes
     for name, role in kind.role_types.items():
         count = scenario.role(name)
-        threads = max(role.cores, count.processes) if role.invokes else role.cores + count.threads - 1
-        machines = count.machines + (observer and role.invokes)
+        threads = role.cores_for(everyone, count.processes, count.threads)
+        machines = count.machines if role.counted_by is None else int(kind.option(role.counted_by))
+        machines += observer and role.invokes
         spec = NodeSpec(
             count.cores or threads,
             role.memory,
@@ -208,41 +221,68 @@ def client_thread(system: System, processes_per_machine: int, process: int, kind
 def _client(
     experiment: AssembledVariant, client: Role, session: Any, thread: Thread, operations: list[Planned]
 ) -> Generator[Any, Any, None]:
-    """A client process: its operations one after the other."""
+    """A client process: its requests one after the other."""
     at_work, history, value_bytes = experiment.at_work, experiment.history, experiment.at_work.sizes.value_bytes
-    clock, metered = at_work.system.clock, experiment.metered
-    for planned in operations:
-        if planned.not_before_ps > clock.now_ps:
-            yield clock.until(planned.not_before_ps)
-        operation = history.invoke(planned.process, planned.f, planned.object, None, clock.now_ps)
-        value = None
-        if planned.is_update:
-            stamp = planned.stamp if planned.stamp is not None else operation.number
-            removes = planned.f in at_work.removals
-            operation.argument = Removed(stamp) if removes else stamp
-            value = None if removes else encode_value(stamp, value_bytes)
+    kind, clock, metered = type(at_work), at_work.system.clock, experiment.metered
+    held: list[Number] = []  # the blocks that it has allocated, oldest first
+    waiting = deque(requests(operations))
+    while waiting:
+        group = waiting.popleft()
+        if group[0].not_before_ps > clock.now_ps:
+            yield clock.until(group[0].not_before_ps)
+        frees = group[0].f == "free" and group[0].argument is None
+        if frees and not held:
+            continue
+        made = [_invoked(experiment, each, held.pop(0) if frees else each.argument) for each in group]
+        operation = made[0]
+        steps = tuple(chain.from_iterable(step_of(each, value_bytes) for each in made))
         span = thread.span = Span(describe(operation))
         if metered is not None:
             metered.begins(thread)
         if operation.number % MARKS_EVERY == 1:
             experiment.spans[operation.number] = span
-        try:
-            found = yield from client.perform(session, Request.of(planned.f, planned.object, value))
-        except OperationFailed:
-            history.complete(operation, "fail", clock.now_ps)
-            continue
-        except OutcomeUnknown:
-            history.complete(operation, "info", clock.now_ps)
-            continue
-        result = None if planned.is_update or found is None else decode_value(found, value_bytes)
-        history.complete(operation, "ok", clock.now_ps, result)
+        found, outcome = None, "ok"
+        for attempt in range(1 + experiment.retries):
+            if attempt:
+                for each in made:
+                    history.retry(each, each.process, clock.now_ps)
+            try:
+                found, outcome = (yield from client.perform(session, Request(steps, operation.number))), "ok"
+            except OperationFailed:
+                outcome = "fail" if not attempt else "info"
+            except OutcomeUnknown:
+                outcome = "info"
+                continue
+            break
+        results = found if len(made) > 1 and outcome == "ok" else [found]
+        for each, its in zip(made, results, strict=outcome == "ok"):
+            result = result_of(kind, each, its, value_bytes) if outcome == "ok" else None
+            history.complete(each, outcome, clock.now_ps, result)
+            if each.f == "alloc" and isinstance(result, Number):
+                held.append(result)
         if metered is not None:
             metered.ended(operation, thread, span)
+        if group[0].until_empty and outcome == "ok" and operation.result is not None:
+            waiting.appendleft(group)
+
+
+def _invoked(experiment: AssembledVariant, planned: Planned, given: Hashable) -> Operation:
+    """A planned operation, begun now."""
+    history, kind = experiment.history, type(experiment.at_work)
+    now_ps = experiment.system.clock.now_ps
+    operation = history.invoke(planned.process, planned.f, planned.object or None, None, now_ps)
+    stamp = operation.number if planned.stamp is None else planned.stamp
+    operation.argument = argument_of(kind, planned.f, given, stamp)
+    if planned.f == "txn" and isinstance(operation.argument, tuple):
+        operation.object = tuple(dict.fromkeys(name for _, name, _ in operation.argument))
+    if planned.batch is not None:
+        operation.batch = planned.batch
+    return operation
 
 
 def describe(operation: Operation) -> str:
     """An operation in words: ``put k17 = v3 by client 2``."""
-    return f"{operation.f} {operation.object}{written(operation.argument)} by client {operation.process}"
+    return f"{operation.text} by client {operation.process}"
 
 
 def _result(experiment: AssembledVariant) -> RunResult:
@@ -276,6 +316,7 @@ def _result(experiment: AssembledVariant) -> RunResult:
         completed_ps=completed_ps,
         hops={f: found for f, found in hops.items() if found},
         fault=scenario.crash.fault,
+        loss_ps=at_work.loss_ps if scenario.crash.loss_ps is None else scenario.crash.loss_ps,
         spans={number: span.marks for number, span in experiment.spans.items()},
         spent=spent(experiment.system, completed),
         metered={} if experiment.metered is None else experiment.metered.fields(measured),

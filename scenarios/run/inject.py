@@ -12,14 +12,15 @@ from typing import Any
 
 from ...models.system import Process
 from ...protocols.failures import POWER, PROCESS
+from ...protocols.objects import TAKES_OUT
 from ...protocols.scheme import Role
 from ...sim.errors import InputError, Mistake
 from ..history import Crash, History
 from ..schema.faults import Fault
 from ..schema.schema import Scenario, Variant
+from .draws import Planned
 from .experiment import AssembledVariant
 from .results import RunResult
-from .workload import Planned
 
 PATIENCE_PS = 2 * 10**12
 """How long survivors, and after them the reader, may take: more than an adapter needs to give up on a dead peer. What
@@ -87,8 +88,7 @@ def run_with_fault(scenario: Scenario, variant: Variant, at_ps: int, schedule: i
             experiment.system.nodes[fault.part.role][fault.part.index].power_off()
     clock.run_until(clock.any_of([experiment.finished, clock.timeout(PATIENCE_PS)]))
     machines, number = scenario.role("client").machines, experiment.processes
-    probes = (experiment.at_work.probe(name).step for name in experiment.initial)
-    reads = [Planned(number, step.f, str(step.object), False) for step in probes]
+    reads = _probes(experiment, number)
     reader = experiment.start_client(machines, 0, number, reads)
     clock.run_until(clock.any_of([reader, clock.timeout(PATIENCE_PS)]))
     finished = bool(experiment.finished.processed and reader.processed)
@@ -102,6 +102,20 @@ def _check(fault: Fault) -> None:
     if not alone or not (fault.nothing or fault.client or fault.part.kind == PROCESS):
         expected = "with survivors: a process, or a client's power"
         raise InputError(Mistake(f"'{fault}'", expected, "this version", field="crash.fault"))
+
+
+def _probes(experiment: AssembledVariant, process: int) -> list[Planned]:
+    """The reads by which a fresh client finds out what became of all objects: of transactions a single one."""
+    scheme = experiment.at_work
+    names = list(scheme.sizes.objects)
+    if scheme.model == "txn":
+        steps = tuple((step.f, step.object) for step in scheme.probe(tuple(names)).steps)
+        return [Planned(process, "txn", "", False, argument=steps)]
+    probes = [scheme.probe(name).step for name in names]
+    return [
+        Planned(process, step.f, str(step.object), False, argument=step.number, until_empty=step.f in TAKES_OUT)
+        for step in probes
+    ]
 
 
 def _machine(scenario: Scenario, process: int) -> int:

@@ -50,6 +50,8 @@ class RunResult:
     """When each of ``latency_ps`` completed."""
     hops: dict[str, list[Hop]]
     """By operation name: the mean way of the operations whose hops were kept, from 0."""
+    loss_ps: int | None = None
+    """The time of ``bounded_loss``, if the scenario or the scheme has one."""
     spans: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
     """By number, of every so manieth operation: the hops of its way, and when each of them ended."""
     spent: dict[str, dict[str, float]] = field(default_factory=dict)

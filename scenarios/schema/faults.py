@@ -23,6 +23,7 @@ from typing_extensions import override
 
 from ...protocols.failures import ALL, CLIENT, LOST, POWER, PROCESS, Failing, usual_kinds
 from ...protocols.guarantees import EXPLORED, NO_FAULT, Condition
+from ...protocols.objects import conditions_of
 from ...sim.yaml_source import describe
 from .known import Context, RoleFacts, SchemeFacts, complaint, from_context, name_of
 
@@ -249,17 +250,25 @@ def _leaves(fault: Fault, roles: Mapping[str, RoleFacts], context: Context) -> b
     return not all(struck[False]) or (not any(struck[False]) and not all(struck[True]))
 
 
-def conditions_after(fault: Fault) -> tuple[Condition, ...]:
-    """The conditions that a fault can be judged by.
+_OTHERS = (Condition.EXACTLY_ONCE, Condition.BOUNDED_LOSS, Condition.BUFFERED_CUT, Condition.BUFFERED)
+_KILLED = (Condition.EXACTLY_ONCE, Condition.LINEARIZABLE, Condition.PERSISTENT, Condition.STRICT)
+
+
+def conditions_after(fault: Fault, model: str = "register") -> tuple[Condition, ...]:
+    """The conditions that a fault can be judged by, where objects follow a model.
 
     A client's crash is no end of an era (its operation stays open), and ``linearizable`` is the condition after it.
     ``durable``, literally, is the same question where ids of processes are not used again, and ``monotonic`` can be
     judged on reads around that crash as around any other. After the server's, ``linearizable`` equals ``durable``.
     Where nothing fails nothing can be lost or taken back.
     """
+    found: tuple[Condition, ...]
     if fault.nothing:
-        return Condition.COMMITTED, Condition.LINEARIZABLE
-    return (*EXPLORED, Condition.LINEARIZABLE) if fault.client else EXPLORED
+        found = Condition.COMMITTED, Condition.EXACTLY_ONCE, Condition.SESSION, Condition.LINEARIZABLE
+    else:
+        found = (*EXPLORED, *(_KILLED if fault.client else _OTHERS))
+    fitting = conditions_of(model)
+    return tuple(condition for condition in found if condition in fitting)
 
 
 FaultText = Annotated[Fault, from_context(_parse_fault), PlainSerializer(str, return_type=str)]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from ...protocols.guarantees import EXPLORED, Condition, Verdict
+from ...protocols.guarantees import Condition, Verdict
 from ...sim.errors import nearest
 from ...sim.units import PS_PER_NS, PS_PER_US, format_bytes, parse_bytes, parse_duration_ps, parse_rate
 from ...sim.yaml_source import describe
@@ -41,13 +41,22 @@ def switch_position(switch: str, value: Any, known: KnownNames) -> str:
 
 # names -------------------------------------------------------------------------------------------------------------
 
-SchemeName = Annotated[str, from_context(lambda v, c: name_of("a scheme", v, c.known.schemes))]
+
+def _scheme_name(value: Any, context: Context) -> str:
+    """The full name of a scheme, with the scenario's options."""
+    if isinstance(value, str) and value in context.known.refused:
+        raise collect([Complaint(m.found, m.expected, m.nearest) for m in context.known.refused[value]])
+    name = name_of("a scheme", value, context.known.schemes)
+    return context.full_names.get(name, name)
+
+
+SchemeName = Annotated[str, from_context(_scheme_name)]
 PlatformName = Annotated[str, from_context(lambda v, c: name_of("a platform", v, c.known.platforms))]
 Ddio = Annotated[str, from_context(lambda v, c: switch_position("ddio", v, c.known))]
 RoleName = Annotated[
     str, from_context(lambda v, c: name_of("a role of these schemes", v, c.roles()) if c.chosen else v)
 ]
-_CONDITIONS = [str(condition) for condition in Condition if condition in (*EXPLORED, Condition.LINEARIZABLE)]
+_CONDITIONS = list(map(str, Condition))
 ConditionName = Annotated[str, BeforeValidator(lambda v: name_of("a condition", v, _CONDITIONS))]
 VerdictName = Annotated[str, BeforeValidator(lambda v: name_of("a verdict", v, [str(r) for r in Verdict]))]
 SchemeNames = Annotated[

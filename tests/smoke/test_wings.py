@@ -23,10 +23,10 @@ STOREYS: Mapping[str, Sequence[str]] = {
         "durability", "profiles", "memory", "fabric", "verbs", "pcie", "primitives", "host", "cpu", "nic", "storage",
         "kernel", "meter", "system", "persist",
     ),
-    "protocols": ("failures guarantees layout", "scheme primitives", "parts", "efactory shapes"),
-    "scenarios": ("history keyspace ycsb arguments", "values", "schema", "build", "run"),
+    "protocols": ("failures guarantees layout", "objects naming primitives", "scheme", "parts", "efactory shapes"),
+    "scenarios": ("history keyspace ycsb arguments", "values", "calls schema", "build", "run"),
     "validation": (
-        "oracle rigs naive litmus", "crash histories published", "matrix testing measuring speed",
+        "oracle rigs naive litmus", "histories", "crash published", "matrix testing measuring speed",
         "mutation pytest_plugin",
     ),
     "app": ("options terminal", "pages", "commands", "answers", "api main"),

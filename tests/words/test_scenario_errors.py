@@ -130,7 +130,8 @@ def test_an_empty_file(tmp_path, monkeypatch):
 
 def test_a_list_where_a_map_is_due():
     assert changed(("{machines: 2, processes: 8}", "[2, 8]")) == [
-        "mine.yaml:4: roles.client: found a list of 2, expected a map with machines, processes, cores, threads, pinned, waits, core_type, background"
+        "mine.yaml:4: roles.client: found a list of 2, expected a map with machines, processes, cores, threads, pinned, waits, "
+        "core_type, retries, background"
     ]
     assert changed(("{client: {machines: 2, processes: 8}}", "[client]")) == [
         "mine.yaml:4: roles: found a list of 1, expected a map"
@@ -190,8 +191,9 @@ def test_all_mistakes_of_a_file_are_said_at_once_in_its_order():
         "did you mean 'server'?",
         "mine.yaml:7: crash.instants: found 'some', expected all, or how many instants to sample (at least 1)",
         "mine.yaml:7: crash.view: found 'adversary', expected a view: adversarial, timed; did you mean 'adversarial'?",
-        "mine.yaml:9: expect.saw.no_lost_acks: found 'no_lost_acks', expected a condition: committed, monotonic, "
-        "no_lost_ack, linearizable, durable; did you mean 'no_lost_ack'?",
+        "mine.yaml:9: expect.saw.no_lost_acks: found 'no_lost_acks', expected a condition: committed, exactly_once, "
+        "session, monotonic, bounded_loss, no_lost_ack, buffered_cut, buffered, linearizable, durable, persistent, "
+        "strict; did you mean 'no_lost_ack'?",
         "mine.yaml:9: expect.saw.no_lost_acks: found 'broken', expected a verdict: holds, violated, undecided",
     ]
 
@@ -231,7 +233,7 @@ def test_one_mistake(old, new, expected):
 def test_a_condition_that_does_not_fit_the_fault():
     assert changed(("no_lost_ack: holds", "linearizable: holds")) == [
         "mine.yaml:9: expect.saw.linearizable: found 'linearizable', expected a condition that server[0] power is judged "
-        "by: committed, monotonic, no_lost_ack, durable"
+        "by: committed, monotonic, no_lost_ack, durable, bounded_loss, buffered_cut, buffered"
     ]
 
 
@@ -262,7 +264,7 @@ def test_a_schedule_names_processes_operations_and_objects_that_exist():
         "mine.yaml:6: workload.operations[0].f: found 'puts', expected an operation of client-active: put, get; "
         "did you mean 'put'?",
         "mine.yaml:6: workload.operations[0].at: found 5, expected a time from the start with its unit, e.g. '1.2 us'",
-        "mine.yaml:6: workload.operations[1].object: found nothing, expected the object, e.g. k17",
+        "mine.yaml:6: workload.operations[1]: found nothing, expected the object, e.g. k17",
     ]
     schedule = schedule.replace(operations, "[{process: 1, f: put, object: k3}, {process: 1, f: put, object: k01}]")
     assert changed((line, schedule)) == [
@@ -294,7 +296,7 @@ def test_mistakes_of_the_command_line_say_so():
         "--set workload.kyes: found the unknown key 'kyes', expected one of kind, mix, keys, value, operations, zipf, "
         "warmup, deletes; did you mean 'keys'?",
         "--set workloads.keys: workloads: found the unknown key 'workloads', expected one of scenario, title, "
-        "description, seed, platform, ddio, vary, roles, schemes, workload, scale, crash, outages, held, network, expect; did you mean 'workload'?",
+        "description, seed, platform, ddio, vary, roles, schemes, options, workload, scale, crash, outages, held, network, expect; did you mean 'workload'?",
     ]
 
 

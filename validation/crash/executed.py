@@ -7,17 +7,19 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ...protocols.guarantees import Condition, Verdict
+from ...protocols.objects import REGISTERS
 from ...protocols.scheme import scheme
 from ...scenarios.history import History
 from ...scenarios.run.inject import Aftermath, instants, run_with_fault
 from ...scenarios.schema.faults import conditions_after
 from ...scenarios.schema.schema import Scenario, Variant
+from ..histories.recorded import judged
 from ..oracle import FINDERS, NOT_READ, Flaw, ObjectHistory, assert_implications
 from .explorer import ASKED
 
@@ -99,21 +101,43 @@ def asked(scenario: Scenario, variant: Variant, also: Collection[Condition] = ()
     """
     fault = scenario.crash.fault
     alive = fault.client or fault.nothing
-    usual = {*_AFTER_A_CLIENT} if alive else {*ASKED, *also, *scheme(variant.scheme).claims}
-    wanted = usual | set(map(Condition, scenario.expect.get(variant.scheme, ())))
-    return tuple(c for c in conditions_after(fault) if c in wanted)
+    kind = scheme(variant.scheme)
+    usual = {*_AFTER_A_CLIENT} if alive else {*ASKED, *also, *kind.claims}
+    wanted = usual | {Condition.EXACTLY_ONCE} | set(map(Condition, scenario.expect.get(variant.scheme, ())))
+    if scenario.crash.loss_ps is None and kind.loss_ps is None:
+        wanted.discard(Condition.BOUNDED_LOSS)
+    return tuple(c for c in conditions_after(fault, kind.model) if c in wanted)
 
 
-def judge(history: History, objects: Iterable[Hashable], conditions: Sequence[Condition]) -> dict[Condition, _Wrong]:
-    """The first object at fault by each condition that the history violates.
+def judge(
+    history: History,
+    loaded: Collection[Hashable],
+    conditions: Sequence[Condition],
+    loss_ps: int | None = None,
+) -> dict[Condition, _Wrong]:
+    """The first object at fault by each condition that the history violates; ``loaded`` had values before time zero.
 
     Of ``no_lost_ack`` the crash is the one that was executed, be it a client's: the fault that the loss is blamed on.
     """
-    known = {name: ObjectHistory(name, history.updates) for name in objects}
+    plain = [c for c in conditions if c in FINDERS] if history.model in REGISTERS and not _promises(history) else []
+    others = frozenset(conditions) - frozenset(plain)
+    found = judged(history, loaded, others, loss_ps) if others else {}
+    return found | _judge_registers(history, loaded, plain) if plain else found
+
+
+def _promises(history: History) -> bool:
+    return any(operation.applied_ps is not None for operation in history.operations)
+
+
+def _judge_registers(
+    history: History, loaded: Collection[Hashable], conditions: Sequence[Condition]
+) -> dict[Condition, _Wrong]:
+    names = dict.fromkeys([*loaded, *(operation.object for operation in history.operations)])
+    known = {name: ObjectHistory(name, history.updates, name in loaded) for name in names}
     for _, kind, operation in history.events():
         if kind == "invoke":
             known[operation.object].invoke(operation)
-        else:
+        elif kind != "retry":
             known[operation.object].complete(operation)
     found: dict[Condition, _Wrong] = {}
     for name, one in known.items():
@@ -136,7 +160,9 @@ def breaches(
     aftermath = run_with_fault(scenario, variant, at_ps, schedule)
     history = aftermath.history
     found = {}
-    for condition, (name, flaw) in judge(history, aftermath.result.initial, conditions).items():
+    for condition, (name, flaw) in judge(
+        history, aftermath.result.initial, conditions, aftermath.result.loss_ps
+    ).items():
         returned = any(o.f in history.updates and o.outcome == "ok" for o in flaw.operations)
         found[condition] = Breach(condition, at_ps, name, flaw, aftermath, returned, schedule)
     return aftermath, found

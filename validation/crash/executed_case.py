@@ -13,16 +13,17 @@ from typing import ClassVar, Self
 from typing_extensions import override
 
 from ...scenarios.build import Draft
-from ...scenarios.history import History, Operation, Value, written
+from ...scenarios.history import History, Operation, Value
 from ...scenarios.run.experiment import describe
 from ...scenarios.run.inject import Aftermath, arrived, instants
 from ...scenarios.run.results import RunResult
 from ...scenarios.schema.fields import exact_duration
 from ...scenarios.schema.schema import Scenario, Variant
 from ...sim.trace import Stage
-from .case import Case, Evidence, Sought, performed, show
+from .case import Case, Evidence, Sought, performed
 from .executed import Breach, breaches
 from .findings import LineFate, TimelineRow
+from .subjects import label as named
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ class ExecutedFault(Evidence[Breach]):
         first = None
         for at_ps in every:
             breach = breaches(scenario, variant, at_ps, [sought.condition])[1].get(sought.condition)
-            if breach is None or str(breach.object) != str(sought.object) or breach.acknowledged < sought.acknowledged:
+            if breach is None or named(breach.object) != named(sought.object):
+                continue
+            if breach.acknowledged < sought.acknowledged:
                 continue
             evidence = cls(before, breach, breach.aftermath.result)
             if not telling or any(there for *_, there, _ in evidence.cut_messages()):
@@ -126,12 +129,12 @@ class ExecutedFault(Evidence[Breach]):
     def _rows(self, operation: Operation, *, fresh: bool) -> list[TimelineRow]:
         """What a client did; of a fresh one only what it read of the object."""
         side = "fresh client" if fresh else f"client {operation.process}"
-        what = f"{operation.f} {operation.object}{written(operation.argument)}"
-        if fresh and operation.object != self.violation.object:
+        what = operation.text
+        if fresh and named(operation.object) != named(self.violation.object):
             return []
         rows = [TimelineRow(operation.invoke_ps, side, f"{what}  invoke")]
         if operation.return_ps is not None:
-            found = f" -> {show(operation.result)}" if operation.f not in self.result.history.updates else ""
+            found = operation.found if self.result.history.returns(operation.f) else ""
             rows.append(TimelineRow(operation.return_ps, side, f"{what}{found}  {operation.outcome}"))
         return rows
 

@@ -22,10 +22,10 @@ from ...models.system import ORDER_OF_READS, Node, NodeSpec, System
 from ...protocols.failures import CLIENT
 from ...protocols.parts.rpc import VerbsError
 from ...protocols.scheme import OperationFailed, OutcomeUnknown, Role, Scheme
+from ...scenarios.calls import probing
 from ...scenarios.history import Unread, Value
 from ...scenarios.run.experiment import client_thread
 from ...scenarios.run.results import RunResult
-from ...scenarios.values import decode_value
 from ...sim.bytespace import ByteSpace
 from ...sim.streams import Streams
 from .checksums import Guarded
@@ -69,12 +69,12 @@ class Restart:
     def __init__(self, result: RunResult, *, timed: bool = False) -> None:
         self._result = result
         self._kind = Thread if timed else TimelessThread
-        system = result.system
+        system, client = result.system, result.scheme.role_types[CLIENT]
         self._specs = {
             role: [NodeSpec(len(node.cores), tuple(node.memory.devices)) for node in nodes]
             for role, nodes in system.nodes.items()
             if role != CLIENT
-        } | {CLIENT: [NodeSpec(1, tuple(system.nodes[CLIENT][0].memory.devices))]}
+        } | {CLIENT: [NodeSpec(client.cores_for(1), tuple(system.nodes[CLIENT][0].memory.devices))]}
         self._numbers = {
             (node.name, device.name): number for number, (node, device) in system.devices().items() if device.traced
         }
@@ -167,14 +167,10 @@ class Restart:
                 work.begins(1)
                 session = session or self._session(machines)
                 try:
-                    found = yield from client.perform(session, scheme.probe(one))
-                except OperationFailed as error:
-                    answers.append(Unread(str(error)))
+                    answers.append((yield from probing(scheme, client, session, one)))
                 except (VerbsError, OutcomeUnknown) as error:
                     answers.append(Unread(f"the read fails: {error}"))
                     session = None  # its queue pair is in the error state
-                else:
-                    answers.append(None if found is None else decode_value(found, scheme.sizes.value_bytes))
 
         turn = machines.turn
         done = system.clock.start(code()) if turn is None else system.clock.start_in(turn, code())
@@ -208,7 +204,7 @@ class Restart:
             if object is None:
                 yield from role.recover(thread)
             else:
-                for unit in role.units_of(object):
+                for unit in units_of(role, object):
                     yield from role.recover_unit(thread, unit)
             before = role
         return started
@@ -253,7 +249,7 @@ class Restart:
                 return None
         if object not in self._needs:
             recovering = self._up.scheme.recovery()
-            self._needs[object] = any(True for role in recovering for _ in role.units_of(object))
+            self._needs[object] = any(True for role in recovering for _ in units_of(role, object))
         return None if self._needs[object] else self._up
 
     def _take_back(self, machines: _Machines) -> None:
@@ -301,6 +297,13 @@ class Restart:
         scheme = type(self._result.scheme)(system, self._result.scheme.sizes)
         scheme.failures = self._failures
         return scheme
+
+
+def units_of(role: Role, object: Hashable) -> Iterable[Hashable]:
+    """The recovery units that a read of an object, or of a tuple of them, depends on."""
+    if not isinstance(object, tuple):
+        return role.units_of(object)
+    return dict.fromkeys(unit for one in object for unit in role.units_of(one))
 
 
 def _let_go(machines: _Machines) -> None:

@@ -12,6 +12,7 @@ from ...sim.yaml_source import describe
 from ..oracle.known import NEVER_PS
 from ..oracle.models.simple import FENCES, MODELS, READS, REMOVES, SYNCS, UNKNOWN, WRITES, Call, Model, Takes
 from ..oracle.search.general import Interval
+from .entries import FRESH
 from .read import MOST_MISTAKES, HistoryEntry, HistoryFile, freeze, in_order, show
 from .user_models import user_model
 from .values import suits
@@ -24,6 +25,12 @@ class Act:
     entry: HistoryEntry
     call: Call
     answers: Takes = Takes.SAME
+    place: str = "line"
+
+    @property
+    def where(self) -> str:
+        """Which operation of the history it is: ``(line 4)``."""
+        return "(after recovery)" if self.entry.process == FRESH else f"({self.place} {self.entry.line})"
 
     def span(self, until_ps: int, condition: Condition = Condition.LINEARIZABLE) -> Interval:
         """The operation as the search sees it at ``until_ps``, with the deadline that ``condition`` sets."""
@@ -153,7 +160,7 @@ def fit(history: HistoryFile, model: Model) -> list[Subject]:
         if entry.f in model.operations:
             argument = freeze(entry.argument) if entry.has_argument else None
             call = Call(entry.f, argument, _result(entry, model))
-            by_key.setdefault(entry.key, []).append(Act(entry, call, model.operations[entry.f][1]))
+            by_key.setdefault(entry.key, []).append(Act(entry, call, model.operations[entry.f][1], history.place))
     subjects = []
     for key, acts in by_key.items():
         for name, together in _apart(key, acts, model):
