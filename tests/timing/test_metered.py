@@ -203,6 +203,20 @@ def test_a_gauge_is_weighted_by_time():
     assert gauge.summary() == ((4 * 100 + 10 * 200 + 1 * 100) / 400, 1, 10, 1)
 
 
+def test_energy_is_the_time_at_work_and_polling_times_the_power_of_a_core():
+    fields = ran("saw").summary()
+    for role in ("client", "server"):
+        spent = fields["per_operation"][role]
+        watts = load_platform("optane-adr").cpu.core_milliwatts / 1000
+        assert spent["core_nanojoules"] == pytest.approx((spent["cpu_ns"] + spent["polling_ns"]) * watts, abs=0.1)
+
+
+def test_a_core_of_another_type_draws_its_own_power():
+    platform = load_platform("optane-adr")
+    kind = platform.cpu.types["arm-a72"]
+    assert platform.cpu.of_type(kind).core_milliwatts == kind.core_milliwatts < platform.cpu.core_milliwatts
+
+
 def test_the_command_line_has_the_fields(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = [f"--set=workload.{field}" for field in ("operations=20", "keys=4", "warmup=0")]

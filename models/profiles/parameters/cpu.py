@@ -17,6 +17,8 @@ class CoreType:
     """How fast they are: 100 is as fast as the platform's cores."""
     hop_ps: int
     """The time by which a hand-over between the adapter and such a core takes longer than with a host's core."""
+    core_milliwatts: int = 0
+    """The power that such a core draws while it works or polls; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,8 @@ class CpuParameters:
     """The time of a copy by string instructions before its first byte, ..."""
     memcpy_string_bytes: int = 2048
     """... which is how copies from this size on are made."""
+    core_milliwatts: int = 0
+    """The power that a core draws while it works or polls; 0: not known, and no energy is computed."""
     os: OperatingSystem = field(default_factory=OperatingSystem)
     types: Mapping[str, CoreType] = field(default_factory=dict)
     """Other cores that nodes may have."""
@@ -127,4 +131,5 @@ class CpuParameters:
             for name in ("switch_ps", "syscall_ps", "interrupt_ps", "reg_mr_ps", "reg_mr_page_ps")
         }
         rate = self.memcpy_bits_per_s * kind.speed_percent // 100
-        return replace(self, **scaled, memcpy_bits_per_s=rate, os=replace(self.os, **system))
+        own = {"core_milliwatts": kind.core_milliwatts, "memcpy_bits_per_s": rate}
+        return replace(self, **scaled, **own, os=replace(self.os, **system))
