@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -57,6 +57,8 @@ class NodeSpec:
     """Cores of other programs, beyond these: they have no time slices."""
     stolen: tuple[tuple[str, int], ...] = ()
     """Memory bandwidth that other processes take: (device, bits per second)."""
+    work_ps: int = 0
+    """What its software computes for each request, beside the platform's ``cpu.request``."""
 
 
 class Node:
@@ -86,7 +88,8 @@ class Node:
         self.memory = AddressSpace(self.devices)
         self.host = HostMemory(system.clock, system.trace, platform, self.memory, system.streams)
         self.kind = platform.cpu.types[spec.core_type] if spec.core_type is not None else None
-        self.cpu = platform.cpu if self.kind is None else platform.cpu.of_type(self.kind)
+        cpu = platform.cpu if self.kind is None else platform.cpu.of_type(self.kind)
+        self.cpu = replace(cpu, request_ps=cpu.request_ps + spec.work_ps) if spec.work_ps else cpu
         hop_ps, speed = (0, 100) if self.kind is None else (self.kind.hop_ps, self.kind.speed_percent)
         self._hand_over = (
             platform.nic.post_wqe_ps * 100 // speed + hop_ps,

@@ -10,7 +10,7 @@ from ...sim.trace import Chunk
 from ..durability.ordering import Covered, Ordering
 from ..durability.rules import Event, Placement, RequestKind, Switches, Target, executed_before
 from ..host.hostmemory import HostMemory
-from ..memory.devices import HOST_MEMORY
+from ..memory.devices import DEVICE_SPAN_BITS, HOST_MEMORY
 from .lanes import Counts, Lanes
 
 Observe = Callable[[int], None]
@@ -60,7 +60,7 @@ class Inbound:
 
     def lanes(self, address: int) -> Lanes:
         """The ways to where ``address`` is."""
-        number = self._host.destination(address).number
+        number = self._host.attached[address >> DEVICE_SPAN_BITS].destination.number
         found = self._lanes.get(number)
         if found is None:
             found = self._lanes[number] = Lanes(self._host, self._name)

@@ -18,8 +18,10 @@ from ...models.system import NodeSpec, Process, System
 from ...models.verbs import QueuePair, Span
 from ...protocols.failures import CLIENT
 from ...protocols.parts.rpc import VerbsError
-from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes, scheme
+from ...protocols.registry import scheme
+from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes
 from ...sim.streams import Streams
+from ...sim.units import parse_duration_ps
 from ..calls import argument_of, result_of, step_of
 from ..history import History, Number, Operation
 from ..schema.known import SchemeFacts
@@ -168,9 +170,11 @@ def build_system(
     ``draws`` names the stream of the hardware's random choices: another name, other draws.
     """
     specs: dict[str, list[NodeSpec]] = {}
+    clients = scenario.role(CLIENT)
+    everyone = clients.machines * clients.processes
     for name, role in kind.role_types.items():
         count = scenario.role(name)
-        threads = max(role.cores, count.processes) if role.invokes else role.cores + count.threads - 1
+        threads = role.cores_for(everyone, count.processes, count.threads)
         machines = count.machines if role.counted_by is None else int(kind.option(role.counted_by))
         machines += observer and role.invokes
         spec = NodeSpec(
@@ -182,6 +186,7 @@ def build_system(
             waits=count.waits,
             core_type=count.core_type,
             others=sum(load.kind == "network" for load in count.background),
+            work_ps=0 if role.invokes else getattr(scenario.workload, "work_ps", None) or 0,
             stolen=tuple((load.device, load.bandwidth) for load in count.background if load.bandwidth is not None),
         )
         specs[name] = [spec] * machines
@@ -259,8 +264,8 @@ def _client(
                 outcome = "info"
                 continue
             break
-        results = found if len(made) > 1 and outcome == "ok" else [found]
-        for each, its in zip(made, results, strict=outcome == "ok"):
+        results: Iterable[Any] = found or () if len(made) > 1 and outcome == "ok" else [found] * len(made)
+        for each, its in zip(made, results, strict=True):
             result = result_of(kind, each, its, value_bytes) if outcome == "ok" else None
             history.complete(each, outcome, clock.now_ps, result)
             if each.f == "alloc" and isinstance(result, Number):
@@ -319,7 +324,7 @@ def _result(experiment: AssembledVariant) -> RunResult:
         completed_ps=completed_ps,
         hops={f: found for f, found in hops.items() if found},
         fault=scenario.crash.fault,
-        loss_ps=at_work.loss_ps if scenario.crash.loss_ps is None else scenario.crash.loss_ps,
+        loss_ps=_loss_ps(scenario, at_work),
         spans={number: span.marks for number, span in experiment.spans.items()},
         spent=spent(experiment.system, completed),
     )
@@ -341,3 +346,10 @@ def _typical_hops(operations: list[Operation], spans: Mapping[int, Span]) -> lis
     if operation.return_ps is not None and operation.return_ps > start_ps:
         hops.append(Hop("CPU of client", start_ps, operation.return_ps))
     return hops
+
+
+def _loss_ps(scenario: Scenario, scheme: Scheme) -> int | None:
+    """The time of ``bounded_loss``: the scenario's, or the scheme's own."""
+    if scenario.crash.loss_ps is not None or scheme.loss_within is None:
+        return scenario.crash.loss_ps
+    return parse_duration_ps(scheme.loss_within)

@@ -12,7 +12,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from ...models.cpu import Code, Thread
+from ...models.cpu import Code, Deadline, Thread
 from ...models.fabric.fabric import Departure
 from ...models.profiles.platform import load_platform
 from ...models.verbs import INLINE, RECEIVE_COMPLETIONS, CompletionQueue, QueuePair, SendWR, WorkCompletion
@@ -98,9 +98,9 @@ class _Noting(Thread):
         return (yield from super().crc32_of(data))
 
     @override
-    def poll(self, queue: CompletionQueue) -> Code:
-        completion: WorkCompletion = yield from super().poll(queue)
-        if completion.opcode not in RECEIVE_COMPLETIONS:
+    def poll(self, queue: CompletionQueue, deadline: Deadline | None = None) -> Code:
+        completion: WorkCompletion | None = yield from super().poll(queue, deadline)
+        if completion is not None and completion.opcode not in RECEIVE_COMPLETIONS:
             self._note(f"completion of the {completion.opcode}")
         return completion
 

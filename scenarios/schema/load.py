@@ -100,7 +100,8 @@ def check(
     wrong = list(before)
     names = (known or KnownNames.shipped()).with_profiles(_profiles(data)).with_composed(named(data))
     full, complaints = full_names(data, names)
-    context = _context(data, names.with_composed(full.values()), full)
+    names = names.with_composed(full.values())
+    context = _context(data, names, full)
     complaints += role_complaints(context)
     context = replace(context, counts={**{role: (n, 1) for role, n in context.counted().items()}, **context.counts})
     wrong += [origin.mistake(c.path, c.found, c.expected, c.nearest) for c in complaints]

@@ -25,7 +25,8 @@ from pydantic import (
 from ...protocols.guarantees import Condition
 from ...sim.errors import nearest
 from ...sim.yaml_source import describe
-from .equipment import KEYS, NEEDED, machine_complaints
+from .equipment import KEYS, NEEDED, machine_complaints, memory_complaints
+from .failures import Failure
 from .faults import DOWN_PS, USUAL, Fault, FaultText, conditions_after
 from .fields import (
     MAX_COUNT,
@@ -211,6 +212,11 @@ class Variant:
     """The platform with its switches: ``optane-adr, ddio on``."""
 
 
+def _platforms(info: ValidationInfo) -> list[str]:
+    """The platforms of the scenario, as far as they are known."""
+    return [name for name in (info.data.get("platform"), *info.data.get("vary", {}).get("platform", ())) if name]
+
+
 class Scenario(FileMap):
     """A scenario: what is built, what is run, what must come out."""
 
@@ -233,6 +239,7 @@ class Scenario(FileMap):
     workload: Annotated[Ycsb | ListedWorkload, Field(discriminator="kind", description="a map with the workload")]
     scale: Count = Field(default=1, description="how many times as many keys this stands for")
     crash: CrashSection = Field(default={}, validate_default=True, description="which crash is explored")
+    failures: tuple[Failure, ...] = Field(default=(), description="a list of what fails at which instant of a run")
     outages: tuple[Outage, ...] = Field(default=(), description="a list of outages of cores")
     held: tuple[Held, ...] | None = Field(default=None, description="a list of queue pairs that adapters hold up")
     network: NetworkSection | None = Field(default=None, description="what happens to packets, e.g. {loss: 0.001}")
@@ -248,8 +255,15 @@ class Scenario(FileMap):
     @field_validator("roles", mode="after")
     @classmethod
     def _platforms_have_it(cls, value: dict[str, RoleCount], info: ValidationInfo) -> dict[str, RoleCount]:
-        given = [name for name in (info.data.get("platform"), *info.data.get("vary", {}).get("platform", ())) if name]
-        wrong = machine_complaints(value, given)
+        wrong = machine_complaints(value, _platforms(info))
+        if wrong:
+            raise collect(wrong)
+        return value
+
+    @field_validator("schemes", mode="after")
+    @classmethod
+    def _platforms_have_their_memory(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        wrong = memory_complaints(context_of(info).chosen, _platforms(info))
         if wrong:
             raise collect(wrong)
         return value
@@ -304,4 +318,5 @@ class Scenario(FileMap):
 
         Options stand in the names of the schemes.
         """
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"options"})
+        left_out = {"options"} if self.failures else {"options", "failures"}
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=left_out)

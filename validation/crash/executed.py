@@ -14,7 +14,7 @@ import numpy as np
 
 from ...protocols.guarantees import Condition, Verdict
 from ...protocols.objects import REGISTERS
-from ...protocols.scheme import scheme
+from ...protocols.registry import scheme
 from ...scenarios.history import History, Unread
 from ...scenarios.run.inject import Aftermath, run_with_fault
 from ...scenarios.schema.faults import conditions_after
@@ -126,7 +126,7 @@ def asked(scenario: Scenario, variant: Variant, also: Collection[Condition] = ()
     kind = scheme(variant.scheme)
     usual = {*_AFTER_A_CLIENT} if alive else {*ASKED, *also, *kind.claims}
     wanted = usual | {Condition.EXACTLY_ONCE} | set(map(Condition, scenario.expect.get(variant.scheme, ())))
-    if scenario.crash.loss_ps is None and kind.loss_ps is None:
+    if scenario.crash.loss_ps is None and kind.loss_within is None:
         wanted.discard(Condition.BOUNDED_LOSS)
     return tuple(c for c in conditions_after(fault, kind.model) if c in wanted)
 

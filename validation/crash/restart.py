@@ -69,12 +69,12 @@ class Restart:
     def __init__(self, result: RunResult, *, timed: bool = False) -> None:
         self._result = result
         self._kind = Thread if timed else TimelessThread
-        system = result.system
+        system, client = result.system, result.scheme.role_types[CLIENT]
         self._specs = {
             role: [NodeSpec(len(node.cores), tuple(node.memory.devices)) for node in nodes]
             for role, nodes in system.nodes.items()
             if role != CLIENT
-        } | {CLIENT: [NodeSpec(1, tuple(system.nodes[CLIENT][0].memory.devices))]}
+        } | {CLIENT: [NodeSpec(client.cores_for(1), tuple(system.nodes[CLIENT][0].memory.devices))]}
         self._numbers = {
             (node.name, device.name): number for number, (node, device) in system.devices().items() if device.traced
         }
@@ -154,7 +154,7 @@ class Restart:
             self._let_decide(system, decide)
         answers: list[Value] = []
 
-        work = Work(system)
+        work = Work(system, len(scheme.sizes.objects))
 
         def code() -> Any:
             session, client = machines.session, scheme.roles[CLIENT][0]
@@ -164,7 +164,7 @@ class Restart:
                 if self._dead_clients:
                     yield from client.take_over(session)
             for one in objects:
-                work.begins(1)
+                work.begins()
                 session = session or self._session(machines)
                 try:
                     answers.append((yield from probing(scheme, client, session, one)))
@@ -174,7 +174,6 @@ class Restart:
 
         turn = machines.turn
         done = system.clock.start(code()) if turn is None else system.clock.start_in(turn, code())
-        work.begins(1 + len(scheme.sizes.objects))
         try:
             work.run_through(done)
         except (VerbsError, OperationFailed, OutcomeUnknown) as error:
