@@ -126,9 +126,10 @@ class BruteForce:
                 assert isinstance(number, int)
                 recovery = self._recoveries.made[number]
                 theirs = {own: of_run for of_run, own in recovery.numbers.items()}
-                written = sorted(recovery.views.pieces)
+                views = recovery.views.over(lambda key: source((theirs[key[0]], key[1])))
+                written = sorted(views.pieces)
                 for at_ps in sorted(_happenings(recovery.trace)):
-                    for left in self.images(recovery.views, written, at_ps):
+                    for left in self.images(views, written, at_ps):
                         then = {(theirs[device], line): data for (device, line), data in left.items()}
                         values |= self._read(name, {**image, **then}, again - 1)
             self._values[key] = frozenset(values)

@@ -217,7 +217,9 @@ class Restart:
                     device, offset = node.memory.locate(address)
                     number = self._numbers.get((node.name, device.name))
                     device.space.catch_up(system.clock.now_ps)  # what was stored by now touches its lines
-                    return None if number is None else decide(Guarded(number, offset, length, expected))
+                    if number is None or device.space.is_touched(offset, length):
+                        return None
+                    return decide(Guarded(number, offset, length, expected))
 
                 for core in node.cores:
                     core.deciding = deciding
