@@ -224,6 +224,8 @@ class History:
             row |= {"process": o.retries[-1][0], "type": "invoke", "retry_of": o.number}
         if row["type"] == "invoke" and o.argument is not None and not isinstance(o.argument, Removed):
             row["value"] = _plain(o.argument)
+        elif row["type"] == "invoke" and o.f == "alloc":
+            row["value"] = None
         elif kind == "ok" and self.returns(o.f):
             row["value"] = _plain(o.result)
         yield row

@@ -66,18 +66,13 @@ class FlushedCounter(Scheme, name="flushed-counter"):
     def add(self, session: Session, address: int, key: int, amount: int) -> Code:
         """Add, and return what was there once it is durable."""
         poster, qp = session
-        added = yield from poster.fetch_and_add(qp, address, key, amount)
-        flushed = yield from poster.flush(qp, address, key, 8)
-        before, _ = yield from poster.all([added, flushed])
+        before = yield from poster.result((yield from poster.fetch_and_add(qp, address, key, amount)))
+        yield from poster.result((yield from poster.flush(qp, address, key, 8)))
         return before
 
     def read(self, session: Session, address: int, key: int) -> Code:
         """Another client may not have flushed yet what is read: flush it, since it must not be taken back."""
-        poster, qp = session
-        found = yield from poster.fetch_and_add(qp, address, key, 0)
-        flushed = yield from poster.flush(qp, address, key, 8)
-        number, _ = yield from poster.all([found, flushed])
-        return number
+        return self.add(session, address, key, 0)
 
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
         """All counters begin at 0, as memory does."""

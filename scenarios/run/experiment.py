@@ -221,7 +221,8 @@ def _client(
         thread.span = Span(describe(operation))
         if operation.number % MARKS_EVERY == 1:
             experiment.spans[operation.number] = thread.span
-        found, outcome = None, "ok"
+        found: Any = None
+        outcome = "ok"
         for attempt in range(1 + experiment.retries):
             if attempt:
                 for each in made:

@@ -28,10 +28,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ...protocols.objects import Signature, Takes
 from ...sim.errors import InputError, Mistake, nearest
 from ...sim.files import nearest_file
 from ...sim.yaml_source import describe
-from ..oracle.models.model import ILLEGAL, UNKNOWN, Call, Model, State, Takes
+from ..oracle.models.model import ILLEGAL, UNKNOWN, Call, Model, State
 from .entries import freeze, show
 
 _SHAPE = "a class with `initial` and a method (state, value) -> (state, result) for each operation"
@@ -95,7 +96,7 @@ def _from_class(found: type[Any], path: Path) -> Model:
     def step(state: State, call: Call) -> State:
         return _step(methods[call.f], path, state, call)
 
-    operations = {name: (Takes.ANY, Takes.ANY) for name in methods}
+    operations = {name: Signature(Takes.ANY, Takes.ANY) for name in methods}
     initial: State = one.initial
     return Model(found.__name__, operations, initial, step, lambda call: call.f in reads)
 
