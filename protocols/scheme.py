@@ -12,17 +12,23 @@ import pkgutil
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, cast
 
 from typing_extensions import override
 
 from ..models.cpu import Thread
+from ..models.primitives.language import Primitive
 from ..models.system import Node, System
-from ..sim.errors import InputError, nearest, unknown
+from ..sim.errors import InputError, Mistake, nearest
 from .failures import ALL, CLIENT, KINDS, LOST, POWER, PROCESS, Failing
 from .guarantees import Claims
+from .naming import Mode, Option, OptionValue
+from .naming.names import NamePart, ParsedName, parse_name, place
+from .naming.options import chosen_of
+from .naming.own import example_of, load_file
 from .objects import FENCES, OPERATIONS, RUN, SYNCS
+from .primitives import primitive
 
 Code = Generator[Any, Any, Any]
 """A role's code: a generator over the CPU layer (``models.cpu.thread``) and the verbs layer (``models.verbs.objects``).
@@ -39,6 +45,14 @@ class RequestStep(NamedTuple):
     """Of a compare-and-swap: the value that the object has to hold; None where it has to be absent."""
     number: int | None = None
     """What is added, how many bytes are allocated, or the address that is freed."""
+
+
+class PastOperation(NamedTuple):
+    """An operation before time zero, by a client process."""
+
+    process: int
+    f: str
+    object: Hashable
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +99,24 @@ class Role:
     """Which memory devices its machines have."""
     many: ClassVar[bool] = False
     """Whether the scenario says how many machines play it; else one does."""
+    least: ClassVar[int] = 1
+    """How many machines play it at least, of those that there may be ``many`` of: so many where nobody says."""
     passive: ClassVar[bool] = False
     """Whether it runs no code: others reach its memory through its adapter."""
     invokes: ClassVar[bool] = False
     """Whether processes on its machines invoke the scheme's operations; of these there may be many."""
     served: ClassVar[bool] = False
     """Whether the scenario may say how many threads serve its requests, each on a core beyond the first of its own."""
+    counted_by: ClassVar[str | None] = None
+    """The option of the scheme that says how many machines play it."""
+    per_client: ClassVar[bool] = False
+    """Whether each machine has a core more for each client process, with :meth:`client_thread` on it."""
+    background: ClassVar[int] = 0
+    """How many further cores each machine has, for threads that run by themselves: :meth:`background_thread`."""
 
     @override
     def __init_subclass__(cls, **needs: Any) -> None:
-        """``needs`` are any of the six attributes above; what is not given is as in the class derived from."""
+        """``needs`` are any of the ten attributes above; what is not given is as in the class derived from."""
         super().__init_subclass__()
         if needs.get("invokes"):
             needs.setdefault("many", True)
@@ -124,6 +146,24 @@ class Role:
 
     def start(self) -> None:
         """Start the code that runs by itself: threads that serve requests, background threads."""
+
+    # cores and threads -----------------------------------------------------------------------------------
+    @classmethod
+    def cores_for(cls, clients: int, processes: int = 1, threads: int = 1) -> int:
+        """How many cores a machine has: there are ``clients`` processes in all, ``processes`` on a client's machine;
+        ``threads`` serve requests.
+        """
+        own = max(cls.cores, processes) if cls.invokes else cls.cores + threads - 1
+        return own + (clients if cls.per_client else 0) + cls.background
+
+    def background_thread(self, number: int, name: str) -> Thread:
+        """A thread on one of the cores that are there for what runs by itself, numbered from 0."""
+        return self.node.thread(self.node.spec.cores - self.background + number, name)
+
+    def client_thread(self, number: int, name: str) -> Thread:
+        """A thread for a client's requests; later clients than there are cores share them in turn."""
+        cores = self.node.spec.cores - self.background
+        return self.node.thread(cores - 1 - number % self.sizes.clients, name)
 
     # of a role that invokes -----------------------------------------------------------------------------
     def connect(self, thread: Thread) -> Any:
@@ -185,7 +225,20 @@ class Role:
         return not (cls.passive or cls.invokes)
 
 
-_NEEDS = ("cores", "memory", "many", "passive", "invokes", "served")
+_NEEDS = (
+    "cores", "memory", "many", "least", "passive", "invokes", "served", "counted_by", "per_client", "background",
+)  # fmt: skip
+ANY_PRIMITIVE = ""
+"""The ``over`` of a scheme whose name has to say the primitive."""
+
+
+class _OverPrimitive:
+    """The attribute ``primitive`` of a scheme whose name says none: the one that ``over`` names, read from its file."""
+
+    def __get__(self, scheme: object, kind: type[Scheme]) -> Primitive:
+        if kind.over is None:
+            raise AttributeError(f"{kind.__qualname__} is over no primitive")
+        return primitive(kind.over)
 
 
 class Scheme(ABC):
@@ -204,9 +257,23 @@ class Scheme(ABC):
     removals: ClassVar[frozenset[str]] = frozenset()
     """The updates that remove an object: a read finds nothing then, until the next update that writes."""
     operations: ClassVar[tuple[str, ...]]
+    inserts: ClassVar[str | None] = None
+    """The operation that writes an object which was never there; None: it writes only what was loaded."""
     model: ClassVar[str] = "register"
     """The sequential model that its objects follow, one of ``objects.RUN``: by it runs are recorded and judged."""
     claims: ClassVar[Claims]
+    options: ClassVar[Mapping[str, Option]] = {}
+    """What may be chosen by ``name[option=choice]``, those of the classes derived from included."""
+    chosen: ClassVar[Mapping[str, OptionValue]] = {}
+    """The options that the name chooses."""
+    over: ClassVar[str | None] = None
+    """The primitive that it goes over unless its name says another (``mirrored over no-flush``); None: over none."""
+    primitive: ClassVar[Primitive] = _OverPrimitive()  # type: ignore[assignment]
+    """The primitive that it goes over."""
+    on: ClassVar[type[Mode] | None] = None
+    """The class of the modes that it goes on (``bst on rnvm-rcb``), of which its name says one; None: on none."""
+    mode: ClassVar[type[Mode]]
+    """The mode that it goes on."""
     loss_ps: ClassVar[int | None] = None
     """The time of ``bounded_loss``: at most how long before a crash what is lost had returned."""
     faults: ClassVar[Mapping[str, tuple[str, ...]]] = {}
@@ -220,6 +287,9 @@ class Scheme(ABC):
         super().__init_subclass__(**kwargs)
         own = {name_of_role(word): value for word, value in vars(cls).items() if _is_role(value)}
         cls.role_types = {**cls.role_types, **own}
+        cls.options = {
+            option: one for kind in reversed(cls.__mro__) for option, one in vars(kind).get("options", {}).items()
+        }
         if name is None:
             return
         cls._check_model(name)
@@ -252,6 +322,22 @@ class Scheme(ABC):
         """What has failed, set before recovery begins; of clients' processes the index counts processes."""
         for role in self.machines():
             role.begin()
+
+    @classmethod
+    def option(cls, name: str) -> Any:
+        """The value of an option: the chosen one, or its default. Raises KeyError for an undeclared one."""
+        return cls.chosen[name] if name in cls.chosen else cls.options[name].usual
+
+    @classmethod  # noqa: B027 (most schemes have nothing to add)
+    def composed(cls) -> None:
+        """Called for a class that a name with options, a mode or a primitive stands for: it may adapt what it says of
+        itself, and raises InputError for parts that do not go together.
+        """
+
+    @classmethod
+    def complete(cls) -> bool:
+        """Whether its name is enough, or has to say a mode or a primitive as well."""
+        return cls.over != ANY_PRIMITIVE and (cls.on is None or hasattr(cls, "mode"))
 
     @classmethod
     def _check_model(cls, name: str) -> None:
@@ -302,6 +388,18 @@ class Scheme(ABC):
     @abstractmethod
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
         """Put the objects' initial values where they belong, durable, before time zero: it costs no simulated event."""
+
+    def age(self, past: Sequence[PastOperation]) -> None:
+        """Shape the state as these operations leave it, in this order, without simulated time; called after
+        :meth:`load`. Only operations on objects that the run touches are among them. Every object keeps the value that
+        was loaded.
+        """
+        raise NotImplementedError(f"{type(self).__qualname__} has no past")
+
+    @classmethod
+    def ages(cls) -> bool:
+        """Whether a past shapes its state."""
+        return cls.age is not Scheme.age
 
     @abstractmethod
     def probe(self, object: Hashable) -> Request:
@@ -357,27 +455,98 @@ class OutcomeUnknown(Exception):
     """The operation may have taken effect, may do so later, or never (Jepsen's ``info``)."""
 
 
-COMPOSED: dict[str, Callable[[str], type[Scheme]]] = {}
-"""What reads a name that is put together (``line over read-after-write``), by the word between its parts."""
-
-
 def schemes() -> dict[str, type[Scheme]]:
-    """Every scheme by name: importing the modules of this folder and of its packages is what registers them."""
+    """Every scheme whose name is complete: importing the modules of this folder and of its packages registers them."""
     package = importlib.import_module(__package__ or "rpsim.protocols")
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
-    return dict(sorted(Scheme.registry.items()))
+    return {name: kind for name, kind in sorted(Scheme.registry.items()) if kind.complete()}
 
 
 def scheme(name: str) -> type[Scheme]:
-    """The scheme called ``name``, or a shape over a primitive (``line over read-after-write``).
+    """The scheme that a name stands for, in the grammar of :mod:`rpsim.protocols.naming.names`.
 
-    Raises InputError with the nearest known name.
+    A name with options, a mode or a primitive stands for a class of its own, made anew and not registered. Raises
+    InputError with the nearest known name and the position of a wrong part.
     """
     known = schemes()
-    for word, read in COMPOSED.items():
-        if word in name:
-            return read(name)
-    if name not in known:
-        raise InputError(unknown(name, known, "a scheme: {}", field="scheme"))
-    return known[name]
+    parsed = parse_name(name)
+    kind = known[name] if name in known else _system(parsed, name)
+    return kind if parsed.plain and kind.complete() else _composed(kind, parsed, name)
+
+
+def is_more_than_listed(name: str) -> bool:
+    """Whether a name may stand for a scheme that :func:`schemes` does not list, or says less than a whole name."""
+    if not re.fullmatch(r"[\w-]+", name):
+        return True
+    found = Scheme.registry.get(name)
+    return example_of(name) is not None if found is None else not found.complete()
+
+
+def _system(parsed: ParsedName, name: str) -> type[Scheme]:
+    """The scheme that the first part of a name says."""
+    word = parsed.word
+    if parsed.file is not None:
+        module = load_file(parsed.file)
+        own = {kind.name: kind for kind in Scheme.registry.values() if kind.__module__ == module.__name__}
+        if not word and len(own) == 1:
+            return next(iter(own.values()))
+    else:
+        if word not in Scheme.registry and (example := example_of(word)) is not None:
+            load_file(example)
+        own = Scheme.registry
+    if word not in own:
+        where = place(name, word, parsed.system.at) if word else f"'{name}', which has {len(own)} schemes"
+        expected = f"a scheme: {', '.join(sorted(own))}"
+        raise InputError(Mistake(where, expected, field="scheme", nearest=nearest(word, own)))
+    return own[word]
+
+
+def _composed(kind: type[Scheme], parsed: ParsedName, name: str) -> type[Scheme]:
+    """The scheme with the options, on the mode and over the primitive that a name says."""
+    system, title = parsed.system, kind.title
+    made: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__, "name": str(parsed)}
+    made["chosen"] = {**kind.chosen, **chosen_of(kind.name, kind.options, system.options, name, system.at)}
+    if (part := _part_of(kind.name, "on", parsed.mode, kind.on is not None, kind.on is not None, name)) is not None:
+        mode = _mode(kind, part, name)
+        made |= {"mode": mode, "claims": {**kind.claims, **mode.claims}}
+        title = f"{title}, on {mode.title}"
+    wanted = kind.over == ANY_PRIMITIVE
+    if (part := _part_of(kind.name, "over", parsed.primitive, kind.over is not None, wanted, name)) is not None:
+        try:
+            made["primitive"] = primitive(part.word, part.options)
+        except InputError as error:
+            raise InputError(
+                [m if m.file else replace(m, found=place(name, part.word, part.at)) if part.word in m.found else m
+                 for m in error.mistakes]
+            ) from None  # fmt: skip
+        made["over"] = str(part)
+        title = f"{title}, over {made['primitive'].title}"
+    found = cast("type[Scheme]", type(kind.__name__, (kind,), {**made, "title": title}))
+    found.composed()
+    return found
+
+
+def _part_of(system: str, word: str, part: NamePart | None, possible: bool, wanted: bool, name: str) -> NamePart | None:
+    """The part behind ``on`` or ``over``, if there is one; it has to be possible, and there where it is wanted."""
+    what = {"on": "a mode", "over": "a primitive"}[word]
+    if part is not None and not possible:
+        raise InputError(
+            Mistake(place(name, part.word, part.at), f"no '{word}': {system} goes {word} none", field="scheme")
+        )
+    if part is None and wanted:
+        raise InputError(Mistake(f"'{name}'", f"'{system} {word}' and {what}", field="scheme"))
+    return part
+
+
+def _mode(kind: type[Scheme], part: NamePart, name: str) -> type[Mode]:
+    """The mode that a name says, with its options chosen."""
+    assert kind.on is not None
+    modes = {known: mode for known, mode in sorted(Mode.registry.items()) if issubclass(mode, kind.on)}
+    if part.word not in modes:
+        expected = f"a mode of {kind.name}: {', '.join(modes)}"
+        found = place(name, part.word, part.at)
+        raise InputError(Mistake(found, expected, field="scheme", nearest=nearest(part.word, modes)))
+    mode = modes[part.word]
+    chosen = chosen_of(mode.name, mode.options, part.options, name, part.at)
+    return type(mode.__name__, (mode,), {"chosen": chosen, "name": str(part), "__module__": mode.__module__})

@@ -38,17 +38,47 @@ class RoleFields(TypedDict, total=False):
     background: Sequence[BackgroundFields]
 
 
-class YcsbFields(TypedDict, total=False):
-    """Closed-loop clients with one of YCSB's mixes over Zipfian keys."""
+class GroupFields(TypedDict, total=False):
+    """Processes with work of their own."""
 
-    kind: Required[Literal["ycsb"]]
-    mix: Required[str]
+    processes: Required[int]
+    mix: str | None
+    reads: float | None
+    inserts: float | None
+    scans: float | None
+    modifies: float | None
+    shares: Mapping[str, float] | None
+    begin: str
+    first: int
+    keys: int | None
+    operations: int | None
+    zipf: float | None
+
+
+class YcsbFields(TypedDict, total=False):
+    """Closed-loop clients with one of YCSB's mixes over Zipfian keys, or with shares of any operations."""
+
+    kind: Required[Literal["ycsb", "mix"]]
+    mix: str | None
+    reads: float | None
+    inserts: float | None
+    scans: float | None
+    modifies: float | None
+    shares: Mapping[str, float] | None
     keys: Required[int]
     value: Required[str | int]
     operations: Required[int]
     zipf: float
     warmup: int
     deletes: float
+    scan_length: int
+    loaded: int | None
+    steps: int
+    step_reads: float | None
+    amount: int
+    work: str | None
+    past: int
+    groups: Sequence[GroupFields]
 
 
 class OperationFields(TypedDict, total=False):
@@ -131,6 +161,7 @@ class ScenarioFields(TypedDict, total=False):
     vary: Mapping[str, Sequence[str]]
     roles: Mapping[str, RoleFields]
     schemes: str | Sequence[str]
+    options: Mapping[str, object]
     workload: YcsbFields | ScheduleFields
     scale: int
     crash: CrashFields

@@ -89,8 +89,8 @@ class Forca(KvScheme, name="forca"):
             data = first + number * server.object_bytes
             return metadata(server.keys[number], 0, data, len(value), zlib.crc32(value))
 
-        server.pm.space.compute(start, len(names) * META_BYTES, line_of)
-        server.meta_tail += len(names) * META_BYTES
+        server.pm.space.compute(start, len(objects) * META_BYTES, line_of)
+        server.meta_tail += len(objects) * META_BYTES
 
     @override
     def loaded_object(self, key: bytes, value: bytes) -> bytes:

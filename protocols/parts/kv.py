@@ -240,6 +240,7 @@ class KvScheme(Scheme):
     Client = KvClient
     operations: ClassVar[tuple[str, ...]] = ("put", "get")
     model = "kv"
+    inserts = "put"
     updates = frozenset({"put"})
     Object: ClassVar[type[Layout]] = Object
     Index: ClassVar[type[HashIndex]] = HashIndex
@@ -263,11 +264,12 @@ class KvScheme(Scheme):
             location = server.allocate(len(data))
             server.pm.space.poke(server.log + location.offset - server.pm.base, data)
             entries[key] = location
-        server.index.load(lambda key: self.loaded_entry(entries[key]))
+        server.index.load(lambda key: self.loaded_entry(entries[key]) if key in entries else None)
 
     def _load_computed(self, objects: Mapping[Hashable, bytes]) -> None:
         """The same objects at the same places, each computed when it is first touched."""
         server, names, length = self.server, self.sizes.objects, self.Object.size + self.sizes.value_bytes
+        there = len(objects)
         first = server.tail
         start = server.log - server.pm.base + first
 
@@ -276,11 +278,12 @@ class KvScheme(Scheme):
             data = self.loaded_object(server.keys[number], objects[names[number]])
             return data[offset : offset + LINE_BYTES].ljust(LINE_BYTES, b"\0")
 
-        server.pm.space.compute(start, len(names) * server.object_bytes, line_of)
-        server.tail += len(names) * server.object_bytes
+        server.pm.space.compute(start, there * server.object_bytes, line_of)
+        server.tail += there * server.object_bytes
 
-        def entry_of(key: bytes) -> Word:
-            return self.loaded_entry(Location(first + server.keys.index(key) * server.object_bytes, length))
+        def entry_of(key: bytes) -> Word | None:
+            number = server.keys.index(key)
+            return self.loaded_entry(Location(first + number * server.object_bytes, length)) if number < there else None
 
         server.index.load(entry_of)
 

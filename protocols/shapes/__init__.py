@@ -14,7 +14,7 @@ the primitive's updates may travel, ``into pm`` the memory of the receive buffer
 | ``other-qp`` | a word written on one queue pair, and the primitive's steps on another |
 """
 
-from .names import SHAPES, is_shaped, shape_name, shaped
+from .names import SHAPES, shape_name, shaped
 from .shape import Shape, tagged, untagged
 
-__all__ = ["SHAPES", "Shape", "is_shaped", "shape_name", "shaped", "tagged", "untagged"]
+__all__ = ["SHAPES", "Shape", "shape_name", "shaped", "tagged", "untagged"]

@@ -13,10 +13,10 @@ from .shape import Shape, ShapeClient, ShapeServer, ShapeSession, tagged, untagg
 Code = Generator[Any, Any, Any]
 
 
-class WordShape(Shape):
+class WordShape(Shape, name="word"):
     """A value in place: with 8 B nothing can be torn."""
 
-    shape, text = "word", "8 B in place"
+    shape, title = "word", "8 B in place"
 
     @override
     def room(self) -> int:
@@ -43,10 +43,10 @@ class WordShape(Shape):
             return (yield from self.read(session, self.scheme.place(number), self.sizes.value_bytes))
 
 
-class OtherQp(WordShape):
+class OtherQp(WordShape, name="other-qp"):
     """Written on one queue pair, made durable on another: what is covered then?"""
 
-    shape, text, queue_pairs = "other-qp", "8 B on one queue pair, the primitive on another", 2
+    shape, title, queue_pairs = "other-qp", "8 B on one queue pair, the primitive on another", 2
 
     class Client(WordShape.Client):
         @override
@@ -56,10 +56,10 @@ class OtherQp(WordShape):
             yield from flusher.flush(places)
 
 
-class LineShape(Shape):
+class LineShape(Shape, name="line"):
     """A value in the older of two places, its words marked with a version: what is torn is ignored."""
 
-    shape, text = "line", "64 B, one line"
+    shape, title = "line", "64 B, one line"
 
     @override
     def room(self) -> int:
@@ -132,7 +132,7 @@ class LineShape(Shape):
             return True
 
 
-class PageShape(LineShape):
+class PageShape(LineShape, name="page"):
     """The same over many lines."""
 
-    shape, text = "page", "4 KiB, 64 lines"
+    shape, title = "page", "4 KiB, 64 lines"

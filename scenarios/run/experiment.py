@@ -21,12 +21,15 @@ from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Role, 
 from ...sim.streams import Streams
 from ..calls import argument_of, result_of, step_of
 from ..history import History, Number, Operation
+from ..schema.known import SchemeFacts
 from ..schema.perturbed import LAGGING, PAUSES, PAUSING, perturbed_network, perturbed_platform
 from ..schema.schema import Scenario, Variant
+from ..schema.workloads import Ycsb
 from .background import start_background
 from .cputime import spent
+from .draws import Planned, draw_past
 from .results import Hop, RunResult
-from .workload import Planned, initial_values, objects, plan, requests, room_for_updates
+from .workload import initial_values, objects, plan, requests, room_for_updates
 
 # How a disturbed schedule pauses cores: a choice of the exploration, not a property of hardware. Long enough for a
 # client's operation to fit into a pause, often enough for some to fall where it matters.
@@ -62,11 +65,11 @@ class AssembledVariant:
         self.processes = clients.machines * clients.processes
         self.retries = clients.retries
         streams = Streams(scenario.seed)
-        planned = plan(scenario.workload, self.processes, streams, kind.updates)
+        planned = plan(scenario.workload, self.processes, streams, SchemeFacts.of(kind))
         self.initial = initial_values(scenario.workload, kind.model)
         sizes = Sizes(
             scenario.workload.value_bytes,
-            objects(scenario.workload),
+            objects(scenario.workload, planned),
             room_for_updates(scenario.workload, planned),
             self.processes,
             threads=next((scenario.role(name).threads for name, role in kind.role_types.items() if role.served), 1),
@@ -81,6 +84,9 @@ class AssembledVariant:
         self.system = build_system(kind, platform, scenario, network, observer=observer, draws=draws)
         self.at_work = kind(self.system, sizes)
         self.at_work.load(self.initial)
+        workload = scenario.workload
+        if isinstance(workload, Ycsb) and workload.past:
+            self.at_work.age(draw_past(workload, self.processes, streams, planned))
         pausing = PAUSING & set(otherwise) if schedule > 0 else frozenset()
         random, every = streams.stream(f"pauses[{number}]"), PAUSE_EVERY if PAUSES in pausing else 0
         cores = server_cores(self.system, kind)
@@ -155,10 +161,13 @@ def build_system(
     ``draws`` names the stream of the hardware's random choices: another name, other draws.
     """
     specs: dict[str, list[NodeSpec]] = {}
+    clients = scenario.role(CLIENT)
+    everyone = clients.machines * clients.processes
     for name, role in kind.role_types.items():
         count = scenario.role(name)
-        threads = max(role.cores, count.processes) if role.invokes else role.cores + count.threads - 1
-        machines = count.machines + (observer and role.invokes)
+        threads = role.cores_for(everyone, count.processes, count.threads)
+        machines = count.machines if role.counted_by is None else int(kind.option(role.counted_by))
+        machines += observer and role.invokes
         spec = NodeSpec(
             count.cores or threads,
             role.memory,

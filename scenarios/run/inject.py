@@ -18,9 +18,9 @@ from ...sim.errors import InputError, Mistake
 from ..history import Crash, History
 from ..schema.faults import Fault
 from ..schema.schema import Scenario, Variant
+from .draws import Planned
 from .experiment import AssembledVariant
 from .results import RunResult
-from .workload import Planned
 
 PATIENCE_PS = 2 * 10**12
 """How long survivors, and after them the reader, may take: more than an adapter needs to give up on a dead peer. What

@@ -8,7 +8,6 @@ same load.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from ...protocols.objects import VALUED
@@ -16,81 +15,49 @@ from ...sim.streams import Streams
 from ..arguments import OperationFields, ScheduleFields
 from ..keyspace import KeySpace, Same
 from ..schema.fields import exact_duration
-from ..schema.schema import ListedWorkload, Ycsb
+from ..schema.known import SchemeFacts
+from ..schema.workloads import ListedWorkload, Ycsb
 from ..values import encode_value
-from ..ycsb import DELETE, READ, UPDATE, ZipfianKeys, draw_updates
+from ..ycsb import READ, UPDATE
+from .draws import Drawing, Plan, Planned
 
 Workload = Ycsb | ListedWorkload
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """One operation that a process will perform; an update writes ``stamp``, by default the operation's number."""
-
-    process: int
-    f: str
-    object: str
-    is_update: bool
-    not_before_ps: int = 0
-    stamp: int | None = None
-    argument: Hashable = None
-    """What else it takes (see ``calls.argument_of``)."""
-    batch: int | None = None
-    """Those of a process with the same number, one behind the other, are one request with one acknowledgement."""
-    until_empty: bool = False
-    """Whether it is repeated until it finds nothing."""
+STORE = SchemeFacts({}, (UPDATE, READ), frozenset({UPDATE}), "kv")
+"""A key-value store, as far as a plan needs it."""
 
 
-Plan = list[list[Planned]]
-"""Per process its operations, in order."""
+def objects(workload: Workload, planned: Iterable[Sequence[Planned]] = ()) -> KeySpace:
+    """The objects ``k0``, ``k1``, ...: those of the workload, and those that a plan inserts beyond them."""
+    inserted: Iterable[Sequence[Planned]] = ()
+    if isinstance(workload, Ycsb) and _inserts(workload):
+        inserted = planned
+    newest = max((int(o.object[1:]) for operations in inserted for o in operations if o.object), default=-1)
+    return KeySpace(max(workload.keys, newest + 1))
 
 
-def objects(workload: Workload) -> KeySpace:
-    """The objects that are loaded before the run: ``k0``, ``k1``, ..."""
-    return KeySpace(workload.keys)
+def _inserts(workload: Ycsb) -> bool:
+    return any(part.draws.shares is None and part.draws.drawn().inserts for part in workload.parts(1))
 
 
 def initial_values(workload: Workload, model: str = "register") -> Mapping[Hashable, bytes]:
     """The values loaded before the run: every object's value carries stamp 0; of a model whose objects begin empty, no
     bytes.
     """
-    loaded = workload.loaded if isinstance(workload, ListedWorkload) else None
-    value = encode_value(0, workload.value_bytes) if model in VALUED else b""
-    return Same(KeySpace(workload.keys if loaded is None else loaded), value)
-
-
-def plan(workload: Workload, processes: int, streams: Streams, updates: frozenset[str] = frozenset({UPDATE})) -> Plan:
-    """The operations of each of ``processes`` client processes; ``updates`` are the names of those that write.
-
-    Drawn from the streams ``workload.keys`` (which key is how popular), ``workload.process[i]`` and, where some updates
-    delete, ``workload.deletes[i]``.
-    """
     if isinstance(workload, ListedWorkload):
-        return _scheduled(workload, processes, updates)
-    keys = ZipfianKeys(workload.keys, workload.zipf, streams.stream("workload.keys"))
-    share, rest = divmod(workload.operations, processes)
-    planned: Plan = []
-    for process in range(processes):
-        random = streams.stream(f"workload.process[{process}]")
-        count = share + (process < rest)
-        is_update = draw_updates(workload.mix, random, count).tolist()
-        drawn = keys.draw(random, count)
-        deletes = _deletes(workload, process, count, streams)
-        planned.append(
-            [
-                Planned(process, (DELETE if gone else UPDATE) if writes else READ, f"k{key}", writes)
-                for writes, gone, key in zip(is_update, deletes, drawn, strict=True)
-            ]
-        )
-    return planned
+        loaded = workload.keys if workload.loaded is None else workload.loaded
+    else:
+        loaded = workload.loaded_keys
+    value = encode_value(0, workload.value_bytes) if model in VALUED else b""
+    return Same(KeySpace(loaded), value)
 
 
-def _deletes(workload: Ycsb, process: int, count: int, streams: Streams) -> list[bool]:
-    """Which of a process's operations delete if they are updates: of a stream of its own, so that no other changes."""
-    if not workload.deletes:
-        return [False] * count
-    drawn = streams.stream(f"workload.deletes[{process}]").random(count) < workload.deletes
-    return [bool(gone) for gone in drawn]
+def plan(workload: Workload, processes: int, streams: Streams, kind: SchemeFacts = STORE) -> Plan:
+    """The operations of each of ``processes`` client processes of a scheme; :mod:`.draws` names the streams."""
+    if isinstance(workload, ListedWorkload):
+        return _scheduled(workload, processes, kind.updates)
+    return Drawing(workload, processes, streams, kind).plan()
 
 
 def _scheduled(workload: ListedWorkload, processes: int, updates: frozenset[str]) -> Plan:
@@ -122,7 +89,8 @@ def room_for_updates(workload: Workload, planned: Plan) -> int:
 def schedule_data(workload: Workload, operations: Iterable[Planned], room: int | None = None) -> ScheduleFields:
     """The ``workload`` map of a scenario that performs just these operations (a process's in the given order)."""
     listed: list[OperationFields] = []
-    for o in operations:
+    performed = list(operations)
+    for o in performed:
         entry: OperationFields = {"process": o.process, "f": o.f}
         if o.object:
             entry["object"] = o.object
@@ -143,4 +111,6 @@ def schedule_data(workload: Workload, operations: Iterable[Planned], room: int |
         data["room"] = room
     if isinstance(workload, ListedWorkload) and workload.loaded is not None:
         data["loaded"] = workload.loaded
+    elif isinstance(workload, Ycsb) and (there := len(objects(workload, [performed]))) > workload.loaded_keys:
+        data["keys"], data["loaded"] = there, workload.loaded_keys
     return data

@@ -41,7 +41,16 @@ def switch_position(switch: str, value: Any, known: KnownNames) -> str:
 
 # names -------------------------------------------------------------------------------------------------------------
 
-SchemeName = Annotated[str, from_context(lambda v, c: name_of("a scheme", v, c.known.schemes))]
+
+def _scheme_name(value: Any, context: Context) -> str:
+    """The full name of a scheme, with the scenario's options."""
+    if isinstance(value, str) and value in context.known.refused:
+        raise collect([Complaint(m.found, m.expected, m.nearest) for m in context.known.refused[value]])
+    name = name_of("a scheme", value, context.known.schemes)
+    return context.full_names.get(name, name)
+
+
+SchemeName = Annotated[str, from_context(_scheme_name)]
 PlatformName = Annotated[str, from_context(lambda v, c: name_of("a platform", v, c.known.platforms))]
 Ddio = Annotated[str, from_context(lambda v, c: switch_position("ddio", v, c.known))]
 RoleName = Annotated[

@@ -13,9 +13,10 @@ from ...sim.errors import Mistake, nearest
 from ...sim.yaml_source import FieldPath, Source, describe, dotted
 from .known import Complaint
 from .network import ChosenPacket, NetworkSection
-from .schema import CrashSection, ListedWorkload, RoleCount, Scenario, ScheduledOperation, Ycsb
+from .schema import CrashSection, RoleCount, Scenario
+from .workloads import Group, ListedWorkload, ScheduledOperation, Ycsb
 
-WORKLOADS: dict[str, type[BaseModel]] = {"ycsb": Ycsb, "schedule": ListedWorkload}
+WORKLOADS: dict[str, type[BaseModel]] = {"ycsb": Ycsb, "mix": Ycsb, "schedule": ListedWorkload}
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -137,6 +138,8 @@ def _model(path: FieldPath, data: Any) -> type[BaseModel] | None:
             return NetworkSection
         case ("network", "packets", _):
             return ChosenPacket
+        case ("workload", "groups", _):
+            return Group
         case ("workload", "operations", _):
             return ScheduledOperation
         case ("workload",):

@@ -12,9 +12,7 @@ from itertools import product
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     SerializerFunctionWrapHandler,
@@ -25,11 +23,9 @@ from pydantic import (
 )
 
 from ...protocols.guarantees import Condition
-from ...protocols.objects import SYNCS
 from ...sim.errors import nearest
-from ...sim.yaml_source import FieldPath, describe
-from ..ycsb import DELETE, MIXES, READ, UPDATE
-from .equipment import KEYS, NEEDED, machine_complaints
+from ...sim.yaml_source import describe
+from .equipment import KEYS, NEEDED, machine_complaints, memory_complaints
 from .faults import DOWN_PS, USUAL, Fault, FaultText, conditions_after
 from .fields import (
     MAX_COUNT,
@@ -51,19 +47,17 @@ from .fields import (
     check_vary,
 )
 from .known import Complaint, SchemeFacts, collect, complaint, context_of, name_of
+from .maps import FileMap
 from .network import NetworkSection
 from .perturbed import PAUSES, PAUSING, PERTURBED
+from .workloads import ListedWorkload, Ycsb
 
 Perturbed = Annotated[str, BeforeValidator(lambda value: name_of("something to perturb", value, list(PERTURBED)))]
 MOST_NESTED = 9
 """The most power failures during recoveries that a fault may name."""
 
 
-class _Map(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Background(_Map):
+class Background(FileMap):
     """Other programs on a role's machines: they compute on its cores, take bandwidth of its memory, or send packets."""
 
     kind: Literal["compute", "memory", "network"] = Field(description="what they do: compute, memory or network")
@@ -85,7 +79,7 @@ class Background(_Map):
         return {key: value for key, value in handler(self).items() if key == "kind" or key in needed}
 
 
-class RoleCount(_Map):
+class RoleCount(FileMap):
     """How often there is a role, and how its threads use the cores of its machines."""
 
     machines: Machines = Field(default=1, description="how many machines play the role")
@@ -119,159 +113,7 @@ class RoleCount(_Map):
         return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 
-class Ycsb(_Map):
-    """Closed-loop clients with one of YCSB's mixes over Zipfian keys."""
-
-    kind: Literal["ycsb"] = Field(description="the kind of workload: ycsb or schedule")
-    mix: Annotated[str, Field(description=f"the mix of updates and reads: {', '.join(MIXES)}")]
-    keys: Count = Field(description="how many objects there are")
-    value_bytes: ValueBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
-    operations: Count = Field(description="how many operations all processes perform together")
-    zipf: float = Field(default=0.99, strict=True, ge=0, le=10, description="the exponent of the keys' popularity")
-    warmup: CountOrZero = Field(
-        default=0, description="how many of the operations come first and stay out of the statistics"
-    )
-    deletes: float = Field(
-        default=0.0, strict=True, ge=0, le=1, description="the share of the updates that delete, e.g. 0.2"
-    )
-
-    @model_serializer(mode="wrap")
-    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without deletes where there are none, so that a file that says nothing of them reads as it did."""
-        data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key != "deletes" or value}
-
-    @field_validator("deletes", mode="after")
-    @classmethod
-    def _schemes_delete(cls, value: float, info: ValidationInfo) -> float:
-        for scheme, facts in context_of(info).chosen.items():
-            if value and DELETE not in facts.operations:
-                raise complaint(f"deletes for {scheme}, whose paper gives it none", f"schemes with {DELETE}")
-        return value
-
-    @field_validator("mix", mode="before")
-    @classmethod
-    def _known_mix(cls, value: Any) -> str:
-        return name_of("a mix", value.lower() if isinstance(value, str) else value, MIXES)
-
-    @field_validator("kind", mode="after")
-    @classmethod
-    def _schemes_have_operations(cls, value: str, info: ValidationInfo) -> str:
-        for scheme, facts in context_of(info).chosen.items():
-            if not {UPDATE, READ} <= set(facts.operations):
-                operations = ", ".join(facts.operations)
-                raise complaint(f"'ycsb' for {scheme} (operations: {operations})", f"schemes with {UPDATE} and {READ}")
-        return value
-
-    @field_validator("warmup", mode="after")
-    @classmethod
-    def _something_is_measured(cls, value: int, info: ValidationInfo) -> int:
-        operations = info.data.get("operations")
-        if operations is not None and value >= operations:
-            raise complaint(str(value), f"fewer than the {operations} operations")
-        return value
-
-
-class ScheduledOperation(_Map):
-    """One operation of a process, in this process's order, not before a time."""
-
-    process: CountOrZero = Field(description="the number of the client process, counted from 0")
-    f: str = Field(description="the operation, e.g. put")
-    object: str = Field(
-        default="",
-        validate_default=True,
-        description="the object, e.g. k17; none of a transaction and of a sync of all",
-    )
-    at_ps: InstantPs = Field(default=0, alias="at", description="when it may be invoked, e.g. '1.2 us'")
-    stamp: Count | None = Field(default=None, description="what an update writes; without it the operation's number")
-    argument: int | None = Field(
-        default=None,
-        strict=True,
-        description="a number that is added or allocated; the stamp that a cas expects, or of a set's element",
-    )
-    steps: tuple[tuple[Literal["r", "w", "append"], str], ...] | None = Field(
-        default=None, min_length=1, description="the steps of a transaction, e.g. [[r, k0], [w, k1]]"
-    )
-    batch: CountOrZero | None = Field(
-        default=None, description="a number: neighbours of a process with the same are acknowledged together"
-    )
-
-    @model_serializer(mode="wrap")
-    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without an object where there is none."""
-        data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key != "object" or value}
-
-    @field_validator("object", mode="after")
-    @classmethod
-    def _is_there(cls, value: str, info: ValidationInfo) -> str:
-        if not value and info.data.get("f", "txn") not in ("txn", *SYNCS):
-            raise complaint("nothing", "the object, e.g. k17")
-        return value
-
-    @field_validator("process", mode="after")
-    @classmethod
-    def _process_exists(cls, value: int, info: ValidationInfo) -> int:
-        processes = context_of(info).processes
-        if processes and value >= processes:
-            raise complaint(str(value), f"a process below {processes}: so many there are, counted from 0")
-        return value
-
-    @field_validator("f", mode="before")
-    @classmethod
-    def _operation_exists(cls, value: Any, info: ValidationInfo) -> Any:
-        for scheme, facts in context_of(info).chosen.items():
-            name_of(f"an operation of {scheme}", value, facts.operations)
-        return value
-
-
-class ListedWorkload(_Map):
-    """An explicit list of operations: what a counterexample replays."""
-
-    kind: Literal["schedule"] = Field(description="the kind of workload: ycsb or schedule")
-    keys: Count = Field(description="how many objects there are")
-    value_bytes: ValueBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
-    operations: tuple[ScheduledOperation, ...] = Field(min_length=1, description="a list of operations")
-    room: Count | None = Field(
-        default=None, description="for how many updates stores make room; without it for those that are listed"
-    )
-    loaded: CountOrZero | None = Field(
-        default=None, description="how many of the objects, from k0 on, are there before time zero; without it all"
-    )
-
-    @property
-    def warmup(self) -> int:
-        """A schedule has none: everything counts."""
-        return 0
-
-    @field_validator("operations", mode="after")
-    @classmethod
-    def _objects_exist(cls, value: tuple[ScheduledOperation, ...], info: ValidationInfo) -> Any:
-        keys = info.data.get("keys")
-        last = f"k{keys - 1}" if keys else "the last key"
-        wrong = []
-        seen: set[int | None] = set()
-        for i, operation in enumerate(value):
-            named: list[tuple[str, FieldPath]] = [(operation.object, ("object",))] if operation.object else []
-            named += [(name, ("steps", turn)) for turn, (_, name) in enumerate(operation.steps or ())]
-            for name, where in named:
-                number = name.removeprefix("k")
-                if not (number.isdecimal() and f"k{int(number)}" == name and (keys is None or int(number) < keys)):
-                    wrong.append(Complaint(f"'{name}'", f"an object from k0 to {last}", path=(i, *where)))
-            if operation.f == "txn" and (operation.object or not operation.steps):
-                found = f"'{operation.object}'" if operation.object else "nothing"
-                wrong.append(Complaint(found, "steps of the transaction, and no object", path=(i, "steps")))
-            elif operation.steps and operation.f != "txn":
-                wrong.append(Complaint(f"steps of {operation.f}", "steps of a txn", path=(i, "steps")))
-            if operation.stamp is not None and operation.stamp in seen:
-                wrong.append(Complaint(f"{operation.stamp} a second time", "a stamp of its own", path=(i, "stamp")))
-            seen.add(operation.stamp)
-        if wrong:
-            raise collect(wrong)
-        return value
-
-
-class Outage(_Map):
+class Outage(FileMap):
     """A stretch of time in which a core does nothing, as when an interrupt or a hypervisor has it."""
 
     core: str = Field(pattern=r"^.+\[\d+\] core \d+$", description="the core, e.g. 'server[0] core 0'")
@@ -279,7 +121,7 @@ class Outage(_Map):
     for_ps: InstantPs = Field(alias="for", description="how long it lasts, e.g. '10 us'")
 
 
-class Held(_Map):
+class Held(FileMap):
     """A queue pair whose packets an adapter has accepted and holds up: nothing bounds for how long it may."""
 
     machine: MachineText = Field(description="whose adapter, e.g. 'server[0]'")
@@ -287,7 +129,7 @@ class Held(_Map):
     for_ps: InstantPs = Field(alias="for", description="how long each packet stays in the adapter, e.g. '20 us'")
 
 
-class CrashSection(_Map):
+class CrashSection(FileMap):
     """Which fault is explored, at which instants, over which crash states."""
 
     nested: Annotated[int, Field(strict=True, ge=1, le=MOST_NESTED)] | None = Field(
@@ -369,7 +211,12 @@ class Variant:
     """The platform with its switches: ``optane-adr, ddio on``."""
 
 
-class Scenario(_Map):
+def _platforms(info: ValidationInfo) -> list[str]:
+    """The platforms of the scenario, as far as they are known."""
+    return [name for name in (info.data.get("platform"), *info.data.get("vary", {}).get("platform", ())) if name]
+
+
+class Scenario(FileMap):
     """A scenario: what is built, what is run, what must come out."""
 
     name: str = Field(alias="scenario", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", description="the scenario's name")
@@ -385,6 +232,9 @@ class Scenario(_Map):
     )
     roles: dict[RoleName, RoleCount] = Field(default={}, description="how often there is each role")
     schemes: SchemeNames = Field(description="a list of schemes, e.g. [saw]")
+    options: dict[str, Any] = Field(
+        default={}, description="options of the schemes, e.g. {replicas: 2} or {clover: {replicas: 2}}"
+    )
     workload: Annotated[Ycsb | ListedWorkload, Field(discriminator="kind", description="a map with the workload")]
     scale: Count = Field(default=1, description="how many times as many keys this stands for")
     crash: CrashSection = Field(default={}, validate_default=True, description="which crash is explored")
@@ -403,8 +253,15 @@ class Scenario(_Map):
     @field_validator("roles", mode="after")
     @classmethod
     def _platforms_have_it(cls, value: dict[str, RoleCount], info: ValidationInfo) -> dict[str, RoleCount]:
-        given = [name for name in (info.data.get("platform"), *info.data.get("vary", {}).get("platform", ())) if name]
-        wrong = machine_complaints(value, given)
+        wrong = machine_complaints(value, _platforms(info))
+        if wrong:
+            raise collect(wrong)
+        return value
+
+    @field_validator("schemes", mode="after")
+    @classmethod
+    def _platforms_have_their_memory(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        wrong = memory_complaints(context_of(info).chosen, _platforms(info))
         if wrong:
             raise collect(wrong)
         return value
@@ -455,5 +312,8 @@ class Scenario(_Map):
         return variants
 
     def resolved(self) -> dict[str, Any]:
-        """The whole scenario with all defaults, as plain data that :func:`scenario_from_data` reads again."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        """The whole scenario with all defaults, as plain data that :func:`scenario_from_data` reads again.
+
+        Options stand in the names of the schemes.
+        """
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"options"})

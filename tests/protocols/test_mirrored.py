@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,14 @@ import pytest
 from rpsim.protocols.scheme import Request, Scheme
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.errors import InputError
+from rpsim.validation.crash.brute_force import compare
+from rpsim.validation.crash.explorer import ASKED
 from rpsim.validation.testing.checks import Refuted, assert_holds, crash_report, scenario_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLE = DOCS / "examples" / "mirrored.py"
 SMALL = {"mix": "update-only", "operations": 3, "keys": 2}
+TINY = {"mix": "update-only", "operations": 2, "keys": 1, "value": "8 B"}
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +64,11 @@ def test_what_is_put_is_read_and_lies_in_both_logs(example):
 
 @pytest.mark.parametrize("ddio", ["on", "off"])
 def test_no_power_failure_of_the_primary_takes_back_what_was_put_or_read(example, ddio):
-    report = assert_holds(example.Mirrored, "optane-adr", "no_lost_ack", "durable", "monotonic", ddio=ddio)
-    assert report.exhaustive and report.fault == "primary[0] power" and report.states > 100
+    report = assert_holds(
+        example.Mirrored, "optane-adr", "no_lost_ack", "durable", "monotonic",
+        fault="primary[0] power", workload=TINY | {"keys": 2}, ddio=ddio,
+    )  # fmt: skip
+    assert report.exhaustive and report.states > 20
 
 
 def test_nor_does_the_end_of_its_process(example):
@@ -71,31 +78,61 @@ def test_nor_does_the_end_of_its_process(example):
     assert report.exhaustive
 
 
-def test_a_twin_that_does_not_wait_is_caught(example):
-    with pytest.raises(Refuted, match=r"primary\[0\]: log.* may still be in the LLC"):
-        assert_holds(
-            example.Hasty, "optane-adr", "no_lost_ack", workload=SMALL | {"operations": 2}, clients=1, ddio="on"
-        )
-    assert_holds(example.Hasty, "optane-eadr", "no_lost_ack", workload=SMALL, ddio="on")
+@contextmanager
+def over(scheme, primitive):
+    """A scheme whose mirror is written over another primitive."""
+    kind = type(scheme.__name__, (scheme,), {"primitive": primitive}, name=f"{scheme.name}-test")
+    try:
+        yield kind
+    finally:
+        del Scheme.registry[kind.name]
+
+
+@pytest.mark.parametrize(
+    ("primitive", "ddio", "verdict"),
+    [
+        ("no-flush", "off", "violated"),
+        ("no-flush", "on", "violated"),
+        ("read-after-write", "off", "holds"),
+        ("read-after-write", "on", "violated"),  # the READ pushes the record into the cache, which ADR does not keep
+        ("ibta-flush-persistent", "on", "holds"),
+    ],
+)
+def test_when_all_lose_power_it_depends_on_the_primitive(example, primitive, ddio, verdict):
+    with over(example.Mirrored, primitive) as kind:
+        report = crash_report(kind, "optane-adr", fault="all power", workload=TINY, ddio=ddio)
+        alone = crash_report(kind, "optane-adr", fault="primary[0] power", workload=TINY, ddio=ddio)
+    assert report.exhaustive and alone.exhaustive
+    assert {report.verdicts[c] for c in ("no_lost_ack", "durable")} == {verdict}
+    assert {alone.verdicts[c] for c in ("no_lost_ack", "durable")} == {"holds"}  # one failing at a time needs no flush
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mirrored", [True, False])
-def test_what_the_primary_never_flushed_is_found_in_the_mirror(example, mirrored):
-    class Primary(example.Mirrored.Primary):
-        def persist(self, thread, link, record):
-            yield from thread.store(self.log + self.tail, record)
-            if mirrored:
-                yield from link.persist([(self.mirror.log + self.tail, record)])
+@pytest.mark.parametrize("fault", ["all power in recovery", "primary[0] + mirror[0] power"])
+def test_power_of_both_is_power_of_all_and_may_fail_again_in_recovery(example, fault):
+    assert assert_holds(example.Mirrored, "optane-adr", "durable", fault=fault, workload=TINY, ddio="off").exhaustive
+    with over(example.Mirrored, "no-flush") as kind:
+        assert crash_report(kind, fault=fault, workload=TINY, ddio="off").verdicts["no_lost_ack"] == "violated"
 
-    name = f"mirrored-{mirrored}".lower()
-    kind = type("Unflushed", (example.Mirrored,), {"Primary": Primary}, name=name)
-    try:
-        report = crash_report(kind, "optane-adr", workload=SMALL | {"operations": 2}, clients=1, ddio="on")
-    finally:
-        del Scheme.registry[name]
-    assert report.exhaustive
-    assert report.verdicts["no_lost_ack"] == ("holds" if mirrored else "violated")
+
+@pytest.mark.long
+@pytest.mark.parametrize("primitive", ["read-after-write", "no-flush"])
+@pytest.mark.parametrize("scheme", ["Mirrored", "Hasty"])
+def test_every_image_of_both_machines_one_by_one_gives_the_same_verdicts(example, scheme, primitive):
+    """The explorer against the brute force over all lines of both logs together."""
+    with over(getattr(example, scheme), primitive) as kind:
+        work = TINY | {"operations": 1}
+        scenario = scenario_of(kind, "optane-adr", workload=work, clients=1, fault="all power", ddio="off")
+        (variant,) = scenario.variants()
+        compared = compare(run_variant(scenario, variant), ASKED)
+    assert compared.agree and compared.images > compared.states
+
+
+@pytest.mark.parametrize("fault", ["primary[0] power", "all power"])
+def test_a_twin_that_does_not_wait_is_caught(example, fault):
+    with pytest.raises(Refuted, match=r"primary\[0\]: log.* may still be in the LLC"):
+        assert_holds(example.Hasty, "optane-adr", "no_lost_ack", fault=fault, workload=TINY, clients=1, ddio="off")
+    assert_holds(example.Hasty, "optane-eadr", "no_lost_ack", fault=fault, workload=TINY, ddio="on")
 
 
 def test_a_passive_mirror_has_no_process_that_could_die(example):

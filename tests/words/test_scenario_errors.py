@@ -296,7 +296,7 @@ def test_mistakes_of_the_command_line_say_so():
         "--set workload.kyes: found the unknown key 'kyes', expected one of kind, mix, keys, value, operations, zipf, "
         "warmup, deletes; did you mean 'keys'?",
         "--set workloads.keys: workloads: found the unknown key 'workloads', expected one of scenario, title, "
-        "description, seed, platform, ddio, vary, roles, schemes, workload, scale, crash, outages, held, network, expect; did you mean 'workload'?",
+        "description, seed, platform, ddio, vary, roles, schemes, options, workload, scale, crash, outages, held, network, expect; did you mean 'workload'?",
     ]
 
 

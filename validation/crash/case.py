@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 from ...protocols.guarantees import Condition
 from ...scenarios.calls import given_by
 from ...scenarios.history import History, Operation, Value
+from ...scenarios.run.draws import Planned
 from ...scenarios.run.perfetto import trace_events
 from ...scenarios.run.results import RunResult
-from ...scenarios.run.workload import Planned
 from ...scenarios.schema.schema import Scenario, Variant
 from .findings import Counterexample, LineFate, TimelineRow, marks_of
 from .subjects import label

@@ -70,12 +70,12 @@ class Restart:
     def __init__(self, result: RunResult, *, timed: bool = False) -> None:
         self._result = result
         self._kind = Thread if timed else TimelessThread
-        system = result.system
+        system, client = result.system, result.scheme.role_types[CLIENT]
         self._specs = {
             role: [NodeSpec(len(node.cores), tuple(node.memory.devices)) for node in nodes]
             for role, nodes in system.nodes.items()
             if role != CLIENT
-        } | {CLIENT: [NodeSpec(1, tuple(system.nodes[CLIENT][0].memory.devices))]}
+        } | {CLIENT: [NodeSpec(client.cores_for(1), tuple(system.nodes[CLIENT][0].memory.devices))]}
         self._numbers = {
             (node.name, device.name): number for number, (node, device) in system.devices().items() if device.traced
         }

@@ -13,7 +13,7 @@ VERBS = 10_000
 longest operation of a store needs."""
 EVENTS = 100 * VERBS
 """So many events of any kind, for those who wait without posting anything."""
-LOOKS = 4096
+LOOKS = 256
 """After so many events somebody looks how much has been done."""
 
 

@@ -15,9 +15,10 @@ from ...models.durability.views import Cut, LineKey, Views
 from ...models.profiles.platform import load_platform
 from ...models.system import NodeSpec, System
 from ...protocols.failures import CLIENT
-from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Scheme, Sizes
+from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes
 from ...scenarios.history import Crash, History, Operation, Removed
 from ...scenarios.keyspace import KeySpace, Same
+from ...scenarios.schema.faults import Fault
 from ...scenarios.values import decode_value, encode_value
 from ..histories.check import Report, check_history
 from ..histories.read import parse_history
@@ -141,25 +142,36 @@ class World:
     # an era ---------------------------------------------------------------------------------------------------
     def _build(self) -> None:
         specs = {
-            name: [NodeSpec(self.clients if role.invokes else role.cores, role.memory)]
+            name: [NodeSpec(role.cores_for(self.clients, self.clients), role.memory)] * role.least
             for name, role in self.scheme.role_types.items()
         }
         self._system = System(self._platform, specs, self._seed)
         self._at_work = self.scheme(self._system, self._sizes)
+        if self.eras:
+            machines = {role: len(nodes) for role, nodes in self._system.nodes.items()}
+            self._at_work.failures = Fault(everyone=True).failures(machines)
         self._running: list[Any] = [None] * self.clients
+        self._started: list[Role] = []
 
     def _serve(self) -> None:
-        self._at_work.start()
+        self._at_work.start(self._started)
         client = self._at_work.roles[CLIENT][0]
         era = self.eras * self.clients
         threads = [client.node.thread(core, f"client {era + core}") for core in range(self.clients)]
         self._sessions = [(thread, client.connect(thread)) for thread in threads]
+        if self.eras and client.takes_over():
+            clock, (_, session) = self._system.clock, self._sessions[0]
+            clock.run_until(clock.start(client.take_over(session)))
 
     def _recover(self) -> None:
-        for role in self._at_work.machines():
-            if role.recovers():
-                thread = role.node.thread(0, "recovery")
-                self._system.clock.run_until(self._system.clock.start(role.recover(thread)))
+        before = None
+        for role in self._at_work.recovery():
+            if before is not None:
+                before.start()
+                self._started.append(before)
+            thread = role.node.thread(0, "recovery")
+            self._system.clock.run_until(self._system.clock.start(role.recover(thread)))
+            before = role
 
     def _perform(self, client: int, operation: Operation) -> Generator[Any, Any, None]:
         _, session = self._sessions[client]

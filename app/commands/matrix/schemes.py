@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +98,7 @@ class SchemeRow:
 def main(options: argparse.Namespace) -> int:
     """Explore, print, write; returns 0 when no claim is refuted and all seeds agree, else 1."""
     began = time.monotonic()
-    names = listed(options.schemes)
+    names = _names(listed(options.schemes))
     if not names:
         raise InputError(Mistake("nothing", "names of schemes, as in saw,erda (rpsim list schemes)", field="--schemes"))
     chosen = seeds(options)
@@ -120,6 +122,24 @@ def main(options: argparse.Namespace) -> int:
     else:
         print("\n".join([*lines(rows, chosen, target), "", *footer(target)]))
     return 0 if fine else 1
+
+
+def _names(listed_names: Sequence[str]) -> list[str]:
+    """The names as everything that is printed has them. Raises InputError with all mistakes."""
+    names, mistakes = [], []
+    for name in listed_names:
+        try:
+            names.append(scheme(name).name)
+        except InputError as error:
+            mistakes += [m if m.file else replace(m, field="--schemes") for m in error.mistakes]
+    if mistakes:
+        raise InputError(mistakes)
+    return names
+
+
+def _quoted(name: str) -> str:
+    """A name as it may stand in a list of YAML."""
+    return name if re.fullmatch(r"[\w-]+", name) else json.dumps(name)
 
 
 def _jobs(options: argparse.Namespace, names: Sequence[str], chosen: Sequence[int]) -> list[Job]:
@@ -165,10 +185,11 @@ def _overrides(
 ) -> list[tuple[str, ...]]:
     """One scenario for all schemes that run on the same platforms."""
     together: dict[tuple[str, ...], list[str]] = {}
+    fails = f'crash.fault="{fault}"'
     for name in names:
         together.setdefault(tuple(where[name]), []).append(name)
     return [
-        (f"schemes=[{', '.join(some)}]", f"vary.platform=[{', '.join(platforms)}]", f'crash.fault="{fault}"', *less)
+        (f"schemes=[{', '.join(map(_quoted, some))}]", f"vary.platform=[{', '.join(platforms)}]", fails, *less)
         for platforms, some in together.items()
     ]
 

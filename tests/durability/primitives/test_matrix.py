@@ -97,7 +97,8 @@ def test_a_tagged_value_shows_when_it_is_torn():
 def test_a_name_says_shape_primitive_switches_way_and_memory():
     name = shape_name("line", "read-after-send", "SEND", "pm")
     kind = shaped(name)
-    assert (kind.shape, kind.primitive.name, kind.follows, kind.receive_in) == ("line", "read-after-send", "SEND", "pm")
+    assert (kind.shape, kind.primitive.name) == ("line", "read-after-send")
+    assert (kind.option("by"), kind.option("into")) == ("SEND", "pm")
     assert kind.stays_in_buffers() and kind.name == name
     assert any(step.place is StepPlace.WIRE for step in kind.primitive.steps)
 
