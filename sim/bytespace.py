@@ -163,7 +163,12 @@ class ByteSpace:
         while inbox and inbox[0][0] <= now_ps:
             _, channel, number, address, data, seen = inbox.popleft()
             if channel == READS:
-                seen(self.peek(address, data))
+                offset = address % PAGE_BYTES
+                if self._source is None and offset + data <= PAGE_BYTES and 0 <= address <= self.size_bytes - data:
+                    page = pages.get(address // PAGE_BYTES)  # ``peek`` written out, almost always
+                    seen(bytes(page[offset : offset + data]) if page is not None else bytes(data))
+                else:
+                    seen(self.peek(address, data))
             elif seen is None:
                 page, offset = pages.get(address // PAGE_BYTES), address % PAGE_BYTES
                 if page is not None and offset + len(data) <= PAGE_BYTES:  # ``poke`` written out, almost always

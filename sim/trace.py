@@ -288,7 +288,7 @@ class Trace:
         if self._indexed < len(self.chunks):
             self._index()
         stage = Stage.QUEUED if device in self.uncached else Stage.VISIBLE
-        for line in lines(address, length):
+        for line in range(address // LINE_BYTES, (address + length - 1) // LINE_BYTES + 1) if length else ():
             waiting = self._open.get((device, line))
             if not waiting:
                 continue
@@ -326,7 +326,7 @@ class Trace:
         """A core issues the write-back of a line; it takes effect with :meth:`retire`, if the line can be cached."""
         if device in self.uncached:
             return Flush(device, line, channel, own=0, issued_ps=-1)
-        return Flush(device, line, channel, self.count(channel), issued_ps)
+        return Flush(device, line, channel, len(self.channels[channel].chunks), issued_ps)
 
     def flush_all(self, devices: Container[int], channel: int, issued_ps: int) -> list[Flush]:
         """A core issues the write-back of all lines of these devices; each takes effect as one of :meth:`flush`."""

@@ -16,7 +16,8 @@ from ...protocols.guarantees import EXPLORED, Condition, claimed
 from ...protocols.layout import Layout
 from ...protocols.parts.index import Entry, Location
 from ...protocols.parts.kv import Allocate, KvScheme, Object, Region
-from ...protocols.scheme import Scheme, schemes
+from ...protocols.registry import schemes
+from ...protocols.scheme import Scheme
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.sequence import Sequence as Operation
 from ...scenarios.run.sequence import SequenceStep, messages, sequences

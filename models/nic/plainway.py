@@ -17,6 +17,7 @@ from typing import Any
 
 from ...sim.clock import HARDWARE
 from ..durability.rules import Placement
+from ..fabric.fabric import Departure
 from ..memory.devices import HOST_MEMORY
 from ..verbs.opcodes import NON_POSTED, Opcode, Status
 from ..verbs.ties import NEXT_REQUEST, PACKET_SHIFT, RESPONSE
@@ -125,7 +126,7 @@ def plain_way(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -> Pl
         start_ps, end_ps = send(depart_ps, message.n_bytes)
         message.start_ps, message.end_ps = start_ps, end_ps
         if fabric.departures is not None:
-            fabric.departures.append((end_ps, port.name))
+            fabric.departures.append(Departure(end_ps, port.name, start_ps, end.number, remote.name))
         if start_ps > depart_ps:
             heappush(queue, (start_ps + propagation_ps, HARDWARE, message.key, nic.wire.request, message))
             return
@@ -234,7 +235,7 @@ def plain_way(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -> Pl
         start_ps, end_ps = answer(ready_ps, ack_bytes)
         message.start_ps, message.end_ps = start_ps, end_ps
         if fabric.departures is not None:
-            fabric.departures.append((end_ps, port_there.name))
+            fabric.departures.append(Departure(end_ps, port_there.name, start_ps, to.number, nic.name))
         if start_ps > ready_ps or end_ps > to.off_ps:
             remote.wire.acknowledgement(message)
             return

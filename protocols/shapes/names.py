@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..naming.names import NamePart, ParsedName
-from ..scheme import scheme
+from ..registry import scheme
 from .logs import Log, PairShape
 from .registers import LineShape, OtherQp, PageShape, WordShape
 from .shape import Shape

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from ...sim.errors import InputError, Mistake, nearest
+from ...sim.units import parse_duration_ps
 from ...sim.yaml_source import FieldPath, describe
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ class SchemeFacts:
     """The operation that writes a key which was never there."""
     ages: bool = False
     """Whether a workload's past shapes its state."""
+    scans: bool = False
+    most_value_bytes: int | None = None
+    most_clients: int | None = None
+    limited_by: str = ""
 
     @staticmethod
     def of(scheme: type[Scheme]) -> SchemeFacts:
@@ -63,9 +68,11 @@ class SchemeFacts:
             )
             for name, role in scheme.role_types.items()
         }  # fmt: skip
+        loss = scheme.loss_within
         return SchemeFacts(
-            roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.faults, scheme.model, scheme.loss_ps,
-            scheme.options, scheme.inserts, scheme.ages(),
+            roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.faults, scheme.model,
+            None if loss is None else parse_duration_ps(loss),
+            scheme.options, scheme.inserts, scheme.ages(), scheme.scans, *scheme.limits,
         )  # fmt: skip
 
 
@@ -91,7 +98,7 @@ class KnownNames:
     def shipped() -> KnownNames:
         """All schemes of ``protocols/`` and all platforms of ``models/platforms/``."""
         # Reading a schema needs no hardware, hence the imports here.
-        from ...protocols.scheme import schemes  # noqa: PLC0415
+        from ...protocols.registry import schemes  # noqa: PLC0415
 
         return KnownNames({name: SchemeFacts.of(scheme) for name, scheme in schemes().items()}, _shipped_platforms())
 
@@ -116,7 +123,7 @@ class KnownNames:
         new = [name for name in names if name not in self.schemes]
         if not new:
             return self
-        from ...protocols.scheme import is_more_than_listed, scheme  # noqa: PLC0415
+        from ...protocols.registry import is_more_than_listed, scheme  # noqa: PLC0415
 
         found, refused = dict(self.schemes), dict(self.refused)
         for name in filter(is_more_than_listed, new):
@@ -227,6 +234,10 @@ def role_complaints(context: Context) -> list[Complaint]:
         if role in facts.roles and machines < facts.roles[role].least
     ]  # fmt: skip
     counted = context.counted()
+    for name, facts in context.chosen.items():
+        if facts.most_clients is not None and context.processes > facts.most_clients:
+            expected = f"at most {facts.most_clients} of {name}: {facts.limited_by}"
+            wrong.append(Complaint(f"{context.processes} client processes", expected, path=("roles", "client")))
     wrong += [
         Complaint(
             str(machines), f"{counted[role]}, as the options of the schemes say", None, ("roles", role, "machines")

@@ -14,7 +14,7 @@ from ...sim.yaml_source import FieldPath, Source, describe, dotted
 from .known import Complaint
 from .network import ChosenPacket, NetworkSection
 from .schema import CrashSection, RoleCount, Scenario
-from .workloads import Group, ListedWorkload, ScheduledOperation, Ycsb
+from .workloads import ClientGroup, ListedWorkload, ScheduledOperation, Ycsb
 
 WORKLOADS: dict[str, type[BaseModel]] = {"ycsb": Ycsb, "mix": Ycsb, "schedule": ListedWorkload}
 
@@ -139,7 +139,7 @@ def _model(path: FieldPath, data: Any) -> type[BaseModel] | None:
         case ("network", "packets", _):
             return ChosenPacket
         case ("workload", "groups", _):
-            return Group
+            return ClientGroup
         case ("workload", "operations", _):
             return ScheduledOperation
         case ("workload",):

@@ -81,7 +81,7 @@ def test_nor_does_the_end_of_its_process(example):
 @contextmanager
 def over(scheme, primitive):
     """A scheme whose mirror is written over another primitive."""
-    kind = type(scheme.__name__, (scheme,), {"primitive": primitive}, name=f"{scheme.name}-test")
+    kind = type(scheme.__name__, (scheme,), {"over": primitive}, name=f"{scheme.name}-test")
     try:
         yield kind
     finally:

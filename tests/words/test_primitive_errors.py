@@ -191,7 +191,10 @@ def test_a_new_primitive_runs_and_is_never_overwritten(tmp_path, monkeypatch, ca
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["new", "primtive", "x"], "rpsim: found 'primtive', expected a kind: primitive; did you mean 'primitive'?"),
+        (
+            ["new", "primtive", "x"],
+            "rpsim: found 'primtive', expected a kind: primitive, scheme; did you mean 'primitive'?",
+        ),
         (["new", "primitive"], "rpsim new primitive: found no NAME, expected a name for the new primitive"),
         (["new", "primitive", "a b"], "NAME: found 'a b', expected a name of letters, digits, '-' and '_'"),
         (["new", "primitive", "no/such/place"], "found a place that cannot be written to"),

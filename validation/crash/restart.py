@@ -155,7 +155,7 @@ class Restart:
             self._let_decide(system, decide)
         answers: list[Value] = []
 
-        work = Work(system)
+        work = Work(system, len(scheme.sizes.objects))
 
         def code() -> Any:
             session, client = machines.session, scheme.roles[CLIENT][0]
@@ -165,7 +165,7 @@ class Restart:
                 if self._dead_clients:
                     yield from client.take_over(session)
             for one in objects:
-                work.begins(1)
+                work.begins()
                 session = session or self._session(machines)
                 try:
                     answers.append((yield from probing(scheme, client, session, one)))
@@ -175,7 +175,6 @@ class Restart:
 
         turn = machines.turn
         done = system.clock.start(code()) if turn is None else system.clock.start_in(turn, code())
-        work.begins(1 + len(scheme.sizes.objects))
         try:
             work.run_through(done)
         except (VerbsError, OperationFailed, OutcomeUnknown) as error:

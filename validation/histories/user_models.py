@@ -28,11 +28,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ...protocols.objects import Signature, Takes
+from ...protocols.objects import Signature
 from ...sim.errors import InputError, Mistake, nearest
 from ...sim.files import nearest_file
 from ...sim.yaml_source import describe
-from ..oracle.models.model import ILLEGAL, UNKNOWN, Call, Model, State
+from ..oracle.models.model import ILLEGAL, UNKNOWN, Call, Model, State, Takes
 from .entries import freeze, show
 
 _SHAPE = "a class with `initial` and a method (state, value) -> (state, result) for each operation"

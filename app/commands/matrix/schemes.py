@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ....protocols.guarantees import EXPLORED, claimed
-from ....protocols.scheme import scheme
+from ....protocols.registry import scheme
 from ....sim.errors import InputError, Mistake
 from ....validation.crash.findings import Counterexample, CrashReport
 from ....validation.matrix.guarantees import FAULTS, POWER, QUICK, file_of, joined, scenario_of

@@ -18,7 +18,7 @@ from itertools import product
 from pathlib import Path as FilePath
 from typing import Any
 
-from ....protocols.scheme import schemes
+from ....protocols.registry import schemes
 from ....sim.cursor import Cursor
 from ....sim.errors import InputError, unknown
 from ....sim.yaml_source import read_yaml

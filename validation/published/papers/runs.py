@@ -10,7 +10,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from ....protocols.scheme import scheme
+from ....protocols.registry import scheme
 from ....scenarios.build import Draft
 from ....sim.jobs.code import digest
 from ....sim.jobs.kept import Kept
