@@ -49,6 +49,8 @@ class Strike:
     """By machine and number of a queue pair: until when its packets must have left to arrive; others' all do."""
     memory: Memory | None = None
     """Of the machines that come back; needed where one does."""
+    down_ps: int | None = None
+    """For how long they are away; None: as the scenario's ``crash`` says."""
 
 
 @dataclass(frozen=True)
@@ -136,13 +138,25 @@ def run_with_faults(
     return _Execution(experiment, strikes, departures).run()
 
 
+def run_struck(experiment: AssembledVariant, strikes: Sequence[Strike]) -> RunResult:
+    """The run of an assembled variant with faults in it, until its survivors have finished; nobody reads afterwards."""
+    return _Execution(experiment, strikes, (), reads=False).run().result
+
+
 class _Execution:
     """A run with faults in it."""
 
     def __init__(
-        self, experiment: AssembledVariant, strikes: Sequence[Strike], departures: Sequence[Departure]
+        self,
+        experiment: AssembledVariant,
+        strikes: Sequence[Strike],
+        departures: Sequence[Departure],
+        *,
+        reads: bool = True,
     ) -> None:
+        """``reads``: a fresh client reads every object at the end."""
         self.experiment = experiment
+        self.reads = reads
         self.scenario = experiment.scenario
         self.clock = experiment.system.clock
         self.strikes = strikes
@@ -164,7 +178,7 @@ class _Execution:
             self._strike(strike)
         finished = self._run_on(clock.all_of([experiment.finished, *self.recovering]))
         settled_ps = clock.now_ps
-        unread = self._read() if self.strikes else {}
+        unread = self._read() if self.strikes and self.reads else {}
         own = self.recovering[self.earlier :]
         recovered = [event.value for event in own if event.processed and event.value is not None]
         return Aftermath(
@@ -206,7 +220,8 @@ class _Execution:
         scheme.failures = (*(part for part in scheme.failures if part.kind == LOST), *strike.parts)
         returning = [part for part in away if part.kind == POWER and not part.client]
         if returning:
-            self.back_ps = strike.at_ps + self.scenario.crash.away_ps
+            down_ps = self.scenario.crash.away_ps if strike.down_ps is None else strike.down_ps
+            self.back_ps = strike.at_ps + down_ps
             self.last_back_ps = max(self.last_back_ps, self.back_ps)
         for part in strike.parts:
             if part.kind == PROCESS and not part.client:
