@@ -265,7 +265,8 @@ def _client(
             metered.begins(thread)
         if operation.number % MARKS_EVERY == 1:
             experiment.spans[operation.number] = span
-        found, outcome = None, "ok"
+        found: Any = None
+        outcome = "ok"
         for attempt in range(1 + experiment.retries):
             if attempt:
                 for each in made:
