@@ -23,7 +23,7 @@ Measured = Mapping[str, Any]
 """The measurements of a run: ``thr``, and ``lat``, ``med``, ``p99`` by operation (``""``: all), latencies in us."""
 Tell = Callable[[str], object]
 
-_SCENARIOS = ("roles", "workload")
+_SCENARIOS = ("roles", "workload", "options")
 
 
 @dataclass(frozen=True)
