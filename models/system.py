@@ -290,6 +290,16 @@ class System:
             for role, machines in specs.items()
         }
 
+    def record_nothing(self) -> None:
+        """From now on, before anything is written: no record of what a power failure would leave of memory.
+
+        Drives keep theirs, which their reads look at. Times do not depend on it, but for those of a FLUSH, which writes
+        back what its record says: that raises NotRecorded.
+        """
+        self.trace.complete = False
+        for _, device in self.devices().values():
+            device.traced = device.kind in self.platform.drives
+
     def next_device(self) -> int:
         """A device number that is free in this system."""
         self._devices += 1

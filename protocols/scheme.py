@@ -97,24 +97,22 @@ class Role:
     """Which memory devices its machines have."""
     many: ClassVar[bool] = False
     """Whether the scenario says how many machines play it; else one does."""
-    least: ClassVar[int] = 1
-    """How many machines play it at least, of those that there may be ``many`` of: so many where nobody says."""
     passive: ClassVar[bool] = False
     """Whether it runs no code: others reach its memory through its adapter."""
     invokes: ClassVar[bool] = False
     """Whether processes on its machines invoke the scheme's operations; of these there may be many."""
     served: ClassVar[bool] = False
     """Whether the scenario may say how many threads serve its requests, each on a core beyond the first of its own."""
-    counted_by: ClassVar[str | None] = None
-    """The option of the scheme that says how many machines play it."""
     per_client: ClassVar[bool] = False
     """Whether each machine has a core more for each client process, with :meth:`client_thread` on it."""
     background: ClassVar[int] = 0
     """How many further cores each machine has, for threads that run by themselves: :meth:`background_thread`."""
+    counted_by: ClassVar[str | None] = None
+    """The option of the scheme that says how many machines play it."""
 
     @override
     def __init_subclass__(cls, **needs: Any) -> None:
-        """``needs`` are any of the ten attributes above; what is not given is as in the class derived from."""
+        """``needs`` are any of the nine attributes above; what is not given is as in the class derived from."""
         super().__init_subclass__()
         if needs.get("invokes"):
             needs.setdefault("many", True)
@@ -224,7 +222,7 @@ class Role:
 
 
 _NEEDS = (
-    "cores", "memory", "many", "least", "passive", "invokes", "served", "counted_by", "per_client", "background",
+    "cores", "memory", "many", "passive", "invokes", "served", "per_client", "background", "counted_by",
 )  # fmt: skip
 ANY_PRIMITIVE = ""
 """The ``over`` of a scheme whose name has to say the primitive."""

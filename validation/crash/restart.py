@@ -283,7 +283,7 @@ class Restart:
         for machines in system.nodes.values():
             for node in machines:
                 orders = FirstOrders(system.streams.seed, ORDER_OF_READS + node.name)
-                node.nic.slot.dma.arbiter = orders.itself
+                node.nic.slot.dma.orders.arbiter = orders.itself
         for node, device in system.devices().values():
             device.traced = device.kind in system.platform.drives  # nobody crashes this one again
             number = self._numbers.get((node.name, device.name))
