@@ -76,6 +76,12 @@ class Request:
         """A request of one step."""
         return Request((RequestStep(f, object, value),))
 
+    @staticmethod
+    def reading(objects: Hashable) -> Request:
+        """A transaction that reads an object, or each of a tuple of objects."""
+        names = objects if isinstance(objects, tuple) else (objects,)
+        return Request(tuple(RequestStep("r", name) for name in names))
+
     @property
     def step(self) -> RequestStep:
         """The only step; raises ValueError where there are several."""
@@ -97,24 +103,22 @@ class Role:
     """Which memory devices its machines have."""
     many: ClassVar[bool] = False
     """Whether the scenario says how many machines play it; else one does."""
-    least: ClassVar[int] = 1
-    """How many machines play it at least, of those that there may be ``many`` of: so many where nobody says."""
     passive: ClassVar[bool] = False
     """Whether it runs no code: others reach its memory through its adapter."""
     invokes: ClassVar[bool] = False
     """Whether processes on its machines invoke the scheme's operations; of these there may be many."""
     served: ClassVar[bool] = False
     """Whether the scenario may say how many threads serve its requests, each on a core beyond the first of its own."""
-    counted_by: ClassVar[str | None] = None
-    """The option of the scheme that says how many machines play it."""
     per_client: ClassVar[bool] = False
     """Whether each machine has a core more for each client process, with :meth:`client_thread` on it."""
     background: ClassVar[int] = 0
     """How many further cores each machine has, for threads that run by themselves: :meth:`background_thread`."""
+    counted_by: ClassVar[str | None] = None
+    """The option of the scheme that says how many machines play it."""
 
     @override
     def __init_subclass__(cls, **needs: Any) -> None:
-        """``needs`` are any of the ten attributes above; what is not given is as in the class derived from."""
+        """``needs`` are any of the nine attributes above; what is not given is as in the class derived from."""
         super().__init_subclass__()
         if needs.get("invokes"):
             needs.setdefault("many", True)
@@ -144,6 +148,19 @@ class Role:
 
     def start(self) -> None:
         """Start the code that runs by itself: threads that serve requests, background threads."""
+
+    def count(self, name: str, number: int = 1) -> None:
+        """Count ``number`` more of what is called ``name`` on this machine, outside of any operation.
+
+        What belongs to an operation is counted on its thread (:meth:`Thread.count`). Kept where the run is metered.
+        """
+        if self.system.meter is not None:
+            self.system.meter.count(self.node.name, None, name, number)
+
+    def gauge(self, name: str, value: float) -> None:
+        """Something of this machine has this value from now on (free chunks, length of a queue); kept as counts are."""
+        if self.system.meter is not None:
+            self.system.meter.gauge(self.node.name, name, value)
 
     # cores and threads -----------------------------------------------------------------------------------
     @classmethod
@@ -224,7 +241,7 @@ class Role:
 
 
 _NEEDS = (
-    "cores", "memory", "many", "least", "passive", "invokes", "served", "counted_by", "per_client", "background",
+    "cores", "memory", "many", "passive", "invokes", "served", "per_client", "background", "counted_by",
 )  # fmt: skip
 ANY_PRIMITIVE = ""
 """The ``over`` of a scheme whose name has to say the primitive."""

@@ -27,7 +27,6 @@ class RoleFacts:
     invokes: bool = False
     passive: bool = False
     served: bool = False
-    least: int = 1
     memory: tuple[str, ...] = ("dram",)
     machines: int | None = None
     """How many machines play it, where an option of the scheme says so."""
@@ -63,8 +62,8 @@ class SchemeFacts:
     def of(scheme: type[Scheme]) -> SchemeFacts:
         roles = {
             name: RoleFacts(
-                role.many, role.invokes, role.passive, role.served, role.least, role.memory,
-                None if role.counted_by is None else scheme.option(role.counted_by),
+                role.many, role.invokes, role.passive, role.served,
+                role.memory, None if role.counted_by is None else scheme.option(role.counted_by),
             )
             for name, role in scheme.role_types.items()
         }  # fmt: skip
@@ -126,7 +125,7 @@ class KnownNames:
         from ...protocols.registry import is_more_than_listed, scheme  # noqa: PLC0415
 
         found, refused = dict(self.schemes), dict(self.refused)
-        for name in filter(is_more_than_listed, new):
+        for name in list(filter(is_more_than_listed, new)):  # before a file is loaded that has several of them
             try:
                 found[name] = SchemeFacts.of(scheme(name))
             except InputError as error:
@@ -226,13 +225,6 @@ def role_complaints(context: Context) -> list[Complaint]:
         for name, facts in context.chosen.items()
         if number > 1 and role in facts.roles and not facts.roles[role].served
     ]
-    wrong += [
-        Complaint(str(machines), f"at least {facts.roles[role].least}, which {name} needs", None,
-                  ("roles", role, "machines"))
-        for role, (machines, _) in context.counts.items()
-        for name, facts in context.chosen.items()
-        if role in facts.roles and machines < facts.roles[role].least
-    ]  # fmt: skip
     counted = context.counted()
     for name, facts in context.chosen.items():
         if facts.most_clients is not None and context.processes > facts.most_clients:

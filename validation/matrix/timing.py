@@ -68,7 +68,7 @@ def run(scheme: str, configuration: Configuration, size: int, queue_pairs: int, 
             "operations": operations, "warmup": min(WARM_UP * queue_pairs, operations // 3),
         },
     ).build()  # fmt: skip
-    return run_variant(scenario, scenario.variants()[0])
+    return run_variant(scenario, scenario.variants()[0], recorded=False)
 
 
 def latency(result: RunResult, batching: int = 1) -> Latency | None:

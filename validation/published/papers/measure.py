@@ -36,7 +36,7 @@ def measure(draft: Draft, values: Mapping[str, str] = NOTHING) -> dict[str, Any]
     made = draft.build()
     (variant,) = made.variants()
     platform = platform_with(variant.platform, values, **variant.settings)
-    result = run_variant(made, variant, platform=platform)
+    result = run_variant(made, variant, platform=platform, recorded=False)
     latencies = {f: values for f, values in result.latency_ps.items() if len(values)}
     latencies[""] = np.concatenate(list(latencies.values()))
     took_ps = result.elapsed_ps - result.measured_from_ps
