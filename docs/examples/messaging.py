@@ -98,6 +98,7 @@ class Messaging(Scheme, name="messaging"):
     paper = "an example"
     section = "docs/scenarios.md"
     claims: ClassVar[Claims] = {Condition.LINEARIZABLE: NO_FAULT}
+    faults: ClassVar = {"client": ("power", "process")}
     operations = ("put", "get")
     updates = frozenset({"put"})
     slot: type[Slot] = Slot
