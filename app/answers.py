@@ -10,7 +10,7 @@ from typing import Any
 from typing_extensions import override
 
 from ..protocols.guarantees import Verdict
-from ..protocols.scheme import scheme
+from ..protocols.registry import scheme
 from ..scenarios.schema.schema import Scenario
 from ..validation.crash.findings import Counterexample, LineFate
 from ..validation.histories.check import Report

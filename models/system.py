@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -58,15 +58,28 @@ class NodeSpec:
     """Cores of other programs, beyond these: they have no time slices."""
     stolen: tuple[tuple[str, int], ...] = ()
     """Memory bandwidth that other processes take: (device, bits per second)."""
+    work_ps: int = 0
+    """What its software computes for each request, beside the platform's ``cpu.request``."""
 
 
 class Node:
     """One machine; ``name`` is its role and index (``server[0]``)."""
 
     def __init__(self, system: System, name: str, spec: NodeSpec) -> None:
-        platform = without(system.platform, spec.stolen) if spec.stolen else system.platform
         self.system = system
         self.name = name
+        self.spec = spec
+        self.threads: list[Thread] = []
+        self.former: list[MemoryDevice] = []
+        """Its memory before each time that its power came back."""
+        self._switch_on()
+
+    def _switch_on(self) -> None:
+        """All that a machine has at power-on: empty memory, cold caches, cores without threads, an adapter that knows
+        nobody.
+        """
+        system, name, spec = self.system, self.name, self.spec
+        platform = without(system.platform, spec.stolen) if spec.stolen else system.platform
         self.devices = []
         for index, device_name in enumerate(spec.memory):
             profile = platform.memory[device_name]
@@ -75,15 +88,14 @@ class Node:
             self.devices.append(MemoryDevice(number, index, device_name, kind, domain, profile.dimms, size))
         self.memory = AddressSpace(self.devices)
         self.host = HostMemory(system.clock, system.trace, platform, self.memory, system.streams)
-        self.spec = spec
         self.kind = platform.cpu.types[spec.core_type] if spec.core_type is not None else None
-        self.cpu = platform.cpu if self.kind is None else platform.cpu.of_type(self.kind)
+        cpu = platform.cpu if self.kind is None else platform.cpu.of_type(self.kind)
+        self.cpu = replace(cpu, request_ps=cpu.request_ps + spec.work_ps) if spec.work_ps else cpu
         hop_ps, speed = (0, 100) if self.kind is None else (self.kind.hop_ps, self.kind.speed_percent)
         self._hand_over = (
             platform.nic.post_wqe_ps * 100 // speed + hop_ps,
             platform.nic.poll_ps * 100 // speed + hop_ps,
         )
-        self.threads: list[Thread] = []
         os = self.cpu.os
         self.fair = spec.fair or not spec.pinned or os.scheduler == "fair" or os.smt > 1
         self.cores: list[Core] = []
@@ -122,11 +134,30 @@ class Node:
             self._processes[name] = Process(self)
         return self._processes[name]
 
-    def power_off(self) -> None:
-        """Power fails: no code runs any more, and nothing leaves or enters the adapter; nobody is told."""
-        self.nic.power_off()
+    def power_off(self, last_ps: Mapping[int, int] | None = None) -> None:
+        """Power fails: no code runs any more, and nothing leaves or enters the adapter; nobody is told.
+
+        ``last_ps`` says of queue pairs, by number, which packets on their way still arrive, as ``Nic.power_off`` does.
+        """
+        self.nic.power_off(last_ps)
         for process in self._processes.values():
             process.stop()
+
+    def power_on(self, line: Callable[[int, int], bytes]) -> None:
+        """Power is back: the machine is as new, but for memory that lasts, which holds what ``line`` says.
+
+        ``line`` is called with a device's number before the failure and a line of it, when that is first looked at, for
+        every device that is traced; others hold zeros. Devices get new numbers: the trace keeps both lives apart.
+        """
+        before, adapter = self.devices, self.nic
+        self.former += before
+        self.__dict__.pop("kernel", None)
+        self._switch_on()
+        self.nic.number_on(adapter)
+        for old, new in zip(before, self.devices, strict=True):
+            new.traced = old.traced
+            if old.traced:
+                new.space.restore(partial(line, old.number))
 
     def thread(self, core: int, name: str, kind: type[Thread] = Thread) -> Thread:
         """A new thread on one of the node's cores; where they are shared, on that core modulo their number.
@@ -267,6 +298,16 @@ class System:
             for role, machines in specs.items()
         }
 
+    def record_nothing(self) -> None:
+        """From now on, before anything is written: no record of what a power failure would leave of memory.
+
+        Drives keep theirs, which their reads look at. Times do not depend on it, but for those of a FLUSH, which writes
+        back what its record says: that raises NotRecorded.
+        """
+        self.trace.complete = False
+        for _, device in self.devices().values():
+            device.traced = device.kind in self.platform.drives
+
     def next_device(self) -> int:
         """A device number that is free in this system."""
         self._devices += 1
@@ -286,10 +327,10 @@ class System:
         }
 
     def devices(self) -> dict[int, tuple[Node, MemoryDevice]]:
-        """Every memory device by its number, with the node that it is in."""
+        """Every memory device by its number, with the node that it is in; also as it was before power came back."""
         return {
             device.number: (node, device)
             for machines in self.nodes.values()
             for node in machines
-            for device in node.devices
+            for device in (*node.devices, *node.former)
         }

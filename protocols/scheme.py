@@ -7,26 +7,21 @@ that derive from :class:`Role` are its roles: the code of a client, of a server,
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 from typing_extensions import override
 
 from ..models.cpu import Thread
 from ..models.primitives.language import Primitive
 from ..models.system import Node, System
-from ..sim.errors import InputError, Mistake, nearest
+from ..sim.errors import nearest
 from .failures import ALL, CLIENT, KINDS, LOST, POWER, PROCESS, Failing
 from .guarantees import Claims
 from .naming import Mode, Option, OptionValue
-from .naming.names import NamePart, ParsedName, parse_name, place
-from .naming.options import chosen_of
-from .naming.own import example_of, load_file
 from .objects import FENCES, OPERATIONS, RUN, SYNCS
 from .primitives import primitive
 
@@ -45,6 +40,15 @@ class RequestStep(NamedTuple):
     """Of a compare-and-swap: the value that the object has to hold; None where it has to be absent."""
     number: int | None = None
     """What is added, how many bytes are allocated, or the address that is freed."""
+
+
+class Limits(NamedTuple):
+    """The largest value and the most client processes that a scheme has room for; None: as many as there are."""
+
+    value_bytes: int | None = None
+    clients: int | None = None
+    source: str = ""
+    """Why, with the place: ``a datagram of 4096 B (IBTA 9.8.3)``."""
 
 
 class PastOperation(NamedTuple):
@@ -93,24 +97,22 @@ class Role:
     """Which memory devices its machines have."""
     many: ClassVar[bool] = False
     """Whether the scenario says how many machines play it; else one does."""
-    least: ClassVar[int] = 1
-    """How many machines play it at least, of those that there may be ``many`` of: so many where nobody says."""
     passive: ClassVar[bool] = False
     """Whether it runs no code: others reach its memory through its adapter."""
     invokes: ClassVar[bool] = False
     """Whether processes on its machines invoke the scheme's operations; of these there may be many."""
     served: ClassVar[bool] = False
     """Whether the scenario may say how many threads serve its requests, each on a core beyond the first of its own."""
-    counted_by: ClassVar[str | None] = None
-    """The option of the scheme that says how many machines play it."""
     per_client: ClassVar[bool] = False
     """Whether each machine has a core more for each client process, with :meth:`client_thread` on it."""
     background: ClassVar[int] = 0
     """How many further cores each machine has, for threads that run by themselves: :meth:`background_thread`."""
+    counted_by: ClassVar[str | None] = None
+    """The option of the scheme that says how many machines play it."""
 
     @override
     def __init_subclass__(cls, **needs: Any) -> None:
-        """``needs`` are any of the ten attributes above; what is not given is as in the class derived from."""
+        """``needs`` are any of the nine attributes above; what is not given is as in the class derived from."""
         super().__init_subclass__()
         if needs.get("invokes"):
             needs.setdefault("many", True)
@@ -233,7 +235,7 @@ class Role:
 
 
 _NEEDS = (
-    "cores", "memory", "many", "least", "passive", "invokes", "served", "counted_by", "per_client", "background",
+    "cores", "memory", "many", "passive", "invokes", "served", "per_client", "background", "counted_by",
 )  # fmt: skip
 ANY_PRIMITIVE = ""
 """The ``over`` of a scheme whose name has to say the primitive."""
@@ -266,6 +268,8 @@ class Scheme(ABC):
     operations: ClassVar[tuple[str, ...]]
     inserts: ClassVar[str | None] = None
     """The operation that writes an object which was never there; None: it writes only what was loaded."""
+    scans: ClassVar[bool] = False
+    """Whether a request of several reads is a scan: of objects that follow each other, absent ones left out as None."""
     model: ClassVar[str] = "register"
     """The sequential model that its objects follow, one of ``objects.RUN``: by it runs are recorded and judged."""
     claims: ClassVar[Claims]
@@ -281,8 +285,10 @@ class Scheme(ABC):
     """The class of the modes that it goes on (``bst on rnvm-rcb``), of which its name says one; None: on none."""
     mode: ClassVar[type[Mode]]
     """The mode that it goes on."""
-    loss_ps: ClassVar[int | None] = None
-    """The time of ``bounded_loss``: at most how long before a crash what is lost had returned."""
+    loss_within: ClassVar[str | None] = None
+    """The time of ``bounded_loss``, with its unit: a lost update had returned at most so long before the crash."""
+    limits: ClassVar[Limits] = Limits()
+    """What the scheme cannot do more of; a scenario beyond it is refused."""
     faults: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Which roles may suffer which failures: ``{"mirror": ("power", "lost"), "all": ("power",)}``. A role that is not
     named may suffer what any may (:func:`.failures.usual_kinds`)."""
@@ -460,100 +466,3 @@ class OperationFailed(Exception):
 
 class OutcomeUnknown(Exception):
     """The operation may have taken effect, may do so later, or never (Jepsen's ``info``)."""
-
-
-def schemes() -> dict[str, type[Scheme]]:
-    """Every scheme whose name is complete: importing the modules of this folder and of its packages registers them."""
-    package = importlib.import_module(__package__ or "rpsim.protocols")
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
-    return {name: kind for name, kind in sorted(Scheme.registry.items()) if kind.complete()}
-
-
-def scheme(name: str) -> type[Scheme]:
-    """The scheme that a name stands for, in the grammar of :mod:`rpsim.protocols.naming.names`.
-
-    A name with options, a mode or a primitive stands for a class of its own, made anew and not registered. Raises
-    InputError with the nearest known name and the position of a wrong part.
-    """
-    known = schemes()
-    parsed = parse_name(name)
-    kind = known[name] if name in known else _system(parsed, name)
-    return kind if parsed.plain and kind.complete() else _composed(kind, parsed, name)
-
-
-def is_more_than_listed(name: str) -> bool:
-    """Whether a name may stand for a scheme that :func:`schemes` does not list, or says less than a whole name."""
-    if not re.fullmatch(r"[\w-]+", name):
-        return True
-    found = Scheme.registry.get(name)
-    return example_of(name) is not None if found is None else not found.complete()
-
-
-def _system(parsed: ParsedName, name: str) -> type[Scheme]:
-    """The scheme that the first part of a name says."""
-    word = parsed.word
-    if parsed.file is not None:
-        module = load_file(parsed.file)
-        own = {kind.name: kind for kind in Scheme.registry.values() if kind.__module__ == module.__name__}
-        if not word and len(own) == 1:
-            return next(iter(own.values()))
-    else:
-        if word not in Scheme.registry and (example := example_of(word)) is not None:
-            load_file(example)
-        own = Scheme.registry
-    if word not in own:
-        where = place(name, word, parsed.system.at) if word else f"'{name}', which has {len(own)} schemes"
-        expected = f"a scheme: {', '.join(sorted(own))}"
-        raise InputError(Mistake(where, expected, field="scheme", nearest=nearest(word, own)))
-    return own[word]
-
-
-def _composed(kind: type[Scheme], parsed: ParsedName, name: str) -> type[Scheme]:
-    """The scheme with the options, on the mode and over the primitive that a name says."""
-    system, title = parsed.system, kind.title
-    made: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__, "name": str(parsed)}
-    made["chosen"] = {**kind.chosen, **chosen_of(kind.name, kind.options, system.options, name, system.at)}
-    if (part := _part_of(kind.name, "on", parsed.mode, kind.on is not None, kind.on is not None, name)) is not None:
-        mode = _mode(kind, part, name)
-        made |= {"mode": mode, "claims": {**kind.claims, **mode.claims}}
-        title = f"{title}, on {mode.title}"
-    wanted = kind.over == ANY_PRIMITIVE
-    if (part := _part_of(kind.name, "over", parsed.primitive, kind.over is not None, wanted, name)) is not None:
-        try:
-            made["primitive"] = primitive(part.word, part.options)
-        except InputError as error:
-            raise InputError(
-                [m if m.file else replace(m, found=place(name, part.word, part.at)) if part.word in m.found else m
-                 for m in error.mistakes]
-            ) from None  # fmt: skip
-        made["over"] = str(part)
-        title = f"{title}, over {made['primitive'].title}"
-    found = cast("type[Scheme]", type(kind.__name__, (kind,), {**made, "title": title}))
-    found.composed()
-    return found
-
-
-def _part_of(system: str, word: str, part: NamePart | None, possible: bool, wanted: bool, name: str) -> NamePart | None:
-    """The part behind ``on`` or ``over``, if there is one; it has to be possible, and there where it is wanted."""
-    what = {"on": "a mode", "over": "a primitive"}[word]
-    if part is not None and not possible:
-        raise InputError(
-            Mistake(place(name, part.word, part.at), f"no '{word}': {system} goes {word} none", field="scheme")
-        )
-    if part is None and wanted:
-        raise InputError(Mistake(f"'{name}'", f"'{system} {word}' and {what}", field="scheme"))
-    return part
-
-
-def _mode(kind: type[Scheme], part: NamePart, name: str) -> type[Mode]:
-    """The mode that a name says, with its options chosen."""
-    assert kind.on is not None
-    modes = {known: mode for known, mode in sorted(Mode.registry.items()) if issubclass(mode, kind.on)}
-    if part.word not in modes:
-        expected = f"a mode of {kind.name}: {', '.join(modes)}"
-        found = place(name, part.word, part.at)
-        raise InputError(Mistake(found, expected, field="scheme", nearest=nearest(part.word, modes)))
-    mode = modes[part.word]
-    chosen = chosen_of(mode.name, mode.options, part.options, name, part.at)
-    return type(mode.__name__, (mode,), {"chosen": chosen, "name": str(part), "__module__": mode.__module__})

@@ -127,12 +127,14 @@ class Operation:
 class Crash:
     """A crash that clients could have learned of: of the system, a server, a client process, a replica.
 
-    ``node`` is one of ``system``, ``server``, ``client`` (then ``process`` says which) and ``replica``.
+    ``node`` is one of ``system``, ``server``, ``client`` (then ``process`` says which) and ``replica`` (a machine of
+    several: others stand); where there are several machines ``id`` says which.
     """
 
     node: str
     at_ps: int
     process: int | None = None
+    id: str | None = None
 
 
 @dataclass
@@ -190,7 +192,8 @@ class History:
             for row in self._rows(kind, o):
                 rows.append((time_ps, _turn(kind, o), o.number, row))
         for crash in self.crashes:
-            who = {} if crash.process is None else {"process": crash.process}
+            who: dict[str, object] = {} if crash.process is None else {"process": crash.process}
+            who |= {} if crash.id is None else {"id": crash.id}
             rows.append((crash.at_ps, 2, 0, {"type": "crash", "node": crash.node, **who}))
         for time_ps, _, number, row in sorted(rows, key=lambda entry: entry[:3]):
             yield number, {**row, "time": time_ps / 1000}

@@ -49,8 +49,10 @@ LATEST = "d"
 """The mix whose reads go to the newest keys."""
 LONGEST_SCAN = 100
 
-UPDATE, READ, SCAN = "put", "get", "scan"
-"""The operations of these workloads; a scan reads keys that follow each other, and each of its reads counts alone."""
+UPDATE, READ = "put", "get"
+"""The operations of these workloads. A scan is one request of several reads, of keys that follow each other; each of
+its reads is judged alone.
+"""
 DELETE = "delete"
 """The operations that some updates become if a workload says so: YCSB's core workloads delete nothing."""
 

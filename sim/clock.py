@@ -124,7 +124,7 @@ class Clock(simpy.Environment):
 
         Without a process it is the one that runs now.
         """
-        entry = (when_ps, THREADS + agent, next(self._eid), _go_on, process or self._active_proc)
+        entry = (when_ps, THREADS + agent, next(self._eid), proceed, process or self._active_proc)
         heappush(self._queue, entry)  # type: ignore[misc]
 
     @property
@@ -140,7 +140,12 @@ class Clock(simpy.Environment):
     def go_on(self, process: simpy.Process) -> None:
         """Let a process that yields :data:`HOLD` go on now, unless it has come to its end."""
         if process.is_alive:
-            _go_on(process)
+            proceed(process)
+
+    def pending(self) -> list[tuple[int, int, Any]]:
+        """The hardware events that are due, in no order: instant, key, and the argument of the call."""
+        light = [entry for entry in self._queue if len(entry) == 5]
+        return [(entry[0], entry[2], entry[4]) for entry in light if entry[1] == HARDWARE]  # type: ignore[misc]
 
     def start(self, code: Generator[Any, Any, Any]) -> simpy.Process:
         """Run ``code`` as a process from now on."""
@@ -255,7 +260,7 @@ class Clock(simpy.Environment):
         return None
 
 
-def _go_on(process: simpy.Process) -> None:
+def proceed(process: simpy.Process) -> None:
     """Let a process that yields :data:`HOLD` go on: ``simpy.Process._resume``, shorter where it yields that again."""
     clock = process.env
     clock._active_proc = process

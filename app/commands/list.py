@@ -61,7 +61,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _schemes() -> list[Row]:
-    from ...protocols.scheme import schemes
+    from ...protocols.registry import schemes
 
     rows: list[Row] = []
     for name, scheme in schemes().items():

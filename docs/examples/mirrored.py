@@ -1,7 +1,6 @@
 """Mirrored log: a primary copies each record to its mirror's log over a flush primitive, and acknowledges then.
 
-Its own copy it does not flush: the mirror's is the durable one, and any copy will do as long as one machine at most
-fails.
+It does not flush its own copy: the mirror's is the durable one, and while at most one machine fails any copy will do.
 Source: an example; the idea of Mojim (Zhang et al., ASPLOS'15, section 4) without its modes.
 """
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from heapq import heappush
 from typing import Any, Protocol
 
 import numpy as np
 import simpy
 
-from ...sim.clock import HOLD, Clock, Hold
+from ...sim.clock import HOLD, THREADS, Clock, Hold, proceed
 from ...sim.stations import Fifo
 from ...sim.trace import Flush
 from ..durability.ordering import Ordering
@@ -156,7 +157,8 @@ class Core:
             done_ps = station.free_ps = (now_ps if now_ps > free_ps else free_ps) + cost_ps
             station.busy_ps += cost_ps
             station.served += 1
-            clock.resume(done_ps, self.agent, process)
+            turn = next(clock._eid)  # ``Clock.resume`` written out
+            heappush(clock._queue, (done_ps, THREADS + self.agent, turn, proceed, process or clock._active_proc))  # type: ignore[misc]
         return HOLD
 
     def interrupt(

@@ -289,7 +289,7 @@ class Instructions(SoftwareThread):
         if not self.core.undivided:
             yield from self._turn()
         core = self.core
-        stores, ntstores = trace.count(core.stores), trace.count(core.ntstores)
+        stores, ntstores = len(core.store_buffer.chunks), trace.count(core.ntstores)
         flushes, core.flushes = core.flushes, []
         cost_ps = max(0, core.fence_ps - self.now_ps) + self._cpu.sfence_ps
         self.account.fences += 1

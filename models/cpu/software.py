@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from ...sim.clock import HOLD, Clock
+from ...sim.errors import InputError, Mistake, nearest
 from ...sim.units import parse_duration_ps
 from ..profiles.parameters.cpu import CpuParameters
 from ..verbs.span import Span
@@ -98,6 +99,20 @@ class SoftwareThread:
     def compute(self) -> Code:
         """A server's work for a request besides touching its data: parse, dispatch, look up."""
         return self.work(self._cpu.request_ps)
+
+    def software(self, name: str) -> Code:
+        """Software that only a set-up's own numbers describe, by its name under ``cpu.software`` of the platform.
+
+        Raises InputError for a name that the platform does not have.
+        """
+        costs = self._cpu.software
+        if name not in costs:
+            found, expected = (
+                f"no cost of the software '{name}'",
+                f"one of {', '.join(costs) or 'none: it has no such costs'}",
+            )
+            raise InputError(Mistake(found, expected, field="platform: cpu.software", nearest=nearest(name, costs)))
+        return self.work(costs[name].time_ps)
 
     def work(self, cost_ps: int) -> Code:
         """Software that takes ``cost_ps`` of a core of its own."""

@@ -85,9 +85,11 @@ class Views:
         *,
         whole_lines: bool = False,
         iio_wc_survives: bool = False,
+        over: bool = True,
     ) -> None:
+        """``over``: the run has come to its end. Else the adversarial view is right, and the timed one is not."""
         self._trace = trace
-        self._write_backs = trace.write_backs
+        self._write_backs = trace.write_backs if over else {}
         self._moved_on: dict[LineKey, tuple[Sequence[int], Sequence[int], Sequence[int]]] = {}
         """Of a line's write-backs, by the instant whose bytes they showed: that instant, and when the first from there
         on came where.

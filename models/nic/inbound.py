@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from ...sim.bytespace import lines
-from ...sim.trace import Chunk
+from ...sim.trace import Chunk, NotRecorded
 from ..durability.ordering import Covered, Ordering
 from ..durability.rules import Event, Placement, RequestKind, Switches, Target, executed_before
 from ..host.hostmemory import HostMemory
-from ..memory.devices import HOST_MEMORY
+from ..memory.devices import DEVICE_SPAN_BITS, HOST_MEMORY
 from .lanes import Counts, Lanes
 
 Observe = Callable[[int], None]
@@ -70,7 +70,7 @@ class Inbound:
 
     def lanes(self, address: int) -> Lanes:
         """The ways to where ``address`` is."""
-        number = self._host.destination(address).number
+        number = self._host.attached[address >> DEVICE_SPAN_BITS].destination.number
         found = self._lanes.get(number)
         if found is None:
             found = self._lanes[number] = Lanes(self._host, self._name, self._piece_bytes)
@@ -118,9 +118,14 @@ class Inbound:
             issued_ps=self._host.clock.now_ps,
         )
 
-    def everywhere(self, event: Event) -> Observe:
-        """As :meth:`observer`, for an event that is behind the writes to all destinations."""
-        found = [self.observer(event, address) for address in self._anywhere.values()]
+    def received(self) -> Observe | None:
+        """As :meth:`observer`, of a receive completion, which is behind the writes to all destinations.
+
+        None where it proves nothing: all went to host memory, and nothing of it is traced.
+        """
+        if all(number == HOST_MEMORY and lanes.empty for number, lanes in self._lanes.items()):
+            return None
+        found = [self.observer(Event.RECV_COMPLETION, address) for address in self._anywhere.values()]
         return found[0] if len(found) == 1 else partial(_report, found)
 
     def acknowledged(self, address: int) -> Observe | None:
@@ -162,7 +167,12 @@ class Inbound:
 
     # FLUSH --------------------------------------------------------------------------------------------------
     def covered(self, address: int, length: int) -> list[Covered]:
-        """The updates so far that lie in a range, except those that a flush has put into the memory's queue already."""
+        """The updates so far that lie in a range, except those that a flush has put into the memory's queue already.
+
+        Raises NotRecorded in a run without a record of them.
+        """
+        if not self._ordering.trace.complete:
+            raise NotRecorded("the lines that a FLUSH covers")
         number = self._host.destination(address).number
         lanes = self._lanes.get(number)
         if lanes is None:

@@ -55,11 +55,20 @@ class Lanes:
             self._trace.channels[self._in_order].release = "atomic-returns-visible"
         return self._in_order
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing that the trace knows came on them so far."""
+        channels = self._trace.channels
+        return not any(
+            channels[channel].chunks for channel in (self._in_order, self.loose, self._releases) if channel is not None
+        )
+
     def earlier(self) -> Counts:
         """The chunks accepted so far, without ATOMIC WRITEs."""
-        return tuple(
-            (channel, self._trace.count(channel)) for channel in (self._in_order, self.loose) if channel is not None
-        )
+        channels, in_order, loose = self._trace.channels, self._in_order, self.loose
+        if in_order is not None and loose is None:  # almost always
+            return ((in_order, len(channels[in_order].chunks)),)
+        return tuple((number, len(channels[number].chunks)) for number in (in_order, loose) if number is not None)
 
     def earlier_releases(self) -> Counts:
         """The ATOMIC WRITEs so far."""

@@ -17,7 +17,7 @@ from ...protocols.scheme import PastOperation
 from ...sim.streams import Streams
 from ..schema.known import SchemeFacts
 from ..schema.workloads import Part, Ycsb
-from ..ycsb import DELETE, LATEST, READ, SCAN, UPDATE, Ranks, Shares, ZipfianKeys, draw_kinds
+from ..ycsb import DELETE, LATEST, READ, UPDATE, Ranks, Shares, ZipfianKeys, draw_kinds
 
 _UPDATE, _INSERT, _SCAN, _MODIFY = range(len(Shares._fields))
 """The places of the kinds in :class:`Shares`."""
@@ -91,7 +91,7 @@ class Drawing:
             elif what == _SCAN:
                 end = min(number + lengths[turn], first + part.keys)
                 for each in range(number, end):
-                    yield Planned(process, SCAN, f"k{each}", False, batch=turn)
+                    yield Planned(process, READ, f"k{each}", False, batch=turn)
             else:
                 if what == _MODIFY:
                     yield Planned(process, READ, f"k{number}", False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Hashable, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -17,8 +17,12 @@ from ...models.profiles.scaling import scaled
 from ...models.system import NodeSpec, Process, System
 from ...models.verbs import QueuePair, Span
 from ...protocols.failures import CLIENT
-from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes, scheme
+from ...protocols.parts.rpc import VerbsError
+from ...protocols.registry import scheme
+from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes
 from ...sim.streams import Streams
+from ...sim.trace import NotRecorded
+from ...sim.units import parse_duration_ps
 from ..calls import argument_of, result_of, step_of
 from ..history import History, Number, Operation
 from ..schema.known import SchemeFacts
@@ -119,11 +123,17 @@ class AssembledVariant:
         self.finished = self.system.clock.all_of(running)
         """When every client has performed its operations, or is dead."""
 
-    def start_client(self, machine: int, core: int, process: int, operations: list[Planned]) -> Any:
-        """Start a client process on a core of a machine; returns the event of its end."""
+    def start_client(
+        self, machine: int, core: int, process: int, operations: list[Planned], *, takes_over: bool = False
+    ) -> Any:
+        """Start a client process on a core of a machine; returns the event of its end.
+
+        ``takes_over``: it is the first since another one has died.
+        """
         thread = self.system.nodes[CLIENT][machine].thread(core, f"client {process}")
         client: Role = self.at_work.roles[CLIENT][machine]
-        code = _client(self, client, client.connect(thread), thread, operations)
+        session = client.connect(thread)
+        code = _client(self, client, session, thread, operations, client.take_over(session) if takes_over else ())
         return self.process_of(machine, process).start(code)
 
     def process_of(self, machine: int, process: int) -> Process:
@@ -143,15 +153,22 @@ def run_variant(
     schedule: int = 0,
     watched: bool = False,
     platform: Platform | None = None,
+    recorded: bool = True,
     metered: bool = False,
 ) -> RunResult:
     """Run one scheme of ``scenario`` on one platform: load, connect, perform the workload to its end.
 
-    ``platform`` stands for the one that the variant names, with some parameter set otherwise. A ``metered`` run takes
-    more time here, and none there.
+    ``platform`` stands for the one that the variant names, with some parameter set otherwise. Not ``recorded``, the run
+    has no trace, and nothing of what its writes left can be explored; its times are the same, as are those of a
+    ``metered`` one.
     """
     experiment = AssembledVariant(scenario, variant, schedule, watched=watched, platform=platform, metered=metered)
-    experiment.system.clock.run_until(experiment.finished)
+    try:
+        if not recorded:
+            experiment.system.record_nothing()
+        experiment.system.clock.run_until(experiment.finished)
+    except NotRecorded:
+        return run_variant(scenario, variant, schedule, watched, platform, metered=metered)
     return experiment.result()
 
 
@@ -186,6 +203,7 @@ def build_system(
             waits=count.waits,
             core_type=count.core_type,
             others=sum(load.kind == "network" for load in count.background),
+            work_ps=0 if role.invokes else getattr(scenario.workload, "work_ps", None) or 0,
             stolen=tuple((load.device, load.bandwidth) for load in count.background if load.bandwidth is not None),
         )
         specs[name] = [spec] * machines
@@ -219,9 +237,15 @@ def client_thread(system: System, processes_per_machine: int, process: int, kind
 
 
 def _client(
-    experiment: AssembledVariant, client: Role, session: Any, thread: Thread, operations: list[Planned]
+    experiment: AssembledVariant,
+    client: Role,
+    session: Any,
+    thread: Thread,
+    operations: list[Planned],
+    first: Iterable[Any] = (),
 ) -> Generator[Any, Any, None]:
-    """A client process: its requests one after the other."""
+    """A client process: its requests one after the other, behind the code that it runs ``first``."""
+    yield from first
     at_work, history, value_bytes = experiment.at_work, experiment.history, experiment.at_work.sizes.value_bytes
     kind, clock, metered = type(at_work), at_work.system.clock, experiment.metered
     held: list[Number] = []  # the blocks that it has allocated, oldest first
@@ -253,9 +277,14 @@ def _client(
             except OutcomeUnknown:
                 outcome = "info"
                 continue
+            except VerbsError as error:  # the other end is gone, and the scheme's code does not look for another
+                if not error.disconnected:
+                    raise
+                outcome = "info"
+                continue
             break
-        results = found if len(made) > 1 and outcome == "ok" else [found]
-        for each, its in zip(made, results, strict=outcome == "ok"):
+        results: Iterable[Any] = found or () if len(made) > 1 and outcome == "ok" else [found] * len(made)
+        for each, its in zip(made, results, strict=True):
             result = result_of(kind, each, its, value_bytes) if outcome == "ok" else None
             history.complete(each, outcome, clock.now_ps, result)
             if each.f == "alloc" and isinstance(result, Number):
@@ -316,7 +345,7 @@ def _result(experiment: AssembledVariant) -> RunResult:
         completed_ps=completed_ps,
         hops={f: found for f, found in hops.items() if found},
         fault=scenario.crash.fault,
-        loss_ps=at_work.loss_ps if scenario.crash.loss_ps is None else scenario.crash.loss_ps,
+        loss_ps=_loss_ps(scenario, at_work),
         spans={number: span.marks for number, span in experiment.spans.items()},
         spent=spent(experiment.system, completed),
         metered={} if experiment.metered is None else experiment.metered.fields(measured),
@@ -330,3 +359,10 @@ def _mean_hops(operations: list[Operation], spans: Mapping[int, Span]) -> list[H
         if operation.number in spans and operation.outcome == "ok":
             mean.add(way(operation, spans[operation.number].marks))
     return mean.hops()
+
+
+def _loss_ps(scenario: Scenario, scheme: Scheme) -> int | None:
+    """The time of ``bounded_loss``: the scenario's, or the scheme's own."""
+    if scenario.crash.loss_ps is not None or scheme.loss_within is None:
+        return scenario.crash.loss_ps
+    return parse_duration_ps(scheme.loss_within)

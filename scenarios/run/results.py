@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,8 @@ class RunResult:
     """Further fields of the summary, of a metered run (``scenarios.run.metered``)."""
     fault: Fault = USUAL
     """The scenario's fault: it says which machines lose power."""
+    over_time: dict[str, Any] = field(default_factory=dict)
+    """Of a run with failures: these, and how much returned with which outcome in each interval of its time."""
     outages: list[tuple[str, int, int]] = field(default_factory=list)
     """The pauses of cores (core, from, for how long) that were drawn for it, if it ran on a disturbed schedule."""
     may_pause: list[tuple[str, int]] = field(default_factory=list)
@@ -86,6 +89,7 @@ class RunResult:
             "latency_ns": {f: _latency_ns(values) for f, values in sorted(self.latency_ps.items()) if len(values)},
             **self.metered,
             **({} if network is None else {"network": network}),
+            **self.over_time,
         }
 
 

@@ -24,7 +24,7 @@ from .draws import Drawing, Plan, Planned
 Workload = Ycsb | ListedWorkload
 
 
-STORE = SchemeFacts({}, (UPDATE, READ), frozenset({UPDATE}), "kv")
+STORE = SchemeFacts({}, (UPDATE, READ), frozenset({UPDATE}), model="kv")
 """A key-value store, as far as a plan needs it."""
 
 

@@ -245,7 +245,7 @@ def _leaves(fault: Fault, roles: Mapping[str, RoleFacts], context: Context) -> b
     """Whether a machine that runs code lives on, beside clients; or, where none does that fails, any machine."""
     struck: dict[bool, list[bool]] = {True: [], False: []}
     for name, facts in roles.items():
-        count = context.counts.get(name, (1, 1))[0] if facts.many else 1
+        count = facts.machines or (context.counts.get(name, (1, 1))[0] if facts.many else 1)
         struck[facts.passive] += [fault.strikes(name, index) for index in range(0 if facts.invokes else count)]
     return not all(struck[False]) or (not any(struck[False]) and not all(struck[True]))
 

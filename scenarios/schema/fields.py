@@ -188,6 +188,18 @@ RateBitsPerS = Annotated[
     int, BeforeValidator(_parse_rate), PlainSerializer(lambda rate: f"{rate} b/s", return_type=str)
 ]
 ValueBytes = Annotated[int, BeforeValidator(_parse_size), PlainSerializer(format_bytes, return_type=str)]
+
+
+def _fits_schemes(value: int, info: ValidationInfo) -> int:
+    """A value's size that every scheme has room for."""
+    for scheme, facts in context_of(info).chosen.items():
+        if facts.most_value_bytes is not None and value > facts.most_value_bytes:
+            expected = f"at most {format_bytes(facts.most_value_bytes)} with {scheme}: {facts.limited_by}"
+            raise complaint(f"'{format_bytes(value)}'", expected)
+    return value
+
+
+StoredBytes = Annotated[ValueBytes, AfterValidator(_fits_schemes)]
 InstantPs = Annotated[int, BeforeValidator(_parse_instant), PlainSerializer(exact_duration, return_type=str)]
 Machines = Annotated[int, Field(strict=True, ge=1, le=10_000)]
 Count = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from ...sim.errors import InputError, Mistake, nearest
+from ...sim.units import parse_duration_ps
 from ...sim.yaml_source import FieldPath, describe
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ class RoleFacts:
     invokes: bool = False
     passive: bool = False
     served: bool = False
-    least: int = 1
     memory: tuple[str, ...] = ("dram",)
     machines: int | None = None
     """How many machines play it, where an option of the scheme says so."""
@@ -53,19 +53,25 @@ class SchemeFacts:
     """The operation that writes a key which was never there."""
     ages: bool = False
     """Whether a workload's past shapes its state."""
+    scans: bool = False
+    most_value_bytes: int | None = None
+    most_clients: int | None = None
+    limited_by: str = ""
 
     @staticmethod
     def of(scheme: type[Scheme]) -> SchemeFacts:
         roles = {
             name: RoleFacts(
-                role.many, role.invokes, role.passive, role.served, role.least, role.memory,
-                None if role.counted_by is None else scheme.option(role.counted_by),
+                role.many, role.invokes, role.passive, role.served,
+                role.memory, None if role.counted_by is None else scheme.option(role.counted_by),
             )
             for name, role in scheme.role_types.items()
         }  # fmt: skip
+        loss = scheme.loss_within
         return SchemeFacts(
-            roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.faults, scheme.model, scheme.loss_ps,
-            scheme.options, scheme.inserts, scheme.ages(),
+            roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.faults, scheme.model,
+            None if loss is None else parse_duration_ps(loss),
+            scheme.options, scheme.inserts, scheme.ages(), scheme.scans, *scheme.limits,
         )  # fmt: skip
 
 
@@ -91,7 +97,7 @@ class KnownNames:
     def shipped() -> KnownNames:
         """All schemes of ``protocols/`` and all platforms of ``models/platforms/``."""
         # Reading a schema needs no hardware, hence the imports here.
-        from ...protocols.scheme import schemes  # noqa: PLC0415
+        from ...protocols.registry import schemes  # noqa: PLC0415
 
         return KnownNames({name: SchemeFacts.of(scheme) for name, scheme in schemes().items()}, _shipped_platforms())
 
@@ -116,7 +122,7 @@ class KnownNames:
         new = [name for name in names if name not in self.schemes]
         if not new:
             return self
-        from ...protocols.scheme import is_more_than_listed, scheme  # noqa: PLC0415
+        from ...protocols.registry import is_more_than_listed, scheme  # noqa: PLC0415
 
         found, refused = dict(self.schemes), dict(self.refused)
         for name in filter(is_more_than_listed, new):
@@ -219,14 +225,11 @@ def role_complaints(context: Context) -> list[Complaint]:
         for name, facts in context.chosen.items()
         if number > 1 and role in facts.roles and not facts.roles[role].served
     ]
-    wrong += [
-        Complaint(str(machines), f"at least {facts.roles[role].least}, which {name} needs", None,
-                  ("roles", role, "machines"))
-        for role, (machines, _) in context.counts.items()
-        for name, facts in context.chosen.items()
-        if role in facts.roles and machines < facts.roles[role].least
-    ]  # fmt: skip
     counted = context.counted()
+    for name, facts in context.chosen.items():
+        if facts.most_clients is not None and context.processes > facts.most_clients:
+            expected = f"at most {facts.most_clients} of {name}: {facts.limited_by}"
+            wrong.append(Complaint(f"{context.processes} client processes", expected, path=("roles", "client")))
     wrong += [
         Complaint(
             str(machines), f"{counted[role]}, as the options of the schemes say", None, ("roles", role, "machines")

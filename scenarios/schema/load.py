@@ -101,7 +101,6 @@ def check(
     names = (known or KnownNames.shipped()).with_profiles(_profiles(data)).with_composed(named(data))
     full, complaints = full_names(data, names)
     names = names.with_composed(full.values())
-    _at_least(data, names, full)
     context = _context(data, names, full)
     complaints += role_complaints(context)
     context = replace(context, counts={**{role: (n, 1) for role, n in context.counted().items()}, **context.counts})
@@ -176,20 +175,6 @@ def _profiles(data: Mapping[str, Any]) -> list[str]:
     varied = vary.get("platform", []) if isinstance(vary, dict) else []
     named = [data.get("platform"), *(varied if isinstance(varied, list) else [varied])]
     return [name for name in named if isinstance(name, str) and name.endswith((".yaml", ".yml"))]
-
-
-def _at_least(data: dict[str, Any], known: KnownNames, full: Mapping[str, str]) -> None:
-    """Say how many machines there are of roles of which the schemes need several, where the file does not."""
-    needed: dict[str, int] = {}
-    for name in named(data):
-        facts = known.schemes.get(full.get(name, name))
-        for role, one in facts.roles.items() if facts is not None else ():
-            needed[role] = max(one.least, needed.get(role, 1))
-    roles = data.get("roles") or {}
-    for role, least in needed.items():
-        count = roles.get(role) or {} if isinstance(roles, dict) else None
-        if least > 1 and isinstance(count, dict) and "machines" not in count:
-            data["roles"] = roles = {**roles, role: {**count, "machines": least}}
 
 
 def _context(data: Mapping[str, Any], known: KnownNames, full: Mapping[str, str]) -> Context:

@@ -16,8 +16,8 @@ from pydantic import (
 
 from ...protocols.objects import OPERATIONS, SYNCS, Takes
 from ...sim.yaml_source import FieldPath
-from ..ycsb import DELETE, LONGEST_SCAN, MIXES, READ, SCAN, UPDATE, Shares
-from .fields import Count, CountOrZero, InstantPs, ValueBytes
+from ..ycsb import DELETE, LONGEST_SCAN, MIXES, READ, UPDATE, Shares
+from .fields import Count, CountOrZero, InstantPs, StoredBytes
 from .known import Complaint, SchemeFacts, collect, complaint, context_of, name_of
 from .maps import FileMap
 
@@ -101,15 +101,13 @@ def _drawable(f: str, takes: Takes) -> bool:
 
 
 def _lacking(shares: Shares, facts: SchemeFacts) -> str:
-    """The operations that these shares need and a scheme has not; empty if it has all."""
-    needed = [UPDATE, READ] if shares.updates or shares.modifies else [READ] if sum(shares) < 1 else []
-    needed += [SCAN] if shares.scans else []
-    lacks = [f for f in needed if f not in facts.operations]
+    """What these shares need beside put and get and a scheme has not; empty if it has all."""
+    lacks = ["scans"] if shares.scans and not facts.scans else []
     lacks += ["an insert of new keys"] if shares.inserts and facts.inserts is None else []
     return " and ".join(lacks)
 
 
-class Group(Draws):
+class ClientGroup(Draws):
     """Processes with work of their own, which is that of the workload where the group says nothing else."""
 
     processes: Count = Field(description="how many client processes it has, counted on from the group before")
@@ -127,7 +125,7 @@ class Ycsb(Draws):
 
     kind: Literal["ycsb", "mix"] = Field(description="the kind of workload: ycsb, mix or schedule")
     keys: Count = Field(description="how many objects there are")
-    value_bytes: ValueBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
+    value_bytes: StoredBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
     operations: Count = Field(description="how many operations all processes perform together")
     zipf: float = Field(default=0.99, strict=True, ge=0, le=10, description="the exponent of the keys' popularity")
     warmup: CountOrZero = Field(
@@ -147,7 +145,7 @@ class Ycsb(Draws):
         default=None, alias="work", description="how long a server computes for each request beside, e.g. '100 us'"
     )
     past: CountOrZero = Field(default=0, description="how many operations came before time zero, and shaped the state")
-    groups: tuple[Group, ...] = Field(default=(), description="a list of groups of processes")
+    groups: tuple[ClientGroup, ...] = Field(default=(), description="a list of groups of processes")
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -220,7 +218,7 @@ class Ycsb(Draws):
             wrong.append(Complaint("a workload of kind mix", "shares of its operations, and no mix", path=("shares",)))
         if self.kind == "ycsb" and self.shares is not None:
             wrong.append(Complaint("shares in a workload of kind ycsb", "kind: mix", path=("shares",)))
-        if self.kind == "ycsb" and self.mix is None and not own and not all(map(_says, self.groups)):
+        if self.kind == "ycsb" and self.mix is None and not own and not (self.groups and all(map(_says, self.groups))):
             wrong.append(Complaint("nothing", f"the mix of operations: {', '.join(MIXES)}", path=("mix",)))
         if self.mix is not None and own:
             wrong.append(Complaint(f"mix and {own[0]}", "one of them", path=(own[0],)))
@@ -338,7 +336,7 @@ class ListedWorkload(FileMap):
 
     kind: Literal["schedule"] = Field(description="the kind of workload: ycsb, mix or schedule")
     keys: Count = Field(description="how many objects there are")
-    value_bytes: ValueBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
+    value_bytes: StoredBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
     operations: tuple[ScheduledOperation, ...] = Field(min_length=1, description="a list of operations")
     room: Count | None = Field(
         default=None, description="for how many updates stores make room; without it for those that are listed"

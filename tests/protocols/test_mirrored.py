@@ -8,11 +8,11 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from rpsim.protocols.registry import scheme
 from rpsim.protocols.scheme import Request, Scheme
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.errors import InputError
@@ -37,18 +37,18 @@ def example():
     del sys.modules[name], Scheme.registry["mirrored"], Scheme.registry["mirrored-hasty"]
 
 
-def ran(scheme, **workload):
-    scenario = scenario_of(scheme, workload={"mix": "a", "operations": 20, **workload})
+def ran(kind, **workload):
+    scenario = scenario_of(kind, workload={"mix": "a", "operations": 20, **workload})
     (variant,) = scenario.variants()
     return run_variant(scenario, variant)
 
 
 def test_a_role_is_an_instance_for_each_machine(example):
-    scheme = ran(example.Mirrored).scheme
-    assert {name: [role.node.name for role in roles] for name, roles in scheme.roles.items()} == {
+    at_work = ran(example.Mirrored).scheme
+    assert {name: [role.node.name for role in roles] for name, roles in at_work.roles.items()} == {
         "client": ["client[0]"], "primary": ["primary[0]"], "mirror": ["mirror[0]"],
     }  # fmt: skip
-    assert [type(role).passive for role in scheme.machines()] == [False, False, True]
+    assert [type(role).passive for role in at_work.machines()] == [False, False, True]
 
 
 def test_what_is_put_is_read_and_lies_in_both_logs(example):
@@ -78,16 +78,6 @@ def test_nor_does_the_end_of_its_process(example):
     assert report.exhaustive
 
 
-@contextmanager
-def over(scheme, primitive):
-    """A scheme whose mirror is written over another primitive."""
-    kind = type(scheme.__name__, (scheme,), {"primitive": primitive}, name=f"{scheme.name}-test")
-    try:
-        yield kind
-    finally:
-        del Scheme.registry[kind.name]
-
-
 @pytest.mark.parametrize(
     ("primitive", "ddio", "verdict"),
     [
@@ -99,9 +89,9 @@ def over(scheme, primitive):
     ],
 )
 def test_when_all_lose_power_it_depends_on_the_primitive(example, primitive, ddio, verdict):
-    with over(example.Mirrored, primitive) as kind:
-        report = crash_report(kind, "optane-adr", fault="all power", workload=TINY, ddio=ddio)
-        alone = crash_report(kind, "optane-adr", fault="primary[0] power", workload=TINY, ddio=ddio)
+    kind = scheme(f"mirrored over {primitive}")
+    report = crash_report(kind, "optane-adr", fault="all power", workload=TINY, ddio=ddio)
+    alone = crash_report(kind, "optane-adr", fault="primary[0] power", workload=TINY, ddio=ddio)
     assert report.exhaustive and alone.exhaustive
     assert {report.verdicts[c] for c in ("no_lost_ack", "durable")} == {verdict}
     assert {alone.verdicts[c] for c in ("no_lost_ack", "durable")} == {"holds"}  # one failing at a time needs no flush
@@ -111,20 +101,19 @@ def test_when_all_lose_power_it_depends_on_the_primitive(example, primitive, ddi
 @pytest.mark.parametrize("fault", ["all power in recovery", "primary[0] + mirror[0] power"])
 def test_power_of_both_is_power_of_all_and_may_fail_again_in_recovery(example, fault):
     assert assert_holds(example.Mirrored, "optane-adr", "durable", fault=fault, workload=TINY, ddio="off").exhaustive
-    with over(example.Mirrored, "no-flush") as kind:
-        assert crash_report(kind, fault=fault, workload=TINY, ddio="off").verdicts["no_lost_ack"] == "violated"
+    twin = scheme("mirrored over no-flush")
+    assert crash_report(twin, fault=fault, workload=TINY, ddio="off").verdicts["no_lost_ack"] == "violated"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("primitive", ["read-after-write", "no-flush"])
-@pytest.mark.parametrize("scheme", ["Mirrored", "Hasty"])
-def test_every_image_of_both_machines_one_by_one_gives_the_same_verdicts(example, scheme, primitive):
+@pytest.mark.parametrize("name", ["mirrored", "mirrored-hasty"])
+def test_every_image_of_both_machines_one_by_one_gives_the_same_verdicts(example, name, primitive):
     """The explorer against the brute force over all lines of both logs together."""
-    with over(getattr(example, scheme), primitive) as kind:
-        work = TINY | {"operations": 1}
-        scenario = scenario_of(kind, "optane-adr", workload=work, clients=1, fault="all power", ddio="off")
-        (variant,) = scenario.variants()
-        compared = compare(run_variant(scenario, variant), ASKED)
+    kind, work = scheme(f"{name} over {primitive}"), TINY | {"operations": 1}
+    scenario = scenario_of(kind, "optane-adr", workload=work, clients=1, fault="all power", ddio="off")
+    (variant,) = scenario.variants()
+    compared = compare(run_variant(scenario, variant), ASKED)
     assert compared.agree and compared.images > compared.states
 
 

@@ -14,7 +14,8 @@ import rpsim
 from rpsim.app.main import main
 from rpsim.protocols.naming import Mode, Option
 from rpsim.protocols.naming.names import NamePart, ParsedName, parse_name
-from rpsim.protocols.scheme import Role, Scheme, scheme, schemes
+from rpsim.protocols.registry import scheme, schemes
+from rpsim.protocols.scheme import Role, Scheme
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.errors import InputError

@@ -23,7 +23,9 @@ STOREYS: Mapping[str, Sequence[str]] = {
         "durability", "profiles", "memory", "fabric", "verbs", "pcie", "primitives", "host", "cpu", "nic", "storage",
         "kernel", "meter", "system", "persist",
     ),
-    "protocols": ("failures guarantees layout", "objects naming primitives", "scheme", "parts", "efactory shapes"),
+    "protocols": (
+        "failures guarantees layout", "objects naming primitives", "scheme", "registry parts", "efactory shapes",
+    ),
     "scenarios": ("history keyspace ycsb arguments", "values", "calls schema", "build", "run"),
     "validation": (
         "oracle rigs naive litmus", "histories", "crash published", "matrix testing measuring speed",

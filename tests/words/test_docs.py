@@ -22,7 +22,7 @@ from rpsim.app.commands.new import KINDS as STARTING_POINTS
 from rpsim.app.commands.reproduce import subjects
 from rpsim.app.main import COMMANDS, main, parse, parser
 from rpsim.protocols.primitives import known_primitives
-from rpsim.protocols.scheme import schemes
+from rpsim.protocols.registry import schemes
 from rpsim.scenarios.run import experiment
 from rpsim.scenarios.schema import schema
 from rpsim.scenarios.schema.load import load_scenario
@@ -44,6 +44,8 @@ WRITTEN = {
     "trace-case-N.json",
     "trace.json",
     "my-flush.yaml",
+    "my-store.yaml",
+    "my_store.py",
 }
 WRITTEN |= {"matrix.json", "matrix.html"}
 """What runs write: no files of the checkout. tests/smoke/test_cli.py asks for each of them."""

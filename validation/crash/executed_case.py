@@ -15,13 +15,13 @@ from typing_extensions import override
 from ...scenarios.build import Draft
 from ...scenarios.history import History, Operation, Value
 from ...scenarios.run.experiment import describe
-from ...scenarios.run.inject import Aftermath, arrived, instants
+from ...scenarios.run.inject import Aftermath, arrived
 from ...scenarios.run.results import RunResult
 from ...scenarios.schema.fields import exact_duration
 from ...scenarios.schema.schema import Scenario, Variant
 from ...sim.trace import Stage
 from .case import Case, Evidence, Sought, performed
-from .executed import Breach, breaches
+from .executed import Breach, judge_state, walk_of
 from .findings import LineFate, TimelineRow
 from .subjects import label as named
 
@@ -43,6 +43,9 @@ class ExecutedFault(Evidence[Breach]):
     @property
     @override
     def recovered(self) -> Value:
+        unread = self.aftermath.unread.get(self.violation.object)
+        if unread is not None:
+            return unread
         operations = self.violation.flaw.operations
         read = operations[0] if operations else None
         return None if read is None or read.f in self.result.history.updates else read.result
@@ -55,15 +58,15 @@ class ExecutedFault(Evidence[Breach]):
         If ``telling``, the first that cuts a message in the middle, if there is one: it tells more than a message of
         which nothing has come.
         """
-        before, every = instants(scenario, variant)
+        walk, _ = walk_of(scenario, variant)
         first = None
-        for at_ps in every:
-            breach = breaches(scenario, variant, at_ps, [sought.condition])[1].get(sought.condition)
+        for state in walk.states(walk.instants):
+            breach = judge_state(state, [sought.condition]).get(sought.condition)
             if breach is None or named(breach.object) != named(sought.object):
                 continue
             if breach.acknowledged < sought.acknowledged:
                 continue
-            evidence = cls(before, breach, breach.aftermath.result)
+            evidence = cls(walk.whole.result, breach, breach.aftermath.result)
             if not telling or any(there for *_, there, _ in evidence.cut_messages()):
                 return evidence
             first = first or evidence

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...protocols.guarantees import Condition
-from ...protocols.scheme import scheme
+from ...protocols.registry import scheme
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.results import RunResult
 from ...scenarios.schema.faults import conditions_after
@@ -116,7 +116,7 @@ def _asked(scenario: Scenario, variant: Variant, also: Collection[Condition]) ->
     expected = {Condition(name) for name in scenario.expect.get(variant.scheme, ())}
     kind = scheme(variant.scheme)
     wanted = {*ASKED, Condition.EXACTLY_ONCE, *expected, *also, *kind.claims}
-    if scenario.crash.loss_ps is None and kind.loss_ps is None:
+    if scenario.crash.loss_ps is None and kind.loss_within is None:
         wanted.discard(Condition.BOUNDED_LOSS)
     return frozenset(wanted).intersection(conditions_after(scenario.crash.fault, kind.model))
 

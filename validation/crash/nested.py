@@ -121,8 +121,7 @@ class Recoveries(Restart):
                 client = scheme.roles[CLIENT][0]
                 yield from client.take_over(client.connect(client_thread(system, 1, 0)))
 
-        done, work = system.clock.start(code()), Work(system)
-        work.begins(1 + len(scheme.sizes.objects))
+        done, work = system.clock.start(code()), Work(system, len(scheme.sizes.objects))
         # it got this far, and the next failure may come before that
         with suppress(VerbsError, OperationFailed, OutcomeUnknown, WaitsForEver):
             try:

@@ -154,7 +154,7 @@ class Restart:
             self._let_decide(system, decide)
         answers: list[Value] = []
 
-        work = Work(system)
+        work = Work(system, len(scheme.sizes.objects))
 
         def code() -> Any:
             session, client = machines.session, scheme.roles[CLIENT][0]
@@ -164,7 +164,7 @@ class Restart:
                 if self._dead_clients:
                     yield from client.take_over(session)
             for one in objects:
-                work.begins(1)
+                work.begins()
                 session = session or self._session(machines)
                 try:
                     answers.append((yield from probing(scheme, client, session, one)))
@@ -174,7 +174,6 @@ class Restart:
 
         turn = machines.turn
         done = system.clock.start(code()) if turn is None else system.clock.start_in(turn, code())
-        work.begins(1 + len(scheme.sizes.objects))
         try:
             work.run_through(done)
         except (VerbsError, OperationFailed, OutcomeUnknown) as error:
@@ -284,7 +283,7 @@ class Restart:
         for machines in system.nodes.values():
             for node in machines:
                 orders = FirstOrders(system.streams.seed, ORDER_OF_READS + node.name)
-                node.nic.slot.dma.arbiter = orders.itself
+                node.nic.slot.dma.orders.arbiter = orders.itself
         for node, device in system.devices().values():
             device.traced = device.kind in system.platform.drives  # nobody crashes this one again
             number = self._numbers.get((node.name, device.name))

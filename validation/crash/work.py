@@ -8,11 +8,11 @@ import simpy
 
 from ...models.system import System
 
-VERBS = 10_000
-"""So many verbs posted while no operation returns, and it waits for ever: a choice, a hundred times more than the
-longest operation of a store needs."""
-EVENTS = 100 * VERBS
-"""So many events of any kind, for those who wait without posting anything."""
+VERBS, EACH = 1_000, 100
+"""So many verbs posted while nothing returns, and so many more for each object, and it waits for ever: a choice. An
+operation or a recovery may go through all objects; with one client there is nobody to wait for."""
+EVENTS = 100
+"""For each of these verbs so many events of any kind, for those who wait without posting anything."""
 LOOKS = 256
 """After so many events somebody looks how much has been done."""
 
@@ -24,13 +24,15 @@ class WaitsForEver(Exception):
 class Work:
     """The work of a system's machines since the last operation began."""
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: System, objects: int) -> None:
+        """``objects`` is how many there are."""
         self._system = system
-        self._from = self._most = self._events = 0
+        self._most = VERBS + EACH * objects
+        self._from = self._events = 0
 
-    def begins(self, operations: int) -> None:
-        """Something begins that needs as much as so many operations."""
-        self._from, self._most, self._events = self._verbs(), operations, 0
+    def begins(self) -> None:
+        """Another operation begins."""
+        self._from, self._events = self._verbs(), 0
 
     def run_through(self, process: simpy.Process) -> Any:
         """As :meth:`Clock.run_through`. Raises WaitsForEver."""
@@ -40,11 +42,14 @@ class Work:
                 return value
             self._events += LOOKS
             verbs = self._verbs() - self._from
-            if verbs > VERBS * self._most:
+            if verbs > self._most:
                 raise WaitsForEver(f"{verbs:,} verbs posted, and nothing has returned")
             if self._events > EVENTS * self._most:
                 raise WaitsForEver(f"{self._events:,} events, and nothing has returned")
 
     def _verbs(self) -> int:
-        nodes = (node for machines in self._system.nodes.values() for node in machines)
-        return sum(sum(node.nic.posted.values()) for node in nodes)
+        verbs = 0
+        for machines in self._system.nodes.values():
+            for node in machines:
+                verbs += sum(node.nic.posted.values())
+        return verbs

@@ -142,7 +142,8 @@ class World:
     # an era ---------------------------------------------------------------------------------------------------
     def _build(self) -> None:
         specs = {
-            name: [NodeSpec(role.cores_for(self.clients, self.clients), role.memory)] * role.least
+            name: [NodeSpec(role.cores_for(self.clients, self.clients), role.memory)]
+            * (1 if role.counted_by is None else int(self.scheme.option(role.counted_by)))
             for name, role in self.scheme.role_types.items()
         }
         self._system = System(self._platform, specs, self._seed)

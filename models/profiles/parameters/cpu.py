@@ -22,6 +22,14 @@ class CoreType:
 
 
 @dataclass(frozen=True, slots=True)
+class SoftwareCost:
+    """A piece of software whose time only somebody's set-up tells: an allocator's call, a visit of a tree's node."""
+
+    time_ps: int
+    """For each call, on the platform's own cores."""
+
+
+@dataclass(frozen=True, slots=True)
 class OperatingSystem:
     """How threads get cores, sleep and are woken. The shipped profiles state these with their sources."""
 
@@ -113,6 +121,8 @@ class CpuParameters:
     os: OperatingSystem = field(default_factory=OperatingSystem)
     types: Mapping[str, CoreType] = field(default_factory=dict)
     """Other cores that nodes may have."""
+    software: Mapping[str, SoftwareCost] = field(default_factory=dict)
+    """Named costs that schemes charge by ``Thread.software``."""
 
     @property
     def crc_ps_per_byte(self) -> int:
@@ -132,4 +142,5 @@ class CpuParameters:
         }
         rate = self.memcpy_bits_per_s * kind.speed_percent // 100
         own = {"core_milliwatts": kind.core_milliwatts, "memcpy_bits_per_s": rate}
-        return replace(self, **scaled, **own, os=replace(self.os, **system))
+        costs = {name: SoftwareCost(cost.time_ps * 100 // kind.speed_percent) for name, cost in self.software.items()}
+        return replace(self, **scaled, **own, os=replace(self.os, **system), software=costs)
