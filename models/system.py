@@ -120,7 +120,6 @@ class Node:
         self.nic: Nic = system.adapter(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
         if system.meter is not None:
             system.meter.listen(self.nic)
-
         self._processes: dict[str, Process] = {}
 
     @cached_property

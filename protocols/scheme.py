@@ -76,6 +76,12 @@ class Request:
         """A request of one step."""
         return Request((RequestStep(f, object, value),))
 
+    @staticmethod
+    def reading(objects: Hashable) -> Request:
+        """A transaction that reads an object, or each of a tuple of objects."""
+        names = objects if isinstance(objects, tuple) else (objects,)
+        return Request(tuple(RequestStep("r", name) for name in names))
+
     @property
     def step(self) -> RequestStep:
         """The only step; raises ValueError where there are several."""

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from ...models.cpu import Deadline, Thread
+from ...models.cpu import CrcOf, Deadline, Thread
 from ...models.system import Node
 from ...models.verbs import (
     INLINE,
@@ -312,6 +312,25 @@ class Poster:
         if not request.succeeded:
             raise VerbsError(request.completion)
         return found
+
+    def read_checked(self, qp: QueuePair, address: int, rkey: int, length: int, head: int, crc: CrcOf) -> Code:
+        """READ a record of ``length`` bytes and compare the CRC32 of what is behind its first ``head`` bytes with the
+        one that these tell (``crc``); returns the record, or None if it has another.
+
+        An explorer of crash states decides the comparison before the bytes are fetched, exactly and without going
+        through all images, if the head has lines of its own.
+        """
+        assert qp.peer is not None
+        memory = qp.peer.end.nic.host.memory
+        matches = self.thread.fetched_matches(memory, address, length, head, crc)
+        if matches is False:
+            yield from self.thread.compute()
+            return None
+        data = yield from self.result((yield from self.read(qp, address, rkey, length)))
+        if matches is None:
+            expected = crc(data[:head])
+            matches = expected is not None and (yield from self.thread.crc32_of(data[head:])) == expected
+        return data if matches else None
 
     def replied(self, request: Posted) -> None:
         """An answer of the other side shows that an unsignalled request is complete: its buffer is free."""

@@ -159,8 +159,8 @@ def run_variant(
     """Run one scheme of ``scenario`` on one platform: load, connect, perform the workload to its end.
 
     ``platform`` stands for the one that the variant names, with some parameter set otherwise. Not ``recorded``, the run
-    has no trace, and nothing of what its writes left can be explored; its times are the same, as are those of a
-    ``metered`` one.
+    has no trace, and nothing of what its writes left can be explored; its times are the same. A ``metered`` run counts
+    round trips and traffic; that takes real time and no simulated time.
     """
     experiment = AssembledVariant(scenario, variant, schedule, watched=watched, platform=platform, metered=metered)
     try:
@@ -265,7 +265,8 @@ def _client(
             metered.begins(thread)
         if operation.number % MARKS_EVERY == 1:
             experiment.spans[operation.number] = span
-        found, outcome = None, "ok"
+        found: Any = None
+        outcome = "ok"
         for attempt in range(1 + experiment.retries):
             if attempt:
                 for each in made:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal
+from typing import Any, Literal
 
 MICROSECOND, MILLISECOND = 10**6, 10**9
 
@@ -141,6 +141,6 @@ class CpuParameters:
             for name in ("switch_ps", "syscall_ps", "interrupt_ps", "reg_mr_ps", "reg_mr_page_ps")
         }
         rate = self.memcpy_bits_per_s * kind.speed_percent // 100
-        own = {"core_milliwatts": kind.core_milliwatts, "memcpy_bits_per_s": rate}
         costs = {name: SoftwareCost(cost.time_ps * 100 // kind.speed_percent) for name, cost in self.software.items()}
-        return replace(self, **scaled, **own, os=replace(self.os, **system), software=costs)
+        own: dict[str, Any] = {"core_milliwatts": kind.core_milliwatts, "memcpy_bits_per_s": rate, "software": costs}
+        return replace(self, **scaled, **own, os=replace(self.os, **system))
