@@ -6,11 +6,13 @@ The scheme is that of docs/examples/two_copies.py: nobody runs code on its two m
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
+from rpsim.app.terminal.timeline import timeline
 from rpsim.models.durability.views import Views
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.protocols.scheme import Scheme
@@ -18,7 +20,7 @@ from rpsim.scenarios.run import inject
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.inject import run_with_fault
 from rpsim.validation.crash.executed import judge_state
-from rpsim.validation.crash.explore import explore
+from rpsim.validation.crash.explore import differences, explore, replay_case
 from rpsim.validation.crash.strikes import Walk
 from rpsim.validation.histories.read import parse_history
 
@@ -106,6 +108,31 @@ def test_two_copies_keep_what_they_have_acknowledged(fault):
 def test_a_copy_less_than_acknowledged_is_lost_with_its_machine():
     assert violated(failing("two-copies-hasty", "data[0] lost")) == {LOST, DURABLE}
     assert violated(failing("two-copies-hasty", "data[1] lost")) == set()
+
+
+@pytest.mark.long
+def test_a_counterexample_has_a_column_for_each_machine():
+    found = report(failing("two-copies-hasty", "data[0] lost"))
+    lines = timeline(next(one for one in found.counterexamples if one.condition is LOST))
+    assert lines[0].split() == ["client", "0", "data[0]", "data[1]"]
+    second, third = lines[0].index("data[0]"), lines[0].index("data[1]")
+    assert any(line[third:].startswith("copies[0]") for line in lines)
+    assert any(line[second:].startswith("copies[0]") for line in lines)
+    assert any(line.startswith("  -- data[0] is lost for good") for line in lines)
+    assert any(line.startswith("  fresh client: get k0") for line in lines)
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.long
+def test_a_saved_case_replays(tmp_path):
+    found = report(failing("two-copies-unflushed", "data[0] power"))
+    example = next(one for one in found.counterexamples if one.condition is LOST)
+    assert example.operations == 1
+    case = tmp_path / "case-1.json"
+    case.write_text(json.dumps(example.case))
+    again = replay_case(case)
+    assert again is not None and differences(case, again) == []
+    assert again.timeline == example.timeline
 
 
 @pytest.mark.long
