@@ -24,11 +24,18 @@ INTERVALS = 20
 """Into so many equal parts the time of a run is divided to show how much was done in each."""
 
 
-def performed(scenario: Scenario, variant: Variant, platform: Platform | None = None) -> RunResult:
+def performed(
+    scenario: Scenario,
+    variant: Variant,
+    platform: Platform | None = None,
+    *,
+    recorded: bool = True,
+    metered: bool = False,
+) -> RunResult:
     """Run one scheme on one platform, with the failures of the scenario; without any as :func:`.run_variant` does."""
     if not scenario.failures:
-        return run_variant(scenario, variant, platform=platform)
-    experiment = AssembledVariant(scenario, variant, platform=platform)
+        return run_variant(scenario, variant, platform=platform, recorded=recorded, metered=metered)
+    experiment = AssembledVariant(scenario, variant, platform=platform, metered=metered)
     left = _Left(experiment.loaded)
     strikes = [
         Strike(one.at_ps, one.fault.parts, memory=left.behind(one.at_ps, one.fault.parts), down_ps=one.down_ps)
@@ -36,7 +43,7 @@ def performed(scenario: Scenario, variant: Variant, platform: Platform | None = 
     ]
     result = run_struck(experiment, strikes)
     result.over_time = {
-        "failures": [_told(one, result) for one in sorted(scenario.failures, key=lambda one: one.at_ps)],
+        "failures": [_event(one, result) for one in sorted(scenario.failures, key=lambda one: one.at_ps)],
         "intervals": _intervals(result),
         "waiting": sum(o.return_ps is None for o in result.history.operations),
     }
@@ -89,7 +96,7 @@ class _Left:
         return self._loaded[number].line(line) if old is None else self._line((old, line))
 
 
-def _told(failure: Failure, result: RunResult) -> dict[str, Any]:
+def _event(failure: Failure, result: RunResult) -> dict[str, Any]:
     """A failure in the results; it struck nobody who still had something to do if all had returned before."""
     back_ps = failure.at_ps + failure.down_ps if failure.comes_back else None
     return {
