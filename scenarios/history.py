@@ -75,6 +75,9 @@ def shown(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
+        steps = [step for step in value if isinstance(step, tuple)]
+        if steps:  # of a transaction
+            return ", ".join(f"{kind} {name} {shown(each)}" for kind, name, each in steps)
         return f"[{', '.join(map(shown, value))}]"
     return str(value) if isinstance(value, Torn | Number) else f"v{int(value)}"
 
