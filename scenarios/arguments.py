@@ -120,6 +120,14 @@ class CrashFields(TypedDict, total=False):
     first: int
 
 
+class FailureFields(TypedDict, total=False):
+    """What fails at an instant of a run."""
+
+    at: Required[str]
+    fault: Required[str]
+    down: str
+
+
 OutageFields = TypedDict("OutageFields", {"core": str, "at": str, "for": str})
 """A stretch of time in which a core does nothing."""
 HeldFields = TypedDict("HeldFields", {"machine": str, "queue_pair": int, "for": str})
@@ -165,6 +173,7 @@ class ScenarioFields(TypedDict, total=False):
     workload: YcsbFields | ScheduleFields
     scale: int
     crash: CrashFields
+    failures: Sequence[FailureFields]
     outages: Sequence[OutageFields]
     held: Sequence[HeldFields] | None
     network: NetworkFields | None

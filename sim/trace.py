@@ -133,10 +133,16 @@ def coherent_order(chunk: Chunk) -> tuple[int, int, int]:
     return chunk.reached_ps[Stage.VISIBLE], chunk.channel, chunk.number
 
 
+class NotRecorded(RuntimeError):
+    """A run without a record came to a request whose execution depends on the record: it has to be made with one."""
+
+
 class Trace:
     """All chunks, channels and edges of one system's run."""
 
     def __init__(self) -> None:
+        self.complete = True
+        """Whether all writes are recorded that may outlive a power failure; False in a run that nobody will explore."""
         self.chunks: list[Chunk] = []
         self.channels: list[Channel] = []
         self._indexed = 0

@@ -170,16 +170,16 @@ class Thread(SpinningThread, CompletionEvents):
         domain.dereg_mr(region)
         yield from self.kernel(system.reg_mr_ps + -(-region.length // system.page_bytes) * system.reg_mr_page_ps)
 
-    def poll(self, queue: CompletionQueue, deadline: Deadline | None = None) -> Code:
+    def poll(self, queue: CompletionQueue, deadline: Deadline | None = None, *, busy: bool = False) -> Code:
         """Poll until there is a completion; returns the :class:`WorkCompletion`.
 
-        Returns None where ``deadline`` has passed before.
+        Returns None where ``deadline`` has passed before. ``busy``: in a loop, even if the thread sleeps otherwise.
         """
         completion, clock = queue.pop(), self.clock
         if completion is None:
             if deadline is not None:
-                return (yield from self.poll_until(queue, deadline, self._waits))
-            if self._waits != "poll":
+                return (yield from self.poll_until(queue, deadline, "poll" if busy else self._waits))
+            if self._waits != "poll" and not busy:
                 return (
                     yield from self.next_completion(queue, self._cpu.os.spin_ps if self._waits == "adaptive" else 0)
                 )

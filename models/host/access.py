@@ -25,8 +25,11 @@ class Memory(Protocol):
     def left_ps(self, key: Key) -> int:
         """When a line that left the caches is in a write pending queue; an instant of the past if it did not leave."""
 
-    def read_line(self, key: Key, at_ps: int) -> tuple[int, int]:
-        """Read a line: (how long that takes, the instant until which the read has to wait first)."""
+    def read_line(self, key: Key, at_ps: int, issued_ps: int) -> tuple[int, int]:
+        """Read a line: (how long that takes, the instant until which the read has to wait first).
+
+        ``at_ps`` is when the instruction begins that touches it, ``issued_ps`` when the core comes to it.
+        """
 
     def write_back(self, key: Key, at_ps: int, flush: bool = False) -> int:
         """A dirty line leaves the caches; returns when a write pending queue has it."""
@@ -91,9 +94,9 @@ class CacheAccess:
             if level is not _L1:
                 took_ps, not_before_ps = self._level_ps[level], 0
                 if level is _MEMORY:
-                    took_ps, not_before_ps = self._memory.read_line(key, start_ps)
                     if dirty:  # behind what this line still has to bring to memory
                         at_ps = max(at_ps, self._memory.left_ps(key))
+                    took_ps, not_before_ps = self._memory.read_line(key, start_ps, fills.free_ps(at_ps))
                 if dirty:  # the store buffer hides the rest
                     at_ps = fills.take_for(at_ps, took_ps) + took_ps // self._buffers
                 else:

@@ -26,7 +26,7 @@ from .ends import NO_WAY, PlainWay, SendEnd
 from .lossy.crossing import LossyWire
 from .lossy.transport import GoBackN
 from .message import Message, Packet
-from .plainway import plain_way
+from .plainway.way import plain_way
 from .reliability import Acknowledgements
 from .requester import Requester
 from .responder import Responder
@@ -85,6 +85,7 @@ class Nic(Adapter):
         self.sram.exists(-self.region_bytes(region))
         for qp in self.queue_pairs:
             qp.end.receive.routes.pop(region.key, None)
+            qp.end.receive.read_routes.pop(region.key, None)
 
     def open(self, qp: QueuePair) -> SendEnd:
         """``ibv_create_qp``: its two ends; the one that sends knows the other."""
@@ -159,6 +160,8 @@ class Nic(Adapter):
         until which its packets must have left to do so: those behind are lost.
         """
         self.off_ps = min(self.off_ps, self.clock.now_ps)
+        for attached in self.host.attached:  # answers that have left have their data from before
+            attached.device.space.catch_up(self.clock.now_ps)
         self.silence(self.queue_pairs)
         for qp in self.queue_pairs:
             end: SendEnd = qp.end

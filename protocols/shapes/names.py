@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from ..naming.names import NamePart, ParsedName
 from ..registry import scheme
 from .logs import Log, PairShape
-from .registers import LineShape, OtherQp, PageShape, WordShape
+from .registers import BatchShape, LineShape, OtherQp, PageShape, WordShape
 from .shape import Shape
 
 SHAPES: Mapping[str, type[Shape]] = {
-    kind.name: kind for kind in (WordShape, LineShape, PageShape, Log, PairShape, OtherQp)
+    kind.name: kind for kind in (WordShape, LineShape, PageShape, Log, PairShape, OtherQp, BatchShape)
 }
 
 

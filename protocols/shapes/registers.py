@@ -56,6 +56,50 @@ class OtherQp(WordShape, name="other-qp"):
             yield from flusher.flush(places)
 
 
+class BatchShape(WordShape, name="batch"):
+    """A value in as many pieces as one run of the primitive's steps covers, each an update of its own.
+
+    They are handed over one by one and awaited together. All of them together are no atomic update.
+    """
+
+    shape, title = "batch", "as many updates as the primitive takes together"
+
+    @override
+    def room(self) -> int:
+        self.piece = -(-self.sizes.value_bytes // self.primitive.batching)
+        lines = -(-self.piece // 64) * self.primitive.batching
+        self.each = 64 * lines
+        return self.each * len(self.numbers)
+
+    @override
+    def messages(self) -> tuple[int, ...]:
+        return tuple(sorted({len(data) for _, data in self.image(0, bytes(self.sizes.value_bytes))}, reverse=True))
+
+    @override
+    def image(self, number: int, value: bytes) -> Iterable[tuple[int, bytes]]:
+        step = self.each // self.primitive.batching
+        for turn, at in enumerate(range(0, len(value), self.piece)):
+            yield self.place(number) + turn * step, value[at : at + self.piece]
+
+    class Client(WordShape.Client):
+        scheme: BatchShape
+
+        @override
+        def put(self, session: ShapeSession, number: int, value: bytes) -> Code:
+            requester, tickets = session.requesters[0], []
+            for update in self.scheme.image(number, value):
+                tickets.append((yield from requester.post([update])))
+            for ticket in tickets:
+                yield from requester.wait(ticket)
+
+        @override
+        def get(self, session: ShapeSession, number: int) -> Code:
+            value = b""
+            for place, data in self.scheme.image(number, bytes(self.sizes.value_bytes)):
+                value += yield from self.read(session, place, len(data))
+            return value
+
+
 class LineShape(Shape, name="line"):
     """A value in the older of two places, its words marked with a version: what is torn is ignored."""
 

@@ -98,8 +98,8 @@ class _Noting(Thread):
         return (yield from super().crc32_of(data))
 
     @override
-    def poll(self, queue: CompletionQueue, deadline: Deadline | None = None) -> Code:
-        completion: WorkCompletion | None = yield from super().poll(queue, deadline)
+    def poll(self, queue: CompletionQueue, deadline: Deadline | None = None, *, busy: bool = False) -> Code:
+        completion: WorkCompletion | None = yield from super().poll(queue, deadline, busy=busy)
         if completion is not None and completion.opcode not in RECEIVE_COMPLETIONS:
             self._note(f"completion of the {completion.opcode}")
         return completion

@@ -26,6 +26,7 @@ from ...protocols.guarantees import Condition
 from ...sim.errors import nearest
 from ...sim.yaml_source import describe
 from .equipment import KEYS, NEEDED, machine_complaints, memory_complaints
+from .failures import Failure
 from .faults import DOWN_PS, USUAL, Fault, FaultText, conditions_after
 from .fields import (
     MAX_COUNT,
@@ -238,6 +239,7 @@ class Scenario(FileMap):
     workload: Annotated[Ycsb | ListedWorkload, Field(discriminator="kind", description="a map with the workload")]
     scale: Count = Field(default=1, description="how many times as many keys this stands for")
     crash: CrashSection = Field(default={}, validate_default=True, description="which crash is explored")
+    failures: tuple[Failure, ...] = Field(default=(), description="a list of what fails at which instant of a run")
     outages: tuple[Outage, ...] = Field(default=(), description="a list of outages of cores")
     held: tuple[Held, ...] | None = Field(default=None, description="a list of queue pairs that adapters hold up")
     network: NetworkSection | None = Field(default=None, description="what happens to packets, e.g. {loss: 0.001}")
@@ -316,4 +318,5 @@ class Scenario(FileMap):
 
         Options stand in the names of the schemes.
         """
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"options"})
+        left_out = {"options"} if self.failures else {"options", "failures"}
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=left_out)

@@ -101,10 +101,8 @@ def _drawable(f: str, takes: Takes) -> bool:
 
 
 def _lacking(shares: Shares, facts: SchemeFacts) -> str:
-    """The operations that these shares need and a scheme has not; empty if it has all."""
-    needed = [UPDATE, READ] if shares.updates or shares.modifies else [READ]
-    lacks = [f for f in needed if f not in facts.operations]
-    lacks += ["scans"] if shares.scans and not facts.scans else []
+    """What these shares need beside put and get and a scheme has not; empty if it has all."""
+    lacks = ["scans"] if shares.scans and not facts.scans else []
     lacks += ["an insert of new keys"] if shares.inserts and facts.inserts is None else []
     return " and ".join(lacks)
 

@@ -97,8 +97,9 @@ def test_a_negative_size():
 
 def test_a_misspelt_key_is_one_mistake_and_not_a_missing_key_as_well():
     assert changed(("operations:", "opertions:")) == [
-        "mine.yaml:6: workload.opertions: found the unknown key 'opertions', expected one of kind, mix, keys, value, "
-        "operations, zipf, warmup, deletes; did you mean 'operations'?"
+        "mine.yaml:6: workload.opertions: found the unknown key 'opertions', expected one of kind, mix, reads, "
+        "inserts, scans, modifies, shares, keys, value, operations, zipf, warmup, deletes, scan_length, loaded, steps, "
+        "step_reads, amount, work, past, groups; did you mean 'operations'?"
     ]
 
 
@@ -172,7 +173,7 @@ def test_all_mistakes_of_a_file_are_said_at_once_in_its_order():
         ("optane-eadr", "optane-eard"),
         ("[on, off]", "[on, of]"),
         ("machines: 2", "machines: 0"),
-        ("mix: a", "mix: d"),
+        ("mix: a", "mix: g"),
         ("keys: 200", "keys: 2.5"),
         ("256 B", "256"),
         ("server[0]", "sever[0]"),
@@ -184,7 +185,7 @@ def test_all_mistakes_of_a_file_are_said_at_once_in_its_order():
         "did you mean 'optane-eadr'?",
         "mine.yaml:3: vary.ddio[1]: found 'of', expected a position of ddio: on, off; did you mean 'off'?",
         "mine.yaml:4: roles.client.machines: found 0, expected at least 1",
-        "mine.yaml:6: workload.mix: found 'd', expected a mix: a, b, c, update-only",
+        "mine.yaml:6: workload.mix: found 'g', expected a mix: a, b, c, d, e, f, update-only, load",
         "mine.yaml:6: workload.keys: found 2.5, expected a whole number",
         "mine.yaml:6: workload.value: found 256 without a unit, expected a size with its unit, e.g. '256 B' or '4 KiB'",
         "mine.yaml:7: crash.fault: found 'sever', expected a fault of a role of these schemes: server, client; "
@@ -207,8 +208,8 @@ def test_all_mistakes_of_a_file_are_said_at_once_in_its_order():
         ("mix: a", "mix: a, zipf: .nan", "6: workload.zipf: found nan, expected a finite number"),
         ("256 B", "4 B", "6: workload.value: found '4 B', expected a size from 8 B (room for a stamp) to 1 GiB"),
         ("operations: 2000", "operations: 9, warmup: 9", "6: workload.warmup: found 9, expected fewer than the 9 operations"),
-        ("kind: ycsb", "kind: ycbs", "6: workload.kind: found 'ycbs', expected a kind of workload: ycsb, schedule; did you mean 'ycsb'?"),
-        ("kind: ycsb, ", "", "6: workload.kind: found nothing, expected a kind of workload: ycsb, schedule"),
+        ("kind: ycsb", "kind: ycbs", "6: workload.kind: found 'ycbs', expected a kind of workload: ycsb, mix, schedule; did you mean 'ycsb'?"),
+        ("kind: ycsb, ", "", "6: workload.kind: found nothing, expected a kind of workload: ycsb, mix, schedule"),
         ("{client: {machines: 2, processes: 8}}", "{server: {machines: 2}}", "4: roles.server.machines: found 2, expected 1, since these schemes have one server"),
         ("{client:", "{cleint:", "4: roles.cleint: found 'cleint', expected a role of these schemes: server, client; did you mean 'client'?"),
         ("server[0] power", "server[1] power", "7: crash.fault: found 'server[1] power', expected an index below 1: so many server machines there are, counted from 0"),
@@ -293,10 +294,11 @@ def test_mistakes_of_the_command_line_say_so():
         "--seed: found -1, expected at least 0",
         "--set schemes: found 'saww', expected a scheme: client-active, saw, treiber; did you mean 'saw'?",
         "--set workload.keys: found -5, expected at least 1",
-        "--set workload.kyes: found the unknown key 'kyes', expected one of kind, mix, keys, value, operations, zipf, "
-        "warmup, deletes; did you mean 'keys'?",
+        "--set workload.kyes: found the unknown key 'kyes', expected one of kind, mix, reads, inserts, "
+        "scans, modifies, shares, keys, value, operations, zipf, warmup, deletes, scan_length, loaded, steps, step_reads, "
+        "amount, work, past, groups; did you mean 'keys'?",
         "--set workloads.keys: workloads: found the unknown key 'workloads', expected one of scenario, title, "
-        "description, seed, platform, ddio, vary, roles, schemes, options, workload, scale, crash, outages, held, network, expect; did you mean 'workload'?",
+        "description, seed, platform, ddio, vary, roles, schemes, options, workload, scale, crash, failures, outages, held, network, expect; did you mean 'workload'?",
     ]
 
 

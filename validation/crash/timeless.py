@@ -75,7 +75,7 @@ class TimelessThread(Thread):
     def crc32_matches(self, address: int, length: int, expected: int) -> Code:
         deciding = self.core.deciding
         if deciding is not None and self._at_once():
-            found = deciding(address, length, expected)
+            found = deciding(self.host.memory, address, length, expected)
             if found is not None:
                 return found
             return (yield from self.crc32(address, length)) == expected
@@ -135,14 +135,14 @@ class TimelessThread(Thread):
         return allowed and peer.end.nic.regions.refuses(work) is None
 
     @override
-    def poll(self, queue: CompletionQueue, deadline: Deadline | None = None) -> Code:
+    def poll(self, queue: CompletionQueue, deadline: Deadline | None = None, *, busy: bool = False) -> Code:
         if self._at_once():
             completion = queue.pop()
             if completion is not None:
                 self._takes(completion)
                 self._seen(completion)
                 return completion
-        return (yield from super().poll(queue, deadline))
+        return (yield from super().poll(queue, deadline, busy=busy))
 
 
 def _fetched(nic: Nic, address: int, length: int) -> bytes:

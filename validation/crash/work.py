@@ -48,5 +48,8 @@ class Work:
                 raise WaitsForEver(f"{self._events:,} events, and nothing has returned")
 
     def _verbs(self) -> int:
-        nodes = (node for machines in self._system.nodes.values() for node in machines)
-        return sum(sum(node.nic.posted.values()) for node in nodes)
+        verbs = 0
+        for machines in self._system.nodes.values():
+            for node in machines:
+                verbs += sum(node.nic.posted.values())
+        return verbs
