@@ -46,11 +46,15 @@ def memory_complaints(schemes: Mapping[str, SchemeFacts], platforms: Sequence[st
     """Memory that a role of a scheme needs and a platform does not have."""
     from ...models.profiles.platform import load_platform  # noqa: PLC0415  # reading a schema needs no hardware otherwise
 
-    needed = [(s, r, device) for s, facts in schemes.items() for r, own in facts.roles.items() for device in own.memory]
+    needed: dict[tuple[str, str], str] = {}  # the first role of a scheme that needs a device
+    for scheme, facts in schemes.items():
+        for role, own in facts.roles.items():
+            for device in own.memory:
+                needed.setdefault((scheme, device), role)
     wrong = []
-    for name in platforms if any(device != "dram" for *_, device in needed) else ():
+    for name in platforms if any(device != "dram" for _, device in needed) else ():
         devices = list(load_platform(name).memory)
-        for scheme, role, device in needed:
+        for (scheme, device), role in needed.items():
             if device not in devices:
                 found = f"{scheme}, whose {role} needs the memory device '{device}'"
                 expected = f"a scheme for the memory of {name}: {', '.join(devices)}"

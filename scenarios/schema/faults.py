@@ -104,6 +104,12 @@ class Fault:
         return self.everyone or any(part.at == (role, index) and part.kind != PROCESS for part in self.parts)
 
     @property
+    def recovered(self) -> bool:
+        """Whether a machine beside clients comes back from it, so that power may fail again during recovery."""
+        last = self.then or self
+        return last.everyone or any(part.kind == POWER and not part.client for part in last.parts)
+
+    @property
     def executed(self) -> bool:
         """Whether some process goes on after it, so that the run is replayed and the survivors run on."""
         alone = all(part.kind == POWER and not part.client for part in self.parts)
@@ -194,7 +200,7 @@ def _check(fault: Fault, context: Context) -> None:
         if now.everyone:
             _may_all_fail(now, context)
         for part in now.parts:
-            _may_fail(part, bool(fault.again) and last, context)
+            _may_fail(part, bool(fault.again) and last and (part.kind == POWER or not fault.recovered), context)
         for turn, part in enumerate(now.parts):
             if part.at in [other.at for other in now.parts[:turn]]:
                 raise complaint(f"'{part.place}' twice", "each machine once")
@@ -242,12 +248,13 @@ def _resolved(fault: Fault, context: Context) -> Fault:
 
 
 def _leaves(fault: Fault, roles: Mapping[str, RoleFacts], context: Context) -> bool:
-    """Whether a machine that runs code lives on, beside clients; or, where none does that fails, any machine."""
-    struck: dict[bool, list[bool]] = {True: [], False: []}
-    for name, facts in roles.items():
-        count = facts.machines or (context.counts.get(name, (1, 1))[0] if facts.many else 1)
-        struck[facts.passive] += [fault.strikes(name, index) for index in range(0 if facts.invokes else count)]
-    return not all(struck[False]) or (not any(struck[False]) and not all(struck[True]))
+    """Whether a machine beside clients keeps its power: clients may still use the process or the memory there."""
+    counts = {
+        name: facts.machines or (context.counts.get(name, (1, 1))[0] if facts.many else 1)
+        for name, facts in roles.items()
+        if not facts.invokes
+    }
+    return not all(fault.strikes(name, index) for name, count in counts.items() for index in range(count))
 
 
 _OTHERS = (Condition.EXACTLY_ONCE, Condition.BOUNDED_LOSS, Condition.BUFFERED_CUT, Condition.BUFFERED)

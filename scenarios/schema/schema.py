@@ -171,7 +171,7 @@ class CrashSection(FileMap):
     @classmethod
     def _as_often_as_it_says(cls, value: Fault, info: ValidationInfo) -> Fault:
         nested = info.data.get("nested")
-        if nested is not None and value.executed:
+        if nested is not None and not value.recovered:
             found = f"'{value}' with nested: {nested}"
             raise complaint(found, "a server's power, which may fail again during recovery")
         return value if nested is None else value.nested(nested)

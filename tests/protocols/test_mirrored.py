@@ -78,6 +78,7 @@ def test_nor_does_the_end_of_its_process(example):
     assert report.exhaustive
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("primitive", "ddio", "verdict"),
     [
@@ -91,7 +92,7 @@ def test_nor_does_the_end_of_its_process(example):
 def test_when_all_lose_power_it_depends_on_the_primitive(example, primitive, ddio, verdict):
     kind = scheme(f"mirrored over {primitive}")
     report = crash_report(kind, "optane-adr", fault="all power", workload=TINY, ddio=ddio)
-    alone = crash_report(kind, "optane-adr", fault="primary[0] power", workload=TINY, ddio=ddio)
+    alone = crash_report(kind, "optane-adr", fault="primary[0] power", workload=TINY, clients=1, ddio=ddio)
     assert report.exhaustive and alone.exhaustive
     assert {report.verdicts[c] for c in ("no_lost_ack", "durable")} == {verdict}
     assert {alone.verdicts[c] for c in ("no_lost_ack", "durable")} == {"holds"}  # one failing at a time needs no flush
@@ -117,11 +118,30 @@ def test_every_image_of_both_machines_one_by_one_gives_the_same_verdicts(example
     assert compared.agree and compared.images > compared.states
 
 
-@pytest.mark.parametrize("fault", ["primary[0] power", "all power"])
-def test_a_twin_that_does_not_wait_is_caught(example, fault):
-    with pytest.raises(Refuted, match=r"primary\[0\]: log.* may still be in the LLC"):
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("primary[0] power", r"primary\[0\] loses power"),
+        ("all power", r"primary\[0\]: log.* may still be in the LLC"),
+    ],
+)
+def test_a_twin_that_does_not_wait_is_caught(example, fault, told):
+    with pytest.raises(Refuted, match=told):
         assert_holds(example.Hasty, "optane-adr", "no_lost_ack", fault=fault, workload=TINY, clients=1, ddio="off")
     assert_holds(example.Hasty, "optane-eadr", "no_lost_ack", fault=fault, workload=TINY, ddio="on")
+
+
+@pytest.mark.parametrize("fault", ["mirror[0] lost", "mirror[0] power"])
+def test_the_primary_goes_on_alone_when_its_mirror_is_gone(example, fault):
+    report = assert_holds(example.Mirrored, "optane-adr", "durable", fault=fault, workload=TINY, ddio="off")
+    assert report.exhaustive and report.view == "executed"
+
+
+def test_what_the_primary_had_not_flushed_is_lost_if_it_follows_its_mirror(example):
+    """Between the loss and the first flush after it, what was acknowledged before is in the primary's caches alone."""
+    fault = "mirror[0] lost then primary[0] power"
+    with pytest.raises(Refuted, match=r"then primary\[0\] loses power"):
+        assert_holds(example.Mirrored, "optane-adr", "no_lost_ack", fault=fault, workload=TINY, clients=1, ddio="off")
 
 
 def test_a_passive_mirror_has_no_process_that_could_die(example):
