@@ -25,6 +25,7 @@ from .host.hostmemory import HostMemory
 from .kernel.system_calls import Kernel
 from .memory.bandwidth import without
 from .memory.devices import AddressSpace, MemoryDevice
+from .meter import Meter, MeteredThread
 from .nic.lossy.psn import TransportCounters
 from .nic.lossy.transport import GoBackN
 from .nic.nic import Nic
@@ -117,6 +118,8 @@ class Node:
                 Noise(system.clock, made, os, system.streams.stream(f"noise of {made.name}"))
         arbiter = partial(system.streams.stream, ORDER_OF_READS + name)
         self.nic: Nic = system.adapter(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
+        if system.meter is not None:
+            system.meter.listen(self.nic)
         self._processes: dict[str, Process] = {}
 
     @cached_property
@@ -162,6 +165,8 @@ class Node:
         """
         spec = self.spec
         thread = self._thread(core % spec.cores if spec.shared else core, name, spec.pinned, spec.waits, kind)
+        if self.system.meter is not None:
+            self.system.meter.follow(thread, self.name)
         self.threads.append(thread)
         return thread
 
@@ -254,7 +259,7 @@ class System:
     ``disturbance`` is what the fabric does to packets: with one (be it one that does nothing) adapters keep the
     reliable transport packet by packet, without one they leave out what shows only where packets are lost or late.
     ``draws`` names what the hardware draws at random: another name, other draws from the same seed.
-    ``adapter`` is the kind of adapter that every machine has.
+    ``adapter`` is the kind of adapter that every machine has. ``metered`` systems have a meter.
     """
 
     def __init__(
@@ -266,6 +271,7 @@ class System:
         disturbance: Disturbance | None = None,
         draws: str = "",
         adapter: type[Nic] = Nic,
+        metered: bool = False,
     ) -> None:
         self.platform = platform
         self.adapter = adapter
@@ -274,7 +280,8 @@ class System:
         self.ordering = Ordering(self.trace)
         self.streams = Streams(seed, draws)
         self.outages = outages or {}
-        self.thread_type: type[Thread] = Thread
+        self.meter = Meter(self.clock) if metered else None
+        self.thread_type: type[Thread] = MeteredThread if metered else Thread
         """What new threads are: whoever wants to look over their shoulders puts a kind of its own here."""
         self._devices = 0
         names = [f"{role}[{index}]" for role, machines in specs.items() for index in range(len(machines))]

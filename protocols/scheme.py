@@ -76,6 +76,12 @@ class Request:
         """A request of one step."""
         return Request((RequestStep(f, object, value),))
 
+    @staticmethod
+    def reading(objects: Hashable) -> Request:
+        """A transaction that reads an object, or each of a tuple of objects."""
+        names = objects if isinstance(objects, tuple) else (objects,)
+        return Request(tuple(RequestStep("r", name) for name in names))
+
     @property
     def step(self) -> RequestStep:
         """The only step; raises ValueError where there are several."""
@@ -142,6 +148,19 @@ class Role:
 
     def start(self) -> None:
         """Start the code that runs by itself: threads that serve requests, background threads."""
+
+    def count(self, name: str, number: int = 1) -> None:
+        """Count ``number`` more of what is called ``name`` on this machine, outside of any operation.
+
+        What belongs to an operation is counted on its thread (:meth:`Thread.count`). Kept where the run is metered.
+        """
+        if self.system.meter is not None:
+            self.system.meter.count(self.node.name, None, name, number)
+
+    def gauge(self, name: str, value: float) -> None:
+        """Something of this machine has this value from now on (free chunks, length of a queue); kept as counts are."""
+        if self.system.meter is not None:
+            self.system.meter.gauge(self.node.name, name, value)
 
     # cores and threads -----------------------------------------------------------------------------------
     @classmethod

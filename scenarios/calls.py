@@ -33,7 +33,9 @@ def argument_of(kind: type[Scheme], f: str, given: Hashable, stamp: int) -> Valu
     if takes is Takes.PAIR:
         return (given, stamp)
     if takes in (Takes.NUMBER, Takes.SIZE):
-        return None if given is None else Number(given)  # type: ignore[call-overload]
+        assert given is None or isinstance(given, int)
+        amount = 1 if given is None and takes is Takes.NUMBER else given
+        return None if amount is None else Number(amount)
     if f in ("contains", "remove"):
         assert isinstance(given, int)
         return given

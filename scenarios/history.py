@@ -50,6 +50,10 @@ class Number(int):
         return int.__repr__(self)
 
 
+class Described(str):
+    """The words for a value that no operation wrote, in the rows of a history."""
+
+
 class Stamp(int):
     """A stamp in the rows of a history: the same number in JSON, and a value in words."""
 
@@ -223,6 +227,8 @@ class History:
             row |= {"process": o.retries[-1][0], "type": "invoke", "retry_of": o.number}
         if row["type"] == "invoke" and o.argument is not None and not isinstance(o.argument, Removed):
             row["value"] = _plain(o.argument)
+        elif row["type"] == "invoke" and o.f == "alloc":
+            row["value"] = None
         elif kind == "ok" and self.returns(o.f):
             row["value"] = _plain(o.result)
         yield row
@@ -250,5 +256,5 @@ def _plain(value: Value) -> Any:
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     if isinstance(value, Torn):
-        return str(value)
+        return Described(value)
     return Stamp(value) if type(value) is int else int(value) if isinstance(value, Number) else value

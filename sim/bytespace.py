@@ -291,7 +291,7 @@ class ByteSpace:
         if address < 0 or address + len(data) > self.size_bytes:
             raise IndexError(f"write of {len(data)} bytes at {address:#x} is outside of {self.size_bytes} bytes")
         if self._source is not None:
-            self._fetch(address, len(data))
+            self._cover(address, len(data))
         pages = self._pages
         offset, size = address % PAGE_BYTES, len(data)
         if 0 < size <= PAGE_BYTES - offset:  # almost always
@@ -378,6 +378,21 @@ class ByteSpace:
         """The bytes that the space holds now; computed contents are left to be computed."""
         pages = {number: bytes(page) for number, page in sorted(self._pages.items())}
         return Snapshot(pages, self._of_range if self._computed else None, frozenset(self._known))
+
+    def is_touched(self, address: int, length: int) -> bool:
+        """Whether any line of a range has been read or written since the source was given."""
+        return not self._known.isdisjoint(lines(address, length))
+
+    def _cover(self, address: int, length: int) -> None:
+        """Make the lines of a range that is about to be written: of those that it covers whole nobody needs to know
+        what they held.
+        """
+        first, end = -(-address // LINE_BYTES), (address + length) // LINE_BYTES
+        if first >= end:
+            self._fetch(address, length)
+            return
+        self.touch(line for line in lines(address, length) if not first <= line < end)
+        self._known.update(range(first, end))
 
     def _fetch(self, address: int, length: int) -> None:
         """Make the lines of a range that are touched for the first time: their source says their bytes."""

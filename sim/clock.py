@@ -290,6 +290,7 @@ def proceed(process: simpy.Process) -> None:
 
 def _copied(error: BaseException) -> BaseException:
     """An undefused failure, as SimPy raises it: a copy with the original as its cause."""
-    copy = type(error)(*error.args)
+    copy = type(error).__new__(type(error), *error.args)  # its constructor may take something else
+    copy.__dict__.update(error.__dict__)
     copy.__cause__ = error
     return copy

@@ -83,7 +83,7 @@ def perform(job: Job, progress: Progress = report) -> JobOutcome:
     variant = scenario.variants()[job.index]
     if job.crash:  # exploration tries crash.fault, at every instant
         scenario = scenario.model_copy(update={"failures": ()})
-    result = performed(scenario, variant, recorded=job.crash or bool(job.trace))
+    result = performed(scenario, variant, recorded=job.crash or bool(job.trace), metered=not job.crash)
     outcome = _outcome(result)
     if job.crash:
         from ...validation.crash.explore import explore, slider

@@ -15,6 +15,7 @@ from ...sim.stations import Fifo
 from ...sim.trace import Flush
 from ..durability.ordering import Ordering
 from ..host.fillbuffers import FillBuffers
+from ..memory.devices import AddressSpace
 from .accounting import Account
 
 
@@ -100,8 +101,9 @@ class Core:
         self.undivided = False
         """Whether two pieces of work, one behind the other, may be done as one: nothing can come between them."""
         self.pauses: Pauses | None = None
-        self.deciding: Callable[[int, int, int], bool | None] | None = None
-        """Called with (address, length, checksum) before the bytes are compared with it; None: compare the bytes."""
+        self.deciding: Callable[[AddressSpace, int, int, int], bool | None] | None = None
+        """Called with (a node's memory, address, length, checksum) before the bytes are compared with it; None: compare
+        the bytes."""
         self.stores = ordering.trace.channel(f"stores of {name}")
         self.store_buffer = ordering.trace.channels[self.stores]
         self.ntstores = ordering.trace.channel(f"non-temporal stores of {name}", ordered=False)

@@ -210,6 +210,12 @@ class SoftwareThread:
         if not self.core.fair:
             self.account.polling_ps += self.now_ps - since_ps
 
+    def count(self, name: str, number: int = 1) -> None:
+        """Count ``number`` more of what is called ``name`` (hops, retries, misses) for the operation under way.
+
+        It costs no time, and is kept where the run has a meter (``models.meter``).
+        """
+
     def deadline(self, duration: str) -> Deadline:
         """The instant that lies ``duration`` (``"10 s"``) ahead: the time stamp counter read, and added to."""
         return Deadline(self.clock, self.now_ps + parse_duration_ps(duration))

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TypeVar
@@ -177,6 +178,12 @@ class Views:
                 if piece.must_ps < NEVER:
                     found.add((piece.must_ps, key))
         return sorted(found)
+
+    def over(self, initial: Callable[[LineKey], bytes]) -> Views:
+        """The same writes over lines that held something else at first."""
+        other = copy(self)
+        other._initial, other._lines = initial, {}
+        return other
 
     # timed ------------------------------------------------------------------------------------------------
     def timed_changes(self) -> list[tuple[int, LineKey]]:

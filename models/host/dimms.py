@@ -34,7 +34,6 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         self._number = device.number
         self._posted_write_ps = root.platform.pcie.visible_ps
         self._dma_read_ps = root.platform.pcie.read_ps
-        self._dma_read_more_ps = parameters.dma_read_extra_ps - parameters.load_ps
 
     # from the adapters --------------------------------------------------------------------------------------------
     @override
@@ -145,7 +144,8 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         if root.caches.dma_reads(number, wanted):
             return self._dma_read_ps - root.platform.llc.dma_read_hit_saving_ps
         took_ps, root.memory_ready_ps = root.home.read_lines(number, wanted[0], wanted[-1], now_ps, root.line_ps)
-        return self._dma_read_ps + max(0, took_ps + self._dma_read_more_ps)
+        media = self._media  # of a drive, which is never read so, there are no such numbers
+        return self._dma_read_ps + max(0, took_ps + media.dma_read_extra_ps - media.load_ps)
 
     # from the cores -----------------------------------------------------------------------------------------------
     @override
@@ -179,9 +179,11 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         taken[key] = [*taken.get(key, ()), told]
 
         def end() -> None:
-            taken[key].remove(told)
-            if not taken[key]:
-                del taken[key]
+            left = [other for other in taken.get(key, ()) if other is not told]
+            if left:
+                taken[key] = left
+            else:
+                taken.pop(key, None)
 
         return end
 

@@ -120,7 +120,8 @@ class Adapter:
     def inbound(self, qp: QueuePair) -> Inbound:
         """The record of the writes that will arrive through a new queue pair."""
         name = f"queue pair {qp.number} at {self.name}"
-        return Inbound(self.ordering, self.host, name, qp.out_of_order, self._switches)
+        pieces = self.parameters.piece_bytes
+        return Inbound(self.ordering, self.host, name, qp.out_of_order, self._switches, pieces)
 
     def counters(self) -> dict[str, int]:
         """Counters of this adapter by name, as its driver would show them.

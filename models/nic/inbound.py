@@ -35,11 +35,21 @@ class Proof:
 class Inbound:
     """The writes of one queue pair at its responder, by destination: PCIe orders nothing between destinations."""
 
-    def __init__(self, ordering: Ordering, host: HostMemory, name: str, out_of_order: bool, switches: Switches) -> None:
+    def __init__(
+        self,
+        ordering: Ordering,
+        host: HostMemory,
+        name: str,
+        out_of_order: bool,
+        switches: Switches,
+        piece_bytes: int | None = None,
+    ) -> None:
+        """``piece_bytes``: what the platform keeps in order of a message (:attr:`NicParameters.piece_bytes`)."""
+        self._piece_bytes = piece_bytes
         self._ordering = ordering
         self._host = host
         self._name = name
-        self._out_of_order = out_of_order
+        self._out_of_order = out_of_order or piece_bytes is not None
         self._switches = switches
         self._lanes: dict[int, Lanes] = {}
         self._anywhere: dict[int, int] = {}
@@ -63,7 +73,7 @@ class Inbound:
         number = self._host.attached[address >> DEVICE_SPAN_BITS].destination.number
         found = self._lanes.get(number)
         if found is None:
-            found = self._lanes[number] = Lanes(self._host, self._name)
+            found = self._lanes[number] = Lanes(self._host, self._name, self._piece_bytes)
             self._anywhere[number] = address
         return found
 

@@ -33,8 +33,10 @@ class Operand:
 class Lanes:
     """The channels of ``name`` (a queue pair at its responder) to one destination; made when they are needed."""
 
-    def __init__(self, host: HostMemory, name: str) -> None:
+    def __init__(self, host: HostMemory, name: str, piece_bytes: int | None = None) -> None:
+        """WRITEs without order become visible in aligned pieces of ``piece_bytes``; None: TLP by TLP."""
         self._host = host
+        self._piece_bytes = piece_bytes
         self._trace = host.trace
         self._name = name
         self._in_order: int | None = None
@@ -85,6 +87,10 @@ class Lanes:
         credits: PostedCredits | None = None,
     ) -> None:
         """One TLP of ``request`` is on its way: it leaves the adapter at ``transit_ps``, is at the root at the last."""
+        if self._piece_bytes and placement is not Placement.STRICT and request is not RequestKind.ATOMIC_WRITE:
+            leave = self.accept(request, placement, address, data, writer, accepted_ps, credits)
+            leave(transit_ps, arrive_ps)
+            return
         channel, behind, late_ps = self._way(request, placement)
         visible_ps = self._host.dma_write(
             address,
@@ -112,6 +118,22 @@ class Lanes:
         credits: PostedCredits | None,
     ) -> Callable[[int, int], None]:
         """One TLP of ``request`` waits in the adapter; returns what to call, in order, when it is on its way."""
+        most = self._piece_bytes
+        first = len(data) if most is None else most - address % most
+        if first < len(data) and placement is not Placement.STRICT and request is not RequestKind.ATOMIC_WRITE:
+            more = len(data) - first
+            whole = None if credits is None else credits.for_tlp(len(data))
+            # Its credits come back with the last piece.
+            pieces = [
+                self.accept(request, placement, address, data[:first], writer, accepted_ps, None),
+                self.accept(request, placement, address + first, data[-more:], writer, accepted_ps, whole),
+            ]
+
+            def all_leave(transit_ps: int, arrive_ps: int) -> None:
+                for piece in pieces:
+                    piece(transit_ps, arrive_ps)
+
+            return all_leave
         channel, behind, late_ps = self._way(request, placement)
         chunk = self._host.accept(address, data, channel, writer, accepted_ps, behind)
 

@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from ...models.cpu import Deadline, Thread
+from ...models.cpu import CrcOf, Deadline, Thread
 from ...models.system import Node
 from ...models.verbs import (
+    INLINE,
     REMOTE,
     Access,
     CompletionQueue,
@@ -37,6 +38,14 @@ _CAS, _FETCH_ADD = Opcode.IBV_WR_ATOMIC_CMP_AND_SWP, Opcode.IBV_WR_ATOMIC_FETCH_
 _RETURNING = frozenset({_READ, _CAS, _FETCH_ADD})
 _SUCCESS = Status.IBV_WC_SUCCESS
 _ATOMIC_BYTES = 8
+_FLAGS = {
+    (signaled, fence, inline): SendFlags(
+        (signaled and SendFlags.IBV_SEND_SIGNALED) | (fence and SendFlags.IBV_SEND_FENCE)
+        | (inline and SendFlags.IBV_SEND_INLINE)
+    )
+    for signaled in (False, True) for fence in (False, True) for inline in (False, True)
+}  # fmt: skip
+"""By whether a request is signalled, fenced, inline."""
 
 
 class VerbsError(Exception):
@@ -103,8 +112,9 @@ class Posted:
 class Poster:
     """The requests of one ``thread``: its queue pairs, their completion queue, and ``slots`` buffers of ``slot_bytes``.
 
-    A post waits for a completion while all buffers are in use. What is posted on a queue pair in the error state
-    completes with IBV_WC_WR_FLUSH_ERR.
+    A post waits for a completion while ``slots`` requests are under way. An unsignalled one is so until a later,
+    signalled one of its queue pair completes, or until the program knows better (:meth:`replied`). What is posted on a
+    queue pair in the error state completes with IBV_WC_WR_FLUSH_ERR.
     """
 
     def __init__(
@@ -122,6 +132,7 @@ class Poster:
         self.domain = domain or node.process(thread.name).alloc_pd()
         self.sent = node.create_cq()
         self._slot_bytes = max(64, slot_bytes)
+        self._slots = slots
         dram = node.memory["dram"]
         self._free = deque(dram.allocate(self._slot_bytes, "scratch") for _ in range(slots))
         self._under_way: dict[int, Posted] = {}
@@ -159,7 +170,9 @@ class Poster:
     ) -> Code:
         """Post an RDMA WRITE, with an immediate if there is one; inline where it fits, unless that is said."""
         opcode = _WRITE if imm_data is None else Opcode.IBV_WR_RDMA_WRITE_WITH_IMM
-        flags = _flags(signaled, fence) | self._inline(qp, data, inline)
+        if inline is None:
+            inline = len(data) <= qp.max_inline_data
+        flags = _FLAGS[signaled, fence, inline]
         return self._post(
             qp, opcode, len(data), data, remote_address=address, rkey=rkey, imm_data=imm_data or 0, send_flags=flags
         )
@@ -170,14 +183,14 @@ class Poster:
         """Post a CAS of the 8 bytes at ``address``; its result is the number that was there."""
         return self._post(
             qp, _CAS, _ATOMIC_BYTES, remote_address=address, rkey=rkey, compare_add=compare, swap=swap,
-            send_flags=_flags(True, fence),
+            send_flags=_FLAGS[True, fence, False],
         )  # fmt: skip
 
     def fetch_and_add(self, qp: QueuePair, address: int, rkey: int, add: int, *, fence: bool = False) -> Code:
         """Post a FETCH AND ADD to the 8 bytes at ``address``; its result is the number that was there."""
         return self._post(
             qp, _FETCH_ADD, _ATOMIC_BYTES, remote_address=address, rkey=rkey, compare_add=add,
-            send_flags=_flags(True, fence),
+            send_flags=_FLAGS[True, fence, False],
         )  # fmt: skip
 
     def flush(
@@ -196,7 +209,7 @@ class Poster:
 
     def atomic_write(self, qp: QueuePair, address: int, rkey: int, data: bytes, *, fence: bool = False) -> Code:
         """Post an ATOMIC WRITE of 8 bytes."""
-        flags = _flags(True, fence) | self._inline(qp, data, None)
+        flags = _FLAGS[True, fence, len(data) <= qp.max_inline_data]
         return self._post(
             qp, Opcode.IBV_WR_ATOMIC_WRITE, len(data), data, remote_address=address, rkey=rkey, send_flags=flags
         )
@@ -212,22 +225,18 @@ class Poster:
     ) -> Code:
         """Post a SEND; a datagram (UD) names its ``destination``."""
         opcode = Opcode.IBV_WR_SEND if imm_data is None else Opcode.IBV_WR_SEND_WITH_IMM
-        flags = _flags(signaled, False) | self._inline(qp, data, None)
+        flags = _FLAGS[signaled, False, len(data) <= qp.max_inline_data]
         return self._post(
             qp, opcode, len(data), data, imm_data=imm_data or 0, send_flags=flags, destination=destination
         )
-
-    def _inline(self, qp: QueuePair, data: bytes, inline: bool | None) -> SendFlags:
-        fits = len(data) <= qp.max_inline_data if inline is None else inline
-        return SendFlags.IBV_SEND_INLINE if fits else SendFlags.NONE
 
     def _post(self, qp: QueuePair, opcode: Opcode, length: int, data: bytes | None = None, **fields: Any) -> Code:
         if length > self._slot_bytes and opcode is not Opcode.IBV_WR_FLUSH:
             raise ValueError(f"{length} bytes in a buffer of {self._slot_bytes}")
         buffer, flags = None, fields.setdefault("send_flags", SendFlags.IBV_SEND_SIGNALED)
+        while len(self._under_way) >= self._slots or not self._free:
+            self._take((yield from self.thread.poll(self.sent)))
         if opcode is not Opcode.IBV_WR_FLUSH:
-            while not self._free:
-                self._take((yield from self.thread.poll(self.sent)))
             buffer = self._free.popleft()
             if data is not None:
                 yield from self.thread.store(buffer, data)
@@ -240,7 +249,7 @@ class Poster:
             self._release(posted)
             raise
         self._under_way[work.wr_id] = posted
-        if flags & SendFlags.IBV_SEND_INLINE:  # the adapter has the bytes
+        if flags in INLINE:  # the adapter has the bytes
             self._release(posted)
         return posted
 
@@ -304,6 +313,25 @@ class Poster:
             raise VerbsError(request.completion)
         return found
 
+    def read_checked(self, qp: QueuePair, address: int, rkey: int, length: int, head: int, crc: CrcOf) -> Code:
+        """READ a record of ``length`` bytes and compare the CRC32 of what is behind its first ``head`` bytes with the
+        one that these tell (``crc``); returns the record, or None if it has another.
+
+        An explorer of crash states decides the comparison before the bytes are fetched, exactly and without going
+        through all images, if the head has lines of its own.
+        """
+        assert qp.peer is not None
+        memory = qp.peer.end.nic.host.memory
+        matches = self.thread.fetched_matches(memory, address, length, head, crc)
+        if matches is False:
+            yield from self.thread.compute()
+            return None
+        data = yield from self.result((yield from self.read(qp, address, rkey, length)))
+        if matches is None:
+            expected = crc(data[:head])
+            matches = expected is not None and (yield from self.thread.crc32_of(data[head:])) == expected
+        return data if matches else None
+
     def replied(self, request: Posted) -> None:
         """An answer of the other side shows that an unsignalled request is complete: its buffer is free."""
         self._under_way.pop(request.wr_id, None)
@@ -321,7 +349,7 @@ class Poster:
         wr_id, failed = completion.wr_id, completion.status is not _SUCCESS
         done = self._under_way.pop(wr_id, None)
         if done is not None:
-            if next(iter(self._under_way), wr_id) < wr_id:
+            if self._under_way and next(iter(self._under_way)) < wr_id:
                 self._complete_before(done)
             self._complete(done, completion, not failed)
         elif failed:
@@ -346,8 +374,3 @@ class Poster:
         if request.buffer is not None:
             self._free.append(request.buffer)
             request.buffer = None
-
-
-def _flags(signaled: bool, fence: bool) -> SendFlags:
-    flags = SendFlags.IBV_SEND_SIGNALED if signaled else SendFlags.NONE
-    return flags | SendFlags.IBV_SEND_FENCE if fence else flags

@@ -32,6 +32,8 @@ from ..schema.workloads import Ycsb
 from .background import start_background
 from .cputime import spent
 from .draws import Planned, draw_past
+from .metered import Metered
+from .parts import MeanWay, way
 from .results import Hop, RunResult
 from .workload import initial_values, objects, plan, requests, room_for_updates
 
@@ -42,7 +44,7 @@ PAUSE_SHORTEST_PS = 1_000_000
 PAUSE_LONGEST_PS = 20_000_000
 
 MARKS_EVERY = 8
-"""Hops are kept of every eighth operation: enough to find a typical one, without the memory of all."""
+"""Hops are kept of every eighth operation: enough for their means, without the memory of all."""
 
 
 class AssembledVariant:
@@ -51,6 +53,7 @@ class AssembledVariant:
     Schedule 0 is the undisturbed one; in others the scenario's perturbations are drawn from the seed: servers' cores
     pause now and then, hardware chooses otherwise. ``watched`` notes where cores might pause, and when packets leave.
     ``observer`` adds a client machine that takes no part. ``platform`` stands for the one that the variant names.
+    A ``metered`` run has the figures of ``metered.py`` besides, at the same instants.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class AssembledVariant:
         watched: bool = False,
         observer: bool = False,
         platform: Platform | None = None,
+        metered: bool = False,
     ) -> None:
         self.scenario, self.variant = scenario, variant
         kind = scheme(variant.scheme)
@@ -85,7 +89,9 @@ class AssembledVariant:
         draws = f"schedule {number}, " if set(otherwise) - PAUSING else ""
         network = scenario.network.disturbance() if scenario.network is not None else None
         network = perturbed_network(network, otherwise)
-        self.system = build_system(kind, platform, scenario, network, observer=observer, draws=draws)
+        self.system = build_system(kind, platform, scenario, network, observer=observer, draws=draws, metered=metered)
+        meter = self.system.meter
+        self.metered = None if meter is None else Metered(meter, scenario.workload.warmup)
         self.at_work = kind(self.system, sizes)
         self.at_work.load(self.initial)
         workload = scenario.workload
@@ -148,19 +154,21 @@ def run_variant(
     watched: bool = False,
     platform: Platform | None = None,
     recorded: bool = True,
+    metered: bool = False,
 ) -> RunResult:
     """Run one scheme of ``scenario`` on one platform: load, connect, perform the workload to its end.
 
     ``platform`` stands for the one that the variant names, with some parameter set otherwise. Not ``recorded``, the run
-    has no trace, and nothing of what its writes left can be explored; its times are the same.
+    has no trace, and nothing of what its writes left can be explored; its times are the same. A ``metered`` run counts
+    round trips and traffic; that takes real time and no simulated time.
     """
-    experiment = AssembledVariant(scenario, variant, schedule, watched=watched, platform=platform)
+    experiment = AssembledVariant(scenario, variant, schedule, watched=watched, platform=platform, metered=metered)
     try:
         if not recorded:
             experiment.system.record_nothing()
         experiment.system.clock.run_until(experiment.finished)
     except NotRecorded:
-        return run_variant(scenario, variant, schedule, watched, platform)
+        return run_variant(scenario, variant, schedule, watched, platform, metered=metered)
     return experiment.result()
 
 
@@ -172,6 +180,7 @@ def build_system(
     *,
     observer: bool = False,
     draws: str = "",
+    metered: bool = False,
 ) -> System:
     """The machines that a scheme's roles need, as many as the scenario says, and one more client for an observer.
 
@@ -201,7 +210,7 @@ def build_system(
     outages: dict[str, list[tuple[int, int]]] = {}
     for outage in sorted(scenario.outages, key=lambda outage: outage.at_ps):
         outages.setdefault(outage.core, []).append((outage.at_ps, outage.for_ps))
-    system = System(platform, specs, scenario.seed, outages, network, draws)
+    system = System(platform, specs, scenario.seed, outages, network, draws, metered=metered)
     held: dict[tuple[str, int], dict[int, int]] = {}
     for one in scenario.held or ():
         held.setdefault(one.machine, {})[one.queue_pair] = one.for_ps
@@ -238,7 +247,7 @@ def _client(
     """A client process: its requests one after the other, behind the code that it runs ``first``."""
     yield from first
     at_work, history, value_bytes = experiment.at_work, experiment.history, experiment.at_work.sizes.value_bytes
-    kind, clock = type(at_work), at_work.system.clock
+    kind, clock, metered = type(at_work), at_work.system.clock, experiment.metered
     held: list[Number] = []  # the blocks that it has allocated, oldest first
     waiting = deque(requests(operations))
     while waiting:
@@ -251,10 +260,13 @@ def _client(
         made = [_invoked(experiment, each, held.pop(0) if frees else each.argument) for each in group]
         operation = made[0]
         steps = tuple(chain.from_iterable(step_of(each, value_bytes) for each in made))
-        thread.span = Span(describe(operation))
+        span = thread.span = Span(describe(operation))
+        if metered is not None:
+            metered.begins(thread)
         if operation.number % MARKS_EVERY == 1:
-            experiment.spans[operation.number] = thread.span
-        found, outcome = None, "ok"
+            experiment.spans[operation.number] = span
+        found: Any = None
+        outcome = "ok"
         for attempt in range(1 + experiment.retries):
             if attempt:
                 for each in made:
@@ -278,6 +290,8 @@ def _client(
             history.complete(each, outcome, clock.now_ps, result)
             if each.f == "alloc" and isinstance(result, Number):
                 held.append(result)
+        if metered is not None:
+            metered.ended(operation, thread, span)
         if group[0].until_empty and outcome == "ok" and operation.result is not None:
             waiting.appendleft(group)
 
@@ -315,7 +329,7 @@ def _result(experiment: AssembledVariant) -> RunResult:
         latency_ps[f] = np.array([(o.return_ps or 0) - o.invoke_ps for o in own], dtype=np.int64)
         completed_ps[f] = np.array([o.return_ps for o in own], dtype=np.int64)
         if own:
-            hops[f] = _typical_hops(own, experiment.spans)
+            hops[f] = _mean_hops(own, experiment.spans)
     completed = sum(o.outcome is not None for o in history.operations)
     return RunResult(
         scheme_name=experiment.variant.scheme,
@@ -335,25 +349,17 @@ def _result(experiment: AssembledVariant) -> RunResult:
         loss_ps=_loss_ps(scenario, at_work),
         spans={number: span.marks for number, span in experiment.spans.items()},
         spent=spent(experiment.system, completed),
+        metered={} if experiment.metered is None else experiment.metered.fields(measured),
     )
 
 
-def _typical_hops(operations: list[Operation], spans: Mapping[int, Span]) -> list[Hop]:
-    """The hops of the operation with the median latency among the ones whose marks were kept."""
-    kept = sorted(
-        ((o.return_ps or 0) - o.invoke_ps, o.number, o) for o in operations if o.number in spans and o.outcome == "ok"
-    )
-    if not kept:
-        return []
-    operation = kept[len(kept) // 2][2]
-    hops, start_ps = [], operation.invoke_ps
-    for name, end_ps in sorted(spans[operation.number].marks, key=lambda mark: mark[1]):
-        if start_ps < end_ps <= (operation.return_ps or 0):
-            hops.append(Hop(name, start_ps, end_ps))
-            start_ps = end_ps
-    if operation.return_ps is not None and operation.return_ps > start_ps:
-        hops.append(Hop("CPU of client", start_ps, operation.return_ps))
-    return hops
+def _mean_hops(operations: list[Operation], spans: Mapping[int, Span]) -> list[Hop]:
+    """The mean way of the operations whose marks were kept."""
+    mean = MeanWay()
+    for operation in operations:
+        if operation.number in spans and operation.outcome == "ok":
+            mean.add(way(operation, spans[operation.number].marks))
+    return mean.hops()
 
 
 def _loss_ps(scenario: Scenario, scheme: Scheme) -> int | None:

@@ -25,12 +25,17 @@ INTERVALS = 20
 
 
 def performed(
-    scenario: Scenario, variant: Variant, platform: Platform | None = None, *, recorded: bool = True
+    scenario: Scenario,
+    variant: Variant,
+    platform: Platform | None = None,
+    *,
+    recorded: bool = True,
+    metered: bool = False,
 ) -> RunResult:
     """Run one scheme on one platform, with the failures of the scenario; without any as :func:`.run_variant` does."""
     if not scenario.failures:
-        return run_variant(scenario, variant, platform=platform, recorded=recorded)
-    experiment = AssembledVariant(scenario, variant, platform=platform)
+        return run_variant(scenario, variant, platform=platform, recorded=recorded, metered=metered)
+    experiment = AssembledVariant(scenario, variant, platform=platform, metered=metered)
     left = _Left(experiment.loaded)
     strikes = [
         Strike(one.at_ps, one.fault.parts, memory=left.behind(one.at_ps, one.fault.parts), down_ps=one.down_ps)

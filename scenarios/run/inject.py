@@ -10,14 +10,17 @@ of its own reads every object.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
 from ...models.fabric.fabric import Departure
+from ...models.persist.requester import PrimitiveFailed
 from ...models.system import Node, Process, System
 from ...protocols.failures import LOST, POWER, PROCESS, Failing
 from ...protocols.objects import TAKES_OUT
+from ...protocols.parts.rpc import VerbsError
 from ...protocols.scheme import Role
 from ..history import Crash, History, Unread
 from ..schema.schema import Scenario, Variant
@@ -28,9 +31,9 @@ from .results import RunResult
 PATIENCE_PS = 60 * 10**12
 """How long survivors, and after them the reader, may take behind the last machine's return: a hundred times what an
 adapter needs to give up on a dead peer. What has not returned by then stays open."""
-VERBS_IN_VAIN = 10_000
-"""Whoever posts so many work requests, together with all others, while no operation returns, waits for ever: a choice,
-a hundred times what an operation takes."""
+VERBS_IN_VAIN, EACH_IN_VAIN = 2_000, 100
+"""Whoever posts so many work requests, together with all others, and so many more for each object and client, while no
+operation returns, waits for ever: a choice. A recovery may go through all objects."""
 LOOKED_AT_EVERY_PS = 100_000_000, 100_000_000_000
 """How often that is looked at: at first, and where nobody posts anything."""
 
@@ -173,8 +176,9 @@ class _Execution:
         """The replay, the faults, the survivors' ends, the reads."""
         experiment, clock = self.experiment, self.clock
         for strike in self.strikes:
-            if strike.at_ps >= clock.now_ps:
-                clock.run_until(strike.at_ps + 1)  # exclusive: all events of the instant have happened
+            while strike.at_ps >= clock.now_ps:
+                with suppress(VerbsError, PrimitiveFailed):
+                    clock.run_until(strike.at_ps + 1)  # exclusive: all events of the instant have happened
             self._strike(strike)
         finished = self._run_on(clock.all_of([experiment.finished, *self.recovering]))
         settled_ps = clock.now_ps
@@ -280,16 +284,23 @@ class _Execution:
 
     # behind it --------------------------------------------------------------------------------------------------
     def _run_on(self, event: Any) -> bool:
-        """Run until an event; whether it came before patience, and work in vain, had an end."""
-        self.clock.run_until(self.clock.any_of([event, self.clock.start(self._lost_patience())]))
+        """Run until an event; whether it came before patience, and work in vain, had an end.
+
+        A thread of a server whose peer is gone, and that does not look for another, comes to its end.
+        """
+        either = self.clock.any_of([event, self.clock.start(self._lost_patience())])
+        while not either.processed:
+            with suppress(VerbsError, PrimitiveFailed):
+                self.clock.run_until(either)
         return bool(event.processed)
 
     def _lost_patience(self) -> Generator[Any, Any, None]:
         clock, (shortest_ps, longest_ps) = self.clock, LOOKED_AT_EVERY_PS
         until_ps = max(clock.now_ps, self.last_back_ps) + PATIENCE_PS
+        most = VERBS_IN_VAIN + EACH_IN_VAIN * (self.experiment.processes + len(self.experiment.initial))
         pause_ps, begun, returned = shortest_ps, self._posted(), self._returned()
         posted = begun
-        while clock.now_ps < until_ps and posted - begun < VERBS_IN_VAIN:
+        while clock.now_ps < until_ps and posted - begun < most:
             yield clock.timeout(min(pause_ps, until_ps - clock.now_ps))
             before, posted = posted, self._posted()
             pause_ps = min(2 * pause_ps, longest_ps) if posted == before else shortest_ps
@@ -386,11 +397,11 @@ def arrived(before: RunResult, after: RunResult, label: str) -> list[tuple[str, 
     return found
 
 
-def _messages(result: RunResult, label: str) -> dict[str, dict[tuple[int, int], bytes]]:
-    """By verb: what arrived of the messages of an operation, by device and address."""
-    found: dict[str, dict[tuple[int, int], bytes]] = {}
+def _messages(result: RunResult, label: str) -> dict[tuple[str, int], dict[tuple[int, int], bytes]]:
+    """By verb and device: what arrived of the messages of an operation, by device and address."""
+    found: dict[tuple[str, int], dict[tuple[int, int], bytes]] = {}
     for chunk in result.system.trace.chunks:
         verb, _, whose = chunk.writer.partition(", ")
         if whose == label and not verb.startswith(("store", "ntstore")):
-            found.setdefault(verb, {})[chunk.device, chunk.address] = chunk.data
+            found.setdefault((verb, chunk.device), {})[chunk.device, chunk.address] = chunk.data
     return found

@@ -125,7 +125,7 @@ class KnownNames:
         from ...protocols.registry import is_more_than_listed, scheme  # noqa: PLC0415
 
         found, refused = dict(self.schemes), dict(self.refused)
-        for name in filter(is_more_than_listed, new):
+        for name in list(filter(is_more_than_listed, new)):  # before a file is loaded that has several of them
             try:
                 found[name] = SchemeFacts.of(scheme(name))
             except InputError as error:

@@ -21,7 +21,7 @@ from .test_house import floor_of, imported_modules, module_of, package_files, wr
 STOREYS: Mapping[str, Sequence[str]] = {
     "models": (
         "durability", "profiles", "memory", "fabric", "verbs", "pcie", "primitives", "host", "cpu", "nic", "storage",
-        "kernel", "system", "persist",
+        "kernel", "meter", "system", "persist",
     ),
     "protocols": (
         "failures guarantees layout", "objects naming primitives", "scheme", "registry parts", "efactory shapes",

@@ -17,7 +17,6 @@ import numpy as np
 
 from ...models.durability.views import Content, Cut, LineKey
 from ...protocols.guarantees import Condition, Verdict
-from ...protocols.objects import conditions_of
 from ...scenarios.history import Operation, Value
 from ...scenarios.run.results import RunResult
 from ...sim.collector import seldom_collecting
@@ -26,7 +25,7 @@ from .nested import OutcomesAgain, Recoveries
 from .opaque import WholeTree
 from .outcomes import Contents, Outcome, Outcomes, OutcomesElsewhere
 from .restart import Restart
-from .subjects import Follower, Subject, by_object, concerned, follow, follower, subjects
+from .subjects import Follower, Subject, by_object, concerned, follow, follower, judgeable, subjects
 from .subjects import events as events_of
 
 ASKED = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
@@ -158,7 +157,7 @@ class Explorer:
         with seldom_collecting():
             self.views = self.restart.views()
         self._timed = timed
-        self._conditions = frozenset(conditions).intersection(conditions_of(result.history.model))
+        self._conditions = judgeable(result, conditions)
         self._most = IMAGES_PER_STATE * (1 + result.fault.again)
         whole = whole or self.restart.opaque
         found = subjects(result, self._conditions, only)

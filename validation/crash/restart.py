@@ -18,7 +18,8 @@ from typing import Any, NoReturn
 from ...models.cpu import Thread
 from ...models.durability.places import Domain
 from ...models.durability.views import LineKey, Views
-from ...models.system import ORDER_OF_READS, Node, NodeSpec, System
+from ...models.memory.devices import AddressSpace
+from ...models.system import ORDER_OF_READS, NodeSpec, System
 from ...protocols.failures import CLIENT
 from ...protocols.parts.rpc import VerbsError
 from ...protocols.scheme import OperationFailed, OutcomeUnknown, Role, Scheme
@@ -209,15 +210,18 @@ class Restart:
         return started
 
     def _let_decide(self, system: System, decide: Decide) -> None:
+        names, numbers = system.devices(), self._numbers
+
+        def deciding(memory: AddressSpace, address: int, length: int, expected: int) -> bool | None:
+            device, offset = memory.locate(address)
+            number = numbers.get((names[device.number][0].name, device.name))
+            device.space.catch_up(system.clock.now_ps)  # what was stored by now touches its lines
+            if number is None or device.space.is_touched(offset, length):
+                return None
+            return decide(Guarded(number, offset, length, expected))
+
         for machines in system.nodes.values():
             for node in machines:
-
-                def deciding(address: int, length: int, expected: int, node: Node = node) -> bool | None:
-                    device, offset = node.memory.locate(address)
-                    number = self._numbers.get((node.name, device.name))
-                    device.space.catch_up(system.clock.now_ps)  # what was stored by now touches its lines
-                    return None if number is None else decide(Guarded(number, offset, length, expected))
-
                 for core in node.cores:
                     core.deciding = deciding
 

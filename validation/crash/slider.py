@@ -167,7 +167,8 @@ class _Slider:
         values = list(dict.fromkeys([*(outcome.value for outcome in images[:2]), all_made_it]))
         values = list(dict.fromkeys([*values, *(outcome.value for outcome in images[:IMAGES])]))
         written = [o.argument for o in self.run.history.operations if o.object == name and o.argument is not None]
-        allowed = [value for value in (0, *written) if not register.judge(value)]
+        candidates = values if subject.from_scratch else [0, *written]
+        allowed = [value for value in candidates if not register.judge(value)]
         verdicts: dict[str, str] = {}
         note = ""
         for condition in sorted(subject.conditions):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from ...models.durability.ordering import Scope, events_that_force
 from ...models.durability.places import IN_WORDS, PLACES, WAYS, Path, Place, Way
 from ...models.durability.rules import Target
 from ...models.durability.views import Content, LineKey, Piece
+from ...models.system import System
 from ...scenarios.history import History, Operation, shown
 from ...scenarios.run.results import RunResult
 from ...scenarios.schema.schema import Scenario
@@ -34,12 +35,17 @@ class LeftState(Protocol):
 
 def fates(state: LeftState) -> list[LineFate]:
     """The lines that did not make it."""
-    image = state.violation.outcome.image
-    return [_fate(state, key, content) for key, content in image if content.absent or content.torn]
+    image, at_ps = state.violation.outcome.image, state.violation.instant_ps
+    return lost_lines(state.result.system, image, at_ps)
 
 
-def _fate(state: LeftState, key: LineKey, content: Content) -> LineFate:
-    node, device = state.result.system.devices()[key[0]]
+def lost_lines(system: System, image: Iterable[tuple[LineKey, Content]], at_ps: int) -> list[LineFate]:
+    """The lines of an image of a power failure that are not as they were, and where the rest may still have been."""
+    return [_fate(system, key, content, at_ps) for key, content in image if content.absent or content.torn]
+
+
+def _fate(system: System, key: LineKey, content: Content, at_ps: int) -> LineFate:
+    node, device = system.devices()[key[0]]
     address = key[1] * LINE_BYTES
     piece = content.torn or content.absent[0]
     return LineFate(
@@ -48,8 +54,8 @@ def _fate(state: LeftState, key: LineKey, content: Content) -> LineFate:
         address=address,
         label=device.name_of(piece.chunk.address if piece.chunk.address > address else address),
         writer=piece.chunk.writer,
-        place=str(_place(piece, state.violation.instant_ps)),
-        reason=why_not_forced(piece, state.violation.instant_ps),
+        place=str(_place(piece, at_ps)),
+        reason=why_not_forced(piece, at_ps),
     )
 
 

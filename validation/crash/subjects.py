@@ -11,9 +11,9 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 
 from ...protocols.guarantees import EXPLORED, Condition
-from ...protocols.objects import REGISTERS
+from ...protocols.objects import REGISTERS, conditions_of
 from ...scenarios.calls import probe_of
-from ...scenarios.history import History, Operation
+from ...scenarios.history import History, Operation, Removed
 from ...scenarios.run.results import RunResult
 from ..histories.recorded import JudgedHistory
 from ..oracle import RegisterHistory, RemovableHistory, followed
@@ -64,6 +64,17 @@ def names_in(objects: Iterable[Hashable]) -> set[str]:
     return {name for object in objects for name in label(object).split(", ")}
 
 
+def judgeable(result: RunResult, conditions: Iterable[Condition]) -> frozenset[Condition]:
+    """Those of the conditions that the run's objects can be judged by."""
+    known = conditions_of(result.history.model)
+    wanted = {condition for condition in conditions if condition in known}
+    if result.loss_ps is None:
+        wanted.discard(Condition.BOUNDED_LOSS)
+    if any(isinstance(operation.argument, Removed) for operation in result.history.operations):
+        wanted.discard(Condition.SESSION)  # absent is no value of its own
+    return frozenset(wanted)
+
+
 def subjects(
     result: RunResult, conditions: Collection[Condition], only: Iterable[Hashable] | None = None
 ) -> list[Subject]:
@@ -73,7 +84,7 @@ def subjects(
         wanted = names_in(only)
         names = [name for name in names if str(name) in wanted]
     targets = components(history, names) if history.model == "txn" else list(names)
-    asked = frozenset(conditions)
+    asked = judgeable(result, conditions)
     local = asked - TOGETHER
     promised = any(o.applied_ps is not None for o in history.operations)
     plain = local & frozenset(EXPLORED) if history.model in REGISTERS and not promised else frozenset()

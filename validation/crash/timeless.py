@@ -75,7 +75,7 @@ class TimelessThread(Thread):
     def crc32_matches(self, address: int, length: int, expected: int) -> Code:
         deciding = self.core.deciding
         if deciding is not None and self._at_once():
-            found = deciding(address, length, expected)
+            found = deciding(self.host.memory, address, length, expected)
             if found is not None:
                 return found
             return (yield from self.crc32(address, length)) == expected

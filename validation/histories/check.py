@@ -158,6 +158,12 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
+def _known_by(entry: HistoryEntry, at_ps: int) -> bool:
+    """Whether the operation had returned by then."""
+    known_ps = _known_ps(entry)
+    return known_ps is not None and known_ps <= at_ps
+
+
 def _known_ps(entry: HistoryEntry) -> int | None:
     """When what an operation returned was known."""
     return entry.promised_ps or entry.return_ps if entry.outcome == "ok" else None
@@ -294,6 +300,8 @@ class _Bench:
             crashes_ps = tuple(self._history.eras_ps())
         for turn, at_ps in enumerate(crashes_ps):
             until_ps = crashes_ps[turn + 1] if turn + 1 < len(crashes_ps) else NEVER_PS
+            if not any(_known_by(act.entry, at_ps) for act in subject.acts if not self._model.inert(act.call)):
+                continue  # nothing had returned that could be lost
             judge = search_for(subject, self._model, self._terms, AroundCrash(at_ps, until_ps, spared_ps))
             opinion = judge.judge(Condition.LINEARIZABLE, subject.acts)
             steps += opinion.steps

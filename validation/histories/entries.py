@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...scenarios.history import Stamp
+from ...scenarios.history import Described, Stamp
 from ..oracle.known import NEVER_PS
 
 TYPES = ("invoke", "ok", "fail", "info", "applied", "crash")
@@ -46,7 +46,7 @@ def show(value: Hashable) -> str:
         return f"{{{', '.join(sorted(map(show, value)))}}}"
     if isinstance(value, Other):
         return value.text
-    if isinstance(value, Stamp):
+    if isinstance(value, Stamp | Described):
         return str(value)
     return json.dumps(value) if isinstance(value, str | int | float | None) else repr(value)
 

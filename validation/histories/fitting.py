@@ -45,6 +45,8 @@ class Act:
     def text(self) -> str:
         """``write x = 1``, ``read x -> 2``, ``cas x [1, 2] -> true``."""
         entry, call = self.entry, self.call
+        if call.f == "txn" and entry.key is None:
+            return f"txn {_steps_text(call, answered=entry.outcome == 'ok')}"
         words = [call.f, *([] if entry.key is None else [key_text(entry.key)])]
         if call.f in WRITES:
             words += ["=", show(call.argument)]
@@ -98,8 +100,20 @@ class Subject:
         return None
 
 
+def _steps_text(call: Call, answered: bool) -> str:
+    """The steps of a transaction: ``r x -> 1, w y = 2``."""
+    words = []
+    steps = call.result if answered and isinstance(call.result, tuple) else call.argument
+    for kind, key, value in steps if isinstance(steps, tuple) else ():
+        told = f" -> {show(value)}" if kind == "r" and answered else ""
+        words.append(f"{kind} {key_text(key)}{told if kind == 'r' else f' = {show(value)}'}")
+    return ", ".join(words)
+
+
 def key_text(key: Hashable) -> str:
-    """An object's name as messages show it."""
+    """An object's name, or those of several, as messages show it."""
+    if isinstance(key, tuple) and all(isinstance(part, str) for part in key):
+        return " and ".join(map(key_text, key))
     return key if isinstance(key, str) and key.isprintable() else show(key)
 
 

@@ -14,8 +14,9 @@ from typing import Any
 from ...protocols.guarantees import Condition, Verdict
 from ...protocols.objects import REGISTERS, VALUED, conditions_of
 from ...scenarios.calls import probes
-from ...scenarios.history import Crash, History, Operation, Value
-from ..oracle.known import Flaw
+from ...scenarios.history import Crash, History, Operation, Torn, Unread, Value
+from ..oracle.known import NEVER_PS, Flaw
+from ..oracle.wording import microseconds
 from .check import Report, check_history
 from .entries import FRESH, HistoryFile
 from .events import Events
@@ -128,18 +129,53 @@ class JudgedHistory:
     def _judged(self, value: Value) -> Mapping[Condition, tuple[Hashable, Flaw]]:
         answer = self._answers.get(value)
         if answer is None:
-            known = self._history
-            whole = replace(known, operations=[*known.operations, *self._reads(value)])
-            whole.crashes = [Crash("system", self._now_ps)]
-            answer = self._answers[value] = judged(whole, self._loaded, self._conditions, self._loss_ps)
+            unread = self._unread(value)
+            answer = self._answers[value] = self._by_oracle(value) if unread is None else self._lost(*unread)
+        return answer
+
+    def _by_oracle(self, value: Value) -> dict[Condition, tuple[Hashable, Flaw]]:
+        whole = replace(self._history, operations=[*self._history.operations, *self._reads(value)])
+        whole.crashes = [Crash("system", self._now_ps)]
+        return judged(whole, self._loaded, self._conditions, self._loss_ps)
+
+    def _own(self, value: Value) -> Sequence[tuple[Operation, Value]]:
+        """What was found by each probe."""
+        values = value if len(self._probe) > 1 and isinstance(value, tuple) else (value,)
+        return list(zip(self._probe, values, strict=True))
+
+    def _unread(self, value: Value) -> tuple[Operation, Torn] | None:
+        """A probe that found nothing which its model could have returned."""
+        if self._history.model in REGISTERS:
+            return None
+        for probe, own in self._own(value):
+            if isinstance(own, Torn):
+                return probe, own
+            if isinstance(own, tuple) and isinstance(own[-1] if own else None, Unread):
+                return probe, own[-1]
+        return None
+
+    def _lost(self, probe: Operation, found: Torn) -> dict[Condition, tuple[Hashable, Flaw]]:
+        """The conditions that an object breaks which cannot be read any more: whatever it held is lost."""
+        by_ps = {Condition.NO_LOST_ACK: self._now_ps, Condition.BOUNDED_LOSS: self._now_ps - (self._loss_ps or 0) - 1}
+        answer: dict[Condition, tuple[Hashable, Flaw]] = {}
+        for condition in self._conditions - {Condition.EXACTLY_ONCE}:
+            if condition is Condition.COMMITTED and isinstance(found, Unread):
+                continue
+            updates = [o for o in self._history.operations if o.outcome == "ok" and o.f in self._history.updates]
+            late_ps = by_ps.get(condition, NEVER_PS)
+            lost = [o for o in updates if o.return_ps is not None and o.return_ps <= late_ps]
+            if condition in by_ps and not lost:
+                continue
+            after = f", but {lost[-1].text} had returned at {microseconds(lost[-1].return_ps or 0)}" if lost else ""
+            why = f"{probe.text} -> {found} after recovery{after}"
+            answer[condition] = probe.object, Flaw(tuple(lost[-1:]), why)
         return answer
 
     def _reads(self, value: Value) -> Iterator[Operation]:
         """The operations of a fresh client that found ``value``, one after the other."""
         numbers = count(1 + max((o.number for o in self._history.operations), default=0))
         at_ps = self._now_ps
-        values = value if len(self._probe) > 1 and isinstance(value, tuple) else (value,)
-        for probe, own in zip(self._probe, values, strict=True):
+        for probe, own in self._own(value):
             for f, argument, result in probes(probe, own):
                 at_ps += 2
                 yield Operation(next(numbers), _READER, f, probe.object, argument, at_ps - 1, at_ps, result, "ok")

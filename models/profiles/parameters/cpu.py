@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal
+from typing import Any, Literal
 
 MICROSECOND, MILLISECOND = 10**6, 10**9
 
@@ -17,6 +17,8 @@ class CoreType:
     """How fast they are: 100 is as fast as the platform's cores."""
     hop_ps: int
     """The time by which a hand-over between the adapter and such a core takes longer than with a host's core."""
+    core_milliwatts: int = 0
+    """The power that such a core draws while it works or polls; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,8 @@ class CpuParameters:
     """The time of a copy by string instructions before its first byte, ..."""
     memcpy_string_bytes: int = 2048
     """... which is how copies from this size on are made."""
+    core_milliwatts: int = 0
+    """The power that a core draws while it works or polls; 0: not known, and no energy is computed."""
     os: OperatingSystem = field(default_factory=OperatingSystem)
     types: Mapping[str, CoreType] = field(default_factory=dict)
     """Other cores that nodes may have."""
@@ -138,4 +142,5 @@ class CpuParameters:
         }
         rate = self.memcpy_bits_per_s * kind.speed_percent // 100
         costs = {name: SoftwareCost(cost.time_ps * 100 // kind.speed_percent) for name, cost in self.software.items()}
-        return replace(self, **scaled, memcpy_bits_per_s=rate, os=replace(self.os, **system), software=costs)
+        own: dict[str, Any] = {"core_milliwatts": kind.core_milliwatts, "memcpy_bits_per_s": rate, "software": costs}
+        return replace(self, **scaled, **own, os=replace(self.os, **system))

@@ -15,6 +15,7 @@ from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 from rpsim.models.verbs import Opcode, QueuePair, SendFlags, SendWR
 from rpsim.validation.rigs.pair import Pair
+from rpsim.validation.speed.spinning import Spinners
 
 PLATFORM = load_platform("optane-adr")
 HIT_PS, PAUSE_PS = PLATFORM.cpu.load_ps, PLATFORM.cpu.spin_loop_ps
@@ -269,3 +270,14 @@ def test_the_simulated_platform_without_private_caches_agrees_too():
         system.clock.run_until(system.clock.start(loop(node.thread(0, "looker"), [(word, b"\0")])))
         ends.append(system.clock.now_ps)
     assert ends[0] == ends[1]
+
+
+def test_64_spinning_pairs_take_no_event_while_they_wait():
+    spinners = Spinners(64, 64, 64)
+    spinners.exchange(64)
+    clock = spinners.clock
+    clock.run_until()
+    before = clock.now_ps
+    assert clock.peek() == float("inf"), "64 threads spin, and nothing is left to happen"
+    spinners.exchange(64)
+    assert clock.now_ps > before
