@@ -107,10 +107,8 @@ class SoftwareThread:
         """
         costs = self._cpu.software
         if name not in costs:
-            found, expected = (
-                f"no cost of the software '{name}'",
-                f"one of {', '.join(costs) or 'none: it has no such costs'}",
-            )
+            expected = f"one of {', '.join(costs)}" if costs else "a platform that has named costs"
+            found = f"no cost of the software '{name}'"
             raise InputError(Mistake(found, expected, field="platform: cpu.software", nearest=nearest(name, costs)))
         return self.work(costs[name].time_ps)
 

@@ -213,8 +213,8 @@ def _options(command: str) -> set[str]:
 
 def test_every_field_of_a_scenario_is_explained():
     text = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
-    of_workloads = (workloads.Ycsb, workloads.ClientGroup, workloads.ScheduledOperation)
-    for model in (schema.Scenario, schema.RoleCount, schema.CrashSection, schema.Outage, Failure, *of_workloads):
+    models = (schema.Scenario, schema.RoleCount, schema.CrashSection, schema.Outage, Failure)
+    for model in (*models, workloads.Ycsb, workloads.ClientGroup, workloads.ScheduledOperation):
         for name, field in model.model_fields.items():
             assert f"`{field.alias or name}`" in text or f"kind `{name}" in text or name == "kind", (model, name)
     pauses = experiment.PAUSE_EVERY, experiment.PAUSE_SHORTEST_PS // 10**6, experiment.PAUSE_LONGEST_PS // 10**6
