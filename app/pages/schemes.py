@@ -69,7 +69,7 @@ def page(kind: type[Scheme], guarantees: bool = True) -> str:
     for paragraph in inspect.cleandoc(sys.modules[kind.__module__].__doc__ or "").split("\n\n"):
         lines += [*wrapped(" ".join(paragraph.split()).replace("``", "`")), ""]
     claims = "; ".join(f"{condition} ({where})" for condition, where in kind.claims.items())
-    lines += [*wrapped(f"Its source claims: {claims or 'nothing'}."), "", "## Bytes", ""]
+    lines += [*wrapped(f"Its source claims: {claims or 'nothing'}."), "", *_options(kind), "## Bytes", ""]
     for layout in _layouts(kind):
         lines += _layout(layout)
     for word in _words(kind):
@@ -84,6 +84,19 @@ def page(kind: type[Scheme], guarantees: bool = True) -> str:
     if guarantees:
         lines += [GUARANTEES, "", *_guarantees(kind), ""]
     return "\n".join(lines)
+
+
+def _options(kind: type[Scheme]) -> list[str]:
+    """What `name[option=choice]` may choose, with the source of each."""
+    if not kind.options:
+        return []
+    rows = [
+        [f"`{name}`", one.text, one.expected, one.write(kind.option(name)), one.source]
+        for name, one in kind.options.items()
+    ]
+    example = next(iter(kind.options))
+    how = f"`{kind.name}[{example}=...]` chooses ([how](../scenarios.md#options-of-schemes))."
+    return ["## Options", "", *wrapped(how), "", *table(["option", "is", "choices", "default", "source"], rows), ""]
 
 
 def _layouts(kind: type[Scheme]) -> list[type[Layout]]:

@@ -98,6 +98,7 @@ class Messaging(Scheme, name="messaging"):
     paper = "an example"
     section = "docs/scenarios.md"
     claims: ClassVar[Claims] = {Condition.LINEARIZABLE: NO_FAULT}
+    faults: ClassVar = {"server": ("power",), "client": ("power", "process")}
     operations = ("put", "get")
     updates = frozenset({"put"})
     slot: type[Slot] = Slot
@@ -128,7 +129,7 @@ class Messaging(Scheme, name="messaging"):
                 yield from thread.compute()
                 if request.number & PUT:
                     self.values[request.number ^ PUT] = request.value
-                yield from self.ends[found].send(request.number, self.values[request.number & ~PUT])
+                yield from self.ends[found].send(request.number, self.values.get(request.number & ~PUT, b""))
 
     class Client(Role, invokes=True):
         def connect(self, thread: Thread) -> End:

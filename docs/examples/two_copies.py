@@ -4,8 +4,8 @@ Source: an example; passive memory nodes as in Clover (Tsai, Shan, Zhang, ATC'20
 as in Pilaf (Mitchell, Geng, Li, ATC'13, section 4.2).
 
 A value is overwritten where it lies, so that a failure in the middle leaves a copy that is torn: the checksum tells.
-The copies are written one after the other, each durable before the next, so that never both are torn; and a put that
-fails leaves its node alone until another client has made both copies alike again.
+The copies are written one after the other, each durable before the next, so that never both are torn. A put that fails
+leaves copies that differ; the next one makes them alike before it writes. An object has one writer.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from collections.abc import Generator, Hashable, Mapping
 from typing import Any, ClassVar
 
 from ..models.cpu import Thread
-from ..models.persist.requester import PrimitiveFailed, PrimitiveRequester
-from ..models.persist.service import Service
 from ..models.system import Node
+from ..models.verbs import FLUSHES, REMOTE, QueuePair
 from .guarantees import ALWAYS, Claims, Condition
 from .layout import U32, U64, Layout, Rest
-from .parts.rpc import Connection, Listener, VerbsError
-from .primitives import primitive
+from .parts.onesided import Door, Poster, VerbsError
 from .scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme
 
 Code = Generator[Any, Any, Any]
@@ -44,34 +42,24 @@ def packed(number: int, version: int, value: bytes) -> bytes:
     return zlib.crc32(rest).to_bytes(4, "little") + rest
 
 
-class Copy:
-    """A session's way to one memory node: a queue pair for the primitive, one for READs."""
-
-    def __init__(self, data: TwoCopies.Data, thread: Thread, node: Node) -> None:
-        self.data = data
-        self.link: PrimitiveRequester = data.service.connect(thread, node)
-        self.reads: Connection = data.listener.accept(thread, node, data.each)
-
-
 class Session:
-    """A client process, and the copies that it has a connection to."""
+    """A client process, and its queue pairs to memory nodes, by their numbers."""
 
-    def __init__(self, thread: Thread) -> None:
-        self.thread = thread
-        self.copies: dict[int, Copy] = {}
+    def __init__(self, poster: Poster) -> None:
+        self.poster = poster
+        self.ways: dict[int, QueuePair] = {}
 
 
 class TwoCopies(Scheme, name="two-copies"):
-    """Nobody runs code on the memory nodes; clients write an object each."""
+    """Each value on two memory nodes, read by its checksum."""
 
     title = "each value on two memory nodes, read by its checksum"
     paper = "an example"
     section = "docs/examples"
-    claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: ALWAYS, Condition.COMMITTED: ALWAYS}
+    claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: "data power; data lost", Condition.COMMITTED: ALWAYS}
     faults: ClassVar[Mapping[str, tuple[str, ...]]] = {"data": ("power", "lost")}
     operations = ("put", "get")
     updates = frozenset({"put"})
-    primitive = "ibta-flush-persistent"
 
     class Data(Role, memory=("dram", "pm"), many=True, passive=True):
         def __init__(self, scheme: Scheme, node: Node, number: int) -> None:
@@ -82,20 +70,28 @@ class TwoCopies(Scheme, name="two-copies"):
 
         def begin(self) -> None:
             """The adapter opens the memory."""
-            self.service = Service(primitive(self.scheme.primitive), self.node)
-            self.service.register(self.copies, self.length)
-            self.listener = Listener(self.node, {})
-            self.key = self.listener.register(self.copies, self.length).key
+            self.door = Door(self.node)
+            self.key = self.door.register(self.copies, self.length, REMOTE | FLUSHES).key
 
         def address(self, number: int) -> int:
             return self.copies + number * self.each
 
     class Client(Role, invokes=True):
+        def begin(self) -> None:
+            self.nodes: list[TwoCopies.Data] = list(self.scheme.roles["data"])
+            self.length = Record.size + self.sizes.value_bytes
+
         def connect(self, thread: Thread) -> Session:
-            session = Session(thread)
-            for data in self.scheme.roles["data"]:
-                session.copies[data.number] = Copy(data, thread, self.node)
+            session = Session(Poster(thread, self.node, self.length, slots=2))
+            for data in self.nodes:
+                self.way(session, data)
             return session
+
+        def way(self, session: Session, data: TwoCopies.Data) -> QueuePair:
+            """The queue pair to a node; a new one if the last broke."""
+            if data.number not in session.ways:
+                session.ways[data.number] = session.poster.connect(data.door)
+            return session.ways[data.number]
 
         def perform(self, session: Session, request: Request) -> Code:
             step = request.step
@@ -105,58 +101,54 @@ class TwoCopies(Scheme, name="two-copies"):
             return (yield from self.put(session, number, step.value))
 
         def get(self, session: Session, number: int) -> Code:
-            """The first copy whose checksum is right; the newer one, where both have to be read."""
-            for data in self.scheme.roles["data"]:
+            """The first copy that is whole."""
+            for data in self.nodes:
                 found = yield from self.read(session, data, number)
                 if found is not None:
-                    return found.value[: self.sizes.value_bytes]
+                    return found.value
             raise OperationFailed(f"no copy of object {number} is whole")
 
         def put(self, session: Session, number: int, value: bytes) -> Code:
             """Make both copies alike, then write one after the other."""
             found = []
-            for data in self.scheme.roles["data"]:
+            for data in self.nodes:
                 found.append((yield from self.read(session, data, number)))
             whole = [record for record in found if record is not None]
             if not whole:
                 raise OperationFailed(f"no copy of object {number} is whole")
             newest = max(whole, key=lambda record: record.version)
-            for data, record in zip(self.scheme.roles["data"], found, strict=True):
+            for data, record in zip(self.nodes, found, strict=True):
                 if record is None or record.version < newest.version:
                     yield from self.write(session, data, number, newest.version, newest.value)
-            for data in self.scheme.roles["data"]:
+            for data in self.nodes:
                 yield from self.write(session, data, number, newest.version + 1, value)
 
         def read(self, session: Session, data: TwoCopies.Data, number: int) -> Code:
-            """A record, None if it cannot be reached or is not whole."""
+            """A record; None if it cannot be reached or is not whole."""
+            poster = session.poster
+            posted = yield from poster.read(self.way(session, data), data.address(number), data.key, self.length)
             try:
-                copy = self.copy(session, data)
-                content = yield from copy.reads.read(data.address(number), data.key, data.each)
+                content = yield from poster.result(posted)
             except VerbsError:
-                session.copies.pop(data.number, None)
+                del session.ways[data.number]
                 return None
-            content = content[: Record.size + self.sizes.value_bytes]
-            matches = (yield from session.thread.crc32_of(content[4:])) == Record.unpack(content).crc
-            return Record.unpack(content) if matches else None
+            record = Record.unpack(content)
+            return record if (yield from poster.thread.crc32_of(content[4:])) == record.crc else None
 
         def write(self, session: Session, data: TwoCopies.Data, number: int, version: int, value: bytes) -> Code:
             """Write a record; returns when it is durable."""
-            record = packed(number, version, value[: self.sizes.value_bytes])
+            poster, way, address = session.poster, self.way(session, data), data.address(number)
+            posted = [(yield from poster.write(way, address, data.key, packed(number, version, value)))]
+            posted += yield from self.flush(poster, way, address, data.key)
             try:
-                copy = self.copy(session, data)
-                yield from self.persist(copy, [(data.address(number), record)])
-            except (PrimitiveFailed, VerbsError) as error:
-                session.copies.pop(data.number, None)
+                yield from poster.all(posted)
+            except VerbsError as error:
+                del session.ways[data.number]
                 raise OutcomeUnknown(str(error)) from error
 
-        def persist(self, copy: Copy, updates: list[tuple[int, bytes]]) -> Code:
-            yield from copy.link.persist(updates)
-
-        def copy(self, session: Session, data: TwoCopies.Data) -> Copy:
-            """The way to a node; a new one if the last broke."""
-            if data.number not in session.copies:
-                session.copies[data.number] = Copy(data, session.thread, self.node)
-            return session.copies[data.number]
+        def flush(self, poster: Poster, way: QueuePair, address: int, key: int) -> Code:
+            """Post what makes a record durable."""
+            return [(yield from poster.flush(way, address, key, self.length))]
 
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
         for number, value in enumerate(objects.values()):
@@ -171,9 +163,11 @@ class TwoCopies(Scheme, name="two-copies"):
 class Hasty(TwoCopies, name="two-copies-hasty"):
     """Broken: it acknowledges when the first copy is durable, and writes the other one with the next put."""
 
+    title = "the same that acknowledges after the first copy"
+
     class Client(TwoCopies.Client):
         def put(self, session: Session, number: int, value: bytes) -> Code:
-            first, *others = self.scheme.roles["data"]
+            first, *others = self.nodes
             record = yield from self.read(session, first, number)
             if record is None:
                 raise OutcomeUnknown("the first copy cannot be read")
@@ -185,12 +179,14 @@ class Hasty(TwoCopies, name="two-copies-hasty"):
 class Trusting(TwoCopies, name="two-copies-trusting"):
     """Broken: it returns what it reads, whatever the checksum says."""
 
+    title = "the same that trusts what it reads"
+
     class Client(TwoCopies.Client):
         def read(self, session: Session, data: TwoCopies.Data, number: int) -> Code:
+            poster = session.poster
+            posted = yield from poster.read(self.way(session, data), data.address(number), data.key, self.length)
             try:
-                copy = self.copy(session, data)
-                content = yield from copy.reads.read(data.address(number), data.key, data.each)
+                return Record.unpack((yield from poster.result(posted)))
             except VerbsError:
-                session.copies.pop(data.number, None)
+                del session.ways[data.number]
                 return None
-            return Record.unpack(content[: Record.size + self.sizes.value_bytes])

@@ -134,15 +134,16 @@ class Spinning:
             undo += [spot.memory.when_taken(line, partial(self._taken, number)) for line in lines(start, length)]
         if any(qp.error for qp in self._queue_pairs):
             self._failed_ps = self._begin_ps
+        failed = self._failed  # one object, to be found again
         for qp in self._queue_pairs:
-            qp.watchers.append(self._failed)
+            qp.watchers.append(failed)
         try:
             return (yield from self._look_until_found())
         finally:
             for end in undo:
                 end()
             for qp in self._queue_pairs:
-                qp.watchers.remove(self._failed)
+                qp.watchers[:] = [other for other in qp.watchers if other is not failed]
 
     def _look_until_found(self) -> Code:
         clock = self._clock

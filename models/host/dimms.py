@@ -179,9 +179,11 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         taken[key] = [*taken.get(key, ()), told]
 
         def end() -> None:
-            taken[key].remove(told)
-            if not taken[key]:
-                del taken[key]
+            left = [other for other in taken.get(key, ()) if other is not told]
+            if left:
+                taken[key] = left
+            else:
+                taken.pop(key, None)
 
         return end
 

@@ -87,7 +87,7 @@ class DmaReader:
 
     def _look(self, _: None) -> None:
         """Requests of one instant keep their order, whatever their keys are."""
-        _, _, at_root_ps, address, length, served, look = heappop(self._requests)
+        at_root_ps, address, length, served, look = heappop(self._requests)[2:]
         host = self._host
         if served is None:
             attached = host.attached[address >> DEVICE_SPAN_BITS]

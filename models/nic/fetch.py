@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ class Orders:
     def draw(self, count: int) -> Sequence[int]:
         """The next order, of so many lines."""
         self._catch_up()
-        return self.arbiter().permutation(count)
+        return [int(line) for line in self.arbiter().permutation(count)]
 
     def _catch_up(self) -> None:
         stream = self.arbiter()
@@ -80,7 +81,7 @@ class Fetch:
         self.count = count
         self.chunks: list[Chunk] = [] if observed is None else observed
         """The chunks that the data proves to be visible."""
-        self.data = data
+        self.data: Any = data
         """The data so far; by line a bytearray that grows up to the last catching up of the memory."""
         self.orders: Orders | None = None
         self.order: Sequence[int] | None = None
@@ -131,7 +132,6 @@ class Fetch:
 
     def _place(self, start: int, offset: int, data: bytes) -> None:
         begin = start + offset
-        assert isinstance(self.data, bytearray)
         self.data[begin : begin + len(data)] = data
         self._missing -= len(data)
         if not self._missing and self.orders is not None:

@@ -13,7 +13,7 @@ A scheme declares them with their choices or range, their default and the source
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import NoReturn
 
@@ -43,12 +43,14 @@ class Option:
     at_least: float | None = None
     at_most: float | None = None
     quantity: str | None = None
+    usual: OptionValue = field(init=False, compare=False, default=None)
+    """The default's value."""
 
     def __post_init__(self) -> None:
         if not self.source:
             raise ValueError("an option has a source: paper, public code, or assumption")
         if self.default is not None:
-            self.read(self.write(self.default))
+            object.__setattr__(self, "usual", self.read(self.default))
 
     def read(self, written: object) -> OptionValue:
         """The value that a text, or what YAML made of it, stands for. Raises ValueError with what is expected."""
@@ -73,11 +75,6 @@ class Option:
         if (low is not None and number < low) or (high is not None and number > high) or not isfinite(number):
             self._refuse()
         return number
-
-    @property
-    def usual(self) -> OptionValue:
-        """The default's value."""
-        return None if self.default is None else self.read(self.default)
 
     @staticmethod
     def write(value: object) -> str:

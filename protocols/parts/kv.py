@@ -17,6 +17,7 @@ from ...models.cpu import Thread
 from ...models.system import Node
 from ...sim.bytespace import LINE_BYTES
 from ..layout import U32, U64, Bytes, Layout, Rest
+from ..naming import Option
 from ..scheme import OutcomeUnknown, Request, Role, Scheme
 from .index import ENTRY_BYTES, Entry, HashIndex, Location, Word
 from .locks import Locks
@@ -46,6 +47,14 @@ class Region(Layout):
 
     offset = U64()
     length = U32()
+
+
+CLIENT_CRC = Option(
+    False,
+    source="assumption: no paper says; clients that write constant values may compute it beforehand",
+    text="whether a PUT's latency contains the client's CRC32 of the value",
+)
+"""The option of stores whose clients compute a checksum."""
 
 
 @dataclass

@@ -31,9 +31,9 @@ from .results import RunResult
 PATIENCE_PS = 60 * 10**12
 """How long survivors, and after them the reader, may take behind the last machine's return: a hundred times what an
 adapter needs to give up on a dead peer. What has not returned by then stays open."""
-VERBS_IN_VAIN = 10_000
-"""Whoever posts so many work requests, together with all others, while no operation returns, waits for ever: a choice,
-a hundred times what an operation takes."""
+VERBS_IN_VAIN, EACH_IN_VAIN = 2_000, 100
+"""Whoever posts so many work requests, together with all others, and so many more for each object and client, while no
+operation returns, waits for ever: a choice. A recovery may go through all objects."""
 LOOKED_AT_EVERY_PS = 100_000_000, 100_000_000_000
 """How often that is looked at: at first, and where nobody posts anything."""
 
@@ -297,9 +297,10 @@ class _Execution:
     def _lost_patience(self) -> Generator[Any, Any, None]:
         clock, (shortest_ps, longest_ps) = self.clock, LOOKED_AT_EVERY_PS
         until_ps = max(clock.now_ps, self.last_back_ps) + PATIENCE_PS
+        most = VERBS_IN_VAIN + EACH_IN_VAIN * (self.experiment.processes + len(self.experiment.initial))
         pause_ps, begun, returned = shortest_ps, self._posted(), self._returned()
         posted = begun
-        while clock.now_ps < until_ps and posted - begun < VERBS_IN_VAIN:
+        while clock.now_ps < until_ps and posted - begun < most:
             yield clock.timeout(min(pause_ps, until_ps - clock.now_ps))
             before, posted = posted, self._posted()
             pause_ps = min(2 * pause_ps, longest_ps) if posted == before else shortest_ps

@@ -38,6 +38,17 @@ def test_polling_the_last_byte_is_right_only_where_a_message_comes_in_order(exam
     assert found == ("violated" if scheme == "Messaging" and order != "whole message" else "holds")
 
 
+@pytest.mark.parametrize("fault", ["client[0] power", "client[0] process"])
+def test_a_client_that_dies_in_the_middle_of_a_message_spoils_nothing(example, fault):
+    found = crash_report(example.Messaging, fault=fault, workload=LONG | {"operations": 8}, clients=2)
+    assert found.verdicts["linearizable"] == "holds" and found.states > 10
+
+
+def test_a_table_in_dram_is_lost_with_the_power(example):
+    found = crash_report(example.Messaging, fault="server[0] power", workload=LONG | {"operations": 8}, clients=2)
+    assert found.verdicts["no_lost_ack"] == "violated"
+
+
 def test_the_checked_server_has_seen_torn_messages_and_says_so(example):
     scenario = scenario_of(example.Checked, workload=LONG, clients=2, data_in_order="none")
     fields = run_variant(scenario, scenario.variants()[0], metered=True).summary()

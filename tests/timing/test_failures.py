@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -118,3 +119,12 @@ def test_run_prints_it_and_crash_explores_what_crash_fault_says(tmp_path, capsys
     assert main(["crash", str(file), *few]) == 0
     (entry,) = json.loads(capsys.readouterr().out)["schemes"]
     assert entry["fault"] == "server[0] power" and "failures" not in entry
+
+
+def test_the_terminal_tells_what_failed_and_for_how_long_nobody_got_an_answer(tmp_path, capsys):
+    file = Path(__file__).parents[2] / "docs" / "examples" / "gap.yaml"
+    few = ["--set", "schemes=[saw]", "--set", "workload.operations=100", "--out", str(tmp_path), "--no-report"]
+    assert main(["run", str(file), *few, "--jobs", "1"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "saw on optane-adr: server[0] power at 100 us, back at 600,100 us: no answer for " in text
+    assert float(text.split("no answer for ")[1].split()[0].replace(",", "")) > 600_000

@@ -24,7 +24,8 @@ from rpsim.app.main import COMMANDS, main, parse, parser
 from rpsim.protocols.primitives import known_primitives
 from rpsim.protocols.registry import schemes
 from rpsim.scenarios.run import experiment
-from rpsim.scenarios.schema import schema
+from rpsim.scenarios.schema import schema, workloads
+from rpsim.scenarios.schema.failures import Failure
 from rpsim.scenarios.schema.load import load_scenario
 from rpsim.validation.litmus.shipped import chosen
 
@@ -212,8 +213,8 @@ def _options(command: str) -> set[str]:
 
 def test_every_field_of_a_scenario_is_explained():
     text = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
-    explicit = (schema.ScheduledOperation, schema.Outage)
-    for model in (schema.Scenario, schema.RoleCount, schema.Ycsb, schema.CrashSection, *explicit):
+    explicit = (workloads.ScheduledOperation, schema.Outage, Failure)
+    for model in (schema.Scenario, schema.RoleCount, workloads.Ycsb, workloads.ClientGroup, schema.CrashSection, *explicit):
         for name, field in model.model_fields.items():
             assert f"`{field.alias or name}`" in text or f"kind `{name}" in text or name == "kind", (model, name)
     pauses = experiment.PAUSE_EVERY, experiment.PAUSE_SHORTEST_PS // 10**6, experiment.PAUSE_LONGEST_PS // 10**6

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from typing_extensions import override
-
 from ...verbs.opcodes import NON_POSTED, Opcode
 from ..adapter import Adapter
 from ..ends import PlainWay, ReceiveEnd, SendEnd
@@ -32,7 +30,6 @@ class _Arrivals(dict[Opcode, Handler]):
         super().__init__()
         self._ends = nic, end, remote, to
 
-    @override
     def __missing__(self, opcode: Opcode) -> Handler:
         made, remote = _MADE.get(opcode), self._ends[2]
         general = remote.serve if opcode in NON_POSTED else remote.take_in

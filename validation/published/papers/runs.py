@@ -24,7 +24,7 @@ Measured = Mapping[str, Any]
 """The measurements of a run, as ``measure.measure`` returns them; of an explored one its verdicts by condition."""
 Tell = Callable[[str], object]
 
-_SCENARIOS = ("roles", "workload")
+_SCENARIOS = ("roles", "workload", "options")
 
 
 @dataclass(frozen=True)

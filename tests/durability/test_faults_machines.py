@@ -6,19 +6,21 @@ The scheme is that of docs/examples/two_copies.py: nobody runs code on its two m
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
+from rpsim.app.terminal.timeline import timeline
 from rpsim.models.durability.views import Views
-from rpsim.models.verbs import Opcode, SendFlags, SendWR
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.protocols.scheme import Scheme
+from rpsim.scenarios.run import inject
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.inject import run_with_fault
 from rpsim.validation.crash.executed import judge_state
-from rpsim.validation.crash.explore import explore
+from rpsim.validation.crash.explore import differences, explore, replay_case
 from rpsim.validation.crash.strikes import Walk
 from rpsim.validation.histories.read import parse_history
 
@@ -48,31 +50,28 @@ def _more(module):
     class Unflushed(module.TwoCopies, name="two-copies-unflushed"):
         """Broken: a WRITE's completion is taken for durable."""
 
-        primitive = "no-flush"
+        class Client(module.TwoCopies.Client):
+            def flush(self, poster, way, address, key):
+                yield from ()
+                return []
 
     class AtOnce(module.TwoCopies, name="two-copies-at-once"):
         """It writes both copies at the same time."""
 
         class Client(module.TwoCopies.Client):
             def put(self, session, number, value):
-                thread, ways = session.thread, []
-                for data in self.scheme.roles["data"]:
-                    ways.append((data, self.copy(session, data).reads))
-                    yield from thread.store(ways[-1][1]._scratch, module.packed(number, 1, value))
-                flags = SendFlags.IBV_SEND_SIGNALED | SendFlags.IBV_SEND_INLINE
-                for data, way in ways:
-                    where = way._scratch, data.each, data.address(number), data.key
-                    yield from thread.post_send(way._end.qp, SendWR(0, Opcode.IBV_WR_RDMA_WRITE, *where, flags))
-                for _, way in ways:
-                    yield from thread.poll(way._end.qp.send_cq)
+                posted, record = [], module.packed(number, 1, value)
+                for data in self.nodes:
+                    way = self.way(session, data)
+                    posted.append((yield from session.poster.write(way, data.address(number), data.key, record)))
+                yield from session.poster.all(posted)
 
     class Stubborn(module.TwoCopies, name="two-copies-stubborn"):
         """Broken: it reads the first copy until that is whole."""
 
         class Client(module.TwoCopies.Client):
             def get(self, session, number):
-                first = self.scheme.roles["data"][0]
-                while (found := (yield from self.read(session, first, number))) is None:
+                while (found := (yield from self.read(session, self.nodes[0], number))) is None:
                     pass
                 return found.value
 
@@ -112,6 +111,31 @@ def test_a_copy_less_than_acknowledged_is_lost_with_its_machine():
 
 
 @pytest.mark.long
+def test_a_counterexample_has_a_column_for_each_machine():
+    found = report(failing("two-copies-hasty", "data[0] lost"))
+    lines = timeline(next(one for one in found.counterexamples if one.condition is LOST))
+    assert lines[0].split() == ["client", "0", "data[0]", "data[1]"]
+    second, third = lines[0].index("data[0]"), lines[0].index("data[1]")
+    assert any(line[third:].startswith("copies[0]") for line in lines)
+    assert any(line[second:].startswith("copies[0]") for line in lines)
+    assert any(line.startswith("  -- data[0] is lost for good") for line in lines)
+    assert any(line.startswith("  fresh client: get k0") for line in lines)
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.long
+def test_a_saved_case_replays(tmp_path):
+    found = report(failing("two-copies-unflushed", "data[0] power"))
+    example = next(one for one in found.counterexamples if one.condition is LOST)
+    assert example.operations == 1
+    case = tmp_path / "case-1.json"
+    case.write_text(json.dumps(example.case))
+    again = replay_case(case)
+    assert again is not None and differences(case, again) == []
+    assert again.timeline == example.timeline
+
+
+@pytest.mark.long
 def test_memory_that_comes_back_may_lack_what_nothing_had_made_durable():
     assert violated(failing("two-copies-unflushed", "data[0] power")) == {LOST, DURABLE}
     assert violated(failing("two-copies-unflushed", "data[0] lost")) == set()
@@ -139,9 +163,8 @@ def test_images_are_those_that_the_rules_allow_each_once():
     views = Views(walk.whole.result.system.trace, {pm.number: pm.domain}, lambda key: loaded[key[0]].line(key[1]))
     many = 0
     for at_ps in walk.instants:
-        answered = any(p.port == "data[0]" and p.end_ps <= at_ps for p in walk.whole.departures if p.queue_pair == 1)
-        if answered:  # what is on its way says more than what has been polled
-            break
+        if len([p for p in walk.whole.departures if p.port == "data[0]" and p.end_ps <= at_ps]) > 2:
+            break  # the FLUSH is answered, and what is on its way says more than what has been polled
         found = list(walk.states([at_ps]))
         images = [dict(state.images[0].chosen) for state in found]
         (key,) = {key for image in images for key in image}
@@ -157,11 +180,12 @@ def test_an_answer_that_a_survivor_gets_proves_what_it_says():
     """The FLUSH's response has left, and power fails before anybody has polled it: the data are there."""
     made = failing("two-copies", "data[0] power", [put(0, "k0")])
     walk = Walk(made, only_variant(made))
-    left_ps = [p.end_ps for p in walk.whole.departures if p.port == "data[0]" and p.queue_pair == 1]
-    (image,) = walk.states([left_ps[1]])
+    read_ps, acknowledged_ps, flushed_ps, *_ = [p.end_ps for p in walk.whole.departures if p.port == "data[0]"]
+    assert read_ps < acknowledged_ps < flushed_ps
+    (image,) = walk.states([flushed_ps])
     assert image.choices.made == []
     assert image.aftermath.history.operations[0].outcome == "ok"
-    assert len(list(walk.states([left_ps[1] - 100_000]))) > 1
+    assert len(list(walk.states([flushed_ps - 100_000]))) > 1
 
 
 @pytest.mark.long
@@ -210,7 +234,8 @@ def test_packets_of_a_dead_client_arrive_at_one_machine_and_not_at_the_other():
 
 
 @pytest.mark.long
-def test_who_waits_over_the_network_for_ever_is_known_by_work_done():
+def test_who_waits_over_the_network_for_ever_is_known_by_work_done(monkeypatch):
+    monkeypatch.setattr(inject, "VERBS_IN_VAIN", 200)
     found = report(failing("two-copies-stubborn", "data[0] power", [put(0, "k0")]))
     assert found.verdicts[LOST] is Verdict.VIOLATED and found.verdicts[COMMITTED] is Verdict.HOLDS
     assert "somebody waits for ever" in found.over
