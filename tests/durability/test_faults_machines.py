@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from rpsim.app.main import main
 from rpsim.app.terminal.timeline import timeline
 from rpsim.models.durability.views import Views
 from rpsim.protocols.guarantees import Condition, Verdict
@@ -108,6 +109,16 @@ def test_two_copies_keep_what_they_have_acknowledged(fault):
 def test_a_copy_less_than_acknowledged_is_lost_with_its_machine():
     assert violated(failing("two-copies-hasty", "data[0] lost")) == {LOST, DURABLE}
     assert violated(failing("two-copies-hasty", "data[1] lost")) == set()
+
+
+@pytest.mark.long
+def test_the_example_s_scenario_gives_what_it_expects(capsys, tmp_path):
+    assert main(["crash", str(EXAMPLE.with_name("two-copies.yaml")), "--json", "--out", str(tmp_path / "out")]) == 0
+    found = {one["scheme"]: one for one in json.loads(capsys.readouterr().out)["schemes"]}
+    assert {name: one["verdicts"]["committed"] for name, one in found.items()} == {
+        "two-copies": "holds", "two-copies-hasty": "holds", "two-copies-trusting": "violated",
+    }  # fmt: skip
+    assert all(one["exhaustive"] for one in found.values())
 
 
 @pytest.mark.long
