@@ -362,6 +362,31 @@ def test_a_prefix_that_has_a_gap_is_no_buffered_state(store):
     assert gap.operations == 2 and gap.object == ("k0", "k1")
 
 
+@pytest.mark.parametrize(("flushes", "verdict"), [(True, "holds"), (False, "violated")])
+def test_what_had_returned_before_a_sync_is_durable_when_it_has(store, flushes, verdict):
+    class Server(Store.Server):
+        def on_entry(self, thread, request):
+            if self.scheme.operations[request.f] != "sync":
+                return (yield from super().on_entry(thread, request))
+            if flushes:
+                yield from thread.flush(self.log, 64 * max(1, self.tail))
+            yield from thread.compute()
+            return b""
+
+    class Client(Store.Client):
+        def perform(self, session, request):
+            if request.step.f == "sync":
+                request = Request.of("sync", "k0")
+            return (yield from super().perform(session, request))
+
+    operations = (*OPERATIONS["register"], "sync")
+    synced = store("register", Server=Server, Client=Client, flushes=False, operations=operations)
+    few = [operation(0, "write"), {"process": 0, "f": "sync"}, operation(0, "write", "k1")]
+    given = how("register", operations=few, loaded=2)
+    found = crash_report(synced, conditions=["buffered", "buffered_cut"], clients=1, **given).verdicts
+    assert (found["durable"], found["buffered"], found["buffered_cut"]) == ("violated", verdict, verdict)
+
+
 @pytest.mark.parametrize(("loss_us", "verdict"), [(1, "violated"), (15, "holds")])
 def test_what_is_lost_had_returned_at_most_so_long_before(store, loss_us, verdict):
     """The entry before is flushed by the next, 10 us later; the last one never: so the last comes with a flush."""
