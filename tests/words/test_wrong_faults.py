@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (whole lines of output)
 """Faults that cannot be explored, on the command line: one line that names what was found and expected, exit 2."""
 
 import pytest
