@@ -55,7 +55,9 @@ class PersistentQueue(Scheme, name="persistent-queue"):
             super().__init__(scheme, node, number)
             self.slot = -(-self.sizes.value_bytes // 64) * 64
             self.each = 64 + self.slot * self.sizes.updates
-            self.queues = node.memory["pm"].allocate(self.each * len(self.sizes.objects), "queues", item_bytes=self.each)
+            self.queues = node.memory["pm"].allocate(
+                self.each * len(self.sizes.objects), "queues", item_bytes=self.each
+            )
 
         def begin(self) -> None:
             room = 64 + self.sizes.value_bytes
@@ -140,5 +142,7 @@ class Forgetful(PersistentQueue, name="forgetful-queue"):
             if counts.taken == counts.put:
                 return EMPTY
             item = yield from thread.load(self.item(request.queue, counts.taken), self.sizes.value_bytes)
-            yield from thread.store(self.queues + request.queue * self.each, Counts.pack(taken=counts.taken + 1, put=counts.put))
+            yield from thread.store(
+                self.queues + request.queue * self.each, Counts.pack(taken=counts.taken + 1, put=counts.put)
+            )
             return item
