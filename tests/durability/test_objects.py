@@ -381,7 +381,7 @@ def test_what_had_returned_before_a_sync_is_durable_when_it_has(store, flushes, 
 
     operations = (*OPERATIONS["register"], "sync")
     synced = store("register", Server=Server, Client=Client, flushes=False, operations=operations)
-    few = [operation(0, "write"), {"process": 0, "f": "sync"}, operation(0, "write", "k1")]
+    few = [operation(0, "write"), {"process": 0, "f": "sync", "at": "20 us"}, operation(0, "write", "k1")]
     given = how("register", operations=few, loaded=2)
     found = crash_report(synced, conditions=["buffered", "buffered_cut"], clients=1, **given).verdicts
     assert (found["durable"], found["buffered"], found["buffered_cut"]) == ("violated", verdict, verdict)
