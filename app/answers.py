@@ -10,7 +10,7 @@ from typing import Any
 from typing_extensions import override
 
 from ..protocols.guarantees import Verdict
-from ..protocols.scheme import schemes
+from ..protocols.registry import scheme
 from ..scenarios.schema.schema import Scenario
 from ..validation.crash.findings import Counterexample, LineFate
 from ..validation.histories.check import Report
@@ -267,11 +267,10 @@ def _case(outcome: JobOutcome, number: int) -> CrashCase:
 
 def crash_answer(scenario: Scenario, outcomes: Sequence[JobOutcome]) -> CrashAnswer:
     """The answer of ``rpsim.crash`` from the outcomes of all variants, each with its exploration."""
-    known = schemes()
     odd: list[Surprise] = []
     for outcome in outcomes:
         assert outcome.crash is not None
-        odd += surprises(outcome.crash, scenario.expect, known[outcome.scheme].claims)
+        odd += surprises(outcome.crash, scenario.expect, scheme(outcome.scheme).claims)
     return CrashAnswer(
         scenario=scenario,
         explorations=tuple(map(_explored, outcomes)),

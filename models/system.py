@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from .host.hostmemory import HostMemory
 from .kernel.system_calls import Kernel
 from .memory.bandwidth import without
 from .memory.devices import AddressSpace, MemoryDevice
+from .meter import Meter, MeteredThread
 from .nic.lossy.psn import TransportCounters
 from .nic.lossy.transport import GoBackN
 from .nic.nic import Nic
@@ -57,15 +58,28 @@ class NodeSpec:
     """Cores of other programs, beyond these: they have no time slices."""
     stolen: tuple[tuple[str, int], ...] = ()
     """Memory bandwidth that other processes take: (device, bits per second)."""
+    work_ps: int = 0
+    """What its software computes for each request, beside the platform's ``cpu.request``."""
 
 
 class Node:
     """One machine; ``name`` is its role and index (``server[0]``)."""
 
     def __init__(self, system: System, name: str, spec: NodeSpec) -> None:
-        platform = without(system.platform, spec.stolen) if spec.stolen else system.platform
         self.system = system
         self.name = name
+        self.spec = spec
+        self.threads: list[Thread] = []
+        self.former: list[MemoryDevice] = []
+        """Its memory before each time that its power came back."""
+        self._switch_on()
+
+    def _switch_on(self) -> None:
+        """All that a machine has at power-on: empty memory, cold caches, cores without threads, an adapter that knows
+        nobody.
+        """
+        system, name, spec = self.system, self.name, self.spec
+        platform = without(system.platform, spec.stolen) if spec.stolen else system.platform
         self.devices = []
         for index, device_name in enumerate(spec.memory):
             profile = platform.memory[device_name]
@@ -74,15 +88,14 @@ class Node:
             self.devices.append(MemoryDevice(number, index, device_name, kind, domain, profile.dimms, size))
         self.memory = AddressSpace(self.devices)
         self.host = HostMemory(system.clock, system.trace, platform, self.memory, system.streams)
-        self.spec = spec
         self.kind = platform.cpu.types[spec.core_type] if spec.core_type is not None else None
-        self.cpu = platform.cpu if self.kind is None else platform.cpu.of_type(self.kind)
+        cpu = platform.cpu if self.kind is None else platform.cpu.of_type(self.kind)
+        self.cpu = replace(cpu, request_ps=cpu.request_ps + spec.work_ps) if spec.work_ps else cpu
         hop_ps, speed = (0, 100) if self.kind is None else (self.kind.hop_ps, self.kind.speed_percent)
         self._hand_over = (
             platform.nic.post_wqe_ps * 100 // speed + hop_ps,
             platform.nic.poll_ps * 100 // speed + hop_ps,
         )
-        self.threads: list[Thread] = []
         os = self.cpu.os
         self.fair = spec.fair or not spec.pinned or os.scheduler == "fair" or os.smt > 1
         self.cores: list[Core] = []
@@ -105,7 +118,8 @@ class Node:
                 Noise(system.clock, made, os, system.streams.stream(f"noise of {made.name}"))
         arbiter = partial(system.streams.stream, ORDER_OF_READS + name)
         self.nic: Nic = system.adapter(system.clock, system.ordering, name, platform, self.host, system.fabric, arbiter)
-
+        if system.meter is not None:
+            system.meter.listen(self.nic)
         self._processes: dict[str, Process] = {}
 
     @cached_property
@@ -119,11 +133,30 @@ class Node:
             self._processes[name] = Process(self)
         return self._processes[name]
 
-    def power_off(self) -> None:
-        """Power fails: no code runs any more, and nothing leaves or enters the adapter; nobody is told."""
-        self.nic.power_off()
+    def power_off(self, last_ps: Mapping[int, int] | None = None) -> None:
+        """Power fails: no code runs any more, and nothing leaves or enters the adapter; nobody is told.
+
+        ``last_ps`` says of queue pairs, by number, which packets on their way still arrive, as ``Nic.power_off`` does.
+        """
+        self.nic.power_off(last_ps)
         for process in self._processes.values():
             process.stop()
+
+    def power_on(self, line: Callable[[int, int], bytes]) -> None:
+        """Power is back: the machine is as new, but for memory that lasts, which holds what ``line`` says.
+
+        ``line`` is called with a device's number before the failure and a line of it, when that is first looked at, for
+        every device that is traced; others hold zeros. Devices get new numbers: the trace keeps both lives apart.
+        """
+        before, adapter = self.devices, self.nic
+        self.former += before
+        self.__dict__.pop("kernel", None)
+        self._switch_on()
+        self.nic.number_on(adapter)
+        for old, new in zip(before, self.devices, strict=True):
+            new.traced = old.traced
+            if old.traced:
+                new.space.restore(partial(line, old.number))
 
     def thread(self, core: int, name: str, kind: type[Thread] = Thread) -> Thread:
         """A new thread on one of the node's cores; where they are shared, on that core modulo their number.
@@ -132,6 +165,8 @@ class Node:
         """
         spec = self.spec
         thread = self._thread(core % spec.cores if spec.shared else core, name, spec.pinned, spec.waits, kind)
+        if self.system.meter is not None:
+            self.system.meter.follow(thread, self.name)
         self.threads.append(thread)
         return thread
 
@@ -224,7 +259,7 @@ class System:
     ``disturbance`` is what the fabric does to packets: with one (be it one that does nothing) adapters keep the
     reliable transport packet by packet, without one they leave out what shows only where packets are lost or late.
     ``draws`` names what the hardware draws at random: another name, other draws from the same seed.
-    ``adapter`` is the kind of adapter that every machine has.
+    ``adapter`` is the kind of adapter that every machine has. ``metered`` systems have a meter.
     """
 
     def __init__(
@@ -236,6 +271,7 @@ class System:
         disturbance: Disturbance | None = None,
         draws: str = "",
         adapter: type[Nic] = Nic,
+        metered: bool = False,
     ) -> None:
         self.platform = platform
         self.adapter = adapter
@@ -244,7 +280,8 @@ class System:
         self.ordering = Ordering(self.trace)
         self.streams = Streams(seed, draws)
         self.outages = outages or {}
-        self.thread_type: type[Thread] = Thread
+        self.meter = Meter(self.clock) if metered else None
+        self.thread_type: type[Thread] = MeteredThread if metered else Thread
         """What new threads are: whoever wants to look over their shoulders puts a kind of its own here."""
         self._devices = 0
         names = [f"{role}[{index}]" for role, machines in specs.items() for index in range(len(machines))]
@@ -259,6 +296,16 @@ class System:
             role: [Node(self, f"{role}[{index}]", spec) for index, spec in enumerate(machines)]
             for role, machines in specs.items()
         }
+
+    def record_nothing(self) -> None:
+        """From now on, before anything is written: no record of what a power failure would leave of memory.
+
+        Drives keep theirs, which their reads look at. Times do not depend on it, but for those of a FLUSH, which writes
+        back what its record says: that raises NotRecorded.
+        """
+        self.trace.complete = False
+        for _, device in self.devices().values():
+            device.traced = device.kind in self.platform.drives
 
     def next_device(self) -> int:
         """A device number that is free in this system."""
@@ -279,10 +326,10 @@ class System:
         }
 
     def devices(self) -> dict[int, tuple[Node, MemoryDevice]]:
-        """Every memory device by its number, with the node that it is in."""
+        """Every memory device by its number, with the node that it is in; also as it was before power came back."""
         return {
             device.number: (node, device)
             for machines in self.nodes.values()
             for node in machines
-            for device in node.devices
+            for device in (*node.devices, *node.former)
         }

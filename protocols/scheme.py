@@ -7,28 +7,27 @@ that derive from :class:`Role` are its roles: the code of a client, of a server,
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from typing_extensions import override
 
 from ..models.cpu import Thread
+from ..models.primitives.language import Primitive
 from ..models.system import Node, System
-from ..sim.errors import InputError, nearest, unknown
+from ..sim.errors import nearest
+from .failures import ALL, CLIENT, KINDS, LOST, POWER, PROCESS, Failing
 from .guarantees import Claims
+from .naming import Mode, Option, OptionValue
+from .objects import FENCES, OPERATIONS, RUN, SYNCS
+from .primitives import primitive
 
 Code = Generator[Any, Any, Any]
 """A role's code: a generator over the CPU layer (``models.cpu.thread``) and the verbs layer (``models.verbs.objects``).
 """
-
-
-CLIENT = "client"
-"""The role whose processes invoke operations: so scenarios and histories call it."""
 
 
 class RequestStep(NamedTuple):
@@ -37,18 +36,51 @@ class RequestStep(NamedTuple):
     f: str
     object: Hashable
     value: bytes | None = None
+    expected: bytes | None = None
+    """Of a compare-and-swap: the value that the object has to hold; None where it has to be absent."""
+    number: int | None = None
+    """What is added, how many bytes are allocated, or the address that is freed."""
+
+
+class Limits(NamedTuple):
+    """The largest value and the most client processes that a scheme has room for; None: as many as there are."""
+
+    value_bytes: int | None = None
+    clients: int | None = None
+    source: str = ""
+    """Why, with the place: ``a datagram of 4096 B (IBTA 9.8.3)``."""
+
+
+class PastOperation(NamedTuple):
+    """An operation before time zero, by a client process."""
+
+    process: int
+    f: str
+    object: Hashable
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client performs at once: one step, or several that take effect together."""
+    """What a client performs at once: one step, or several.
+
+    The steps of a transaction (model ``txn``; their ``f`` is ``r``, ``w`` or ``append``) take effect together. Several
+    steps of any other model are a batch: operations that are acknowledged together.
+    """
 
     steps: tuple[RequestStep, ...]
+    number: int = 0
+    """That of its first operation in the run's history: what :meth:`Scheme.applied` names it by."""
 
     @staticmethod
     def of(f: str, object: Hashable, value: bytes | None = None) -> Request:
         """A request of one step."""
         return Request((RequestStep(f, object, value),))
+
+    @staticmethod
+    def reading(objects: Hashable) -> Request:
+        """A transaction that reads an object, or each of a tuple of objects."""
+        names = objects if isinstance(objects, tuple) else (objects,)
+        return Request(tuple(RequestStep("r", name) for name in names))
 
     @property
     def step(self) -> RequestStep:
@@ -77,10 +109,16 @@ class Role:
     """Whether processes on its machines invoke the scheme's operations; of these there may be many."""
     served: ClassVar[bool] = False
     """Whether the scenario may say how many threads serve its requests, each on a core beyond the first of its own."""
+    per_client: ClassVar[bool] = False
+    """Whether each machine has a core more for each client process, with :meth:`client_thread` on it."""
+    background: ClassVar[int] = 0
+    """How many further cores each machine has, for threads that run by themselves: :meth:`background_thread`."""
+    counted_by: ClassVar[str | None] = None
+    """The option of the scheme that says how many machines play it."""
 
     @override
     def __init_subclass__(cls, **needs: Any) -> None:
-        """``needs`` are any of the six attributes above; what is not given is as in the class derived from."""
+        """``needs`` are any of the nine attributes above; what is not given is as in the class derived from."""
         super().__init_subclass__()
         if needs.get("invokes"):
             needs.setdefault("many", True)
@@ -111,17 +149,56 @@ class Role:
     def start(self) -> None:
         """Start the code that runs by itself: threads that serve requests, background threads."""
 
+    def count(self, name: str, number: int = 1) -> None:
+        """Count ``number`` more of what is called ``name`` on this machine, outside of any operation.
+
+        What belongs to an operation is counted on its thread (:meth:`Thread.count`). Kept where the run is metered.
+        """
+        if self.system.meter is not None:
+            self.system.meter.count(self.node.name, None, name, number)
+
+    def gauge(self, name: str, value: float) -> None:
+        """Something of this machine has this value from now on (free chunks, length of a queue); kept as counts are."""
+        if self.system.meter is not None:
+            self.system.meter.gauge(self.node.name, name, value)
+
+    # cores and threads -----------------------------------------------------------------------------------
+    @classmethod
+    def cores_for(cls, clients: int, processes: int = 1, threads: int = 1) -> int:
+        """How many cores a machine has: there are ``clients`` processes in all, ``processes`` on a client's machine;
+        ``threads`` serve requests.
+        """
+        own = max(cls.cores, processes) if cls.invokes else cls.cores + threads - 1
+        return own + (clients if cls.per_client else 0) + cls.background
+
+    def background_thread(self, number: int, name: str) -> Thread:
+        """A thread on one of the cores that are there for what runs by itself, numbered from 0."""
+        return self.node.thread(self.node.spec.cores - self.background + number, name)
+
+    def client_thread(self, number: int, name: str) -> Thread:
+        """A thread for a client's requests; later clients than there are cores share them in turn."""
+        cores = self.node.spec.cores - self.background
+        return self.node.thread(cores - 1 - number % self.sizes.clients, name)
+
     # of a role that invokes -----------------------------------------------------------------------------
     def connect(self, thread: Thread) -> Any:
         """A process's session, on ``thread`` of this machine; made before the run, like those of a warm system."""
         raise NotImplementedError(f"{type(self).__qualname__} invokes operations, and has no connect()")
 
     def perform(self, session: Any, request: Request) -> Code:
-        """Perform a request; returns what a read found (bytes or None), of several steps a tuple.
+        """Perform a request; returns what a read found (bytes or None); of a transaction and of a batch a tuple with
+        that of each step. What a model's operation returns else it returns as it is: a number, whether a comparison
+        succeeded, the address of a block (None: no room), a list of the bytes of each item.
 
         Raises :class:`OperationFailed` if it certainly did not take effect, :class:`OutcomeUnknown` if nobody can say.
         """
         raise NotImplementedError(f"{type(self).__qualname__} invokes operations, and has no perform()")
+
+    def take_over(self, session: Any) -> Code:
+        """Finish the work of clients that died (``scheme.failures`` names them); runs before the first operation of the
+        first session after their death.
+        """
+        yield from ()
 
     # after a failure of this machine, on the surviving bytes --------------------------------------------------
     def recovery_units(self) -> Iterable[Hashable]:
@@ -153,12 +230,30 @@ class Role:
         return cls.recover is not Role.recover
 
     @classmethod
+    def takes_over(cls) -> bool:
+        """Whether a new client looks after what dead ones have left."""
+        return cls.take_over is not Role.take_over
+
+    @classmethod
     def recovers(cls) -> bool:
         """Whether a machine of it may fail and start again with recovery: it runs code, and invokes nothing."""
         return not (cls.passive or cls.invokes)
 
 
-_NEEDS = ("cores", "memory", "many", "passive", "invokes", "served")
+_NEEDS = (
+    "cores", "memory", "many", "passive", "invokes", "served", "per_client", "background", "counted_by",
+)  # fmt: skip
+ANY_PRIMITIVE = ""
+"""The ``over`` of a scheme whose name has to say the primitive."""
+
+
+class _OverPrimitive:
+    """The attribute ``primitive`` of a scheme whose name says none: the one that ``over`` names, read from its file."""
+
+    def __get__(self, scheme: object, kind: type[Scheme]) -> Primitive:
+        if kind.over is None:
+            raise AttributeError(f"{kind.__qualname__} is over no primitive")
+        return primitive(kind.over)
 
 
 class Scheme(ABC):
@@ -177,7 +272,32 @@ class Scheme(ABC):
     removals: ClassVar[frozenset[str]] = frozenset()
     """The updates that remove an object: a read finds nothing then, until the next update that writes."""
     operations: ClassVar[tuple[str, ...]]
+    inserts: ClassVar[str | None] = None
+    """The operation that writes an object which was never there; None: it writes only what was loaded."""
+    scans: ClassVar[bool] = False
+    """Whether a request of several reads is a scan: of objects that follow each other, absent ones left out as None."""
+    model: ClassVar[str] = "register"
+    """The sequential model that its objects follow, one of ``objects.RUN``: by it runs are recorded and judged."""
     claims: ClassVar[Claims]
+    options: ClassVar[Mapping[str, Option]] = {}
+    """What may be chosen by ``name[option=choice]``, those of the classes derived from included."""
+    chosen: ClassVar[Mapping[str, OptionValue]] = {}
+    """The options that the name chooses."""
+    over: ClassVar[str | None] = None
+    """The primitive that it goes over unless its name says another (``mirrored over no-flush``); None: over none."""
+    primitive: ClassVar[Primitive] = _OverPrimitive()  # type: ignore[assignment]
+    """The primitive that it goes over."""
+    on: ClassVar[type[Mode] | None] = None
+    """The class of the modes that it goes on (``bst on rnvm-rcb``), of which its name says one; None: on none."""
+    mode: ClassVar[type[Mode]]
+    """The mode that it goes on."""
+    loss_within: ClassVar[str | None] = None
+    """The time of ``bounded_loss``, with its unit: a lost update had returned at most so long before the crash."""
+    limits: ClassVar[Limits] = Limits()
+    """What the scheme cannot do more of; a scenario beyond it is refused."""
+    faults: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Which roles may suffer which failures: ``{"mirror": ("power", "lost"), "all": ("power",)}``. A role that is not
+    named may suffer what any may (:func:`.failures.usual_kinds`)."""
 
     registry: ClassVar[dict[str, type[Scheme]]] = {}
 
@@ -186,12 +306,22 @@ class Scheme(ABC):
         super().__init_subclass__(**kwargs)
         own = {name_of_role(word): value for word, value in vars(cls).items() if _is_role(value)}
         cls.role_types = {**cls.role_types, **own}
+        cls.options = {
+            option: one for kind in reversed(cls.__mro__) for option, one in vars(kind).get("options", {}).items()
+        }
         if name is None:
             return
+        cls._check_model(name)
         invoking = [role for role, kind in cls.role_types.items() if kind.invokes]
         if invoking != [CLIENT]:
             found = ", ".join(invoking) or "none"
             raise TypeError(f"{name}: the roles that invoke operations are {found}; expected one, the class Client")
+        for role, kinds in cls.faults.items():
+            if role not in (*cls.role_types, ALL):
+                raise TypeError(f"{name}: faults of {role!r}, which is none of its roles: {', '.join(cls.role_types)}")
+            possible = _may_suffer(None if role == ALL else cls.role_types[role])
+            if not set(kinds) <= set(possible):
+                raise TypeError(f"{name}: {role} may suffer {', '.join(kinds)}; expected some of {', '.join(possible)}")
         other = Scheme.registry.get(name)
         if other is not None and other.__qualname__ != cls.__qualname__:
             raise TypeError(f"two schemes are called {name!r}: {other.__module__} and {cls.__module__}")
@@ -207,31 +337,116 @@ class Scheme(ABC):
             for name, kind in self.role_types.items()
         }
         """An instance for each machine, by role and index."""
+        self.failures: tuple[Failing, ...] = ()
+        """What has failed, set before recovery begins; of clients' processes the index counts processes."""
         for role in self.machines():
             role.begin()
+
+    @classmethod
+    def option(cls, name: str) -> Any:
+        """The value of an option: the chosen one, or its default. Raises KeyError for an undeclared one."""
+        return cls.chosen[name] if name in cls.chosen else cls.options[name].usual
+
+    @classmethod  # noqa: B027 (most schemes have nothing to add)
+    def composed(cls) -> None:
+        """Called for a class that a name with options, a mode or a primitive stands for: it may adapt what it says of
+        itself, and raises InputError for parts that do not go together.
+        """
+
+    @classmethod
+    def complete(cls) -> bool:
+        """Whether its name is enough, or has to say a mode or a primitive as well."""
+        return cls.over != ANY_PRIMITIVE and (cls.on is None or hasattr(cls, "mode"))
+
+    @classmethod
+    def _check_model(cls, name: str) -> None:
+        """TypeError if the operations are none of the model's."""
+        if cls.model not in RUN:
+            raise TypeError(f"{name}: model {cls.model!r}; expected one of {', '.join(RUN)}")
+        known = OPERATIONS[cls.model]
+        strange = [f for f in getattr(cls, "operations", ()) if f not in {*known, *SYNCS, *FENCES}]
+        if strange:
+            listed = ", ".join(known)
+            raise TypeError(f"{name}: {strange[0]!r} is no operation of the model {cls.model}; expected {listed}")
 
     def machines(self) -> Iterator[Role]:
         """The instances of all roles, role by role."""
         for instances in self.roles.values():
             yield from instances
 
-    def start(self) -> None:
-        """Start the code of every role that runs by itself."""
+    def start(self, started: Collection[Role] = ()) -> None:
+        """Start the code of every role that runs by itself, but for those that have been ``started``."""
         for role in self.machines():
-            role.start()
+            if role not in started:
+                role.start()
+
+    # after a failure ------------------------------------------------------------------------------------------
+    def failed(self, role: str) -> list[Any]:
+        """The instances of a role whose machine or process has failed; lost ones are among them."""
+        places = {part.index for part in self.failures if part.role == role}
+        return [one for one in self.roles[role] if one.number in places]
+
+    def lost(self, role: str) -> list[Any]:
+        """The instances of a role that never come back."""
+        return [one for one in self.failed(role) if Failing(role, one.number, LOST) in self.failures]
+
+    def standing(self, role: str) -> list[Any]:
+        """The instances of a role that have not failed."""
+        failed = self.failed(role)
+        return [one for one in self.roles[role] if one not in failed]
+
+    def recovery(self) -> Iterable[Role]:
+        """The instances that recover after :attr:`failures`, one after the other: each runs its :meth:`Role.recover`,
+        and starts its code when the next one begins. By default those that have failed, come back, and run code.
+        """
+        for name, kind in self.role_types.items():
+            if kind.recovers():
+                lost = self.lost(name)
+                yield from (one for one in self.failed(name) if one not in lost)
 
     @abstractmethod
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
         """Put the objects' initial values where they belong, durable, before time zero: it costs no simulated event."""
 
+    def age(self, past: Sequence[PastOperation]) -> None:
+        """Shape the state as these operations leave it, in this order, without simulated time; called after
+        :meth:`load`. Only operations on objects that the run touches are among them. Every object keeps the value that
+        was loaded.
+        """
+        raise NotImplementedError(f"{type(self).__qualname__} has no past")
+
+    @classmethod
+    def ages(cls) -> bool:
+        """Whether a past shapes its state."""
+        return cls.age is not Scheme.age
+
     @abstractmethod
     def probe(self, object: Hashable) -> Request:
-        """The read by which a fresh client finds out what became of ``object``."""
+        """The request by which a fresh client finds out what became of ``object``.
+
+        One that takes something out (``dequeue``, ``pop``, ``alloc``) is repeated until nothing comes. Where the model
+        is ``txn``, ``object`` is a tuple of objects, which are read in one transaction.
+        """
+
+    on_applied: Callable[[int], None] | None = None
+    """Who records what :meth:`applied` says; a run sets it."""
+
+    def applied(self, number: int) -> None:
+        """Code says: what the request of that number was promised by its response is in effect now."""
+        if self.on_applied is not None:
+            self.on_applied(number)
 
 
 def name_of_role(word: str) -> str:
     """What scenarios call the role that a scheme calls ``word``: ``DataNode`` is ``data-node``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", word).lower()
+
+
+def _may_suffer(role: type[Role] | None) -> tuple[str, ...]:
+    """The kinds of failure that a role can have at all; None stands for all machines together."""
+    if role is None:
+        return (POWER,)
+    return tuple(kind for kind in KINDS if kind != PROCESS or not role.passive)
 
 
 def _is_role(value: object) -> bool:
@@ -257,29 +472,3 @@ class OperationFailed(Exception):
 
 class OutcomeUnknown(Exception):
     """The operation may have taken effect, may do so later, or never (Jepsen's ``info``)."""
-
-
-COMPOSED: dict[str, Callable[[str], type[Scheme]]] = {}
-"""What reads a name that is put together (``line over read-after-write``), by the word between its parts."""
-
-
-def schemes() -> dict[str, type[Scheme]]:
-    """Every scheme by name: importing the modules of this folder and of its packages is what registers them."""
-    package = importlib.import_module(__package__ or "rpsim.protocols")
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
-    return dict(sorted(Scheme.registry.items()))
-
-
-def scheme(name: str) -> type[Scheme]:
-    """The scheme called ``name``, or a shape over a primitive (``line over read-after-write``).
-
-    Raises InputError with the nearest known name.
-    """
-    known = schemes()
-    for word, read in COMPOSED.items():
-        if word in name:
-            return read(name)
-    if name not in known:
-        raise InputError(unknown(name, known, "a scheme: {}", field="scheme"))
-    return known[name]

@@ -34,20 +34,51 @@ class RoleFields(TypedDict, total=False):
     pinned: bool
     waits: Literal["poll", "sleep", "adaptive"]
     core_type: str | None
+    retries: int
     background: Sequence[BackgroundFields]
 
 
-class YcsbFields(TypedDict, total=False):
-    """Closed-loop clients with one of YCSB's mixes over Zipfian keys."""
+class GroupFields(TypedDict, total=False):
+    """Processes with work of their own."""
 
-    kind: Required[Literal["ycsb"]]
-    mix: Required[str]
+    processes: Required[int]
+    mix: str | None
+    reads: float | None
+    inserts: float | None
+    scans: float | None
+    modifies: float | None
+    shares: Mapping[str, float] | None
+    begin: str
+    first: int
+    keys: int | None
+    operations: int | None
+    zipf: float | None
+
+
+class YcsbFields(TypedDict, total=False):
+    """Closed-loop clients with one of YCSB's mixes over Zipfian keys, or with shares of any operations."""
+
+    kind: Required[Literal["ycsb", "mix"]]
+    mix: str | None
+    reads: float | None
+    inserts: float | None
+    scans: float | None
+    modifies: float | None
+    shares: Mapping[str, float] | None
     keys: Required[int]
     value: Required[str | int]
     operations: Required[int]
     zipf: float
     warmup: int
     deletes: float
+    scan_length: int
+    loaded: int | None
+    steps: int
+    step_reads: float | None
+    amount: int
+    work: str | None
+    past: int
+    groups: Sequence[GroupFields]
 
 
 class OperationFields(TypedDict, total=False):
@@ -55,9 +86,12 @@ class OperationFields(TypedDict, total=False):
 
     process: Required[int]
     f: Required[str]
-    object: Required[str]
+    object: str
     at: str
     stamp: int
+    argument: int
+    steps: Sequence[Sequence[str]]
+    batch: int
 
 
 class ScheduleFields(TypedDict, total=False):
@@ -68,19 +102,30 @@ class ScheduleFields(TypedDict, total=False):
     value: Required[str | int]
     operations: Required[Sequence[OperationFields]]
     room: int
+    loaded: int
 
 
 class CrashFields(TypedDict, total=False):
     """Which fault is explored, at which instants, over which crash states."""
 
     nested: int
+    loss: str
     fault: str
+    down: str
     instants: Literal["all"] | int
     view: Literal["adversarial", "timed"]
     budget: int
     schedules: int
     perturb: Sequence[str]
     first: int
+
+
+class FailureFields(TypedDict, total=False):
+    """What fails at an instant of a run."""
+
+    at: Required[str]
+    fault: Required[str]
+    down: str
 
 
 OutageFields = TypedDict("OutageFields", {"core": str, "at": str, "for": str})
@@ -124,9 +169,11 @@ class ScenarioFields(TypedDict, total=False):
     vary: Mapping[str, Sequence[str]]
     roles: Mapping[str, RoleFields]
     schemes: str | Sequence[str]
+    options: Mapping[str, object]
     workload: YcsbFields | ScheduleFields
     scale: int
     crash: CrashFields
+    failures: Sequence[FailureFields]
     outages: Sequence[OutageFields]
     held: Sequence[HeldFields] | None
     network: NetworkFields | None

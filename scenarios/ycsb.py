@@ -1,7 +1,8 @@
-"""YCSB's core workloads on a closed loop: which mix of updates and reads, and which keys.
+"""YCSB's core workloads on a closed loop: which mix of operations, and which keys.
 
 Source: Cooper et al., "Benchmarking cloud serving systems with YCSB", SoCC'10, section 4 and table 2 (workloads
-A, B, C; Zipfian requests with the constant 0.99 of YCSB's generator).
+A to E; Zipfian requests with the constant 0.99 of YCSB's generator); workload F and the greatest length of a scan
+(100, uniform) from YCSB's own files ``workloads/workloadf`` and ``workloads/workloade``.
 
 Two deliberate differences from YCSB's own client. Ranks are drawn from the exact Zipfian distribution by its
 inverse, where YCSB uses the approximation of Gray et al., SIGMOD'94. And popular keys are spread over the key
@@ -15,17 +16,43 @@ TOMACS 6(3), 1996), which draws from the same distribution, exactly, and the per
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..sim.permutation import Permutation
 
-MIXES: dict[str, float] = {"a": 0.5, "b": 0.05, "c": 0.0, "update-only": 1.0}
-"""The share of updates by mix; all other operations are reads."""
+
+class Shares(NamedTuple):
+    """The shares of the kinds of operations; all others are reads."""
+
+    updates: float = 0.0
+    inserts: float = 0.0
+    scans: float = 0.0
+    modifies: float = 0.0
+    """Read-modify-writes: a read, then an update of the same key."""
+
+
+MIXES: dict[str, Shares] = {
+    "a": Shares(updates=0.5),
+    "b": Shares(updates=0.05),
+    "c": Shares(),
+    "d": Shares(inserts=0.05),
+    "e": Shares(inserts=0.05, scans=0.95),
+    "f": Shares(modifies=0.5),
+    "update-only": Shares(updates=1.0),
+    "load": Shares(inserts=1.0),
+}
+"""The core workloads by letter, ``update-only``, and YCSB's loading phase, in which each operation writes a new key."""
+LATEST = "d"
+"""The mix whose reads go to the newest keys."""
+LONGEST_SCAN = 100
 
 UPDATE, READ = "put", "get"
-"""The operations that a scheme needs for these workloads."""
+"""The operations of these workloads. A scan is one request of several reads, of keys that follow each other; each of
+its reads is judged alone.
+"""
 DELETE = "delete"
 """The operations that some updates become if a workload says so: YCSB's core workloads delete nothing."""
 
@@ -59,6 +86,10 @@ class ZipfianKeys:
         else:
             self._ranks = ZipfianRanks(keys, exponent).draw
             self.key_of = Permutation(keys, int(permutation.integers(1 << 62)))
+
+    def draw_ranks(self, random: np.random.Generator, count: int) -> Ranks:
+        """``count`` ranks, 0 the most popular, independent of each other."""
+        return self._ranks(random, count)
 
     def draw(self, random: np.random.Generator, count: int) -> list[int]:
         """``count`` keys, independent of each other."""
@@ -103,6 +134,8 @@ class ZipfianRanks:
         return np.exp(u * scale)
 
 
-def draw_updates(mix: str, random: np.random.Generator, count: int) -> npt.NDArray[np.bool_]:
-    """Which of ``count`` operations are updates: each on its own with the mix's share."""
-    return random.random(count) < MIXES[mix]
+def draw_kinds(shares: Shares, random: np.random.Generator, count: int) -> Ranks:
+    """The kind of each of ``count`` operations, drawn on its own: its place in :class:`Shares`, or their number for a
+    read.
+    """
+    return np.searchsorted(np.cumsum(shares), random.random(count), side="right").astype(np.int64)

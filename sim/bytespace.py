@@ -10,7 +10,8 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 PAGE_BYTES = 4096
 LINE_BYTES = 64
@@ -29,6 +30,44 @@ class WriteRun:
         self.parts = parts
 
 
+class ReadRun:
+    """A read of a range whose pieces are read at instants of their own: where no write meets it, one read of all.
+
+    The pieces are read behind ``first_ps`` (the first of them maybe then) and until ``last_ps``. ``pieces`` returns the
+    (instant, offset in the range, length) of each, ``sink`` takes an instant, an offset, and the bytes read there then.
+    """
+
+    __slots__ = ("address", "cut", "first_ps", "last_ps", "length", "number", "pieces", "sink")
+
+    def __init__(
+        self,
+        first_ps: int,
+        last_ps: int,
+        number: int,
+        address: int,
+        length: int,
+        pieces: Callable[[], Iterable[tuple[int, int, int]]],
+        sink: Callable[[int, int, bytes], None],
+    ) -> None:
+        self.first_ps = first_ps
+        self.last_ps = last_ps
+        self.number = number
+        self.address = address
+        self.length = length
+        self.pieces = pieces
+        self.sink = sink
+        self.cut = False
+        """A write has met it: its pieces are reads of their own."""
+
+
+class Watch(NamedTuple):
+    """A range that somebody watches, and the call that tells when something written to it is visible."""
+
+    start: int
+    end: int
+    on_visible: Callable[[int], None]
+
+
 class ByteSpace:
     """A sparse space of ``size_bytes`` bytes, zero where nothing was written."""
 
@@ -38,13 +77,16 @@ class ByteSpace:
         """The latest instant of a read: earlier states are gone."""
         self._pages: dict[int, bytearray] = {}
         self._inbox: deque[tuple[int, int, int, int, Any, Any]] = deque()
-        """Writes, each with a callback for when it is applied, or is found to be a run; and reads (a length instead of
-        data), each with its sink."""
+        """Writes, each with a callback for when it is applied, or is found to be a run; reads (a length instead of data),
+        each with its sink; a run of reads stands where its last piece is due."""
+        self._reads: list[ReadRun] = []
+        """Runs of reads in the inbox that nothing has met so far."""
         self._room = ROOM
         self._source: Callable[[int], bytes | None] | None = None
         self._known: set[int] = set()
         self._computed: list[tuple[int, int, Callable[[int], bytes]]] = []
-        self._watches: list[tuple[int, int, Callable[[int], None]]] = []
+        self._watches: dict[int, list[Watch]] = {}
+        """By line: the watches of ranges that touch it."""
 
     def write_at(
         self,
@@ -70,9 +112,7 @@ class ByteSpace:
         else:
             insort(inbox, entry)
         if self._watches:
-            for start, end, on_visible in self._watches:
-                if start < address + len(data) and address < end:
-                    on_visible(visible_ps)
+            self._tell_of(visible_ps, address, len(data), seen)
         if len(inbox) > self._room:
             self.catch_up(now_ps)
             self._room = max(ROOM, 2 * len(inbox))
@@ -95,40 +135,120 @@ class ByteSpace:
         """
         insort(self._inbox, (at_ps, READS, number, address, length, sink))
 
-    def watch(self, address: int, length: int, on_visible: Callable[[int], None]) -> None:
-        """Call ``on_visible`` with the instant of visibility of every later write to this range."""
-        self._watches.append((address, address + length, on_visible))
+    def read_run(self, run: ReadRun) -> None:
+        """Read the pieces of a run, of which there are several: the same as :meth:`read_at` of each."""
+        if self._source is not None and not self._computed:  # which line is touched first may be a choice
+            self._cut(run, 0)
+            return
+        self._reads.append(run)
+        entry = (run.last_ps, READS, run.number, run.address, run.length, run)
+        if not self._inbox or entry > self._inbox[-1]:
+            self._inbox.append(entry)
+        else:
+            insort(self._inbox, entry)
 
-    def unwatch(self, on_visible: Callable[[int], None]) -> None:
-        """It is not called any more."""
-        self._watches = [watch for watch in self._watches if watch[2] is not on_visible]
+    def _cut(self, run: ReadRun, now_ps: int) -> None:
+        """The pieces of a run are reads of their own; those before ``now_ps`` find the bytes as they stand."""
+        run.cut = True
+        for at_ps, offset, length in run.pieces():
+            if at_ps < now_ps:
+                run.sink(at_ps, offset, self.peek(run.address + offset, length))
+            else:
+                self.read_at(at_ps, run.number, run.address + offset, length, partial(run.sink, at_ps, offset))
 
-    def is_written(self, address: int, length: int) -> bool:
-        """Whether something that was written to this range is not applied yet."""
-        return any(
-            channel != READS and start < address + length and address < start + len(data)
-            for _, channel, _, start, data, _ in self._inbox
-        )
+    def _meet(self, now_ps: int, address: int, length: int, last_ps: int) -> None:
+        """A write becomes visible now, or a run of writes until ``last_ps``: cut the runs of reads that it meets."""
+        for run in self._reads[:]:
+            if run.first_ps < last_ps and run.address < address + length and address < run.address + run.length:
+                self._reads.remove(run)
+                self._cut(run, now_ps)
+
+    def watch(self, address: int, length: int, on_visible: Callable[[int], None]) -> Watch:
+        """Call ``on_visible`` with the instant of visibility of every later write to this range.
+
+        Returns what :meth:`unwatch` takes.
+        """
+        watch = Watch(address, address + length, on_visible)
+        for line in lines(address, length):
+            self._watches.setdefault(line, []).append(watch)
+        return watch
+
+    def unwatch(self, watch: Watch) -> None:
+        """End a watch; one that has ended stays ended."""
+        for line in lines(watch.start, watch.end - watch.start):
+            left = [other for other in self._watches.get(line, ()) if other is not watch]
+            if left:
+                self._watches[line] = left
+            else:
+                self._watches.pop(line, None)
+
+    def tell(self, visible_ps: int, address: int, length: int) -> None:
+        """Something that was written to this range is visible from ``visible_ps`` on: whoever watches it learns so."""
+        watches = self._watches
+        if not watches or not length:
+            return
+        end, touched = address + length, lines(address, length)
+        watched: Iterable[int] = touched if len(touched) <= len(watches) else list(watches)
+        for line in watched:
+            for watch in tuple(watches.get(line, ())):
+                # Of the lines that both touch, the first is where the watch is called: once.
+                if watch.start < end and address < watch.end and line == max(touched[0], watch.start // LINE_BYTES):
+                    watch.on_visible(visible_ps)
+
+    def _tell_of(self, visible_ps: int, address: int, length: int, seen: Callable[[], None] | WriteRun | None) -> None:
+        if not isinstance(seen, WriteRun):
+            self.tell(visible_ps, address, length)
+            return
+        for size, at_ps in seen.parts:
+            self.tell(at_ps, address, size)
+            address += size
+
+    def coming_ps(self, address: int, length: int) -> list[int]:
+        """The instants at which writes to this range become visible that are not applied yet."""
+        found = []
+        for visible_ps, channel, _, start, data, seen in self._inbox:
+            if channel == READS:
+                continue
+            at = start
+            for size, at_ps in seen.parts if isinstance(seen, WriteRun) else ((len(data), visible_ps),):
+                if at < address + length and address < at + size:
+                    found.append(at_ps)
+                at += size
+        return found
 
     def catch_up(self, now_ps: int) -> None:
         """Apply every write that is visible at ``now_ps``, and serve every read until then."""
         caught_up_ps = self.caught_up_ps
         self.caught_up_ps = now_ps if now_ps > caught_up_ps else caught_up_ps
-        inbox, pages = self._inbox, self._pages if self._source is None else {}
+        inbox, pages, reads = self._inbox, self._pages if self._source is None else {}, self._reads
         while inbox and inbox[0][0] <= now_ps:
-            _, channel, number, address, data, seen = inbox.popleft()
+            at_ps, channel, number, address, data, seen = inbox.popleft()
             if channel == READS:
-                seen(self.peek(address, data))
-            elif seen is None:
+                if seen.__class__ is ReadRun:
+                    if not seen.cut:
+                        reads.remove(seen)
+                        seen.sink(at_ps, 0, self.peek(address, data))
+                    continue
+                offset = address % PAGE_BYTES
+                if self._source is None and offset + data <= PAGE_BYTES and 0 <= address <= self.size_bytes - data:
+                    page = pages.get(address // PAGE_BYTES)  # ``peek`` written out, almost always
+                    seen(bytes(page[offset : offset + data]) if page is not None else bytes(data))
+                else:
+                    seen(self.peek(address, data))
+                continue
+            if reads:
+                last_ps = seen.parts[-1][1] if seen.__class__ is WriteRun else at_ps
+                self._meet(at_ps, address, len(data), last_ps)
+            if seen is None:
                 page, offset = pages.get(address // PAGE_BYTES), address % PAGE_BYTES
-                if page is not None and offset + len(data) <= PAGE_BYTES:  # ``poke`` written out, almost always
+                if page is not None and offset + len(data) <= PAGE_BYTES:  # ``_set`` written out, almost always
                     page[offset : offset + len(data)] = data
                 else:
-                    self.poke(address, data)
+                    self._set(address, data)
             elif seen.__class__ is WriteRun:
                 self._apply(now_ps, channel, number, address, data, seen.parts)
             else:
-                self.poke(address, data)
+                self._set(address, data)
                 seen()
 
     def _apply(
@@ -138,13 +258,13 @@ class ByteSpace:
         inbox = self._inbox
         until_ps = min(now_ps, inbox[0][0] - 1) if inbox else now_ps
         if parts[-1][1] <= until_ps:
-            self.poke(address, data)
+            self._set(address, data)
             return
         taken, size = 1, parts[0][0]
         while parts[taken][1] <= until_ps:
             size += parts[taken][0]
             taken += 1
-        self.poke(address, data[:size])
+        self._set(address, data[:size])
         rest = parts[taken:]
         run = WriteRun(rest) if len(rest) > 1 else None
         insort(inbox, (rest[0][1], channel, number + taken, address + size, data[size:], run))
@@ -163,10 +283,15 @@ class ByteSpace:
 
     def poke(self, address: int, data: bytes) -> None:
         """Set bytes now, without time: initial contents, restored images."""
+        if self._reads:
+            self._meet(self.caught_up_ps + 1, address, len(data), self.caught_up_ps + 1)
+        self._set(address, data)
+
+    def _set(self, address: int, data: bytes) -> None:
         if address < 0 or address + len(data) > self.size_bytes:
             raise IndexError(f"write of {len(data)} bytes at {address:#x} is outside of {self.size_bytes} bytes")
         if self._source is not None:
-            self._fetch(address, len(data))
+            self._cover(address, len(data))
         pages = self._pages
         offset, size = address % PAGE_BYTES, len(data)
         if 0 < size <= PAGE_BYTES - offset:  # almost always
@@ -195,20 +320,39 @@ class ByteSpace:
         if offset + length <= PAGE_BYTES:
             page = self._pages.get(address // PAGE_BYTES)
             return bytes(page[offset : offset + length]) if page is not None else bytes(length)
-        first = PAGE_BYTES - offset
-        return self.peek(address, first) + self.peek(address + first, length - first)
+        found, done = [], 0
+        while done < length:
+            number, offset = divmod(address + done, PAGE_BYTES)
+            take, page = min(PAGE_BYTES - offset, length - done), self._pages.get(number)
+            found.append(page[offset : offset + take] if page is not None else bytes(take))
+            done += take
+        return b"".join(found)
 
     def touch(self, numbers: Iterable[int]) -> None:
         """As if these lines were read, one after the other: which of them is asked for first may be a choice."""
-        if self._source is not None:
-            for line in numbers:
-                if line not in self._known:
-                    self._take(line)
+        source, known, pages = self._source, self._known, self._pages
+        if source is None:
+            return
+        for line in numbers:
+            if line in known:
+                continue
+            known.add(line)
+            content = source(line)
+            if content is not None:
+                start = line * LINE_BYTES
+                if start + LINE_BYTES > self.size_bytes:
+                    content = content[: self.size_bytes - start]
+                page = pages.get(start // PAGE_BYTES)
+                if page is None:
+                    page = pages[start // PAGE_BYTES] = bytearray(PAGE_BYTES)
+                offset = start % PAGE_BYTES
+                page[offset : offset + len(content)] = content
 
     def restore(self, source: Callable[[int], bytes]) -> None:
         """Forget everything; from now on each line is what ``source(line)`` says when it is first touched."""
         self._pages.clear()
         self._inbox.clear()
+        self._reads.clear()
         self._known.clear()
         self._computed.clear()
         self._source = source
@@ -235,25 +379,27 @@ class ByteSpace:
         pages = {number: bytes(page) for number, page in sorted(self._pages.items())}
         return Snapshot(pages, self._of_range if self._computed else None, frozenset(self._known))
 
-    def _fetch(self, address: int, length: int) -> None:
-        if length:
-            for line in range(address // LINE_BYTES, (address + length - 1) // LINE_BYTES + 1):
-                if line not in self._known:
-                    self._take(line)
+    def is_touched(self, address: int, length: int) -> bool:
+        """Whether any line of a range has been read or written since the source was given."""
+        return not self._known.isdisjoint(lines(address, length))
 
-    def _take(self, line: int) -> None:
-        """Make a line that is touched for the first time: its source says its bytes."""
-        self._known.add(line)
-        content = self._source(line)  # type: ignore[misc]  # whoever calls has seen that there is one
-        if content is not None:
-            start = line * LINE_BYTES
-            if start + LINE_BYTES > self.size_bytes:
-                content = content[: self.size_bytes - start]
-            number, offset = divmod(start, PAGE_BYTES)
-            page = self._pages.get(number)
-            if page is None:
-                page = self._pages[number] = bytearray(PAGE_BYTES)
-            page[offset : offset + len(content)] = content
+    def _cover(self, address: int, length: int) -> None:
+        """Make the lines of a range that is about to be written: of those that it covers whole nobody needs to know
+        what they held.
+        """
+        first, end = -(-address // LINE_BYTES), (address + length) // LINE_BYTES
+        if first >= end:
+            self._fetch(address, length)
+            return
+        self.touch(line for line in lines(address, length) if not first <= line < end)
+        self._known.update(range(first, end))
+
+    def _fetch(self, address: int, length: int) -> None:
+        """Make the lines of a range that are touched for the first time: their source says their bytes."""
+        if length:
+            first, last = address // LINE_BYTES, (address + length - 1) // LINE_BYTES
+            if first != last or first not in self._known:
+                self.touch(range(first, last + 1))
 
 
 class Snapshot(dict[int, bytes]):

@@ -124,7 +124,7 @@ class Clock(simpy.Environment):
 
         Without a process it is the one that runs now.
         """
-        entry = (when_ps, THREADS + agent, next(self._eid), _go_on, process or self._active_proc)
+        entry = (when_ps, THREADS + agent, next(self._eid), proceed, process or self._active_proc)
         heappush(self._queue, entry)  # type: ignore[misc]
 
     @property
@@ -140,7 +140,12 @@ class Clock(simpy.Environment):
     def go_on(self, process: simpy.Process) -> None:
         """Let a process that yields :data:`HOLD` go on now, unless it has come to its end."""
         if process.is_alive:
-            _go_on(process)
+            proceed(process)
+
+    def pending(self) -> list[tuple[int, int, Any]]:
+        """The hardware events that are due, in no order: instant, key, and the argument of the call."""
+        light = [entry for entry in self._queue if len(entry) == 5]
+        return [(entry[0], entry[2], entry[4]) for entry in light if entry[1] == HARDWARE]  # type: ignore[misc]
 
     def start(self, code: Generator[Any, Any, Any]) -> simpy.Process:
         """Run ``code`` as a process from now on."""
@@ -194,11 +199,11 @@ class Clock(simpy.Environment):
             if collecting:
                 gc.enable()
 
-    def run_through(self, process: simpy.Process) -> Any:
+    def run_through(self, process: simpy.Process, events: int | None = None) -> Any:
         """Run until ``process`` has returned, and no further: what else is due at that instant is left alone.
 
-        Returns its value. Raises what it fails with, what others fail with before, and RuntimeError when nothing is
-        left to happen.
+        Returns its value; None if it has not returned after so many ``events``. Raises what it fails with, what others
+        fail with before, and RuntimeError when nothing is left to happen.
         """
         collecting = gc.isenabled()
         gc.disable()
@@ -207,6 +212,10 @@ class Clock(simpy.Environment):
             while process.is_alive:
                 if not queue:
                     raise RuntimeError(f"nothing is left to happen, and this has not: {process}")
+                if events is not None:
+                    if not events:
+                        return None
+                    events -= 1
                 self.step()
         finally:
             if collecting:
@@ -251,7 +260,7 @@ class Clock(simpy.Environment):
         return None
 
 
-def _go_on(process: simpy.Process) -> None:
+def proceed(process: simpy.Process) -> None:
     """Let a process that yields :data:`HOLD` go on: ``simpy.Process._resume``, shorter where it yields that again."""
     clock = process.env
     clock._active_proc = process
@@ -281,6 +290,7 @@ def _go_on(process: simpy.Process) -> None:
 
 def _copied(error: BaseException) -> BaseException:
     """An undefused failure, as SimPy raises it: a copy with the original as its cause."""
-    copy = type(error)(*error.args)
+    copy = type(error).__new__(type(error), *error.args)  # its constructor may take something else
+    copy.__dict__.update(error.__dict__)
     copy.__cause__ = error
     return copy

@@ -133,10 +133,16 @@ def coherent_order(chunk: Chunk) -> tuple[int, int, int]:
     return chunk.reached_ps[Stage.VISIBLE], chunk.channel, chunk.number
 
 
+class NotRecorded(RuntimeError):
+    """A run without a record came to a request whose execution depends on the record: it has to be made with one."""
+
+
 class Trace:
     """All chunks, channels and edges of one system's run."""
 
     def __init__(self) -> None:
+        self.complete = True
+        """Whether all writes are recorded that may outlive a power failure; False in a run that nobody will explore."""
         self.chunks: list[Chunk] = []
         self.channels: list[Channel] = []
         self._indexed = 0
@@ -288,7 +294,7 @@ class Trace:
         if self._indexed < len(self.chunks):
             self._index()
         stage = Stage.QUEUED if device in self.uncached else Stage.VISIBLE
-        for line in lines(address, length):
+        for line in range(address // LINE_BYTES, (address + length - 1) // LINE_BYTES + 1) if length else ():
             waiting = self._open.get((device, line))
             if not waiting:
                 continue
@@ -326,7 +332,7 @@ class Trace:
         """A core issues the write-back of a line; it takes effect with :meth:`retire`, if the line can be cached."""
         if device in self.uncached:
             return Flush(device, line, channel, own=0, issued_ps=-1)
-        return Flush(device, line, channel, self.count(channel), issued_ps)
+        return Flush(device, line, channel, len(self.channels[channel].chunks), issued_ps)
 
     def flush_all(self, devices: Container[int], channel: int, issued_ps: int) -> list[Flush]:
         """A core issues the write-back of all lines of these devices; each takes effect as one of :meth:`flush`."""

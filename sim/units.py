@@ -94,6 +94,11 @@ def parse_rate(text: str) -> int:
     return value
 
 
+def read_quantity(kind: str, text: str) -> int:
+    """A ``time`` in ps or a ``size`` in bytes, from text with its unit. Raises ValueError for other text."""
+    return {"time": parse_duration_ps, "size": parse_bytes}[kind](text)
+
+
 def format_us(ps: int) -> str:
     """Picoseconds as microseconds with three decimals and no unit: 2_010_000 is ``"2.010"``."""
     return _fixed(ps, PS_PER_US, 3)

@@ -23,7 +23,7 @@ COMMAND = Command(
 
 def main(options: argparse.Namespace) -> int:
     """Explore, judge, print, write; returns 0 when all verdicts are as expected, else 1."""
-    from ...protocols.scheme import scheme
+    from ...protocols.registry import scheme
     from ..terminal.expected import Surprise, surprises
     from ..terminal.output import as_json, as_trace, footer, write_json
     from ..terminal.summary import by_brute_force, closing, crash_entry, findings, performance, verdicts, with_wall_time

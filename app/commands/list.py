@@ -61,7 +61,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _schemes() -> list[Row]:
-    from ...protocols.scheme import schemes
+    from ...protocols.registry import schemes
 
     rows: list[Row] = []
     for name, scheme in schemes().items():
@@ -74,6 +74,11 @@ def _schemes() -> list[Row]:
                 "claims": claims or "none: its source claims no guarantee",
             }
         )
+        if scheme.options:
+            rows[-1]["options"] = "; ".join(
+                f"{option} ({one.expected}; default {one.write(scheme.option(option))}): {one.text}"
+                for option, one in scheme.options.items()
+            )
     return rows
 
 

@@ -26,7 +26,7 @@ KEPT = ".mutate-fates.jsonl"
 def main(options: argparse.Namespace) -> int:
     """Plant, judge, print; returns 0 if every fault that survives has a reason, else 1."""
     from ...protocols.primitives import known_primitives
-    from ...protocols.scheme import schemes
+    from ...protocols.registry import schemes
     from ...validation.mutation.score import score
     from ...validation.mutation.step_score import score_primitives
     from ...validation.mutation.work import Work

@@ -11,17 +11,20 @@ from ...sim.errors import InputError, Mistake, nearest
 from ..options import Command
 
 COMMAND = Command(
-    "a commented starting point: a primitive",
+    "a commented starting point: a primitive, a scheme",
     "KIND NAME",
-    "primitive, and a name for it: a file of that name is written",
+    "primitive or scheme, and a name for it: files of that name are written",
 )
 
-KINDS = {"primitive": "primitive.yaml"}
-"""The kinds of starting points, and the template of each."""
+KINDS: dict[str, tuple[tuple[str, str], ...]] = {
+    "primitive": (("primitive.yaml", ".yaml"),),
+    "scheme": (("scheme.txt", ".py"), ("scheme-scenario.yaml", ".yaml")),
+}
+"""The kinds of starting points: the templates of each, and how the names of the files made of them end."""
 
 
 def main(options: argparse.Namespace) -> int:
-    """Write it, under its final name only when it is whole.
+    """Write it, each file under its final name only when it is whole.
 
     Raises InputError for a kind that there is not, a name that is none, and a file that is there already.
     """
@@ -34,16 +37,37 @@ def main(options: argparse.Namespace) -> int:
         raise InputError(Mistake(f"'{kind}'", f"a kind: {', '.join(KINDS)}", nearest=nearest(kind, KINDS)))
     if name is None:
         raise InputError(Mistake("no NAME", f"a name for the new {kind}", field=f"rpsim new {kind}"))
-    template = files("rpsim.app").joinpath("templates").joinpath(KINDS[kind])
-    path = Path(name if name.endswith(".yaml") else f"{name}.yaml")
-    if not re.fullmatch(r"[A-Za-z][\w-]*", path.stem):
-        raise InputError(Mistake(f"'{path.stem}'", "a name of letters, digits, '-' and '_'", field="NAME"))
-    _write_new(path, template.read_text(encoding="utf-8").replace("name: NAME", f"name: {path.stem}"))
+    plain = Path(name).with_suffix("") if name.endswith(tuple(end for _, end in KINDS[kind])) else Path(name)
+    if not re.fullmatch(r"[A-Za-z][\w-]*", plain.name):
+        raise InputError(Mistake(f"'{plain.name}'", "a name of letters, digits, '-' and '_'", field="NAME"))
+    if kind == "scheme":
+        _refuse_known(plain.name)
+    code = plain.with_name(plain.name.replace("-", "_") + ".py")
+    written: list[Path] = []
+    for template, end in KINDS[kind]:
+        path = code if end == ".py" else plain.with_name(plain.name + end)
+        text = files("rpsim.app").joinpath("templates").joinpath(template).read_text(encoding="utf-8")
+        try:
+            _write_new(path, text.replace("FILE", code.as_posix()).replace("NAME", plain.name))
+        except InputError:
+            for other in written:
+                other.unlink()
+            raise
+        written.append(path)
     if options.json:
-        print(as_json({"kind": kind, "name": path.stem, "file": str(path)}), end="")
+        named = dict(zip(("file", "scenario"), map(str, written), strict=False))
+        print(as_json({"kind": kind, "name": plain.name, **named}), end="")
     else:
-        print(f"{path}: a {kind} to start from")
+        print(f"{', '.join(map(str, written))}: a {kind} to start from")
     return 0
+
+
+def _refuse_known(name: str) -> None:
+    """InputError for the name of a scheme that rpsim has."""
+    from ...protocols.registry import schemes
+
+    if name in schemes():
+        raise InputError(Mistake(f"'{name}'", "a name that no scheme of rpsim has", field="NAME"))
 
 
 def _write_new(path: Path, text: str) -> None:

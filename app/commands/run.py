@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,12 +112,31 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json({**summary, "results": target.as_posix()}), end="")
     else:
-        print(
-            "\n".join(
-                [*title(scenario), *performance(outcomes), "", *costs(outcomes), "", *footer(target, page_of(options))]
-            )
-        )
+        lines = [*title(scenario), *performance(outcomes), "", *costs(outcomes), "", *failing(outcomes)]
+        print("\n".join([*lines, *footer(target, page_of(options))]))
     return 0
+
+
+def failing(outcomes: Sequence[JobOutcome]) -> list[str]:
+    """What failed in time, and the longest stretch without an answer, a paragraph for each variant."""
+    from ..terminal.text import paragraph, plural
+
+    lines: list[str] = []
+    for outcome in outcomes:
+        told = [
+            f"{one['fault']} at {one['at_us']:,g} us"
+            + ("" if one["back_us"] is None else f", back at {one['back_us']:,g} us")
+            + (", when all had returned" if one["after_the_end"] else "")
+            for one in outcome.summary.get("failures", ())
+        ]
+        if told:
+            answered = sorted(int(str(row[5])) for row in outcome.operations if row[7] == "ok")
+            gap_ps, from_ps = max(((b - a, a) for a, b in pairwise([0, *answered])), default=(0, 0))
+            gap = f"no answer for {gap_ps / 1e6:,.1f} us from {from_ps / 1e6:,.1f} us on"
+            waiting = plural(int(str(outcome.summary["waiting"])), "operation")
+            text = f"{outcome.scheme} on {outcome.platform}: {'; '.join(told)}: {gap}; {waiting} without an end"
+            lines += paragraph(text, 0, 2)
+    return [*lines, ""] if lines else []
 
 
 def page_of(options: argparse.Namespace) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...validation.published.papers.language import MEASURES
+from ...validation.published.papers.measures import MEASURES
 from ...validation.published.papers.paper import Paper
 from ...validation.published.papers.runs import Measured, SchemeRun
 from ...validation.published.scoreboard import Claim, Summary
@@ -20,15 +20,14 @@ from ..terminal.paper import (
     numbers,
     reason,
     short,
+    standing,
+    status,
     summaries,
     worth,
 )
 from .markdown import table, wrapped
 from .plots import COLOURS, Figure, figure_layout
 from .template import render
-
-AXES = {"size": "bytes of a value", "clients": "client processes", "mix": "workload"}
-"""The titles of the axes that papers share."""
 
 
 def markdown(paper: Paper, rows: Sequence[Row], summary: Summary, swept: Swept) -> str:
@@ -45,6 +44,7 @@ def markdown(paper: Paper, rows: Sequence[Row], summary: Summary, swept: Swept) 
         *table(["claim", "figure", "says", "status", "published", "simulated", "verdict"], map(_row, rows)),
     ]
     lines += _swept(swept)
+    lines += _shown(paper)
     missed: dict[str, list[str]] = {}
     for claim, found in rows:
         if not found.met:
@@ -60,8 +60,16 @@ def _row(row: Row) -> list[str]:
     claim, found = row
     published = number(found.published) if claim.kind == "value" else claim.kind
     simulated = number(found.simulated) if claim.kind == "value" else f"{low(found.simulated):.0%}"
-    cells = [claim.id, claim.figure, claim.words, found.status.replace("_", " "), published, simulated]
+    cells = [claim.id, claim.figure, claim.words, standing(found), published, simulated]
     return [*cells, "met" if found.met else "missed"]
+
+
+def _shown(paper: Paper) -> list[str]:
+    """The claims that have nothing to compare."""
+    rows = [
+        [one.id, one.figure, one.words, status(one.status), one.why] for one in paper.claims if one.expression is None
+    ]
+    return ["", "## Not compared", "", *table(["claim", "figure", "says", "status", "why"], rows)] if rows else []
 
 
 def _swept(swept: Swept) -> list[str]:
@@ -102,7 +110,7 @@ def page(
 def _claim(row: Row) -> list[str]:
     claim, found = row
     why = "" if found.met else reason(claim, found)
-    return [claim.id, claim.words, found.status.replace("_", " "), numbers(claim, found), why]
+    return [claim.id, claim.words, standing(found), numbers(claim, found), why]
 
 
 def _sweep(swept: Swept) -> dict[str, object]:
@@ -119,17 +127,17 @@ def _figure(paper: Paper, name: str, measured: Mapping[SchemeRun, Measured]) -> 
     axis = list(paper.axes[figure.x].values)
     layout = figure_layout(340, len(figure.schemes))
     layout["xaxis"] |= {
-        "title": {"text": AXES.get(figure.x, figure.x)}, "type": "category", "categoryorder": "array",
+        "title": {"text": paper.axes[figure.x].title}, "type": "category", "categoryorder": "array",
         "categoryarray": axis,
     }  # fmt: skip
-    layout["yaxis"] |= {"title": {"text": MEASURES[figure.y]}, "rangemode": "tozero"}
+    layout["yaxis"] |= {"title": {"text": MEASURES[figure.y].text}, "rangemode": "tozero"}
     traces = []
     for turn, scheme in enumerate(figure.schemes):
         runs = {value: SchemeRun(scheme, tuple(sorted({**figure.at, figure.x: value}.items()))) for value in axis}
         found = {value: measured[run][figure.y] for value, run in runs.items() if run in measured}
         if len(found) < 2:
             continue
-        y = found.values() if figure.y == "thr" else [each[figure.operation or ""] for each in found.values()]
+        y = [each if isinstance(each, float) else each[figure.operation or ""] for each in found.values()]
         traces.append({
             "type": "scatter", "mode": "lines+markers", "name": scheme, "x": list(found),
             "y": [float(f"{value:.5g}") for value in y],

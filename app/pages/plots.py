@@ -82,7 +82,7 @@ def throughput(outcomes: Sequence[JobOutcome]) -> Figure:
 
 
 def hops(outcomes: Sequence[JobOutcome]) -> dict[str, Figure]:
-    """Where the time of one typical operation goes, hop by hop: a figure per operation, a bar per variant."""
+    """Where the time of operations goes in the mean, hop by hop: a figure per operation, a bar per variant."""
     ways = {
         f: [
             (f"{escape(o.scheme)}<br><span style='color:#555'>{escape(o.platform)}</span>", _way(o.hops[f]))

@@ -16,15 +16,16 @@ from ...protocols.guarantees import EXPLORED, Condition, claimed
 from ...protocols.layout import Layout
 from ...protocols.parts.index import Entry, Location
 from ...protocols.parts.kv import Allocate, KvScheme, Object, Region
-from ...protocols.scheme import Scheme, schemes
+from ...protocols.registry import schemes
+from ...protocols.scheme import Scheme
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.sequence import Sequence as Operation
 from ...scenarios.run.sequence import SequenceStep, messages, sequences
 from ...scenarios.schema.load import load_scenario
 from ...validation.crash.explore import explore
 from ...validation.crash.findings import CrashReport
-from ...validation.matrix.guarantees import FAULTS, POWER, QUICK, file_of, scenario_of
-from ...validation.matrix.testbeds import testbed
+from ...validation.matrix.guarantees import QUICK, every, file_of, scenario_of, usual
+from ...validation.matrix.testbeds import fitting, testbed
 from .markdown import table, wrapped
 
 PLATFORM = "optane-adr"
@@ -68,14 +69,15 @@ def page(kind: type[Scheme], guarantees: bool = True) -> str:
     for paragraph in inspect.cleandoc(sys.modules[kind.__module__].__doc__ or "").split("\n\n"):
         lines += [*wrapped(" ".join(paragraph.split()).replace("``", "`")), ""]
     claims = "; ".join(f"{condition} ({where})" for condition, where in kind.claims.items())
-    lines += [*wrapped(f"Its source claims: {claims or 'nothing'}."), "", "## Bytes", ""]
+    lines += [*wrapped(f"Its source claims: {claims or 'nothing'}."), "", *_options(kind), "## Bytes", ""]
     for layout in _layouts(kind):
         lines += _layout(layout)
     for word in _words(kind):
         lines += _word_layout(word)
-    where = f"On `{PLATFORM}` at rest, a value of {VALUE_BYTES} B; what goes on in the background stands at the end."
+    platform = fitting(kind, [PLATFORM])[0]
+    where = f"On `{platform}` at rest, a value of {VALUE_BYTES} B; what goes on in the background stands at the end."
     lines += ["## Operations", "", *wrapped(where), ""]
-    operations = sequences(kind, PLATFORM, VALUE_BYTES)
+    operations = sequences(kind, platform, VALUE_BYTES)
     for operation in operations:
         lines += [f"### {operation.f}", "", "```mermaid", *_diagram(operation.steps), "```", ""]
     lines += ["## Costs", "", *_costs(operations), ""]
@@ -84,11 +86,24 @@ def page(kind: type[Scheme], guarantees: bool = True) -> str:
     return "\n".join(lines)
 
 
+def _options(kind: type[Scheme]) -> list[str]:
+    """What `name[option=choice]` may choose, with the source of each."""
+    if not kind.options:
+        return []
+    rows = [
+        [f"`{name}`", one.text, one.expected, one.write(kind.option(name)), one.source]
+        for name, one in kind.options.items()
+    ]
+    example = next(iter(kind.options))
+    how = f"`{kind.name}[{example}=...]` chooses ([how](../scenarios.md#options-of-schemes))."
+    return ["## Options", "", *wrapped(how), "", *table(["option", "is", "choices", "default", "source"], rows), ""]
+
+
 def _layouts(kind: type[Scheme]) -> list[type[Layout]]:
     """The layouts of a scheme in memory and in messages: entry, object, and all that its modules define or use."""
     kept: list[type[Layout]] = []
     if issubclass(kind, KvScheme):
-        sent = messages(kind, PLATFORM)
+        sent = messages(kind, fitting(kind, [PLATFORM])[0])
         kept = [kind.Index.Entry, kind.Object, *sent, *([Region] if Allocate in sent else [])]
     used = [value for value in _classes(kind) if issubclass(value, Layout) and value is not Layout and value.fields]
     return list(dict.fromkeys([*kept, *(value for value in used if not kept or value not in (Entry, Object))]))
@@ -167,7 +182,7 @@ def _guarantees(kind: type[Scheme]) -> list[str]:
     """What `rpsim matrix --schemes` finds with one seed, and the counterexample of each condition that is violated."""
     rows: list[list[str]] = []
     examples: dict[tuple[Condition, str], str] = {}
-    for fault in FAULTS:
+    for fault in every(kind):
         for report in _reports(kind, fault):
             cells = []
             for condition in CONDITIONS:
@@ -190,9 +205,10 @@ def _guarantees(kind: type[Scheme]) -> list[str]:
 def _reports(kind: type[Scheme], fault: str) -> Iterator[CrashReport]:
     """The reports after a fault: the server's power on all platforms, other faults on one."""
     own = testbed(kind.paper)
-    names = [*([own] if own else []), PLATFORM, "optane-eadr"] if fault == POWER else [PLATFORM]
-    less = () if fault == POWER else QUICK
+    wanted = [*([own] if own else []), PLATFORM, "optane-eadr"] if fault == usual(kind) else [PLATFORM]
+    names = fitting(kind, wanted)
+    less = () if fault == usual(kind) else QUICK
     chosen = (f"schemes=[{kind.name}]", f"vary.platform=[{', '.join(names)}]", f'crash.fault="{fault}"', *less)
-    made = load_scenario(file_of(scenario_of(fault)), chosen)
+    made = load_scenario(file_of(scenario_of(fault, kind)), chosen)
     for variant in made.variants():
         yield explore(run_variant(made, variant), made, variant, also=EXPLORED)

@@ -13,6 +13,8 @@ Swept = dict[str, list[Row]]
 """The scoreboard over a few points, by the parameter that is changed (``cpu.request = 300 ns``) or ``AS_IT_IS``."""
 
 AS_IT_IS = "as it is"
+_IN_WORDS = (ClaimStatus.EITHER_OR, ClaimStatus.CONDITION_MISSING)
+"""The statuses that the summary's last words are about."""
 TITLE = "What the paper does not determine"
 ABOUT = (
     "Each of these at an end of what is known of it, all others as they are, over the few points of a quick look and "
@@ -21,7 +23,9 @@ ABOUT = (
 HEAD = ("set otherwise", "predicted met", "shapes met", "median error")
 
 
-def text(rows: Sequence[Row], changed: Sequence[Row], summary: Summary, swept: Swept) -> list[str]:
+def text(
+    rows: Sequence[Row], shown_only: Sequence[PaperClaim], changed: Sequence[Row], summary: Summary, swept: Swept
+) -> list[str]:
     """The scoreboard as lines of a terminal: claim, published, simulated, verdict; the reason where one is missed."""
     lines: list[str] = []
     for figure in dict.fromkeys(claim.figure for claim, _ in rows):
@@ -33,12 +37,25 @@ def text(rows: Sequence[Row], changed: Sequence[Row], summary: Summary, swept: S
                 if not found.met:
                     lines += paragraph(reason(claim, found), 9, 2)
         lines.append("")
+    for one in shown_only:
+        lines += paragraph(f"{one.id}  {one.words} ({status(one.status)}): {one.why}", 2, 7)
+    lines += [""] if shown_only else []
     return [*lines, *sweep_lines(swept), *paragraph(short(summary)), *paragraph(_recorded(changed))]
 
 
 def _verdict(found: Claim) -> str:
-    counts = "" if found.status is ClaimStatus.PREDICT else f" ({found.status.replace('_', ' ')})"
-    return ("met" if found.met else "MISSED") + counts
+    plain = found.status is ClaimStatus.PREDICT and not found.chosen
+    return ("met" if found.met else "MISSED") + ("" if plain else f" ({standing(found)})")
+
+
+def status(one: ClaimStatus) -> str:
+    """A status in words."""
+    return one.replace("_", " ")
+
+
+def standing(found: Claim) -> str:
+    """The status of a claim, and whether a reading was chosen by it."""
+    return status(found.status) + (", a reading was chosen by it" if found.chosen else "")
 
 
 def numbers(claim: PaperClaim, found: Claim) -> str:
@@ -76,8 +93,15 @@ def short(summary: Summary) -> str:
         f"{plural(summary.predicted, 'predicted claim')}: {summary.predicted_met} met ({share:.0%}), median error of "
         f"their numbers {summary.median_error:.1%}. "
         f"Apart: {plural(summary.shapes, 'shape')}, {summary.shapes_met} met; {summary.fitted} that a parameter was "
-        "fitted to; what excludes another claim or has no condition does not count."
+        f"fitted to{_apart(summary)}; what excludes another claim or has no condition does not count."
     )
+
+
+def _apart(summary: Summary) -> str:
+    """The claims that are counted apart, in words: those by which readings were chosen, and the other statuses."""
+    chosen = f"; {summary.chosen} by which a reading was chosen, {summary.chosen_met} met" if summary.chosen else ""
+    others = [(ClaimStatus(name), count) for name, count in summary.others.items() if name not in _IN_WORDS]
+    return chosen + (f"; {', '.join(f'{count} {status(one)}' for one, count in others)}" if others else "")
 
 
 def _recorded(changed: Sequence[Row]) -> str:

@@ -1,4 +1,7 @@
-"""A counterexample as a picture in text: clients on the left, servers on the right, time downwards."""
+"""A counterexample as a picture in text: clients on the left, servers on the right, time downwards.
+
+Where a fault leaves somebody alive and two machines beside the clients take part, each has a column of its own.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,10 @@ GAP = 2
 LEFT_WIDTHS = range(22, 38)
 """The left column is as wide as its rows need, within this."""
 LOST, CRASH = "LOST", "CRASH"
+COLUMNS = 2
+"""So many machines find room beside the clients; of more, names stand before what they do."""
+NARROW = 24
+"""The width of the clients' column beside two others."""
 
 
 def heading(report: CrashReport, example: Counterexample, tail: str = "smallest below") -> list[str]:
@@ -25,6 +32,9 @@ def heading(report: CrashReport, example: Counterexample, tail: str = "smallest 
 
 def timeline(example: Counterexample) -> list[str]:
     """The lines of the picture, none longer than 80 columns."""
+    nodes = sorted({row.side for row in example.timeline if _is_node(row)})
+    if len(nodes) == COLUMNS and any(row.time_ps > example.instant_ps for row in example.timeline):
+        return _by_machine(example, nodes)
     before, after = _split(example.timeline)
     clients, servers = _sides(example.timeline, left=True), _sides(example.timeline, left=False)
     width = _left_width(before, after, clients, example.instant_ps)
@@ -43,6 +53,36 @@ def timeline(example: Counterexample) -> list[str]:
         elif row.mark != LOST:
             lines += _event(row, row.side in clients or not _is_node(row), "", width, timed=False)
     return lines + _explanation(example, after, width)
+
+
+def _by_machine(example: Counterexample, nodes: Sequence[str]) -> list[str]:
+    """The picture with a column for the clients and one for each machine."""
+    clients = _sides(example.timeline, left=True)
+    wide = (WIDTH - INDENT - NARROW - GAP * COLUMNS) // COLUMNS
+    starts = [NARROW + GAP + turn * (wide + GAP) for turn in range(COLUMNS)]
+
+    def cell(row: TimelineRow) -> list[str]:
+        column = nodes.index(row.side) if row.side in nodes else None
+        start, space = (0, NARROW) if column is None else (starts[column], wide)
+        if row.mark == LOST:  # the whole story: as far as there is room
+            start, space = starts[0], WIDTH - INDENT - starts[0]
+        shared = column is None and (len(clients) > 1 or row.side not in clients)
+        prefix = f"{row.side}: " if shared or row.mark == LOST else ""
+        end = LOST if row.mark == LOST else microseconds(row.time_ps)
+        chunks = textwrap.wrap(prefix + " ".join(row.text.split()), space, subsequent_indent="  ")
+        if len(chunks[-1]) + 2 + len(end) > space:
+            chunks.append("")
+        chunks[-1] = chunks[-1].ljust(space - len(end)) + end
+        return [(" " * (INDENT + start) + chunk).rstrip() for chunk in chunks]
+
+    titles = _title(clients, "client").ljust(NARROW + GAP) + (" " * GAP).join(name.ljust(wide) for name in nodes)
+    lines = [(" " * INDENT + titles).rstrip()]
+    for row in example.timeline:
+        if row.mark == CRASH:
+            lines.append(f"  -- {row.text}  {microseconds(example.instant_ps):>10} us ".ljust(WIDTH, "-"))
+        else:
+            lines += cell(row)
+    return lines + paragraph(example.explanation, INDENT, 2)
 
 
 def lost_text(line: LineFate) -> str:

@@ -74,14 +74,16 @@ class JobOutcome:
 
 def perform(job: Job, progress: Progress = report) -> JobOutcome:
     """Run a job in this process. Raises InputError where the scenario turns out to be impossible."""
-    from ...scenarios.run.experiment import run_variant
+    from ...scenarios.run.failing import performed
     from ...scenarios.schema.load import load_scenario
 
     scenario = job.scenario
     if isinstance(scenario, str):
         scenario = load_scenario(scenario, job.overrides, job.seed)
     variant = scenario.variants()[job.index]
-    result = run_variant(scenario, variant)
+    if job.crash:  # exploration tries crash.fault, at every instant
+        scenario = scenario.model_copy(update={"failures": ()})
+    result = performed(scenario, variant, recorded=job.crash or bool(job.trace), metered=not job.crash)
     outcome = _outcome(result)
     if job.crash:
         from ...validation.crash.explore import explore, slider

@@ -1,5 +1,6 @@
 """Mirrored log: a primary copies each record to its mirror's log over a flush primitive, and acknowledges then.
 
+It does not flush its own copy: the mirror's is the durable one, and while at most one machine fails any copy will do.
 Source: an example; the idea of Mojim (Zhang et al., ASPLOS'15, section 4) without its modes.
 """
 
@@ -10,13 +11,12 @@ from collections.abc import Generator, Hashable, Mapping
 from typing import Any, ClassVar
 
 from ..models.cpu import Thread
-from ..models.persist.requester import PrimitiveRequester
+from ..models.persist.requester import PrimitiveFailed
 from ..models.persist.service import Service
 from ..models.system import Node
 from .guarantees import ALWAYS, Claims, Condition
 from .layout import U32, U64, Layout, Rest
 from .parts.rpc import Connection, Listener, VerbsError
-from .primitives import primitive
 from .scheme import OutcomeUnknown, Request, Role, Scheme
 
 Code = Generator[Any, Any, Any]
@@ -32,7 +32,7 @@ class Record(Layout):
 
 
 class Put(Layout):
-    """Write a value. The reply comes when it is in both logs."""
+    """Write a value. The reply comes when it is durable."""
 
     number = U32()
     value = Rest()
@@ -65,13 +65,14 @@ class Logged(Role):
 class Mirrored(Scheme, name="mirrored"):
     """One round trip from the client to the primary, and in it the primitive's from the primary to the mirror."""
 
-    title = "a log on two machines: flushed here, made durable there, acknowledged"
+    title = "a log on two machines: visible here, made durable there, acknowledged"
     paper = "an example"
     section = "docs/adding.md"
-    claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: "primary power", Condition.COMMITTED: ALWAYS}
+    claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: "primary power; mirror lost", Condition.COMMITTED: ALWAYS}
+    faults: ClassVar = {"primary": ("power", "process"), "mirror": ("power", "lost"), "all": ("power",)}
     operations = ("put", "get")
     updates = frozenset({"put"})
-    primitive = "read-after-write"
+    over = "read-after-write"
 
     class Client(Role, invokes=True):
         def connect(self, thread: Thread) -> Connection:
@@ -79,8 +80,8 @@ class Mirrored(Scheme, name="mirrored"):
             return listener.accept(thread, self.node, 64)
 
         def perform(self, session: Connection, request: Request) -> Code:
-            _, name, value = request.step
-            number = 1 + self.sizes.objects.index(name)
+            value = request.step.value
+            number = 1 + self.sizes.objects.index(request.step.object)
             try:
                 if value is None:
                     return (yield from session.call(Get, number=number))
@@ -92,6 +93,7 @@ class Mirrored(Scheme, name="mirrored"):
         def begin(self) -> None:
             self.mirror: Mirrored.Mirror = self.scheme.roles["mirror"][0]
             self.tail, self.values = 0, dict[int, bytes]()
+            self.alone, self.flushed = False, 0
             room = 64 + self.sizes.value_bytes
             self.listener = Listener(self.node, {Put: self.on_put, Get: self.on_get}, message_bytes=room)
 
@@ -103,27 +105,39 @@ class Mirrored(Scheme, name="mirrored"):
 
         def on_put(self, thread: Thread, request: Put) -> Code:
             record = packed(request.number, request.value)
-            yield from self.persist(thread, self.link, record)
+            yield from self.append(thread, record)
             self.learn(record)
-            return b"in both logs"
+            return b"durable"
 
         def on_get(self, thread: Thread, request: Get) -> Code:
             yield from thread.compute()
             return self.values[request.number]
 
-        def persist(self, thread: Thread, link: PrimitiveRequester, record: bytes) -> Code:
-            """Append to both logs; returns when both are durable."""
+        def append(self, thread: Thread, record: bytes) -> Code:
+            """Add a record; returns when it is durable there, or here once the mirror is gone."""
             yield from thread.store(self.log + self.tail, record)
-            yield from thread.flush(self.log + self.tail, len(record))
-            yield from link.persist([(self.mirror.log + self.tail, record)])
+            try:
+                if not self.alone:
+                    yield from self.copy(record)
+                    return
+            except PrimitiveFailed:
+                self.alone = True
+            yield from thread.flush(self.log + self.flushed, self.tail + len(record) - self.flushed)
+            self.flushed = self.tail + len(record)
+
+        def copy(self, record: bytes) -> Code:
+            yield from self.link.persist([(self.mirror.log + self.tail, record)])
 
         # after a failure: a record that is not whole in one log is taken from the other -----------------------
         def recover(self, thread: Thread) -> Code:
-            link = self.mirror.service.connect(thread, self.node)
-            reads = self.mirror.listener.accept(thread, self.node, self.each)
+            self.alone = bool(self.scheme.lost("mirror"))
+            if not self.alone:
+                self.link = self.mirror.service.connect(thread, self.node)
+                reads = self.mirror.listener.accept(thread, self.node, self.each)
             while self.tail < self.length:
-                here, there = self.log + self.tail, self.mirror.log + self.tail
-                copy = yield from reads.read(there, self.mirror.key, self.each)
+                here, copy = self.log + self.tail, bytes(self.each)
+                if not self.alone:
+                    copy = yield from reads.read(self.mirror.log + self.tail, self.mirror.key, self.each)
                 head = Record.unpack((yield from thread.load(here, Record.size)))
                 if head.number and (yield from thread.crc32_matches(here + 4, self.covered, head.crc)):
                     found = yield from thread.load(here, self.each)
@@ -132,7 +146,7 @@ class Mirrored(Scheme, name="mirrored"):
                 else:
                     return
                 if found is copy or found != copy:
-                    yield from self.persist(thread, link, found)
+                    yield from self.append(thread, found)
                 self.learn(found)
 
         def learn(self, data: bytes) -> None:
@@ -144,7 +158,7 @@ class Mirrored(Scheme, name="mirrored"):
     class Mirror(Logged, memory=("dram", "pm"), passive=True):
         def begin(self) -> None:
             """The adapter opens the log; the primary's writes it, and reads it after a failure."""
-            self.service = Service(primitive(self.scheme.primitive), self.node)
+            self.service = Service(self.scheme.primitive, self.node)
             self.service.register(self.log, self.length)
             self.listener = Listener(self.node, {})
             self.key = self.listener.register(self.log, self.length).key
@@ -164,15 +178,14 @@ class Mirrored(Scheme, name="mirrored"):
 class Hasty(Mirrored, name="mirrored-hasty"):
     """Broken: when it acknowledges a record, that is in its own cache, and in the mirror only with the next one."""
 
-    title = "the same that flushes nothing, and mirrors one record late"
+    title = "the same that mirrors one record late"
 
     class Primary(Mirrored.Primary):
         def begin(self) -> None:
             super().begin()
             self.late: list[tuple[int, bytes]] = []
 
-        def persist(self, thread: Thread, link: PrimitiveRequester, record: bytes) -> Code:
-            yield from thread.store(self.log + self.tail, record)
+        def copy(self, record: bytes) -> Code:
             late, self.late = self.late, [(self.mirror.log + self.tail, record)]
             if late:
-                yield from link.persist(late)
+                yield from self.link.persist(late)

@@ -4,6 +4,7 @@ A program is a generator that a thread runs; what each instruction costs comes f
 ``Thread`` from here.
 """
 
+from .instructions import CrcOf
 from .thread import Code, Deadline, Signal, Thread
 
-__all__ = ["Code", "Deadline", "Signal", "Thread"]
+__all__ = ["Code", "CrcOf", "Deadline", "Signal", "Thread"]

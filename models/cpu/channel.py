@@ -16,7 +16,7 @@ from ...sim.clock import HOLD, Clock
 from ..profiles.parameters.cpu import OperatingSystem
 from ..verbs.objects import CompletionQueue, WorkCompletion
 from .core import Core
-from .software import Code, Signal, SoftwareThread
+from .software import Code, Deadline, Signal, SoftwareThread
 
 
 class CompletionChannel:
@@ -120,18 +120,26 @@ class CompletionEvents(SoftwareThread):
         yield self.core.run(self, cost_ps)
         arming.armed = True
 
-    def get_cq_event(self, channel: CompletionChannel) -> Code:
+    def get_cq_event(self, channel: CompletionChannel, deadline: Deadline | None = None) -> Code:
         """``ibv_get_cq_event``, after an ``epoll_wait`` if programs use one: sleeps until there is an event.
 
-        Returns the queue; the event has to be acknowledged (:meth:`ack_cq_events`).
+        Returns the queue; the event has to be acknowledged (:meth:`ack_cq_events`). Returns None where ``deadline``
+        passes before (the time-out of ``epoll_wait`` or ``poll``).
         """
         system = self._cpu.os
         yield from self.kernel(system.syscall_ps * (1 + system.epoll))
         while not channel.events:
             channel.signal.take()  # another thread has taken this event
             since_ps = self.now_ps
-            yield channel.signal.changed()
+            changed = channel.signal.changed()
+            if deadline is None:
+                yield changed
+            else:
+                yield changed | self.clock.until(deadline.at_ps)
+                channel.signal.forget(changed)
             yield from self._woken(since_ps)
+            if deadline is not None and not channel.events and self.now_ps >= deadline.at_ps:
+                return None
         queue = channel.events.popleft()
         self._arming(queue).unacknowledged += 1
         return queue
@@ -153,6 +161,21 @@ class CompletionEvents(SoftwareThread):
             completion = yield from self.try_poll(queue)
             if completion is None:
                 yield from self.ack_cq_events((yield from self.get_cq_event(self._arming(queue).channel)))
+                completion = yield from self.try_poll(queue)
+        return completion
+
+    def poll_until(self, queue: CompletionQueue, deadline: Deadline, waits: str) -> Code:
+        """The next completion of an empty queue, or None once ``deadline`` has passed; ``waits`` says how."""
+        spin_ps = {"poll": deadline.at_ps, "adaptive": self.now_ps + self._cpu.os.spin_ps}.get(waits, 0) - self.now_ps
+        spin_ps = min(spin_ps, deadline.at_ps - self.now_ps)
+        completion = (yield from self._spin(queue, spin_ps)) if spin_ps > 0 else (yield from self.try_poll(queue))
+        while completion is None and self.now_ps < deadline.at_ps:
+            yield from self.req_notify_cq(queue)
+            completion = yield from self.try_poll(queue)
+            if completion is None:
+                event = yield from self.get_cq_event(self._arming(queue).channel, deadline)
+                if event is not None:
+                    yield from self.ack_cq_events(event)
                 completion = yield from self.try_poll(queue)
         return completion
 

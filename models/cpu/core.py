@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from heapq import heappush
 from typing import Any, Protocol
 
 import numpy as np
 import simpy
 
-from ...sim.clock import HOLD, Clock, Hold
+from ...sim.clock import HOLD, THREADS, Clock, Hold, proceed
 from ...sim.stations import Fifo
 from ...sim.trace import Flush
 from ..durability.ordering import Ordering
 from ..host.fillbuffers import FillBuffers
+from ..memory.devices import AddressSpace
 from .accounting import Account
 
 
@@ -99,8 +101,9 @@ class Core:
         self.undivided = False
         """Whether two pieces of work, one behind the other, may be done as one: nothing can come between them."""
         self.pauses: Pauses | None = None
-        self.deciding: Callable[[int, int, int], bool | None] | None = None
-        """Called with (address, length, checksum) before the bytes are compared with it; None: compare the bytes."""
+        self.deciding: Callable[[AddressSpace, int, int, int], bool | None] | None = None
+        """Called with (a node's memory, address, length, checksum) before the bytes are compared with it; None: compare
+        the bytes."""
         self.stores = ordering.trace.channel(f"stores of {name}")
         self.store_buffer = ordering.trace.channels[self.stores]
         self.ntstores = ordering.trace.channel(f"non-temporal stores of {name}", ordered=False)
@@ -156,7 +159,8 @@ class Core:
             done_ps = station.free_ps = (now_ps if now_ps > free_ps else free_ps) + cost_ps
             station.busy_ps += cost_ps
             station.served += 1
-            clock.resume(done_ps, self.agent, process)
+            turn = next(clock._eid)  # ``Clock.resume`` written out
+            heappush(clock._queue, (done_ps, THREADS + self.agent, turn, proceed, process or clock._active_proc))  # type: ignore[misc]
         return HOLD
 
     def interrupt(

@@ -9,7 +9,7 @@ FAST'20).
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from typing_extensions import override
 
@@ -19,11 +19,14 @@ from ...sim.trace import Chunk, Flush
 from ..durability.ordering import Event, Ordering
 from ..durability.rules import Target
 from ..host.hostmemory import HostMemory
-from ..memory.devices import DEVICE_SPAN_BITS, OFFSET_MASK
+from ..memory.devices import DEVICE_SPAN_BITS, OFFSET_MASK, AddressSpace
 from ..profiles.parameters.cpu import CpuParameters
 from .core import Core
 from .looking import Looking
 from .software import Code, SoftwareThread
+
+CrcOf = Callable[[bytes], int | None]
+"""The checksum that a record's head says the rest has; None where it says none."""
 
 _BITS_PS = 8 * 10**12
 """Bits of a byte times picoseconds of a second."""
@@ -201,11 +204,23 @@ class Instructions(SoftwareThread):
             access_ps = self.host.access_ps(address, length, False, self.core.agent, self.core.fills)
             self.account.memory_ps += access_ps
             yield self.core.run(self, access_ps)
-            found = self.core.deciding(address, length, expected)
+            found = self.core.deciding(self.host.memory, address, length, expected)
             if found is not None:
                 yield from self._checksum(length, access_ps)
                 return found
         return (yield from self.crc32(address, length)) == expected
+
+    def fetched_matches(self, memory: AddressSpace, address: int, length: int, head: int, crc: CrcOf) -> bool | None:
+        """Whether what a READ of another node's ``memory`` is going to fetch has its checksum, if an explorer of crash
+        states decides that before (``Core.deciding``); else None.
+
+        The first ``head`` bytes say by ``crc`` which checksum the others have, None if they cannot tell.
+        """
+        if self.core.deciding is None:
+            return None
+        device, offset = memory.locate(address)
+        expected = crc(device.space.read(self.clock.now_ps, offset, head))
+        return None if expected is None else self.core.deciding(memory, address + head, length - head, expected)
 
     def crc32_of(self, data: bytes) -> Code:
         """The CRC32 of bytes that the code has at hand already; returns it."""
@@ -289,7 +304,7 @@ class Instructions(SoftwareThread):
         if not self.core.undivided:
             yield from self._turn()
         core = self.core
-        stores, ntstores = trace.count(core.stores), trace.count(core.ntstores)
+        stores, ntstores = len(core.store_buffer.chunks), trace.count(core.ntstores)
         flushes, core.flushes = core.flushes, []
         cost_ps = max(0, core.fence_ps - self.now_ps) + self._cpu.sfence_ps
         self.account.fences += 1

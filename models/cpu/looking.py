@@ -57,7 +57,7 @@ class Looking:
         """Whether an earlier write to the ranges is not visible yet: a watch would miss it."""
         for address, length in self._ranges:
             device, offset = self._locate(address)
-            if device.space.is_written(offset, length):
+            if device.space.coming_ps(offset, length):
                 return True
         return False
 
@@ -65,19 +65,18 @@ class Looking:
         thread, clock, since_ps = self._thread, self._thread.clock, self._thread.now_ps
         written, raised = clock.event(), signal.changed()
         on_write = partial(_on_write, clock, written)
-        spaces = []
+        watches = []
         for address, length in self._ranges:
             device, offset = self._locate(address)
-            device.space.watch(offset, length, on_write)
-            spaces.append(device.space)
+            watches.append((device.space, device.space.watch(offset, length, on_write)))
         passes_ps = min((deadline.at_ps + 1 for deadline in deadlines), default=None)
         passed = [] if passes_ps is None else [clock.until(passes_ps)]
         thread.core.spin(thread, clock.running)
         try:
             yield clock.any_of([written, raised, *passed])
         finally:
-            for space in spaces:
-                space.unwatch(on_write)
+            for space, watch in watches:
+                space.unwatch(watch)
             signal.forget(raised)
         thread._polled(since_ps)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from ...sim.clock import HOLD, Clock
+from ...sim.errors import InputError, Mistake, nearest
 from ...sim.units import parse_duration_ps
 from ..profiles.parameters.cpu import CpuParameters
 from ..verbs.span import Span
@@ -98,6 +99,18 @@ class SoftwareThread:
     def compute(self) -> Code:
         """A server's work for a request besides touching its data: parse, dispatch, look up."""
         return self.work(self._cpu.request_ps)
+
+    def software(self, name: str) -> Code:
+        """Software that only a set-up's own numbers describe, by its name under ``cpu.software`` of the platform.
+
+        Raises InputError for a name that the platform does not have.
+        """
+        costs = self._cpu.software
+        if name not in costs:
+            expected = f"one of {', '.join(costs)}" if costs else "a platform that has named costs"
+            found = f"no cost of the software '{name}'"
+            raise InputError(Mistake(found, expected, field="platform: cpu.software", nearest=nearest(name, costs)))
+        return self.work(costs[name].time_ps)
 
     def work(self, cost_ps: int) -> Code:
         """Software that takes ``cost_ps`` of a core of its own."""
@@ -196,6 +209,12 @@ class SoftwareThread:
         """Count polling in vain since ``since_ps`` (a fair core counts it itself: the thread may have been off it)."""
         if not self.core.fair:
             self.account.polling_ps += self.now_ps - since_ps
+
+    def count(self, name: str, number: int = 1) -> None:
+        """Count ``number`` more of what is called ``name`` (hops, retries, misses) for the operation under way.
+
+        It costs no time, and is kept where the run has a meter (``models.meter``).
+        """
 
     def deadline(self, duration: str) -> Deadline:
         """The instant that lies ``duration`` (``"10 s"``) ahead: the time stamp counter read, and added to."""

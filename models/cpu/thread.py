@@ -24,8 +24,8 @@ from ..verbs.opcodes import Opcode
 from ..verbs.work import INLINE, MemoryRegion, RecvWR, SendWR
 from .channel import CompletionEvents, WaitingThread
 from .core import Core
-from .instructions import Instructions
 from .software import Code, Deadline, Signal
+from .spinning import SpinningThread
 
 __all__ = ["Code", "Deadline", "Signal", "Thread"]
 
@@ -34,7 +34,7 @@ _VISIBLE = int(Stage.VISIBLE)
 _RECV, _RECV_IMM = Opcode.IBV_WC_RECV, Opcode.IBV_WC_RECV_RDMA_WITH_IMM
 
 
-class Thread(Instructions, CompletionEvents):
+class Thread(SpinningThread, CompletionEvents):
     """A software thread pinned to a core: the API that a scheme's code is written against."""
 
     def __init__(
@@ -53,7 +53,8 @@ class Thread(Instructions, CompletionEvents):
     ) -> None:
         """``hand_over`` has the costs of posting and polling, ``cpu`` the parameters of its kind of core."""
         super().__init__(clock, ordering, cpu or platform.cpu, host, core, name, pinned)
-        self._hop = f"CPU of {name.split('[', maxsplit=1)[0]}"
+        role = name.split("[", maxsplit=1)[0]
+        self._hop, self._wait_hop = f"CPU of {role}", f"wait for {role}"
         self._nic = platform.nic
         self._post_ps, self._poll_ps = hand_over
         self._interrupt_way_ps = platform.pcie.posted_write_ps
@@ -101,7 +102,7 @@ class Thread(Instructions, CompletionEvents):
             yield self.core.run(self, cost_ps)
             core = self.core
         if span is not None:
-            span.mark(self._hop, clock.now_ps)
+            span.marks.append((self._hop, clock._now))
         buffer = core.store_buffer
         if len(buffer.chunks) > buffer.settled[_VISIBLE]:  # else there is nothing to force
             self._ordering.happened(Event.DOORBELL, clock.now_ps, core=((core.stores, len(buffer.chunks)),))
@@ -147,7 +148,7 @@ class Thread(Instructions, CompletionEvents):
         yield self.core.run(self, cost_ps)
         core = self.core
         if self.span is not None:
-            self.span.mark(self._hop, clock.now_ps)
+            self.span.marks.append((self._hop, clock._now))
         self._ordering.happened(Event.DOORBELL, clock.now_ps, core=((core.stores, len(core.store_buffer.chunks)),))
         qp.device.ring_list(qp, works, payloads)
         core.may_pause(clock.now_ps)
@@ -169,11 +170,16 @@ class Thread(Instructions, CompletionEvents):
         domain.dereg_mr(region)
         yield from self.kernel(system.reg_mr_ps + -(-region.length // system.page_bytes) * system.reg_mr_page_ps)
 
-    def poll(self, queue: CompletionQueue) -> Code:
-        """Poll until there is a completion; returns the :class:`WorkCompletion`."""
+    def poll(self, queue: CompletionQueue, deadline: Deadline | None = None, *, busy: bool = False) -> Code:
+        """Poll until there is a completion; returns the :class:`WorkCompletion`.
+
+        Returns None where ``deadline`` has passed before. ``busy``: in a loop, even if the thread sleeps otherwise.
+        """
         completion, clock = queue.pop(), self.clock
         if completion is None:
-            if self._waits != "poll":
+            if deadline is not None:
+                return (yield from self.poll_until(queue, deadline, "poll" if busy else self._waits))
+            if self._waits != "poll" and not busy:
                 return (
                     yield from self.next_completion(queue, self._cpu.os.spin_ps if self._waits == "adaptive" else 0)
                 )
@@ -214,10 +220,10 @@ class Thread(Instructions, CompletionEvents):
         if completion.opcode is _RECV or completion.opcode is _RECV_IMM:
             self.span = span
         if span is not None and span is self.span:
-            span.mark(self._hop, clock.now_ps)
+            span.marks.append((self._hop, clock._now))
 
     @override
     def _takes(self, completion: WorkCompletion) -> None:
         """Count how long a receive's completion has waited for the thread that takes it now."""
         if completion.span is not None and (completion.opcode is _RECV or completion.opcode is _RECV_IMM):
-            completion.span.mark(f"wait for {self.name.split('[')[0]}", self.clock.now_ps)
+            completion.span.marks.append((self._wait_hop, self.clock._now))

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TypeVar
@@ -85,9 +86,11 @@ class Views:
         *,
         whole_lines: bool = False,
         iio_wc_survives: bool = False,
+        over: bool = True,
     ) -> None:
+        """``over``: the run has come to its end. Else the adversarial view is right, and the timed one is not."""
         self._trace = trace
-        self._write_backs = trace.write_backs
+        self._write_backs = trace.write_backs if over else {}
         self._moved_on: dict[LineKey, tuple[Sequence[int], Sequence[int], Sequence[int]]] = {}
         """Of a line's write-backs, by the instant whose bytes they showed: that instant, and when the first from there
         on came where.
@@ -175,6 +178,12 @@ class Views:
                 if piece.must_ps < NEVER:
                     found.add((piece.must_ps, key))
         return sorted(found)
+
+    def over(self, initial: Callable[[LineKey], bytes]) -> Views:
+        """The same writes over lines that held something else at first."""
+        other = copy(self)
+        other._initial, other._lines = initial, {}
+        return other
 
     # timed ------------------------------------------------------------------------------------------------
     def timed_changes(self) -> list[tuple[int, LineKey]]:

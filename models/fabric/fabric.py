@@ -14,6 +14,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable
 from functools import cached_property
+from typing import NamedTuple
 
 import networkx as nx
 
@@ -25,6 +26,18 @@ from .disturbance import DisturbedPath, Weather
 
 Deliver = Callable[[int], None]
 """Called with the instant at which a packet's last bit is at its destination, in order of arrival there."""
+
+
+class Departure(NamedTuple):
+    """A packet that left a port: when its last and its first bit did, which port, the number of the sender's queue pair
+    there, and where it goes.
+    """
+
+    end_ps: int
+    port: str
+    start_ps: int
+    queue_pair: int
+    to: str
 
 
 class NoPipe:
@@ -61,8 +74,8 @@ class Fabric:
         self._outputs: dict[str, deque[tuple[int, int]]] = {}
         """By destination: (when it is out, bytes) of the packets in the queue of the last switch."""
         self._filled: dict[str, int] = {}
-        self.departures: list[tuple[int, str]] | None = None
-        """If it is a list: when the last bit of each packet left which port, in the order of sending."""
+        self.departures: list[Departure] | None = None
+        """If it is a list: the packets that left a port, in the order of sending."""
 
     @cached_property
     def graph(self) -> nx.Graph[str]:
@@ -134,7 +147,7 @@ class Fabric:
         """
         left_ps = self._hop(self.route(source, destination), 0, start_ps, start_ps, n_bytes, deliver)
         if self.departures is not None:
-            self.departures.append((left_ps, source))
+            self.departures.append(Departure(left_ps, source, start_ps, 0, destination))
         return left_ps
 
     def _hop(

@@ -25,8 +25,11 @@ class Memory(Protocol):
     def left_ps(self, key: Key) -> int:
         """When a line that left the caches is in a write pending queue; an instant of the past if it did not leave."""
 
-    def read_line(self, key: Key, at_ps: int) -> tuple[int, int]:
-        """Read a line: (how long that takes, the instant until which the read has to wait first)."""
+    def read_line(self, key: Key, at_ps: int, issued_ps: int) -> tuple[int, int]:
+        """Read a line: (how long that takes, the instant until which the read has to wait first).
+
+        ``at_ps`` is when the instruction begins that touches it, ``issued_ps`` when the core comes to it.
+        """
 
     def write_back(self, key: Key, at_ps: int, flush: bool = False) -> int:
         """A dirty line leaves the caches; returns when a write pending queue has it."""
@@ -49,6 +52,7 @@ class CacheAccess:
         self._load_ps = cpu.load_ps
         self._store_ps = cpu.store_ps
         self._level_ps = (cpu.load_ps, private.l2_load_ps or cpu.load_ps, llc.load_ps or cpu.load_ps, 0)
+        self._private_bytes = private.l2_bytes
         self._buffers = private.fill_buffers
         self._coming: dict[Key, int] = {}
         """Lines whose tags are in the caches before their data: the instant at which a prefetch brings each."""
@@ -90,9 +94,9 @@ class CacheAccess:
             if level is not _L1:
                 took_ps, not_before_ps = self._level_ps[level], 0
                 if level is _MEMORY:
-                    took_ps, not_before_ps = self._memory.read_line(key, start_ps)
                     if dirty:  # behind what this line still has to bring to memory
                         at_ps = max(at_ps, self._memory.left_ps(key))
+                    took_ps, not_before_ps = self._memory.read_line(key, start_ps, fills.free_ps(at_ps))
                 if dirty:  # the store buffer hides the rest
                     at_ps = fills.take_for(at_ps, took_ps) + took_ps // self._buffers
                 else:
@@ -106,6 +110,12 @@ class CacheAccess:
                 done_ps = max(done_ps, coming.get(key, 0))
             at_ps += each_ps
         return (at_ps if at_ps > done_ps else done_ps) - start_ps
+
+    def hit_ps(self, offset: int, length: int) -> int | None:
+        """How long a core loads a range that is in its first-level cache; None without such caches."""
+        if not self._private_bytes:
+            return None
+        return ((offset + length - 1) // LINE_BYTES - offset // LINE_BYTES + 1) * self._load_ps
 
     def _comes(self, key: Key, ready_ps: int, now_ps: int) -> None:
         """Record that a prefetch brings a line at ``ready_ps``."""

@@ -9,6 +9,7 @@ devices are of that kind.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from typing_extensions import override
@@ -121,6 +122,18 @@ class AttachedMemory(ABC):
 
         Without ``wait`` the core goes on as soon as all lines are on their way.
         """
+
+    def hit_ps(self, offset: int, length: int) -> int | None:
+        """How long a core loads a range that is in its first-level cache; None where cores cache nothing of it."""
+        return None
+
+    def is_near(self, offset: int, length: int, agent: int) -> bool:
+        """Whether a range is in the first-level cache of the core ``agent`` now."""
+        return False
+
+    def when_taken(self, line: int, told: Callable[[], None]) -> Callable[[], None]:
+        """Call ``told`` whenever a core takes a line from the others' caches; returns the call that ends this."""
+        return lambda: None
 
     @abstractmethod
     def store(self, offset: int, data: bytes, channel: int, writer: str, at_ps: int) -> None:

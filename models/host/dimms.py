@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from typing_extensions import override
 
 from ...sim.bytespace import LINE_BYTES, lines
@@ -31,6 +33,7 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         self._media = parameters
         self._number = device.number
         self._posted_write_ps = root.platform.pcie.visible_ps
+        self._dma_read_ps = root.platform.pcie.read_ps
 
     # from the adapters --------------------------------------------------------------------------------------------
     @override
@@ -133,16 +136,16 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
     @override
     def dma_read_ps(self, offset: int, length: int) -> int:
         """Shorter from the cache, longer from slow media; the root complex keeps until when memory is not ready."""
-        root = self._root
-        now_ps = root.clock._now
-        root.catch_up(now_ps)
-        pcie, wanted = root.platform.pcie, lines(offset, length)
+        root, number, now_ps = self._root, self._number, self._root.clock._now
+        if root.inbox and root.inbox[0][0] <= now_ps:
+            root.catch_up(now_ps)
+        wanted = lines(offset, length)
         root.memory_ready_ps = 0
-        if root.caches.dma_reads(self._number, wanted):
-            return pcie.read_ps - root.platform.llc.dma_read_hit_saving_ps
-        media = self._media
-        took_ps, root.memory_ready_ps = root.home.read_lines(self._number, wanted[0], wanted[-1], now_ps, root.line_ps)
-        return pcie.read_ps + max(0, took_ps - media.load_ps + media.dma_read_extra_ps)
+        if root.caches.dma_reads(number, wanted):
+            return self._dma_read_ps - root.platform.llc.dma_read_hit_saving_ps
+        took_ps, root.memory_ready_ps = root.home.read_lines(number, wanted[0], wanted[-1], now_ps, root.line_ps)
+        media = self._media  # of a drive, which is never read so, there are no such numbers
+        return self._dma_read_ps + max(0, took_ps + media.dma_read_extra_ps - media.load_ps)
 
     # from the cores -----------------------------------------------------------------------------------------------
     @override
@@ -159,6 +162,30 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         if root.inbox and root.inbox[0][0] <= start_ps:
             root.catch_up(start_ps)
         return root.access.cost_ps(agent, fills, self._number, offset, length, dirty, start_ps, wait)
+
+    @override
+    def hit_ps(self, offset: int, length: int) -> int | None:
+        return self._root.access.hit_ps(offset, length)
+
+    @override
+    def is_near(self, offset: int, length: int, agent: int) -> bool:
+        root = self._root
+        root.catch_up(root.clock._now)
+        return root.caches.are_near(agent, self._number, lines(offset, length))
+
+    @override
+    def when_taken(self, line: int, told: Callable[[], None]) -> Callable[[], None]:
+        taken, key = self._root.caches.taken, self._number << LINE_BITS | line
+        taken[key] = [*taken.get(key, ()), told]
+
+        def end() -> None:
+            left = [other for other in taken.get(key, ()) if other is not told]
+            if left:
+                taken[key] = left
+            else:
+                taken.pop(key, None)
+
+        return end
 
     @override
     def store(self, offset: int, data: bytes, channel: int, writer: str, at_ps: int) -> None:

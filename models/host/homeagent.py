@@ -37,10 +37,12 @@ class HomeAgent:
         """When a line that left the caches is in a write pending queue; an instant of the past if it did not leave."""
         return self._under_way.get(key, 0)
 
-    def read_line(self, key: Key, at_ps: int) -> tuple[int, int]:
-        """Read a line: (how long that takes, the instant until which the read has to wait first)."""
-        line = key & LINE_MASK
-        return self._controllers[key >> LINE_BITS].read_lines(line, line, at_ps)
+    def read_line(self, key: Key, at_ps: int, issued_ps: int) -> tuple[int, int]:
+        """Read a line: (how long that takes, the instant until which the read has to wait first).
+
+        ``at_ps`` is when the range is asked for that the line is part of, ``issued_ps`` when the reader comes to it.
+        """
+        return self._controllers[key >> LINE_BITS].read_line(key & LINE_MASK, at_ps, issued_ps)
 
     def read_lines(self, number: int, first: int, last: int, at_ps: int, pace_ps: int) -> tuple[int, int]:
         """As :meth:`read_line`, of a range of a device's lines; the reader takes one line each ``pace_ps``."""

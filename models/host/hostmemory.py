@@ -8,10 +8,11 @@ got (the trace); what certainly happened, in any timing, is the ordering rules' 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from numpy.random import Generator
 
+from ...sim.bytespace import ReadRun
 from ...sim.clock import Clock
 from ...sim.streams import Streams
 from ...sim.trace import Chunk, Trace
@@ -149,10 +150,6 @@ class HostMemory(RootComplex):
         found = self.attached[address >> DEVICE_SPAN_BITS] if self.peers else None
         return found if isinstance(found, BesideAdapter) else None
 
-    def dma_read_ps(self, address: int, length: int) -> int:
-        """Round trip of a read that is looked at now."""
-        return self.attached[address >> DEVICE_SPAN_BITS].dma_read_ps(address & OFFSET_MASK, length)
-
     def read_at(
         self, at_ps: int, address: int, length: int, sink: Callable[[bytes], None], chunks: list[Chunk]
     ) -> None:
@@ -167,6 +164,29 @@ class HostMemory(RootComplex):
             sink(data)
 
         device.space.read_at(at_ps, next(self._reads), offset, length, read if device.traced else sink)
+
+    def read_run(
+        self,
+        first_ps: int,
+        last_ps: int,
+        address: int,
+        length: int,
+        pieces: Callable[[], Iterable[tuple[int, int, int]]],
+        sink: Callable[[int, bytes], None],
+        chunks: list[Chunk],
+    ) -> None:
+        """:meth:`read_at` of each of the ``pieces`` of a range (:class:`sim.bytespace.ReadRun`).
+
+        ``sink`` is called with an offset in the range and the bytes from there on.
+        """
+        device, offset = self.attached[address >> DEVICE_SPAN_BITS].device, address & OFFSET_MASK
+
+        def read(at_ps: int, at: int, data: bytes) -> None:
+            if device.traced:
+                chunks.extend(self.trace.observed(device.number, offset + at, len(data), at_ps))
+            sink(at, data)
+
+        device.space.read_run(ReadRun(first_ps, last_ps, next(self._reads), offset, length, pieces, read))
 
     def catch_up_bytes(self, address: int) -> None:
         """Hand over the bytes of all reads until now from the device that ``address`` is in."""

@@ -63,6 +63,8 @@ class Caches:
         self.llc = Llc(llc, self.counters, seed)
         self.evicted: list[Key] = []
         """Dirty lines that have to go to memory; the caller takes them from here."""
+        self.taken: dict[Key, list[Callable[[], None]]] = {}
+        """By line: the calls to make when a core takes it from the others, to store to it."""
         self._parameters = private
         self._private: dict[int, PrivateCaches] = {}
         self._by_bit: dict[int, PrivateCaches] = {}
@@ -130,6 +132,11 @@ class Caches:
         l1.put(key, 0)
         return level
 
+    def are_near(self, core: int, device: int, lines: range) -> bool:
+        """Whether a core has all these lines of a memory in its first level."""
+        own, base = self._private.get(core), device << LINE_BITS
+        return own is not None and all(base | line in own.l1.state for line in lines)
+
     def flush(self, key: Key, keep: bool) -> bool:
         """The line is written back wherever it is: clean afterwards, and gone unless ``keep``; whether it was dirty."""
         holders = self._holders.get(key, 0)
@@ -179,6 +186,8 @@ class Caches:
             for other in self._of(others):
                 dirty |= other.drop(key)
             self._holders[key] &= own.bit
+            for told in self.taken.get(key, ()):
+                told()
         return dirty
 
     def _victim(self, key: Key, own: PrivateCaches, dirty: int) -> None:

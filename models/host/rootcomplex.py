@@ -73,7 +73,7 @@ class RootComplex:
         if self.ddio:
             for at_ps, key, reads in self.caches.io_writes(inbox, now_ps):
                 if reads:
-                    self.home.read_line(key, at_ps)
+                    self.home.read_line(key, at_ps, at_ps)
                 else:
                     self.home.write_back(key, at_ps)
             return
@@ -89,7 +89,7 @@ class RootComplex:
                 self.counters.io_passed += 1
                 if not merged and (start > line * LINE_BYTES or end < (line + 1) * LINE_BYTES):
                     self.counters.io_fills += 1  # memory writes whole lines: it reads this one before
-                    way_ps += self.home.read_line(key, visible_ps)[0]
+                    way_ps += self.home.read_line(key, visible_ps, visible_ps)[0]
                 queued_ps, stored_ps = self.home.queue(key, visible_ps, way_ps)
                 self._last_queued_ps = max(self._last_queued_ps, queued_ps)
                 taken_ps = max(taken_ps, queued_ps)

@@ -88,8 +88,9 @@ class Dimm:
         self._hit_ps = imc.wpq_hit_ps
         self._load_ps = media.load_ps
         self._near_ps = media.near_load_ps or media.load_ps
-        self._write_ps = media.write_ps
-        self._delay_ps, self._delay_per = media.write_delay_ps, media.write_delay_per
+        at_medium = media.write_delay_per == "medium"
+        self._write_ps = media.write_ps + (media.write_delay_ps if at_medium else 0)
+        self._delay_ps, self._delay_per = 0 if at_medium else media.write_delay_ps, media.write_delay_per
         self._places = [0] * max(1, imc.wpq_bytes // LINE_BYTES)
         """Write pending queue: when its places are free, in a ring."""
         self.buffer = XpBuffer(media, number) if controller.buffer_bytes else None
@@ -209,15 +210,20 @@ class Dimm:
         """The time that the line waits where slower memory is emulated; a run goes on while its last line is coming."""
         follows = line == self._last_line + 1 and arrive_ps <= self._bus_free_ps
         self._last_line = line
-        if self._delay_per == "line":
+        if self._delay_per == "line" or (self._delay_per == "flushed line" and flush):
             return self._delay_ps
+        if self._delay_per == "flushed line":
+            return 0
         return 0 if follows or (self._delay_per == "flush" and not flush) else self._delay_ps
 
-    def read(self, line: int, lines: int, at_ps: int) -> tuple[int, int]:
+    def read(self, line: int, lines: int, at_ps: int, issued_ps: int) -> tuple[int, int]:
         """Lines of one unit of the medium are read: how long that takes, and an instant before which it waits.
 
+        The request queues for the medium from ``at_ps`` on, and it leaves the reader at ``issued_ps``, not earlier than
+        that; the first answer is from ``issued_ps`` on.
+
         That is when the write pending queue has them, or their XPLine has been written: they are ready so long after
-        the later of ``at_ps`` and that. A read that meets such a write is a read after persist.
+        the later of ``issued_ps`` and that. A read that meets such a write is a read after persist.
         """
         self._lines_read += lines
         queued, free_ps, there = self._queued, 0, 0
@@ -244,11 +250,11 @@ class Dimm:
         self._read_free_ps = start_ps + media_ps
         begin_ps = self._stage_ps if self._stage_ps > at_ps else at_ps
         self._media_free_ps = max(self._media_free_ps, begin_ps) + media_ps + gone_ps
-        took_ps = start_ps - at_ps + total_ps + late_ps
+        took_ps = (start_ps - issued_ps if start_ps > issued_ps else 0) + total_ps + late_ps
         if buffer is not None:  # the rest of the XPLine is not there before its first line is
             if len(self._fetched) >= RECENT:
                 self._fetched = {other: ps for other, ps in self._fetched.items() if ps > at_ps}
-            self._fetched[xpline] = max(at_ps, free_ps) + max(0, took_ps - self._near_ps)
+            self._fetched[xpline] = max(issued_ps, free_ps) + max(0, took_ps - self._near_ps)
         return took_ps, free_ps
 
     def left_ps(self, line: int) -> int:
@@ -305,6 +311,14 @@ class MemoryController:
         dimm, local = self._find(line)
         return dimm.write(local, arrive_ps if sent_ps is None else sent_ps, arrive_ps, flush)
 
+    def read_line(self, line: int, at_ps: int, issued_ps: int) -> tuple[int, int]:
+        """Read one line of a range that is asked for at ``at_ps``; the reader comes to it at ``issued_ps``.
+
+        Returns (how long it takes from then on, an instant before which it waits).
+        """
+        dimm, local = self._find(line)
+        return dimm.read(local, 1, at_ps, issued_ps)
+
     def read_lines(self, first: int, last: int, at_ps: int, pace_ps: int = 0) -> tuple[int, int]:
         """Read a range of lines at ``at_ps``: (how long it takes, an instant before which it waits).
 
@@ -314,13 +328,13 @@ class MemoryController:
         if first == last or not self._unit:
             dimm, local = self._find(first)
             share = 1 if first == last else -(-(last - first + 1) // self._count)
-            return dimm.read(local, share, at_ps)
+            return dimm.read(local, share, at_ps, at_ps)
         total_ps = free_ps = 0
         line = first
         while line <= last:
             dimm, local = self._find(line)
             lines = min(self._unit - local % self._unit, self._chunk - line % self._chunk, last - line + 1)
-            took_ps, not_before_ps = dimm.read(local, lines, at_ps)
+            took_ps, not_before_ps = dimm.read(local, lines, at_ps, at_ps)
             total_ps = max(total_ps, took_ps - (line - first) * pace_ps)
             free_ps = max(free_ps, not_before_ps)
             line += lines

@@ -94,6 +94,12 @@ class Adapter:
         """A queue pair number that is free on this adapter."""
         return next(self._qp_numbers)
 
+    def number_on(self, before: Adapter) -> None:
+        """Number queue pairs on from those of the adapter that was here ``before``: what is left of them on the way
+        keeps its keys to itself.
+        """
+        self._qp_numbers = before._qp_numbers
+
     def context_bytes(self, max_send_wr: int | None) -> int:
         """Bytes of SRAM for a queue pair: its context and its send queue (unbounded: one request)."""
         return self.parameters.qp_context_bytes + (max_send_wr or 1) * self.parameters.wqe_bytes
@@ -114,7 +120,8 @@ class Adapter:
     def inbound(self, qp: QueuePair) -> Inbound:
         """The record of the writes that will arrive through a new queue pair."""
         name = f"queue pair {qp.number} at {self.name}"
-        return Inbound(self.ordering, self.host, name, qp.out_of_order, self._switches)
+        pieces = self.parameters.piece_bytes
+        return Inbound(self.ordering, self.host, name, qp.out_of_order, self._switches, pieces)
 
     def counters(self) -> dict[str, int]:
         """Counters of this adapter by name, as its driver would show them.

@@ -17,7 +17,8 @@ class Answers:
         self._headers = nic.parameters.headers
 
     def refuse(self, end: ReceiveEnd, message: Message, status: Status) -> None:
-        """Answer a request with an error; the connection is broken."""
+        """Answer a request with an error; the connection is broken for all requests behind it."""
+        end.refused_key = min(end.refused_key, message.key) if end.qp.error else message.key
         self.acknowledge(end, message, None, status)
         end.qp.fail()
 

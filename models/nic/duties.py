@@ -97,6 +97,12 @@ class Answering(Protocol):
 class Requesting(Protocol):
     """The half that sends requests."""
 
+    def doorbell(self, messages: list[Message]) -> None:
+        """The doorbell of these requests is here."""
+
+    def ready(self, message: Message) -> None:
+        """All that a request needs has been fetched."""
+
     def pump(self, end: SendEnd) -> None:
         """Pass ready requests to the engine, in the order of the posts."""
 

@@ -7,13 +7,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol
 
 from ...sim.stations import Pipe
 from ...sim.trace import NEVER
 from ..fabric.fabric import NoPipe
+from ..host.attached import AttachedMemory
+from ..memory.devices import MemoryDevice
 from ..profiles.parameters.adapter import NicParameters
 from ..verbs.objects import QueuePair
 from ..verbs.opcodes import Opcode
@@ -34,8 +36,8 @@ class PlainWay(NamedTuple):
     """The doorbell of one work request has left the core; returns whether the request went the plain way."""
     leave: Callable[[Message], None] | None = None
     """A request of one packet may be at the switch."""
-    accept: Callable[[Packet], None] | None = None
-    """A packet of a WRITE has been processed by the responder."""
+    arrivals: Mapping[Opcode, Callable[[Packet], None]] | None = None
+    """By verb: a packet of a request has been processed by the responder."""
 
 
 NO_WAY = PlainWay(lambda work, payload: False)
@@ -83,9 +85,11 @@ class EndsAdapter(Protocol):
         """The record of the writes that will arrive through a new queue pair."""
 
 
-Route = tuple[int, int, Lanes, int, ExecutionOrder, Inbound, Responses, str]
-"""The plain way of WRITEs to a region: its first address, its end, the lanes, the channel; the queue pair's execution
-order, inbound writes and responses, which the responder checks; and the name of the writer."""
+Route = tuple[int, int, AttachedMemory, int, Lanes, int, ExecutionOrder, Inbound, str]
+"""The plain way of WRITEs to a region: its first address, its end, its memory and where that begins, the lanes, the
+channel; the queue pair's execution order and inbound writes, which the responder checks; and the name of the writer."""
+ReadRoute = tuple[int, int, Lanes, MemoryDevice]
+"""The plain way of READs of a region: its first address, its end, the lanes of writes to there, its device."""
 
 
 class SendEnd:
@@ -200,9 +204,11 @@ class ReceiveEnd:
         "number",
         "off_ps",
         "qp",
+        "read_routes",
         "receive_offset",
         "receive_queue",
         "receiving",
+        "refused_key",
         "reliable",
         "routes",
         "unit",
@@ -229,10 +235,14 @@ class ReceiveEnd:
         self.expected_attempt = 0
         self.expected_key = 0
         """The request that found no receive request: it and all behind it are not taken in before they are repeated."""
+        self.refused_key = 0
+        """Of a broken connection: the first request that was refused, by which it broke."""
         self.expected_bytes = 0
         """Of an unreliable connection: where the next packet of the message belongs; -1 once one was lost."""
         self.routes: dict[int, Route] = {}
         """By key of a region: the plain way of WRITEs to it."""
+        self.read_routes: dict[int, ReadRoute] = {}
+        """The same of READs of it."""
         self._writers: _Writers | None = None
         self._responses: Responses | None = None
         self._order: ExecutionOrder | None = None
@@ -268,9 +278,13 @@ class ReceiveEnd:
         return self._inbound
 
     def ignores(self, message: Message) -> bool:
-        """Whether a request that arrives is not taken in: the connection is broken, or one before it is repeated."""
+        """Whether a request is not taken in: the connection is broken, or one before it is repeated.
+
+        A request that is refused breaks the connection for those behind it; those before it are executed and answered.
+        """
         late = message.attempt < self.expected_attempt and message.key >= self.expected_key
-        return self.qp.error or message.attempt < 0 or late
+        broken = self.qp.error and message.key >= self.refused_key
+        return broken or message.attempt < 0 or late
 
     @property
     def gone(self) -> bool:

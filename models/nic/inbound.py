@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from ...sim.bytespace import lines
-from ...sim.trace import Chunk
+from ...sim.trace import Chunk, NotRecorded
 from ..durability.ordering import Covered, Ordering
 from ..durability.rules import Event, Placement, RequestKind, Switches, Target, executed_before
 from ..host.hostmemory import HostMemory
-from ..memory.devices import HOST_MEMORY
+from ..memory.devices import DEVICE_SPAN_BITS, HOST_MEMORY
 from .lanes import Counts, Lanes
 
 Observe = Callable[[int], None]
@@ -35,11 +35,21 @@ class Proof:
 class Inbound:
     """The writes of one queue pair at its responder, by destination: PCIe orders nothing between destinations."""
 
-    def __init__(self, ordering: Ordering, host: HostMemory, name: str, out_of_order: bool, switches: Switches) -> None:
+    def __init__(
+        self,
+        ordering: Ordering,
+        host: HostMemory,
+        name: str,
+        out_of_order: bool,
+        switches: Switches,
+        piece_bytes: int | None = None,
+    ) -> None:
+        """``piece_bytes``: what the platform keeps in order of a message (:attr:`NicParameters.piece_bytes`)."""
+        self._piece_bytes = piece_bytes
         self._ordering = ordering
         self._host = host
         self._name = name
-        self._out_of_order = out_of_order
+        self._out_of_order = out_of_order or piece_bytes is not None
         self._switches = switches
         self._lanes: dict[int, Lanes] = {}
         self._anywhere: dict[int, int] = {}
@@ -60,10 +70,10 @@ class Inbound:
 
     def lanes(self, address: int) -> Lanes:
         """The ways to where ``address`` is."""
-        number = self._host.destination(address).number
+        number = self._host.attached[address >> DEVICE_SPAN_BITS].destination.number
         found = self._lanes.get(number)
         if found is None:
-            found = self._lanes[number] = Lanes(self._host, self._name)
+            found = self._lanes[number] = Lanes(self._host, self._name, self._piece_bytes)
             self._anywhere[number] = address
         return found
 
@@ -108,9 +118,14 @@ class Inbound:
             issued_ps=self._host.clock.now_ps,
         )
 
-    def everywhere(self, event: Event) -> Observe:
-        """As :meth:`observer`, for an event that is behind the writes to all destinations."""
-        found = [self.observer(event, address) for address in self._anywhere.values()]
+    def received(self) -> Observe | None:
+        """As :meth:`observer`, of a receive completion, which is behind the writes to all destinations.
+
+        None where it proves nothing: all went to host memory, and nothing of it is traced.
+        """
+        if all(number == HOST_MEMORY and lanes.empty for number, lanes in self._lanes.items()):
+            return None
+        found = [self.observer(Event.RECV_COMPLETION, address) for address in self._anywhere.values()]
         return found[0] if len(found) == 1 else partial(_report, found)
 
     def acknowledged(self, address: int) -> Observe | None:
@@ -152,7 +167,12 @@ class Inbound:
 
     # FLUSH --------------------------------------------------------------------------------------------------
     def covered(self, address: int, length: int) -> list[Covered]:
-        """The updates so far that lie in a range, except those that a flush has put into the memory's queue already."""
+        """The updates so far that lie in a range, except those that a flush has put into the memory's queue already.
+
+        Raises NotRecorded in a run without a record of them.
+        """
+        if not self._ordering.trace.complete:
+            raise NotRecorded("the lines that a FLUSH covers")
         number = self._host.destination(address).number
         lanes = self._lanes.get(number)
         if lanes is None:

@@ -33,8 +33,10 @@ class Operand:
 class Lanes:
     """The channels of ``name`` (a queue pair at its responder) to one destination; made when they are needed."""
 
-    def __init__(self, host: HostMemory, name: str) -> None:
+    def __init__(self, host: HostMemory, name: str, piece_bytes: int | None = None) -> None:
+        """WRITEs without order become visible in aligned pieces of ``piece_bytes``; None: TLP by TLP."""
         self._host = host
+        self._piece_bytes = piece_bytes
         self._trace = host.trace
         self._name = name
         self._in_order: int | None = None
@@ -53,11 +55,20 @@ class Lanes:
             self._trace.channels[self._in_order].release = "atomic-returns-visible"
         return self._in_order
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing that the trace knows came on them so far."""
+        channels = self._trace.channels
+        return not any(
+            channels[channel].chunks for channel in (self._in_order, self.loose, self._releases) if channel is not None
+        )
+
     def earlier(self) -> Counts:
         """The chunks accepted so far, without ATOMIC WRITEs."""
-        return tuple(
-            (channel, self._trace.count(channel)) for channel in (self._in_order, self.loose) if channel is not None
-        )
+        channels, in_order, loose = self._trace.channels, self._in_order, self.loose
+        if in_order is not None and loose is None:  # almost always
+            return ((in_order, len(channels[in_order].chunks)),)
+        return tuple((number, len(channels[number].chunks)) for number in (in_order, loose) if number is not None)
 
     def earlier_releases(self) -> Counts:
         """The ATOMIC WRITEs so far."""
@@ -76,6 +87,10 @@ class Lanes:
         credits: PostedCredits | None = None,
     ) -> None:
         """One TLP of ``request`` is on its way: it leaves the adapter at ``transit_ps``, is at the root at the last."""
+        if self._piece_bytes and placement is not Placement.STRICT and request is not RequestKind.ATOMIC_WRITE:
+            leave = self.accept(request, placement, address, data, writer, accepted_ps, credits)
+            leave(transit_ps, arrive_ps)
+            return
         channel, behind, late_ps = self._way(request, placement)
         visible_ps = self._host.dma_write(
             address,
@@ -103,6 +118,22 @@ class Lanes:
         credits: PostedCredits | None,
     ) -> Callable[[int, int], None]:
         """One TLP of ``request`` waits in the adapter; returns what to call, in order, when it is on its way."""
+        most = self._piece_bytes
+        first = len(data) if most is None else most - address % most
+        if first < len(data) and placement is not Placement.STRICT and request is not RequestKind.ATOMIC_WRITE:
+            more = len(data) - first
+            whole = None if credits is None else credits.for_tlp(len(data))
+            # Its credits come back with the last piece.
+            pieces = [
+                self.accept(request, placement, address, data[:first], writer, accepted_ps, None),
+                self.accept(request, placement, address + first, data[-more:], writer, accepted_ps, whole),
+            ]
+
+            def all_leave(transit_ps: int, arrive_ps: int) -> None:
+                for piece in pieces:
+                    piece(transit_ps, arrive_ps)
+
+            return all_leave
         channel, behind, late_ps = self._way(request, placement)
         chunk = self._host.accept(address, data, channel, writer, accepted_ps, behind)
 

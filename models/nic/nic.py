@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import numpy as np
 from typing_extensions import override
 
 from ...sim.clock import Clock
+from ...sim.trace import NEVER
 from ..durability.ordering import Ordering
-from ..fabric.fabric import Fabric
+from ..fabric.fabric import Departure, Fabric
 from ..host.hostmemory import HostMemory
 from ..profiles.platform import Platform
 from ..verbs.objects import QueuePair
 from ..verbs.opcodes import NON_POSTED, Access, Opcode
-from ..verbs.ties import NEXT_REQUEST, RESPONSE
+from ..verbs.ties import NEXT_REQUEST, RESPONSE, phase_of
 from ..verbs.work import MemoryRegion, SendWR
 from .adapter import Adapter
 from .answers import Answers
@@ -25,7 +26,7 @@ from .ends import NO_WAY, PlainWay, SendEnd
 from .lossy.crossing import LossyWire
 from .lossy.transport import GoBackN
 from .message import Message, Packet
-from .plainway import plain_way
+from .plainway.way import plain_way
 from .reliability import Acknowledgements
 from .requester import Requester
 from .responder import Responder
@@ -84,6 +85,7 @@ class Nic(Adapter):
         self.sram.exists(-self.region_bytes(region))
         for qp in self.queue_pairs:
             qp.end.receive.routes.pop(region.key, None)
+            qp.end.receive.read_routes.pop(region.key, None)
 
     def open(self, qp: QueuePair) -> SendEnd:
         """``ibv_create_qp``: its two ends; the one that sends knows the other."""
@@ -116,11 +118,54 @@ class Nic(Adapter):
         """A packet of a request has been processed by an adapter that may have to read what it needs to know."""
         self.contexts.arrived(packet, self.serve if packet[0].opcode in NON_POSTED else self.take_in)
 
-    def power_off(self) -> None:
+    def on_their_way(self, departures: Iterable[Departure]) -> dict[tuple[str, int], list[int]]:
+        """The packets that have left this adapter's port and that nobody has processed, by where they go and the number
+        of the queue pair here: when the last bit of each left, in order.
+
+        ``departures`` are those of the same run as it went on from here: port and engine may not have caught up. An
+        acknowledgement that the last switch has passed on counts as processed.
+        """
+        found: dict[tuple[str, int], set[int]] = {}
+        now_ps, lead_ps = self.clock.now_ps, self.port.propagation_ps
+        for when_ps, key, entry in self.clock.pending():
+            message, end_ps = (entry[0], entry[-1]) if isinstance(entry, tuple) and entry else (entry, None)
+            if not isinstance(message, Message) or phase_of(key) not in (0, RESPONSE):
+                continue
+            own, peer = (message.to, message.end) if phase_of(key) else (message.end, message.to)
+            if own is None or own.nic is not self:
+                continue
+            if end_ps is None:  # its first packet, if that has left and is not at the switch
+                left = message.start_ps >= 0 and when_ps <= message.start_ps + lead_ps
+                end_ps = message.end_ps if left else NEVER
+            if isinstance(end_ps, int) and end_ps <= now_ps:
+                found.setdefault((peer.nic.name, own.number), set()).add(end_ps)
+        for packet in departures:
+            if packet.port == self.name and packet.end_ps <= now_ps < packet.start_ps + lead_ps:
+                found.setdefault((packet.to, packet.queue_pair), set()).add(packet.end_ps)
+        return {path: sorted(ends) for path, ends in sorted(found.items())}
+
+    def believe(self, other: str) -> None:
+        """What the responses that have come from another adapter prove holds from now on, polled or not."""
+        for qp in self.queue_pairs:
+            end: SendEnd = qp.end
+            if end.to is not None and end.to.nic.name == other:
+                for proof in end.unseen:
+                    proof(self.clock.now_ps)
+
+    def power_off(self, last_ps: Mapping[int, int] | None = None) -> None:
         """The adapter loses its power: a packet whose last bit has not left the port is lost (a message of several
-        is cut in the middle), nothing is accepted any more, and no completion appears."""
+        is cut in the middle), nothing is accepted any more, and no completion appears.
+
+        Packets on their way (:meth:`on_their_way`) arrive. ``last_ps`` has, by number of a queue pair, the instant
+        until which its packets must have left to do so: those behind are lost.
+        """
         self.off_ps = min(self.off_ps, self.clock.now_ps)
+        for attached in self.host.attached:  # answers that have left have their data from before
+            attached.device.space.catch_up(self.clock.now_ps)
         self.silence(self.queue_pairs)
+        for qp in self.queue_pairs:
+            end: SendEnd = qp.end
+            end.off_ps = end.receive.off_ps = min(end.off_ps, (last_ps or {}).get(qp.number, NEVER))
 
     def silence(self, gone: Iterable[QueuePair]) -> None:
         """These queue pairs of this adapter cease to be now; what they had accepted is still placed.
@@ -133,7 +178,7 @@ class Nic(Adapter):
             end: SendEnd = qp.end
             if now_ps < end.off_ps:
                 end.off_ps = end.receive.off_ps = now_ps
-                qp.error = True
+                qp.broken()
                 self.sram.exists(-self.context_bytes(qp.max_send_wr))
                 for queue in (end.send_queue, end.outstanding, qp.receive_queue):
                     queue.clear()

@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from ...sim.clock import HARDWARE, Clock
-from ..fabric.fabric import Fabric
+from ..fabric.fabric import Departure, Fabric
 from ..profiles.parameters.adapter import NicParameters
 from ..verbs.ties import RESPONSE
 from .ends import SendEnd
@@ -97,7 +97,7 @@ class Port:
                 )
                 message.start_ps = start_ps
                 if self._fabric.departures is not None:
-                    self._fabric.departures.append((message.end_ps, self.name))
+                    self._departs(message)
                 return start_ps + self.propagation_ps
             message.start_ps, message.end_ps = IN_PORT, depart_ps
             heappush(self._to_port, (depart_ps, key, message))
@@ -120,7 +120,7 @@ class Port:
                 ready_ps if ready_ps > reserved_ps else reserved_ps, message.n_bytes
             )
             if self._fabric.departures is not None:
-                self._fabric.departures.append((message.end_ps, self.name))
+                self._departs(message)
         else:
             self._serve_port(ready_ps, message.key + RESPONSE)
 
@@ -139,16 +139,23 @@ class Port:
             heappush(self._to_port, (depart_ps, key, found))
 
     def _serve_port(self, at_ps: int, key: int) -> None:
-        inbox, send, departures = self._to_port, self.pipe.send, self._fabric.departures
+        inbox, send, watched = self._to_port, self.pipe.send, self._fabric.departures is not None
         while inbox and (inbox[0][0] < at_ps or (inbox[0][0] == at_ps and inbox[0][1] <= key)):
             ready_ps, _, found = heappop(inbox)
             ready_ps = max(ready_ps, self._reserved_ps)
             found.start_ps, found.end_ps = send(ready_ps, found.n_bytes)
             if found.more is not None:
                 found.more = self._further(found, ready_ps)
-            if departures is not None:
-                for _, end_ps in ((0, found.end_ps), *(found.more or ())):
-                    departures.append((end_ps, self.name))
+            if watched:
+                self._departs(found)
+
+    def _departs(self, message: Message) -> None:
+        """Note when the packets of a message leave, for those who watch."""
+        assert self._fabric.departures is not None
+        requester, responder = message.end, message.to
+        own, peer = (requester, responder) if requester.nic.name == self.name else (responder, requester)
+        for start_ps, end_ps in ((message.start_ps, message.end_ps), *(message.more or ())):
+            self._fabric.departures.append(Departure(end_ps, self.name, start_ps, own.number, peer.nic.name))
 
     def _further(self, message: Message, ready_ps: int) -> list[tuple[int, int]]:
         """Send the packets behind the first, each once its part of the payload may come here.

@@ -58,7 +58,7 @@ class Requester:
         if message.opcode is not _WRITE:
             self._nic.posted[message.opcode] = self._nic.posted.get(message.opcode, 0) + 1
         end.send_queue.append(message)
-        heappush(self._queue, (at_ps, HARDWARE, message.key, self._doorbell, [message]))
+        heappush(self._queue, (at_ps, HARDWARE, message.key, self.doorbell, [message]))
 
     def originate(self, qp: QueuePair, work: SendWR, payload: bytes) -> None:
         """A message that the adapter itself sends, with its payload: no doorbell, and nothing to fetch."""
@@ -86,9 +86,10 @@ class Requester:
                 self.clock.hardware(at_ps, message.key, self._flushed, message)
         if not qp.error:
             end.send_queue.extend(messages)
-            self.clock.hardware(at_ps, messages[0].key, self._doorbell, messages)
+            self.clock.hardware(at_ps, messages[0].key, self.doorbell, messages)
 
-    def _doorbell(self, messages: list[Message]) -> None:
+    def doorbell(self, messages: list[Message]) -> None:
+        """The doorbell of these requests is here."""
         for message in messages:
             if message.span is not None:
                 message.span.mark("doorbell", self.clock._now)
@@ -117,7 +118,7 @@ class Requester:
             return
         bare = not message.length or message.work.send_flags in INLINE or message.opcode in NO_PAYLOAD
         if bare or not sendqueue.local_buffer_is_open(self._nic, message):
-            self._ready(message)
+            self.ready(message)
             return
         if self.sram.crowded and message.work.lkey is not None:
             self.contexts.gathered(message, partial(self._read_payload, message))
@@ -137,7 +138,7 @@ class Requester:
                     [at_ps + processing_ps for at_ps in parts],
                     self.parameters.part_bytes,
                 )
-            self._ready(message)
+            self.ready(message)
 
         self.slot.dma.read(
             message.key,
@@ -148,7 +149,8 @@ class Requester:
             parts=parts,
         )
 
-    def _ready(self, message: Message) -> None:
+    def ready(self, message: Message) -> None:
+        """All that a request needs has been fetched."""
         if message.span is not None:
             message.span.mark("WQE and payload fetch", self.clock._now)
         message.ready = True
@@ -243,7 +245,7 @@ class Requester:
         sendqueue.is_back(end, message)
         end.repeats = 0
         if status is not _SUCCESS:
-            end.qp.error = True
+            end.qp.broken()
         if observe is not None:
             end.unseen.append(observe)
             end.unreported += 1

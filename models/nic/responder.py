@@ -27,7 +27,7 @@ from .executing.remote_flush import flush
 from .executing.remote_read import read
 from .lanes import Operand
 from .message import Message, Packet, mark
-from .plainway import open_route
+from .plainway.routes import open_reads, open_writes
 from .staging import Staging
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
@@ -188,8 +188,8 @@ class Responder:
             observe = inbound.acknowledged(address)
             self._nic.answers.acknowledge(end, message, observe)
             plain = message.end.plain
-            if observe is None and opcode is _WRITE and payload and plain is not None and plain.accept is not None:
-                open_route(self._nic, end, message, address)
+            if observe is None and opcode is _WRITE and payload and plain is not None and plain.arrivals is not None:
+                open_writes(self._nic, end, message)
 
     def _stay(
         self,
@@ -303,6 +303,9 @@ class Responder:
             return
         mark(message, "responder NIC", now_ps)
         if message.opcode is _READ:
+            plain = message.end.plain
+            if plain is not None and plain.arrivals is not None:
+                open_reads(self._nic, end, message)
             read(self._nic, end, message, not_before, running)
         elif message.opcode in ATOMICS:
             self._atomic_unit.execute(end, message, running)

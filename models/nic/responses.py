@@ -13,7 +13,7 @@ Send = Callable[[int], None]
 
 
 @dataclass(slots=True)
-class _Expected:
+class Expected:
     """The response to ``message``; ``send`` is None until it is known when the response is ready."""
 
     message: object
@@ -28,15 +28,25 @@ class Responses:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.waiting: deque[_Expected] = deque()
+        self.waiting: deque[Expected] = deque()
         """Requests whose responses' instants are not known, and those behind them."""
         self.last_ps = 0
         """When the last response leaves whose instant is known and that waits for no other."""
 
     def expect(self, message: object) -> None:
         """A request has arrived whose execution may take time: later ones answer after it."""
-        if not any(entry.message is message for entry in self.waiting):
-            self.waiting.append(_Expected(message))
+        if not self.waiting or not any(entry.message is message for entry in self.waiting):
+            self.waiting.append(Expected(message))
+
+    def leaves(self, message: object, ready_ps: int) -> int | None:
+        """When the response to ``message`` leaves if it is the first to; None, and nothing done, if others are."""
+        waiting = self.waiting
+        if waiting[0].message is not message or (len(waiting) > 1 and waiting[1].send is not None):
+            return None
+        waiting.popleft()
+        last_ps = self.last_ps
+        self.last_ps = ready_ps = ready_ps if ready_ps > last_ps else last_ps
+        return ready_ps
 
     def forget(self, message: object) -> None:
         """Drop the response to ``message``, unless its instant is known already."""
@@ -56,7 +66,7 @@ class Responses:
                 entry.ready_ps, entry.send = ready_ps, send
                 break
         else:
-            self.waiting.append(_Expected(message, ready_ps, send))
+            self.waiting.append(Expected(message, ready_ps, send))
         self._leave()
 
     def _leave(self) -> None:

@@ -29,6 +29,19 @@ NOT_VISIBLE = -1
 """``Message.start_ps`` of a completion whose instant is not known yet."""
 
 
+class ReceiveCqe:
+    """The CQE of a receive, which is polled when it is visible, and not before ``not_before_ps``."""
+
+    __slots__ = ("completion", "key", "not_before_ps", "start_ps")
+
+    def __init__(self, completion: WorkCompletion, key: int, not_before_ps: int) -> None:
+        self.completion = completion
+        self.key = key
+        self.not_before_ps = not_before_ps
+        self.start_ps = NOT_VISIBLE
+        """As that of a :class:`Message`: when it is visible; NEVER where its queue pair was gone before."""
+
+
 class Slot:
     """The slot of one adapter; ``arbiter`` decides in which order the lines of a READ are read."""
 
@@ -38,7 +51,7 @@ class Slot:
         self.host = host
         self.link = root_link(platform.pcie)
         self.dma = DmaReader(clock, host, self.link, arbiter, self.settle)
-        self.cqes: list[tuple[int, int, Message]] = []
+        self.cqes: list[tuple[int, int, Message | ReceiveCqe]] = []
         """Completions by (instant, key)."""
         self.posted_write_ps = platform.pcie.visible_ps
         """The time from the root port until a posted write is visible."""
@@ -61,19 +74,58 @@ class Slot:
         heappush(self.cqes, (at_ps, key, message))
         heappush(self._queue, (at_ps + self._cqe_ps, HARDWARE, key, self._visible, message))
 
-    def _write_cqe(self) -> Message:
-        at_ps, _, message = heappop(self.cqes)
+    def complete_now(self, message: Message) -> None:
+        """The CQE of a request that has succeeded is written now, behind what went to the host before it."""
+        key = message.key + COMPLETION
+        if self.cqes:
+            self.settle(key)
+        host, last_ps = self.host, self.host.last_visible_ps
+        visible_ps = message.start_ps = self.link.write(self._clock._now, self._cqe_bytes)[1] + self.posted_write_ps
+        host.last_visible_ps = visible_ps if visible_ps > last_ps else last_ps
+        heappush(self._queue, (visible_ps, HARDWARE, key, self._visible, message))
+
+    def complete_receive(self, at_ps: int, key: int, completion: WorkCompletion, not_before_ps: int) -> None:
+        """The CQE of a receive is written at ``at_ps``, behind earlier ones; it is polled not before its bytes show."""
+        cqe = ReceiveCqe(completion, key, not_before_ps)
+        if completion.span is not None:  # which has its hops in the order of their instants
+            self._clock.hardware(at_ps, key, self._mark_receive, cqe)
+            return
+        heappush(self.cqes, (at_ps, key, cqe))
+        heappush(self._queue, (at_ps + self._cqe_ps, HARDWARE, key, self._received, cqe))
+
+    def _mark_receive(self, cqe: ReceiveCqe) -> None:
+        completion = cqe.completion
+        hop = "responder NIC, DMA and CQE"
+        self.complete(completion.qp.recv_cq, completion, cqe.key, hop, cqe.not_before_ps)
+
+    def _received(self, cqe: ReceiveCqe) -> None:
+        """A receive's completion may be visible: if it is, it goes into its queue."""
+        while cqe.start_ps == NOT_VISIBLE:
+            self._write_cqe()
+        visible_ps, least_ps, qp = cqe.start_ps, cqe.not_before_ps, cqe.completion.qp
+        if qp.end.off_ps != NEVER:
+            return
+        visible_ps = visible_ps if visible_ps > least_ps else least_ps
+        if visible_ps > self._clock._now:
+            heappush(self._queue, (visible_ps, HARDWARE, cqe.key, self._received, cqe))
+        else:
+            qp.recv_cq.push(cqe.completion)
+
+    def _write_cqe(self) -> None:
+        """Write the first of the completions that wait."""
+        at_ps, _, cqe = heappop(self.cqes)
+        if cqe.__class__ is ReceiveCqe and cqe.completion.qp.end.off_ps < at_ps:
+            cqe.start_ps = NEVER
+            return
         host = self.host
-        message.start_ps = visible_ps = self.link.write(at_ps, self._cqe_bytes)[1] + self.posted_write_ps
+        cqe.start_ps = visible_ps = self.link.write(at_ps, self._cqe_bytes)[1] + self.posted_write_ps
         last_ps = host.last_visible_ps
         host.last_visible_ps = visible_ps if visible_ps > last_ps else last_ps
-        return message
 
     def _visible(self, message: Message) -> None:
         """A completion may be visible: if it is, it goes into its queue."""
-        if message.start_ps == NOT_VISIBLE:
-            while self._write_cqe() is not message:
-                pass
+        while message.start_ps == NOT_VISIBLE:
+            self._write_cqe()
         visible_ps = message.start_ps
         if visible_ps > self._clock._now:
             heappush(self._queue, (visible_ps, HARDWARE, message.key + COMPLETION, self._visible, message))

@@ -14,15 +14,13 @@ from typing_extensions import override
 
 from ...sim.clock import HARDWARE
 from ..fabric.fabric import Fabric
-from ..verbs.opcodes import NON_POSTED, Opcode
+from ..verbs.opcodes import NON_POSTED
 from ..verbs.ties import PACKET_SHIFT, RESPONSE
 from .adapter import Adapter
 from .ends import EndsAdapter
 from .message import Message, Packet, mark
 from .packets import request_bytes
 from .port import WITHDRAWN
-
-_WRITE = Opcode.IBV_WR_RDMA_WRITE
 
 
 def crossed(fabric: Fabric, remote: EndsAdapter, head_ps: int, end_ps: int, n_bytes: int) -> int:
@@ -105,13 +103,13 @@ class ShortWire(LeavingRequests):
         done_ps = remote.request_received(tail_ps, to, message, at)
         key = message.key + (at >> PACKET_SHIFT)
         plain = end.plain
-        handler: Callable[[Packet], None] = remote.take_in
-        if message.opcode in NON_POSTED:
-            handler = remote.serve
-        elif message.opcode is _WRITE and plain is not None and plain.accept is not None:
-            handler = plain.accept
+        handler: Callable[[Packet], None]
         if remote.sram.crowded:
             handler = remote.translate
+        elif plain is not None and plain.arrivals is not None:
+            handler = plain.arrivals[message.opcode]
+        else:
+            handler = remote.serve if message.opcode in NON_POSTED else remote.take_in
         heappush(self._queue, (done_ps, HARDWARE, key, handler, packet))
 
     # back to the requester ------------------------------------------------------------------------------------

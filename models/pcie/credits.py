@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
+from typing_extensions import override
+
 from ..profiles.platform import Platform
 
 UNIT_BYTES = 16
@@ -47,10 +49,28 @@ class PostedCredits:
         """A TLP of so many bytes of payload is taken at ``at_ps``: its credits come back."""
         heappush(self._coming, (at_ps, 1, -(-n_bytes // UNIT_BYTES)))
 
+    def for_tlp(self, n_bytes: int) -> PostedCredits:
+        """These credits for the last piece of a TLP of ``n_bytes`` that memory takes in pieces: the TLP's come back."""
+        return _OfTlp(self, n_bytes)
+
     @property
     def next_ps(self) -> int | None:
         """The earliest known instant at which credits come back; None if none is known."""
         return self._coming[0][0] if self._coming else None
+
+
+class _OfTlp(PostedCredits):
+    """Credits that are given back for a whole TLP, however many bytes are said."""
+
+    __slots__ = ("_bytes", "_credits")
+
+    def __init__(self, credits: PostedCredits, n_bytes: int) -> None:
+        self._credits = credits
+        self._bytes = n_bytes
+
+    @override
+    def give(self, at_ps: int, n_bytes: int) -> None:
+        self._credits.give(at_ps, self._bytes)
 
 
 def units(address: int, length: int, mps_bytes: int) -> tuple[int, int]:

@@ -100,8 +100,8 @@ class PcieLink:
 
     def read_request(self, now_ps: int, n_bytes: int, address: int = 0) -> int:
         """The request TLPs of a DMA read; returns when the last is at the root port."""
-        _, end_ps = self._up.send(now_ps, self.requests(n_bytes, address) * self.parameters.tlp_header_read_bytes)
-        return end_ps
+        requests = _pieces(n_bytes, address, self._mrrs_bytes)
+        return self._up.send(now_ps, requests * self.parameters.tlp_header_read_bytes)[1]
 
     def requests(self, n_bytes: int, address: int = 0) -> int:
         """How many requests a read takes: one for each MRRS that it touches, hence none crosses a 4 KiB boundary."""

@@ -49,7 +49,10 @@ class PrimitiveFailed(Exception):
 
 @dataclass
 class Ticket:
-    """Updates under way: ``places`` is where their bytes are to be looked for at the responder."""
+    """Updates under way: ``places`` is where their bytes are to be looked for at the responder.
+
+    A message that stays in its receive buffer counts with its trailer, without which nothing says where it belongs.
+    """
 
     places: list[Range]
     targets: list[Range]
@@ -209,7 +212,7 @@ class PrimitiveRequester:
         if self.plan.follows == "SEND":
             payload = data + TRAILER.pack(address, len(data))
             slot = self._end.slots[self._sent_messages % len(self._end.slots)]
-            place = slot + self._end.header_bytes, len(data)
+            place = slot + self._end.header_bytes, len(payload)
         elif self.plan.follows == "WRITE_WITH_IMM":
             offset = address - region.address
             if offset >> WINDOW_BITS or number >> (32 - WINDOW_BITS):

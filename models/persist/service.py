@@ -78,6 +78,8 @@ class Service:
         self.receive_in = receive_in
         self.slots = slots if self.plan.messages else 0
         self.slot_bytes = slot_bytes
+        self._spins = any(step.do == "watch" for program in self.plan.programs.values() for step in program.steps)
+        """Its thread looks at memory in a loop, which nothing interrupts."""
         self._domain = node.alloc_pd()
         self._received, self._sent = node.create_cq(), node.create_cq()
         self.regions: list[MemoryRegion] = []
@@ -148,7 +150,7 @@ class Service:
     def serve(self, thread: Thread) -> Code:
         """Receive messages and interrupts, go through their steps, for ever."""
         while True:
-            completion: WorkCompletion = yield from thread.poll(self._received)
+            completion: WorkCompletion = yield from thread.poll(self._received, busy=self._spins)
             if completion.opcode is Opcode.IBV_WC_DRIVER1:
                 steps, order, back, end = self._chains.pop(completion.wr_id)
                 thread.span = completion.span
@@ -188,8 +190,8 @@ class Service:
         flag: tuple[int, bytes] | None,
         payload: Range | None = None,
     ) -> Code:
-        """Go through CPU steps; ``payload`` is where an update lies that came as a message."""
-        places = targets if payload is None else [payload]
+        """Go through CPU steps; ``payload`` is where an update lies that came as a message, before its trailer."""
+        places = targets if payload is None else [(payload[0], payload[1] + TRAILER_BYTES)]
         for step in steps:
             match step.do:
                 case "watch":  # the turn of the loop that finds it

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .device import Device
-from .opcodes import CARRIES, NO_PAYLOAD, REMOTE, Access, Opcode, QpType, Status
+from .opcodes import CARRIES, NO_PAYLOAD, REMOTE, SENDS, Access, DataInOrder, Opcode, QpType, Status
 from .span import Span
 from .work import INLINE, MemoryRegion, RecvWR, SendWR
 
@@ -189,6 +189,7 @@ class QueuePair:
         "srq",
         "timeout",
         "unchecked",
+        "watchers",
     )
 
     def __init__(
@@ -225,6 +226,8 @@ class QueuePair:
         """``ibv_qp_attr.retry_cnt``: how often a request that nobody answers is repeated."""
         self.unchecked = self.reliable and max_send_wr is None
         """A WRITE need not be checked."""
+        self.watchers: list[Callable[[], None]] = []
+        """Called when it gets into the error state."""
         self.posted = 0
         """Work requests in the send queue that no polled completion has given back."""
         self.receive_queue: deque[RecvWR] = deque()
@@ -239,8 +242,15 @@ class QueuePair:
     def fail(self) -> None:
         """``ibv_modify_qp`` to IBV_QPS_ERR: all work requests are flushed, the posted receives too."""
         if not self.error:
-            self.error = True
+            self.broken()
             self.device.flush(self)
+
+    def broken(self) -> None:
+        """The adapter has moved it to IBV_QPS_ERR: whoever watches it learns so."""
+        if not self.error:
+            self.error = True
+            for told in tuple(self.watchers):
+                told()
 
     def destroy(self) -> None:
         """``ibv_destroy_qp``: nothing of it leaves any more, and what arrives from now on is dropped silently.
@@ -261,6 +271,21 @@ class QueuePair:
         self.peer, peer.peer = peer, self
         self.device.connect(self, peer)
         peer.device.connect(peer, self)
+
+    def query_data_in_order(self, op: Opcode = Opcode.IBV_WR_RDMA_WRITE) -> DataInOrder:
+        """``ibv_query_qp_data_in_order`` with IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS: the order in which the bytes of
+        one message become visible to a CPU here. It says nothing of two messages, nor of regions with relaxed ordering.
+
+        Of READs: those posted here; of WRITEs and SENDs: those that arrive here (rdma-core,
+        ibv_query_qp_data_in_order(3)). Raises ValueError for other operations.
+        """
+        if op not in SENDS | {Opcode.IBV_WR_RDMA_READ, Opcode.IBV_WR_RDMA_WRITE, Opcode.IBV_WR_RDMA_WRITE_WITH_IMM}:
+            raise ValueError(f"the order of the bytes of {op} cannot be queried: of READ, WRITE or SEND it can")
+        kept = self.device.parameters.data_in_order
+        if kept == "none" or (self.out_of_order and op is not Opcode.IBV_WR_RDMA_READ):
+            return DataInOrder.NONE
+        blocks = DataInOrder.IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES
+        return blocks if kept == "128 B" else blocks | DataInOrder.IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG
 
     def check(self, work: SendWR) -> None:
         """Refuse what ``ibv_post_send`` refuses.

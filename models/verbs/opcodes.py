@@ -133,6 +133,14 @@ class FlushType(IntFlag):
     IBV_FLUSH_PERSISTENT = 2
 
 
+class DataInOrder(IntFlag):
+    """``ibv_query_qp_data_in_order_caps``: what a reader that polls the bytes of a message may rely on."""
+
+    NONE = 0
+    IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG = 1
+    IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES = 2
+
+
 class FlushLevel(IntEnum):
     """``ibv_selectivity_level``: updates to the request's range, or to the whole region of its key."""
 

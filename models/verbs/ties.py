@@ -52,6 +52,12 @@ def tie(
     return key
 
 
+def phase_of(key: int) -> int:
+    """The phase of a key: 0 of a request, else that of :data:`RESPONSE`, :data:`RECEIVED` or :data:`COMPLETION`."""
+    shift, width = FIELDS["phase"]
+    return key & ((1 << width) - 1) << shift
+
+
 NEXT_REQUEST = tie(request=1)
 RESPONSE, RECEIVED, COMPLETION = (tie(phase=phase) for phase in (1, 2, 3))
 """Added to a request's key."""

@@ -16,10 +16,12 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ...models.cpu import Signal, Thread
-from ...models.system import Node
+from ...models.system import Node, System
+from ..naming import Option, OptionValue
 from ..parts.index import ENTRY_BYTES, Location
 from ..parts.kv import Region, Session
 from ..parts.pools import PoolEntry, PoolIndex
+from ..scheme import Sizes
 from .efactory import CLEAR, HEADER_BYTES, EFactory, Put, Unverified, Version, is_tombstone, new_header
 
 Code = Generator[Any, Any, Any]
@@ -34,12 +36,23 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
     section = "section 4.4, figure 7"
     Index = PoolIndex
 
-    free_share: ClassVar[float] = 0.2
-    """Cleaning begins when less of the working pool is free; the paper gives no number."""
-    at_once: ClassVar[bool] = False
-    """Whether it begins with the run."""
-    room_for_updates: ClassVar[float] = 0.5
-    """For which share of the updates of a run a pool has room, beside what is loaded."""
+    options: ClassVar[dict[str, Option]] = {
+        "free-share": Option(
+            0.2, at_least=0, at_most=1, source="assumption: the paper gives no number",
+            text="cleaning begins when less of the working pool is free",
+        ),
+        "at-once": Option(
+            False, source="figure 11 measures it while it cleans", text="whether cleaning begins with the run"
+        ),
+        "room": Option(
+            0.5, at_least=0, source="assumption: some cleaning in every run",
+            text="for which share of a run's updates a pool has room, beside what is loaded",
+        ),
+    }  # fmt: skip
+
+    def __init__(self, system: System, sizes: Sizes) -> None:
+        self.free_share: float = self.option("free-share")
+        super().__init__(system, sizes)
 
     @override
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
@@ -82,7 +95,7 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
         @override
         def bytes_of_log(self) -> int:
             """Two pools."""
-            objects = len(self.sizes.objects) + max(8, int(self.sizes.updates * self.scheme.room_for_updates) + 1)
+            objects = len(self.sizes.objects) + max(8, int(self.sizes.updates * self.scheme.option("room")) + 1)
             self.pool_bytes = self.index.pool_bytes = 64 + self.object_bytes * objects
             return 2 * self.pool_bytes
 
@@ -109,7 +122,7 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
             super().start()
             cleaner = self.node.thread(self.sizes.threads + 1, f"{self.node.name} cleaner")
             self.node.process(self.node.name).start(self.clean(cleaner))
-            if self.scheme.at_once:
+            if self.scheme.option("at-once"):
                 self._wanted.set()
 
         @override
@@ -392,8 +405,7 @@ class EFactoryWhileCleaning(EFactoryCleaning, name="efactory-while-cleaning"):
     """The same, cleaning from the beginning and, where there is much to copy, to the end of a run."""
 
     title = "eFactory as long as it cleans its log: what figure 11 measures"
-    at_once = True
-    room_for_updates = 1.0
+    chosen: ClassVar[dict[str, OptionValue]] = {"at-once": True, "room": 1.0}
 
 
 def rounded(length: int) -> int:

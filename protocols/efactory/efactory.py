@@ -17,11 +17,14 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ...models.cpu import Deadline, Signal, Thread
+from ...models.system import System
 from ..guarantees import ALWAYS, NO_FAULT, SERVER_CRASH, Claims, Condition
 from ..layout import U32, U64, Bytes, Layout, Rest
+from ..naming import Option
 from ..parts.index import ENTRY_BYTES, Entry, Location
-from ..parts.kv import KvClient, KvScheme, KvServer, Region, Session, key_bytes
+from ..parts.kv import CLIENT_CRC, KvClient, KvScheme, KvServer, Region, Session, key_bytes
 from ..parts.rpc import Listener
+from ..scheme import Sizes
 
 Code = Generator[Any, Any, Any]
 
@@ -100,19 +103,22 @@ class EFactory(KvScheme, name="efactory"):
     updates = frozenset({"put", "delete"})
     removals = frozenset({"delete"})
 
-    timeout: ClassVar[str] = "10 s"
-    """How long after the server received a PUT its value may still come.
+    options: ClassVar[dict[str, Option]] = {
+        "timeout": Option(
+            "10 s", quantity="time", source="public code of Forca (reference [2]); the paper gives none",
+            text="how long after the server received a PUT its value may still come",
+        ),
+        "client-crc": CLIENT_CRC,
+        "batch": Option(
+            16, at_least=1, source="section 6.1: a batch of packets, which the others have not; assumption: how many",
+            text="how many requests the request thread takes at a time",
+        ),
+    }  # fmt: skip
 
-    Source: the public code of Forca (Huang et al., cited by the paper as its reference [2]); the paper gives none.
-    """
-
-    client_pays_crc: ClassVar[bool] = False
-    """Whether a PUT's latency contains the client's computation of the value's CRC32. The paper does not say; its
-    clients write constant values, whose checksum can be computed beforehand."""
-
-    batch: ClassVar[int] = 16
-    """So many requests the request thread takes at a time: "multiple receiving regions to optimize the simultaneous
-    processing of a batch of packets" (section 6.1), which the paper has for none of the others; how many is assumed."""
+    def __init__(self, system: System, sizes: Sizes) -> None:
+        self.timeout: str = self.option("timeout")
+        self.client_pays_crc: bool = self.option("client-crc")
+        super().__init__(system, sizes)
 
     @override
     def loaded_object(self, key: bytes, value: bytes) -> bytes:
@@ -156,7 +162,7 @@ class EFactory(KvScheme, name="efactory"):
 
         @override
         def open_listener(self) -> Listener:
-            return Listener(self.node, self.handlers(), threads=self.sizes.threads, batch=self.scheme.batch)
+            return Listener(self.node, self.handlers(), threads=self.sizes.threads, batch=self.scheme.option("batch"))
 
         @override
         def begin(self) -> None:

@@ -16,11 +16,13 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ...models.cpu import Thread
+from ...models.system import System
 from ..guarantees import ALWAYS, Claims, Condition
 from ..layout import U32, Bytes, Layout, Rest
+from ..naming import Option
 from ..parts.index import ENTRY_BYTES, Bits, Entry, HashIndex, Location
-from ..parts.kv import Allocate, KvClient, KvScheme, KvServer, Region, Session
-from ..scheme import OperationFailed
+from ..parts.kv import CLIENT_CRC, Allocate, KvClient, KvScheme, KvServer, Region, Session
+from ..scheme import OperationFailed, Sizes
 
 Code = Generator[Any, Any, Any]
 
@@ -102,8 +104,11 @@ class Erda(KvScheme, name="erda"):
     Object = Checked
     Index = Buckets
 
-    client_pays_crc: ClassVar[bool] = False
-    """Whether a PUT's latency contains the client's computation of the value's CRC32; as in eFactory."""
+    options: ClassVar[dict[str, Option]] = {"client-crc": CLIENT_CRC}
+
+    def __init__(self, system: System, sizes: Sizes) -> None:
+        self.client_pays_crc: bool = self.option("client-crc")
+        super().__init__(system, sizes)
 
     @override
     def loaded_object(self, key: bytes, value: bytes) -> bytes:

@@ -15,11 +15,13 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ...models.cpu import Thread
-from ...models.system import Node
+from ...models.system import Node, System
 from ..guarantees import ALWAYS, NO_FAULT, Claims, Condition
 from ..layout import U32, U64, Bytes, Layout, Rest
+from ..naming import Option
 from ..parts.index import ENTRY_BYTES, Entry, Location
-from ..parts.kv import KvClient, KvScheme, KvServer, Region, Session
+from ..parts.kv import CLIENT_CRC, KvClient, KvScheme, KvServer, Region, Session
+from ..scheme import Sizes
 
 Code = Generator[Any, Any, Any]
 
@@ -73,8 +75,11 @@ class Forca(KvScheme, name="forca"):
     claims: ClassVar[Claims] = {Condition.COMMITTED: ALWAYS, Condition.LINEARIZABLE: NO_FAULT}
     Object = Data
 
-    client_pays_crc: ClassVar[bool] = False
-    """Whether a PUT's latency contains the client's computation of the value's CRC32; as in eFactory."""
+    options: ClassVar[dict[str, Option]] = {"client-crc": CLIENT_CRC}
+
+    def __init__(self, system: System, sizes: Sizes) -> None:
+        self.client_pays_crc: bool = self.option("client-crc")
+        super().__init__(system, sizes)
 
     @override
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
@@ -89,8 +94,8 @@ class Forca(KvScheme, name="forca"):
             data = first + number * server.object_bytes
             return metadata(server.keys[number], 0, data, len(value), zlib.crc32(value))
 
-        server.pm.space.compute(start, len(names) * META_BYTES, line_of)
-        server.meta_tail += len(names) * META_BYTES
+        server.pm.space.compute(start, len(objects) * META_BYTES, line_of)
+        server.meta_tail += len(objects) * META_BYTES
 
     @override
     def loaded_object(self, key: bytes, value: bytes) -> bytes:

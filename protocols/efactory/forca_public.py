@@ -115,9 +115,9 @@ class ForcaPublic(Forca, name="forca-public"):
             region, length = first + number * server.object_bytes, len(objects[names[number]])
             return DataBlock.pack(offset=0, length=length, region=region, next=0)
 
-        server.objects.load(len(names), named)
-        server.metas.load(len(names), version)
-        server.blocks.load(len(names), block)
+        server.objects.load(len(objects), named)
+        server.metas.load(len(objects), version)
+        server.blocks.load(len(objects), block)
 
     @override
     def loaded_entry(self, location: Location) -> Location:

@@ -111,17 +111,20 @@ class HashIndex:
         """The slot of a key that the table was formatted for: it keeps it for ever. None for others."""
         return next((slot for slot in self.slots_of(key) if self._placement.key_in(slot) == key), None)
 
-    def load(self, where: Callable[[bytes], Word]) -> None:
-        """Fill in the entries of the keys that the table was formatted for, before the run."""
+    def load(self, where: Callable[[bytes], Word | None]) -> None:
+        """Fill in the entries of the keys that the table was formatted for, before the run; None: not there yet."""
         start = self.address - self._device.base
         if isinstance(self._placement, Stored):
             for slot, key in self._placement.taken():
-                self._device.space.poke(start + slot * ENTRY_BYTES, self.entry(key, where(key)))
+                word = where(key)
+                if word is not None:
+                    self._device.space.poke(start + slot * ENTRY_BYTES, self.entry(key, word))
             return
 
         def entry_in(line: int) -> bytes:
             key = self._placement.key_in(line - start // ENTRY_BYTES)
-            packed = b"" if key is None else self.entry(key, where(key))
+            word = None if key is None else where(key)
+            packed = b"" if key is None or word is None else self.entry(key, word)
             return packed.ljust(ENTRY_BYTES, b"\0")
 
         self._device.space.compute(start, self.length, entry_in)
@@ -152,7 +155,8 @@ class HashIndex:
         found = self.find(key, content)
         if found is not None:
             return address + found[0] * ENTRY_BYTES, found[1]
-        free = self._free(content, key)
+        own = self.slot_of_loaded(key)
+        free = self._free(content, key) if own is None else own - self.home(key)
         return (None if free is None else address + free * ENTRY_BYTES), None
 
     def link(self, thread: Thread, key: bytes, found: tuple[int | None, Any], location: Word) -> Code:

@@ -17,6 +17,7 @@ from ...models.cpu import Thread
 from ...models.system import Node
 from ...sim.bytespace import LINE_BYTES
 from ..layout import U32, U64, Bytes, Layout, Rest
+from ..naming import Option
 from ..scheme import OutcomeUnknown, Request, Role, Scheme
 from .index import ENTRY_BYTES, Entry, HashIndex, Location, Word
 from .locks import Locks
@@ -46,6 +47,14 @@ class Region(Layout):
 
     offset = U64()
     length = U32()
+
+
+CLIENT_CRC = Option(
+    False,
+    source="assumption: no paper says; clients that write constant values may compute it beforehand",
+    text="whether a PUT's latency contains the client's CRC32 of the value",
+)
+"""The option of stores whose clients compute a checksum."""
 
 
 @dataclass
@@ -239,6 +248,8 @@ class KvScheme(Scheme):
     Server = KvServer
     Client = KvClient
     operations: ClassVar[tuple[str, ...]] = ("put", "get")
+    model = "kv"
+    inserts = "put"
     updates = frozenset({"put"})
     Object: ClassVar[type[Layout]] = Object
     Index: ClassVar[type[HashIndex]] = HashIndex
@@ -262,11 +273,12 @@ class KvScheme(Scheme):
             location = server.allocate(len(data))
             server.pm.space.poke(server.log + location.offset - server.pm.base, data)
             entries[key] = location
-        server.index.load(lambda key: self.loaded_entry(entries[key]))
+        server.index.load(lambda key: self.loaded_entry(entries[key]) if key in entries else None)
 
     def _load_computed(self, objects: Mapping[Hashable, bytes]) -> None:
         """The same objects at the same places, each computed when it is first touched."""
         server, names, length = self.server, self.sizes.objects, self.Object.size + self.sizes.value_bytes
+        there = len(objects)
         first = server.tail
         start = server.log - server.pm.base + first
 
@@ -275,11 +287,12 @@ class KvScheme(Scheme):
             data = self.loaded_object(server.keys[number], objects[names[number]])
             return data[offset : offset + LINE_BYTES].ljust(LINE_BYTES, b"\0")
 
-        server.pm.space.compute(start, len(names) * server.object_bytes, line_of)
-        server.tail += len(names) * server.object_bytes
+        server.pm.space.compute(start, there * server.object_bytes, line_of)
+        server.tail += there * server.object_bytes
 
-        def entry_of(key: bytes) -> Word:
-            return self.loaded_entry(Location(first + server.keys.index(key) * server.object_bytes, length))
+        def entry_of(key: bytes) -> Word | None:
+            number = server.keys.index(key)
+            return self.loaded_entry(Location(first + number * server.object_bytes, length)) if number < there else None
 
         server.index.load(entry_of)
 

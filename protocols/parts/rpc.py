@@ -1,9 +1,9 @@
 """Remote procedure calls over SEND and RECV on a reliable connection, and one-sided access to a registered region.
 
 A message is one byte that names its kind and a :class:`Layout`. Small messages travel inline. A client has one call
-under way; the server thread serves all connections from one receive queue's completions, in order. A WRITE with
-immediate is a call too: what it asks for is the immediate. Several threads may serve: each has a completion queue, and
-connections are dealt out among them.
+under way, and posts its requests as ``onesided.py`` does; the server thread serves all connections from one receive
+queue's completions, in order. A WRITE with immediate is a call too: what it asks for is the immediate. Several threads
+may serve: each has a completion queue, and connections are dealt out among them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from ...models.cpu import Signal, Thread
 from ...models.system import Node
 from ...models.verbs import MemoryRegion, Opcode, QueuePair, RecvWR, SendFlags, SendWR, Status, WorkCompletion
 from ..layout import Layout
+from .onesided import Door, Poster, VerbsError
+
+__all__ = ["Connection", "Listener", "VerbsError"]
 
 Code = Generator[Any, Any, Any]
 Handler = Callable[[Thread, Any], Code]
@@ -26,19 +29,6 @@ MESSAGE_BYTES = 256
 
 NOTICES = 16
 """So many notices may come before a client takes the first of them."""
-
-
-class VerbsError(Exception):
-    """A work request completed with an error; ``completion`` is the ``ibv_wc``."""
-
-    def __init__(self, completion: WorkCompletion) -> None:
-        super().__init__(f"{completion.opcode}: {completion.status}")
-        self.completion = completion
-
-    @property
-    def disconnected(self) -> bool:
-        """Whether the other end is gone (and not just this request refused)."""
-        return self.completion.status in (Status.IBV_WC_RETRY_EXC_ERR, Status.IBV_WC_WR_FLUSH_ERR)
 
 
 @dataclass
@@ -77,7 +67,7 @@ class Listener:
         self._batch = batch
         self._kinds = list(handlers)
         self._handlers = handlers
-        self._domain = node.process(node.name).alloc_pd()
+        self.door = Door(node)
         self._completions = [node.create_cq() for _ in range(threads)]
         self._accepted = 0
         self._sent = node.create_cq()
@@ -87,7 +77,7 @@ class Listener:
 
     def register(self, address: int, length: int) -> MemoryRegion:
         """Open a range of the node's memory to the clients."""
-        return self._domain.reg_mr(address, length)
+        return self.door.register(address, length)
 
     def listen(self) -> None:
         """From now on clients may connect; those that wait for it do."""
@@ -105,18 +95,17 @@ class Listener:
 
     def accept(self, thread: Thread, node: Node, scratch_bytes: int) -> Connection:
         """A connection for ``thread`` on ``node``, with room for one-sided transfers of ``scratch_bytes``."""
-        domain = node.process(thread.name).alloc_pd()
-        theirs = domain.create_qp(node.create_cq(), node.create_cq())
-        ours = self._domain.create_qp(self._sent, self._completions[self._accepted % len(self._completions)])
+        room, here, there = self._message_bytes, self.node.memory["dram"], node.memory["dram"]
+        request, reply = there.allocate(room, "request"), there.allocate(room, "reply")
+        poster = Poster(thread, node, scratch_bytes)
+        theirs = poster.open()
+        completions = self._completions[self._accepted % len(self._completions)]
+        ours = self.door.admit(theirs, send_cq=self._sent, recv_cq=completions)
         self._accepted += 1
-        ours.connect(theirs)
-        room, dram = self._message_bytes, self.node.memory["dram"]
-        end = _Buffers(ours, dram.allocate(room, "reply"), dram.allocate(room, "request"), room)
+        end = _Buffers(ours, here.allocate(room, "reply"), here.allocate(room, "request"), room)
         self._ends[ours.number] = end
         ours.post_recv(RecvWR(0, end.receive, room))
-        dram = node.memory["dram"]
-        buffers = _Buffers(theirs, dram.allocate(room, "request"), dram.allocate(room, "reply"), room)
-        return Connection(thread, buffers, dram.allocate(max(64, scratch_bytes), "scratch"), self._kinds)
+        return Connection(poster, _Buffers(theirs, request, reply, room), self._kinds)
 
     def tell_all(self, thread: Thread, notice: int) -> Code:
         """A notice to every client, by SEND with immediate and nothing in it; returns when all adapters have it."""
@@ -153,16 +142,17 @@ class Listener:
             handler, request = self._handlers[kind], kind.unpack(message[1:])
         yield from thread.compute()
         reply = yield from handler(thread, request)
-        yield from _send(thread, end, reply)
+        yield from thread.store(end.send, reply)
+        yield from thread.post_send(end.qp, _send(end, len(reply)))
 
 
 class Connection:
     """A client's end: calls to the server's code, one-sided access to its registered memory."""
 
-    def __init__(self, thread: Thread, end: _Buffers, scratch: int, kinds: list[type[Layout]]) -> None:
-        self.thread = thread
+    def __init__(self, poster: Poster, end: _Buffers, kinds: list[type[Layout]]) -> None:
+        self.thread = poster.thread
+        self._poster = poster
         self._end = end
-        self._scratch = scratch
         self._kinds = kinds
         self.notice: int | None = None
         """The last one that the server has sent, and the client has seen."""
@@ -170,17 +160,20 @@ class Connection:
     def call(self, kind: type[Layout], **fields: Any) -> Code:
         """Call the server; returns the reply's bytes."""
         self._end.post_receive(self.thread)
-        yield from _send(self.thread, self._end, bytes([self._kinds.index(kind)]) + kind.pack(**fields))
+        message = bytes([self._kinds.index(kind)]) + kind.pack(**fields)
+        yield from self.thread.store(self._end.send, message)
+        yield from self._poster.post(self._end.qp, _send(self._end, len(message)))
         return (yield from self._reply())
 
     def write_with_imm(self, address: int, rkey: int, data: bytes, immediate: int) -> Code:
         """RDMA WRITE of ``data`` with an immediate of 32 bits, unsignalled; returns the server's reply to it."""
-        yield from self.thread.store(self._scratch, data)
         self._end.post_receive(self.thread)
-        work = SendWR(0, Opcode.IBV_WR_RDMA_WRITE_WITH_IMM, self._scratch, len(data), address, rkey, SendFlags.NONE)
-        work.imm_data = immediate
-        yield from self.thread.post_send(self._end.qp, work)
-        return (yield from self._reply())
+        posted = yield from self._poster.write(
+            self._end.qp, address, rkey, data, imm_data=immediate, inline=False, signaled=False
+        )
+        reply = yield from self._reply()
+        self._poster.replied(posted)
+        return reply
 
     def expect_notices(self) -> None:
         """Have receive requests there for notices, beside that of a call's reply."""
@@ -209,24 +202,17 @@ class Connection:
 
     def write(self, address: int, rkey: int, data: bytes) -> Code:
         """RDMA WRITE of ``data``; returns at its work completion."""
-        yield from self.thread.store(self._scratch, data)
-        yield from self._one_sided(Opcode.IBV_WR_RDMA_WRITE, address, rkey, len(data))
+        posted = yield from self._poster.write(self._end.qp, address, rkey, data, inline=False)
+        yield from self._poster.result(posted)
 
     def read(self, address: int, rkey: int, length: int) -> Code:
         """RDMA READ; returns the bytes."""
-        yield from self._one_sided(Opcode.IBV_WR_RDMA_READ, address, rkey, length)
-        return (yield from self.thread.load(self._scratch, length))
-
-    def _one_sided(self, opcode: Opcode, address: int, rkey: int, length: int) -> Code:
-        yield from self.thread.post_send(self._end.qp, SendWR(0, opcode, self._scratch, length, address, rkey))
-        completion = yield from self.thread.poll(self._end.qp.send_cq)
-        if completion.status is not Status.IBV_WC_SUCCESS:
-            raise VerbsError(completion)
+        posted = yield from self._poster.read(self._end.qp, address, rkey, length)
+        return (yield from self._poster.result(posted))
 
 
-def _send(thread: Thread, end: _Buffers, message: bytes) -> Code:
-    """SEND a message, inline if it is short, unsignalled: the reply is what tells that it arrived."""
-    yield from thread.store(end.send, message)
-    flags = SendFlags.IBV_SEND_INLINE if len(message) <= end.qp.max_inline_data else SendFlags.NONE
-    work = SendWR(0, Opcode.IBV_WR_SEND, end.send, len(message), send_flags=flags)
-    yield from thread.post_send(end.qp, work)
+def _send(end: _Buffers, length: int) -> SendWR:
+    """The SEND of a message that lies in the buffer, inline if it is short, unsignalled: the reply is what tells that
+    it arrived."""
+    flags = SendFlags.IBV_SEND_INLINE if length <= end.qp.max_inline_data else SendFlags.NONE
+    return SendWR(0, Opcode.IBV_WR_SEND, end.send, length, send_flags=flags)

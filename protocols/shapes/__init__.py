@@ -12,9 +12,10 @@ the primitive's updates may travel, ``into pm`` the memory of the receive buffer
 | ``log`` | an entry and the word that commits it, handed to the primitive together |
 | ``pair`` | an entry, made durable, and only then the word that points at it |
 | ``other-qp`` | a word written on one queue pair, and the primitive's steps on another |
+| ``batch`` | a value in as many pieces as the primitive batches, handed over one by one, awaited together |
 """
 
-from .names import SHAPES, is_shaped, shape_name, shaped
+from .names import SHAPES, shape_name, shaped
 from .shape import Shape, tagged, untagged
 
-__all__ = ["SHAPES", "Shape", "is_shaped", "shape_name", "shaped", "tagged", "untagged"]
+__all__ = ["SHAPES", "Shape", "shape_name", "shaped", "tagged", "untagged"]

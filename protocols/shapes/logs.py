@@ -12,10 +12,10 @@ from .shape import WORD, Shape, ShapeClient, ShapeSession
 Code = Generator[Any, Any, Any]
 
 
-class Log(Shape):
+class Log(Shape, name="log"):
     """An entry and the word that says how many there are, in one message sequence with one run of the steps."""
 
-    shape, text = "log", "log entry and commit word together"
+    shape, title = "log", "log entry and commit word together"
 
     @override
     def room(self) -> int:
@@ -64,10 +64,10 @@ class Log(Shape):
             return (yield from self.read(session, entry, self.sizes.value_bytes))
 
 
-class PairShape(Log):
+class PairShape(Log, name="pair"):
     """An entry first, and when the primitive says that it is durable, the word that points at it."""
 
-    shape, text = "pair", "two objects, the second points at the first"
+    shape, title = "pair", "two objects, the second points at the first"
 
     class Client(Log.Client):
         @override

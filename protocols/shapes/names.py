@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from ...sim.errors import InputError, Mistake, unknown
-from ..primitives import primitive
-from ..scheme import COMPOSED
+from ..naming.names import NamePart, ParsedName
+from ..registry import scheme
 from .logs import Log, PairShape
-from .registers import LineShape, OtherQp, PageShape, WordShape
+from .registers import BatchShape, LineShape, OtherQp, PageShape, WordShape
 from .shape import Shape
 
 SHAPES: Mapping[str, type[Shape]] = {
-    kind.shape: kind for kind in (WordShape, LineShape, PageShape, Log, PairShape, OtherQp)
+    kind.name: kind for kind in (WordShape, LineShape, PageShape, Log, PairShape, OtherQp, BatchShape)
 }
-
-_NAME = re.compile(
-    r"(?P<shape>[\w-]+) over (?P<primitive>[^\[\]]+?)(?:\[(?P<switches>[^\[\]]*)\])?"
-    r"(?: by (?P<follows>WRITE_WITH_IMM|WRITE|SEND))?(?: into (?P<device>pm|dram))?"
-)
-
-
-def is_shaped(name: str) -> bool:
-    """Whether this names a shape over a primitive rather than a scheme."""
-    return " over " in name
 
 
 def shape_name(
@@ -34,38 +22,13 @@ def shape_name(
     device: str | None = None,
     switches: Mapping[str, str] | None = None,
 ) -> str:
-    """The name that :func:`shaped` reads."""
-    chosen = f"[{', '.join(f'{key}={value}' for key, value in switches.items())}]" if switches else ""
-    return f"{shape} over {primitive}{chosen}{f' by {follows}' if follows else ''}{f' into {device}' if device else ''}"
+    """The name of a shape over a primitive with its switches, of the verb ``by`` and the memory ``into``."""
+    options = {word: choice for word, choice in (("by", follows), ("into", device)) if choice}
+    return str(ParsedName(NamePart(shape, options=options), primitive=NamePart(primitive, options=switches or {})))
 
 
 def shaped(name: str) -> type[Shape]:
-    """The scheme that a name such as ``line over read-after-write`` stands for; not remembered in the registry.
-
-    Raises InputError for a shape, a primitive or a switch that there is not.
-    """
-    match = _NAME.fullmatch(name)
-    if match is None:
-        expected = "SHAPE over PRIMITIVE, then perhaps [switch=choice], 'by SEND', 'into pm'"
-        raise InputError(Mistake(f"'{name}'", expected, field="scheme"))
-    if match["shape"] not in SHAPES:
-        raise InputError(unknown(match["shape"], SHAPES, "a shape: {}", field="scheme"))
-    pairs = [text.partition("=") for text in (match["switches"] or "").split(",") if text.strip()]
-    found = primitive(match["primitive"], {key.strip(): value.strip() for key, _, value in pairs})
-    follows = match["follows"]
-    if follows is not None and follows not in found.follows:
-        expected = f"{', '.join(found.follows)}: so the updates of {found.name} may travel"
-        raise InputError(Mistake(f"'{follows}'", expected, field="scheme"))
-    kind = SHAPES[match["shape"]]
-    made = {
-        "name": name,
-        "title": f"{kind.text}, over {found.title}",
-        "paper": found.source,
-        "primitive": found,
-        "follows": follows,
-        "receive_in": match["device"] or "dram",
-    }
-    return type(kind.__name__, (kind,), made)
-
-
-COMPOSED[" over "] = shaped
+    """The shape over a primitive that a name stands for. Raises InputError, also for schemes that are none."""
+    found = scheme(name)
+    assert issubclass(found, Shape)
+    return found

@@ -13,10 +13,10 @@ from .shape import Shape, ShapeClient, ShapeServer, ShapeSession, tagged, untagg
 Code = Generator[Any, Any, Any]
 
 
-class WordShape(Shape):
+class WordShape(Shape, name="word"):
     """A value in place: with 8 B nothing can be torn."""
 
-    shape, text = "word", "8 B in place"
+    shape, title = "word", "8 B in place"
 
     @override
     def room(self) -> int:
@@ -43,10 +43,10 @@ class WordShape(Shape):
             return (yield from self.read(session, self.scheme.place(number), self.sizes.value_bytes))
 
 
-class OtherQp(WordShape):
+class OtherQp(WordShape, name="other-qp"):
     """Written on one queue pair, made durable on another: what is covered then?"""
 
-    shape, text, queue_pairs = "other-qp", "8 B on one queue pair, the primitive on another", 2
+    shape, title, queue_pairs = "other-qp", "8 B on one queue pair, the primitive on another", 2
 
     class Client(WordShape.Client):
         @override
@@ -56,10 +56,54 @@ class OtherQp(WordShape):
             yield from flusher.flush(places)
 
 
-class LineShape(Shape):
+class BatchShape(WordShape, name="batch"):
+    """A value in as many pieces as one run of the primitive's steps covers, each an update of its own.
+
+    They are handed over one by one and awaited together. All of them together are no atomic update.
+    """
+
+    shape, title = "batch", "as many updates as the primitive takes together"
+
+    @override
+    def room(self) -> int:
+        self.piece = -(-self.sizes.value_bytes // self.primitive.batching)
+        lines = -(-self.piece // 64) * self.primitive.batching
+        self.each = 64 * lines
+        return self.each * len(self.numbers)
+
+    @override
+    def messages(self) -> tuple[int, ...]:
+        return tuple(sorted({len(data) for _, data in self.image(0, bytes(self.sizes.value_bytes))}, reverse=True))
+
+    @override
+    def image(self, number: int, value: bytes) -> Iterable[tuple[int, bytes]]:
+        step = self.each // self.primitive.batching
+        for turn, at in enumerate(range(0, len(value), self.piece)):
+            yield self.place(number) + turn * step, value[at : at + self.piece]
+
+    class Client(WordShape.Client):
+        scheme: BatchShape
+
+        @override
+        def put(self, session: ShapeSession, number: int, value: bytes) -> Code:
+            requester, tickets = session.requesters[0], []
+            for update in self.scheme.image(number, value):
+                tickets.append((yield from requester.post([update])))
+            for ticket in tickets:
+                yield from requester.wait(ticket)
+
+        @override
+        def get(self, session: ShapeSession, number: int) -> Code:
+            value = b""
+            for place, data in self.scheme.image(number, bytes(self.sizes.value_bytes)):
+                value += yield from self.read(session, place, len(data))
+            return value
+
+
+class LineShape(Shape, name="line"):
     """A value in the older of two places, its words marked with a version: what is torn is ignored."""
 
-    shape, text = "line", "64 B, one line"
+    shape, title = "line", "64 B, one line"
 
     @override
     def room(self) -> int:
@@ -132,7 +176,7 @@ class LineShape(Shape):
             return True
 
 
-class PageShape(LineShape):
+class PageShape(LineShape, name="page"):
     """The same over many lines."""
 
-    shape, text = "page", "4 KiB, 64 lines"
+    shape, title = "page", "4 KiB, 64 lines"

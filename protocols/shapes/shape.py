@@ -11,11 +11,12 @@ from typing_extensions import override
 from ...models.cpu import Thread
 from ...models.persist.requester import PrimitiveFailed, PrimitiveRequester
 from ...models.persist.service import Service
-from ...models.primitives.language import Primitive
 from ...models.primitives.messages import TRAILER, TRAILER_BYTES
 from ...models.system import Node, System
+from ...sim.errors import InputError, Mistake
+from ..naming import Option
 from ..parts.rpc import Connection, Listener
-from ..scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
+from ..scheme import ANY_PRIMITIVE, OutcomeUnknown, Request, Role, Scheme, Sizes
 
 Code = Generator[Any, Any, Any]
 
@@ -104,8 +105,8 @@ class ShapeServer(Role, memory=("dram", "pm")):
     def begin(self) -> None:
         scheme = self.scheme
         self.service = Service(
-            scheme.primitive, self.node, receive_in=scheme.receive_in, slots=SLOTS, slot_bytes=scheme.message_bytes(),
-            follows=scheme.follows,
+            scheme.primitive, self.node, receive_in=scheme.option("into"), slots=SLOTS,
+            slot_bytes=scheme.message_bytes(), follows=scheme.option("by"),
         )  # fmt: skip
         self.service.register(scheme.base, scheme.length)
         self.listener = Listener(self.node, {})
@@ -152,10 +153,18 @@ class Shape(Scheme):
     """A register for each object; subclasses say what an update and a read are made of."""
 
     shape: ClassVar[str]
-    text: ClassVar[str]
-    primitive: ClassVar[Primitive]
-    follows: ClassVar[str | None] = None
-    receive_in: ClassVar[str] = "dram"
+    """Its own name, without the primitive's."""
+    over = ANY_PRIMITIVE
+    options: ClassVar[dict[str, Option]] = {
+        "by": Option(
+            None, choices=("WRITE", "WRITE_WITH_IMM", "SEND"), source="the primitive's file: follows",
+            text="the verb of the updates; without it the first that the primitive's file names",
+        ),
+        "into": Option(
+            "dram", choices=("dram", "pm"), source="assumption: dram; pm as Intel 672762, part 1",
+            text="the memory of the receive buffers",
+        ),
+    }  # fmt: skip
     queue_pairs: ClassVar[int] = 1
     paper = "no paper: an elementary update"
     section = "docs/matrix.md"
@@ -164,6 +173,15 @@ class Shape(Scheme):
     operations = ("put", "get")
     updates = frozenset({"put"})
     claims: ClassVar[Mapping[Any, str]] = {}
+
+    @override
+    @classmethod
+    def composed(cls) -> None:
+        cls.paper = cls.primitive.source
+        follows = cls.option("by")
+        if follows is not None and follows not in cls.primitive.follows:
+            expected = f"{', '.join(cls.primitive.follows)}: so the updates of {cls.primitive.name} may travel"
+            raise InputError(Mistake(f"'{follows}' in '{cls.name}'", expected, field="scheme"))
 
     base: int
     """Where the objects lie on the server, and how long all of them are."""
@@ -195,7 +213,7 @@ class Shape(Scheme):
     @classmethod
     def stays_in_buffers(cls) -> bool:
         """Whether an update's only place is the receive buffer that its message came into."""
-        follows = cls.follows or cls.primitive.follows[0]
+        follows = cls.option("by") or cls.primitive.follows[0]
         return follows == "SEND" and not any(step.do == "copy" for step in cls.primitive.steps)
 
     @override

@@ -16,7 +16,9 @@ def spent(system: System, operations: int) -> dict[str, dict[str, float]]:
     """By role: ``cpu_ns`` (useful work), its parts, the times that are no work (``polling_ns``, ``asleep_ns``), counts.
 
     ``round_trips`` are dependent ones, requests under way together count once; they mean something for clients.
-    ``retries`` are those of the role's queue pairs: how often one has gone back to repeat something.
+    ``core_nanojoules``, where the platform knows the power of a core, are those of cores that work or poll; cores that
+    sleep, memory and adapters are left out. ``retries`` are those of the role's queue pairs: how often one has gone
+    back to repeat something.
     """
     found: dict[str, dict[str, float]] = {}
     for role, nodes in system.nodes.items():
@@ -27,9 +29,12 @@ def spent(system: System, operations: int) -> dict[str, dict[str, float]]:
         counts = {name: getattr(account, kept) for name, kept in COUNTS.items()}
         counts["retries"] = sum(qp.end.attempt for node in nodes for qp in node.nic.queue_pairs)
         each = max(1, operations)
+        milliwatts = nodes[0].cpu.core_milliwatts if nodes else 0
+        energy = {"core_nanojoules": (useful_ps + account.polling_ps) * milliwatts / 1e6} if milliwatts else {}
         found[role] = {
             "cpu_ns": round(useful_ps / 1000 / each, 3),
             **{f"{name}_ns": round(ps / 1000 / each, 3) for name, ps in times.items()},
             **{name: round(number / each, 4) for name, number in counts.items()},
+            **{name: round(number / each, 3) for name, number in energy.items()},
         }
     return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,16 +16,26 @@ from ...models.profiles.platform import Platform, load_platform
 from ...models.profiles.scaling import scaled
 from ...models.system import NodeSpec, Process, System
 from ...models.verbs import QueuePair, Span
-from ...protocols.scheme import CLIENT, OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes, scheme
+from ...protocols.failures import CLIENT
+from ...protocols.parts.rpc import VerbsError
+from ...protocols.registry import scheme
+from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes
 from ...sim.streams import Streams
-from ..history import History, Operation, Removed, written
+from ...sim.trace import NotRecorded
+from ...sim.units import parse_duration_ps
+from ..calls import argument_of, result_of, step_of
+from ..history import History, Number, Operation
+from ..schema.known import SchemeFacts
 from ..schema.perturbed import LAGGING, PAUSES, PAUSING, perturbed_network, perturbed_platform
 from ..schema.schema import Scenario, Variant
-from ..values import decode_value, encode_value
+from ..schema.workloads import Ycsb
 from .background import start_background
 from .cputime import spent
+from .draws import Planned, draw_past
+from .metered import Metered
+from .parts import MeanWay, way
 from .results import Hop, RunResult
-from .workload import Planned, initial_values, objects, plan, room_for_updates
+from .workload import initial_values, objects, plan, requests, room_for_updates
 
 # How a disturbed schedule pauses cores: a choice of the exploration, not a property of hardware. Long enough for a
 # client's operation to fit into a pause, often enough for some to fall where it matters.
@@ -32,7 +44,7 @@ PAUSE_SHORTEST_PS = 1_000_000
 PAUSE_LONGEST_PS = 20_000_000
 
 MARKS_EVERY = 8
-"""Hops are kept of every eighth operation: enough to find a typical one, without the memory of all."""
+"""Hops are kept of every eighth operation: enough for their means, without the memory of all."""
 
 
 class AssembledVariant:
@@ -41,6 +53,7 @@ class AssembledVariant:
     Schedule 0 is the undisturbed one; in others the scenario's perturbations are drawn from the seed: servers' cores
     pause now and then, hardware chooses otherwise. ``watched`` notes where cores might pause, and when packets leave.
     ``observer`` adds a client machine that takes no part. ``platform`` stands for the one that the variant names.
+    A ``metered`` run has the figures of ``metered.py`` besides, at the same instants.
     """
 
     def __init__(
@@ -52,17 +65,19 @@ class AssembledVariant:
         watched: bool = False,
         observer: bool = False,
         platform: Platform | None = None,
+        metered: bool = False,
     ) -> None:
         self.scenario, self.variant = scenario, variant
         kind = scheme(variant.scheme)
         clients = scenario.role("client")
         self.processes = clients.machines * clients.processes
+        self.retries = clients.retries
         streams = Streams(scenario.seed)
-        planned = plan(scenario.workload, self.processes, streams, kind.updates)
-        self.initial = initial_values(scenario.workload)
+        planned = plan(scenario.workload, self.processes, streams, SchemeFacts.of(kind))
+        self.initial = initial_values(scenario.workload, kind.model)
         sizes = Sizes(
             scenario.workload.value_bytes,
-            objects(scenario.workload),
+            objects(scenario.workload, planned),
             room_for_updates(scenario.workload, planned),
             self.processes,
             threads=next((scenario.role(name).threads for name, role in kind.role_types.items() if role.served), 1),
@@ -74,9 +89,14 @@ class AssembledVariant:
         draws = f"schedule {number}, " if set(otherwise) - PAUSING else ""
         network = scenario.network.disturbance() if scenario.network is not None else None
         network = perturbed_network(network, otherwise)
-        self.system = build_system(kind, platform, scenario, network, observer=observer, draws=draws)
+        self.system = build_system(kind, platform, scenario, network, observer=observer, draws=draws, metered=metered)
+        meter = self.system.meter
+        self.metered = None if meter is None else Metered(meter, scenario.workload.warmup)
         self.at_work = kind(self.system, sizes)
         self.at_work.load(self.initial)
+        workload = scenario.workload
+        if isinstance(workload, Ycsb) and workload.past:
+            self.at_work.age(draw_past(workload, self.processes, streams, planned))
         pausing = PAUSING & set(otherwise) if schedule > 0 else frozenset()
         random, every = streams.stream(f"pauses[{number}]"), PAUSE_EVERY if PAUSES in pausing else 0
         cores = server_cores(self.system, kind)
@@ -93,7 +113,8 @@ class AssembledVariant:
         self.loaded = {n: device.space.snapshot() for n, (_, device) in devices.items() if device.traced}
         self.at_work.start()
         start_background(self.system, scenario)
-        self.history = History(kind.updates)
+        self.history = History(kind.updates, model=kind.model)
+        self.at_work.on_applied = lambda number: self.history.applied(number, self.system.clock.now_ps)
         self.spans: dict[int, Span] = {}
         running = []
         for process, operations in enumerate(planned):
@@ -102,11 +123,17 @@ class AssembledVariant:
         self.finished = self.system.clock.all_of(running)
         """When every client has performed its operations, or is dead."""
 
-    def start_client(self, machine: int, core: int, process: int, operations: list[Planned]) -> Any:
-        """Start a client process on a core of a machine; returns the event of its end."""
+    def start_client(
+        self, machine: int, core: int, process: int, operations: list[Planned], *, takes_over: bool = False
+    ) -> Any:
+        """Start a client process on a core of a machine; returns the event of its end.
+
+        ``takes_over``: it is the first since another one has died.
+        """
         thread = self.system.nodes[CLIENT][machine].thread(core, f"client {process}")
         client: Role = self.at_work.roles[CLIENT][machine]
-        code = _client(self, client, client.connect(thread), thread, operations)
+        session = client.connect(thread)
+        code = _client(self, client, session, thread, operations, client.take_over(session) if takes_over else ())
         return self.process_of(machine, process).start(code)
 
     def process_of(self, machine: int, process: int) -> Process:
@@ -126,13 +153,22 @@ def run_variant(
     schedule: int = 0,
     watched: bool = False,
     platform: Platform | None = None,
+    recorded: bool = True,
+    metered: bool = False,
 ) -> RunResult:
     """Run one scheme of ``scenario`` on one platform: load, connect, perform the workload to its end.
 
-    ``platform`` stands for the one that the variant names, with some parameter set otherwise.
+    ``platform`` stands for the one that the variant names, with some parameter set otherwise. Not ``recorded``, the run
+    has no trace, and nothing of what its writes left can be explored; its times are the same. A ``metered`` run counts
+    round trips and traffic; that takes real time and no simulated time.
     """
-    experiment = AssembledVariant(scenario, variant, schedule, watched=watched, platform=platform)
-    experiment.system.clock.run_until(experiment.finished)
+    experiment = AssembledVariant(scenario, variant, schedule, watched=watched, platform=platform, metered=metered)
+    try:
+        if not recorded:
+            experiment.system.record_nothing()
+        experiment.system.clock.run_until(experiment.finished)
+    except NotRecorded:
+        return run_variant(scenario, variant, schedule, watched, platform, metered=metered)
     return experiment.result()
 
 
@@ -144,16 +180,20 @@ def build_system(
     *,
     observer: bool = False,
     draws: str = "",
+    metered: bool = False,
 ) -> System:
     """The machines that a scheme's roles need, as many as the scenario says, and one more client for an observer.
 
     ``draws`` names the stream of the hardware's random choices: another name, other draws.
     """
     specs: dict[str, list[NodeSpec]] = {}
+    clients = scenario.role(CLIENT)
+    everyone = clients.machines * clients.processes
     for name, role in kind.role_types.items():
         count = scenario.role(name)
-        threads = max(role.cores, count.processes) if role.invokes else role.cores + count.threads - 1
-        machines = count.machines + (observer and role.invokes)
+        threads = role.cores_for(everyone, count.processes, count.threads)
+        machines = count.machines if role.counted_by is None else int(kind.option(role.counted_by))
+        machines += observer and role.invokes
         spec = NodeSpec(
             count.cores or threads,
             role.memory,
@@ -163,13 +203,14 @@ def build_system(
             waits=count.waits,
             core_type=count.core_type,
             others=sum(load.kind == "network" for load in count.background),
+            work_ps=0 if role.invokes else getattr(scenario.workload, "work_ps", None) or 0,
             stolen=tuple((load.device, load.bandwidth) for load in count.background if load.bandwidth is not None),
         )
         specs[name] = [spec] * machines
     outages: dict[str, list[tuple[int, int]]] = {}
     for outage in sorted(scenario.outages, key=lambda outage: outage.at_ps):
         outages.setdefault(outage.core, []).append((outage.at_ps, outage.for_ps))
-    system = System(platform, specs, scenario.seed, outages, network, draws)
+    system = System(platform, specs, scenario.seed, outages, network, draws, metered=metered)
     held: dict[tuple[str, int], dict[int, int]] = {}
     for one in scenario.held or ():
         held.setdefault(one.machine, {})[one.queue_pair] = one.for_ps
@@ -196,39 +237,82 @@ def client_thread(system: System, processes_per_machine: int, process: int, kind
 
 
 def _client(
-    experiment: AssembledVariant, client: Role, session: Any, thread: Thread, operations: list[Planned]
+    experiment: AssembledVariant,
+    client: Role,
+    session: Any,
+    thread: Thread,
+    operations: list[Planned],
+    first: Iterable[Any] = (),
 ) -> Generator[Any, Any, None]:
-    """A client process: its operations one after the other."""
+    """A client process: its requests one after the other, behind the code that it runs ``first``."""
+    yield from first
     at_work, history, value_bytes = experiment.at_work, experiment.history, experiment.at_work.sizes.value_bytes
-    clock = at_work.system.clock
-    for planned in operations:
-        if planned.not_before_ps > clock.now_ps:
-            yield clock.until(planned.not_before_ps)
-        operation = history.invoke(planned.process, planned.f, planned.object, None, clock.now_ps)
-        value = None
-        if planned.is_update:
-            stamp = planned.stamp if planned.stamp is not None else operation.number
-            removes = planned.f in at_work.removals
-            operation.argument = Removed(stamp) if removes else stamp
-            value = None if removes else encode_value(stamp, value_bytes)
-        thread.span = Span(describe(operation))
+    kind, clock, metered = type(at_work), at_work.system.clock, experiment.metered
+    held: list[Number] = []  # the blocks that it has allocated, oldest first
+    waiting = deque(requests(operations))
+    while waiting:
+        group = waiting.popleft()
+        if group[0].not_before_ps > clock.now_ps:
+            yield clock.until(group[0].not_before_ps)
+        frees = group[0].f == "free" and group[0].argument is None
+        if frees and not held:
+            continue
+        made = [_invoked(experiment, each, held.pop(0) if frees else each.argument) for each in group]
+        operation = made[0]
+        steps = tuple(chain.from_iterable(step_of(each, value_bytes) for each in made))
+        span = thread.span = Span(describe(operation))
+        if metered is not None:
+            metered.begins(thread)
         if operation.number % MARKS_EVERY == 1:
-            experiment.spans[operation.number] = thread.span
-        try:
-            found = yield from client.perform(session, Request.of(planned.f, planned.object, value))
-        except OperationFailed:
-            history.complete(operation, "fail", clock.now_ps)
-            continue
-        except OutcomeUnknown:
-            history.complete(operation, "info", clock.now_ps)
-            continue
-        result = None if planned.is_update or found is None else decode_value(found, value_bytes)
-        history.complete(operation, "ok", clock.now_ps, result)
+            experiment.spans[operation.number] = span
+        found: Any = None
+        outcome = "ok"
+        for attempt in range(1 + experiment.retries):
+            if attempt:
+                for each in made:
+                    history.retry(each, each.process, clock.now_ps)
+            try:
+                found, outcome = (yield from client.perform(session, Request(steps, operation.number))), "ok"
+            except OperationFailed:
+                outcome = "fail" if not attempt else "info"
+            except OutcomeUnknown:
+                outcome = "info"
+                continue
+            except VerbsError as error:  # the other end is gone, and the scheme's code does not look for another
+                if not error.disconnected:
+                    raise
+                outcome = "info"
+                continue
+            break
+        results: Iterable[Any] = found or () if len(made) > 1 and outcome == "ok" else [found] * len(made)
+        for each, its in zip(made, results, strict=True):
+            result = result_of(kind, each, its, value_bytes) if outcome == "ok" else None
+            history.complete(each, outcome, clock.now_ps, result)
+            if each.f == "alloc" and isinstance(result, Number):
+                held.append(result)
+        if metered is not None:
+            metered.ended(operation, thread, span)
+        if group[0].until_empty and outcome == "ok" and operation.result is not None:
+            waiting.appendleft(group)
+
+
+def _invoked(experiment: AssembledVariant, planned: Planned, given: Hashable) -> Operation:
+    """A planned operation, begun now."""
+    history, kind = experiment.history, type(experiment.at_work)
+    now_ps = experiment.system.clock.now_ps
+    operation = history.invoke(planned.process, planned.f, planned.object or None, None, now_ps)
+    stamp = operation.number if planned.stamp is None else planned.stamp
+    operation.argument = argument_of(kind, planned.f, given, stamp)
+    if planned.f == "txn" and isinstance(operation.argument, tuple):
+        operation.object = tuple(dict.fromkeys(name for _, name, _ in operation.argument))
+    if planned.batch is not None:
+        operation.batch = planned.batch
+    return operation
 
 
 def describe(operation: Operation) -> str:
     """An operation in words: ``put k17 = v3 by client 2``."""
-    return f"{operation.f} {operation.object}{written(operation.argument)} by client {operation.process}"
+    return f"{operation.text} by client {operation.process}"
 
 
 def _result(experiment: AssembledVariant) -> RunResult:
@@ -245,7 +329,7 @@ def _result(experiment: AssembledVariant) -> RunResult:
         latency_ps[f] = np.array([(o.return_ps or 0) - o.invoke_ps for o in own], dtype=np.int64)
         completed_ps[f] = np.array([o.return_ps for o in own], dtype=np.int64)
         if own:
-            hops[f] = _typical_hops(own, experiment.spans)
+            hops[f] = _mean_hops(own, experiment.spans)
     completed = sum(o.outcome is not None for o in history.operations)
     return RunResult(
         scheme_name=experiment.variant.scheme,
@@ -262,24 +346,24 @@ def _result(experiment: AssembledVariant) -> RunResult:
         completed_ps=completed_ps,
         hops={f: found for f, found in hops.items() if found},
         fault=scenario.crash.fault,
+        loss_ps=_loss_ps(scenario, at_work),
         spans={number: span.marks for number, span in experiment.spans.items()},
         spent=spent(experiment.system, completed),
+        metered={} if experiment.metered is None else experiment.metered.fields(measured),
     )
 
 
-def _typical_hops(operations: list[Operation], spans: Mapping[int, Span]) -> list[Hop]:
-    """The hops of the operation with the median latency among the ones whose marks were kept."""
-    kept = sorted(
-        ((o.return_ps or 0) - o.invoke_ps, o.number, o) for o in operations if o.number in spans and o.outcome == "ok"
-    )
-    if not kept:
-        return []
-    operation = kept[len(kept) // 2][2]
-    hops, start_ps = [], operation.invoke_ps
-    for name, end_ps in sorted(spans[operation.number].marks, key=lambda mark: mark[1]):
-        if start_ps < end_ps <= (operation.return_ps or 0):
-            hops.append(Hop(name, start_ps, end_ps))
-            start_ps = end_ps
-    if operation.return_ps is not None and operation.return_ps > start_ps:
-        hops.append(Hop("CPU of client", start_ps, operation.return_ps))
-    return hops
+def _mean_hops(operations: list[Operation], spans: Mapping[int, Span]) -> list[Hop]:
+    """The mean way of the operations whose marks were kept."""
+    mean = MeanWay()
+    for operation in operations:
+        if operation.number in spans and operation.outcome == "ok":
+            mean.add(way(operation, spans[operation.number].marks))
+    return mean.hops()
+
+
+def _loss_ps(scenario: Scenario, scheme: Scheme) -> int | None:
+    """The time of ``bounded_loss``: the scenario's, or the scheme's own."""
+    if scenario.crash.loss_ps is not None or scheme.loss_within is None:
+        return scenario.crash.loss_ps
+    return parse_duration_ps(scheme.loss_within)

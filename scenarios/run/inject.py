@@ -1,39 +1,81 @@
-"""A fault with survivors, executed: the run is replayed to the instant, then the survivors run on.
+"""Faults with survivors, executed: the run is replayed to the instant, then the survivors run on.
 
-The replay takes the way that the run took, because every random choice is drawn from the seed. After the survivors have
-finished the operations that they still had, a fresh client on a machine of its own reads every object.
+The replay takes the way that the run took, because every random choice is drawn from the seed. A machine whose power
+fails is back ``crash.down`` later: cold, without queue pairs, its memory as the strike says, line by line when somebody
+first looks. Those that come back recover, in the scheme's order (``Scheme.recovery``); those that stand go on with the
+code that they run. After the survivors have finished the operations that they still had, a fresh client on a machine
+of its own reads every object.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
-from ...models.system import Process
+from ...models.fabric.fabric import Departure
+from ...models.persist.requester import PrimitiveFailed
+from ...models.system import Node, Process, System
+from ...protocols.failures import LOST, POWER, PROCESS, Failing
+from ...protocols.objects import TAKES_OUT
+from ...protocols.parts.rpc import VerbsError
 from ...protocols.scheme import Role
-from ..history import Crash, History
-from ..schema.fields import NOTHING, POWER
+from ..history import Crash, History, Unread
 from ..schema.schema import Scenario, Variant
+from .draws import Planned
 from .experiment import AssembledVariant
 from .results import RunResult
-from .workload import Planned
 
-PATIENCE_PS = 2 * 10**12
-"""How long survivors, and after them the reader, may take: more than an adapter needs to give up on a dead peer. What
-has not returned by then stays open."""
+PATIENCE_PS = 60 * 10**12
+"""How long survivors, and after them the reader, may take behind the last machine's return: a hundred times what an
+adapter needs to give up on a dead peer. What has not returned by then stays open."""
+VERBS_IN_VAIN, EACH_IN_VAIN = 2_000, 100
+"""Whoever posts so many work requests, together with all others, and so many more for each object and client, while no
+operation returns, waits for ever: a choice. A recovery may go through all objects."""
+LOOKED_AT_EVERY_PS = 100_000_000, 100_000_000_000
+"""How often that is looked at: at first, and where nobody posts anything."""
+
+Memory = Callable[[System], Callable[[int, int], bytes]]
+"""What memory holds when its machine is back: called when power returns, it gives what a line of a device holds, of
+the device's number before and the line's, which is called when the line is first looked at."""
+
+
+@dataclass(frozen=True)
+class Strike:
+    """A fault at an instant, behind all that happens then."""
+
+    at_ps: int
+    parts: tuple[Failing, ...]
+    last_ps: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """By machine and number of a queue pair: until when its packets must have left to arrive; others' all do."""
+    memory: Memory | None = None
+    """Of the machines that come back; needed where one does."""
+    down_ps: int | None = None
+    """For how long they are away; None: as the scenario's ``crash`` says."""
 
 
 @dataclass(frozen=True)
 class Aftermath:
-    """The result of a fault: the run with survivors, the crash in its history, and the instants of recovery and end."""
+    """The result of faults: the run with survivors, the crashes in its history, the instants of recovery and end."""
 
     result: RunResult
     at_ps: int
+    """When the last fault came."""
+    back_ps: int
+    """When the machines that it struck were back; where none comes back, the same instant."""
     recovered_ps: int | None
-    """When a server's successor had recovered and listened; None if no server had to, or if it never did."""
+    """When all that were struck and come back had recovered and listened; None if none had to, or if one never did."""
+    settled_ps: int
+    """When survivors had finished, or were given up; after that a fresh client read."""
     finished: bool
     """Whether all survivors and the reader came to their ends."""
+    unread: Mapping[Hashable, Unread]
+    """The objects that the fresh client could not read after a fault."""
+    on_their_way: Mapping[str, Mapping[tuple[str, int], list[int]]]
+    """Of each machine that the last fault took from the network: its packets on their way (``Nic.on_their_way``)."""
+    departures: Sequence[Departure]
 
     @property
     def history(self) -> History:
@@ -42,86 +84,300 @@ class Aftermath:
 
 def instants(scenario: Scenario, variant: Variant, schedule: int = 0) -> tuple[RunResult, list[int]]:
     """The run without the fault, and every instant at which the fault makes a difference to any other machine or
-    process.
-
-    Between two of them the failing part sends no packet, takes none into persistent memory and stores nothing there,
-    and no client sees anything: whichever instant between them it is, it leaves the same bytes and packets behind.
-    Where nothing fails there is one: when all have returned.
+    process: :func:`changes`. Where nothing fails there is one: when all have returned.
     """
-    experiment = AssembledVariant(scenario, variant, schedule, watched=True)
-    experiment.system.clock.run_until(experiment.finished)
-    result, fault = experiment.result(), scenario.crash.fault
-    if fault.kind == NOTHING:
-        return result, [experiment.system.clock.now_ps]
-    machine = fault.index if fault.kind == POWER or not fault.client else _machine(scenario, fault.index)
-    node = experiment.system.nodes[fault.role][machine]
-    history = result.history
-    found = {0} | {o.invoke_ps for o in history.operations} | {o.return_ps or 0 for o in history.operations}
-    found |= {left_ps for left_ps, port in experiment.system.fabric.departures or () if port == node.name}
-    own = {device.number for device in node.devices}
-    found |= {chunk.reached_ps[0] for chunk in experiment.system.trace.chunks if chunk.device in own}
-    return result, sorted(found)
+    whole, fault = run_with_faults(scenario, variant, (), schedule), scenario.crash.fault
+    if fault.nothing:
+        return whole.result, [whole.settled_ps]
+    return whole.result, sorted(changes(whole, scenario, fault.parts))
 
 
-def run_with_fault(scenario: Scenario, variant: Variant, at_ps: int, schedule: int = 0) -> Aftermath:
-    """Execute the scenario's fault at ``at_ps``, behind all that happens at that instant."""
-    experiment = AssembledVariant(scenario, variant, schedule, observer=True)
-    clock, fault = experiment.system.clock, scenario.crash.fault
-    clock.run_until(at_ps + 1)  # exclusive: all events of the instant have happened
-    recovery = None
-    if fault.kind == NOTHING:
-        pass
-    elif not fault.client:
-        recovery = _restart(experiment.at_work.roles[fault.role][fault.index])
-        experiment.history.crashes.append(Crash("server", at_ps))
-    else:
-        for process, running in _dying(experiment):
-            if fault.kind != POWER:
-                running.end()
-            experiment.history.crashes.append(Crash("client", at_ps, process))
-        if fault.kind == POWER:
-            experiment.system.nodes[fault.role][fault.index].power_off()
-    clock.run_until(clock.any_of([experiment.finished, clock.timeout(PATIENCE_PS)]))
-    machines, number = scenario.role("client").machines, experiment.processes
-    probes = (experiment.at_work.probe(name).step for name in experiment.initial)
-    reads = [Planned(number, step.f, str(step.object), False) for step in probes]
-    reader = experiment.start_client(machines, 0, number, reads)
-    clock.run_until(clock.any_of([reader, clock.timeout(PATIENCE_PS)]))
-    finished = bool(experiment.finished.processed and reader.processed)
-    recovered_ps = recovery.value if recovery is not None and recovery.processed else None
-    return Aftermath(experiment.result(), at_ps, recovered_ps, finished)
+def changes(
+    run: Aftermath, scenario: Scenario, parts: Iterable[Failing], from_ps: int = 0, *, packets: bool = True
+) -> set[int]:
+    """Every instant of a run, from one on until its survivors had finished, at which it makes a difference to any other
+    machine or process that these parts fail then, as far as packets and histories go.
 
-
-def _machine(scenario: Scenario, process: int) -> int:
-    return process // scenario.role("client").processes
-
-
-def _dying(experiment: AssembledVariant) -> list[tuple[int, Process]]:
-    """The client processes that a fault kills: one, or all of a machine."""
-    fault, scenario = experiment.scenario.crash.fault, experiment.scenario
-    every = range(experiment.processes)
-    numbers = [n for n in every if _machine(scenario, n) == fault.index] if fault.kind == POWER else [fault.index]
-    return [(number, experiment.process_of(_machine(scenario, number), number)) for number in numbers]
-
-
-def _restart(role: Role) -> Any:
-    """A machine's process dies and another takes over; the event of its listening, whose value is the instant.
-
-    It begins as soon as the operating system has destroyed the queue pairs of the first: then all that the adapter had
-    accepted from them is in coherent memory, and nothing of them can land any more.
+    Between two of them the failing parts send no packet, take none into persistent memory and store nothing there, and
+    no client sees anything: whichever instant between them it is, it leaves the same bytes and packets behind.
     """
-    clock, node = role.system.clock, role.node
-    node.process(node.name).end()
-    role.begin()
-    destroyed_ps = max(clock.now_ps, node.host.last_visible_ps)
+    found = (
+        {from_ps} | {o.invoke_ps for o in run.history.operations} | {o.return_ps or 0 for o in run.history.operations}
+    )
+    for part in parts:
+        node = _node(run.result, scenario, part)
+        own = {device.number for device in (*node.devices, *node.former)}
+        if packets:
+            found |= {packet.end_ps for packet in run.departures if packet.port == node.name}
+        found |= {chunk.reached_ps[0] for chunk in run.result.system.trace.chunks if chunk.device in own}
+    return {at_ps for at_ps in found if from_ps <= at_ps <= run.settled_ps}
 
-    def successor() -> Generator[Any, Any, int]:
-        yield clock.until(destroyed_ps)
-        yield from role.recover(node.thread(0, "recovery"))
-        role.start()
+
+def takes_part(run: Aftermath, scenario: Scenario, part: Failing) -> bool:
+    """Whether the machine of a part sends or stores anything: a fault of one that does not hits nobody."""
+    return bool(changes(run, scenario, [part]) - changes(run, scenario, ()))
+
+
+def run_with_fault(
+    scenario: Scenario, variant: Variant, at_ps: int, schedule: int = 0, memory: Memory | None = None
+) -> Aftermath:
+    """Execute the first fault of the scenario at ``at_ps``, behind all that happens at that instant."""
+    return run_with_faults(scenario, variant, [Strike(at_ps, scenario.crash.fault.parts, {}, memory)], schedule)
+
+
+def run_with_faults(
+    scenario: Scenario,
+    variant: Variant,
+    strikes: Sequence[Strike],
+    schedule: int = 0,
+    *,
+    departures: Sequence[Departure] = (),
+) -> Aftermath:
+    """Execute faults, in the order of their instants.
+
+    ``departures`` are those of the run without the last of them: what has left a port is known a little later.
+    """
+    experiment = AssembledVariant(scenario, variant, schedule, watched=True, observer=True)
+    return _Execution(experiment, strikes, departures).run()
+
+
+def run_struck(experiment: AssembledVariant, strikes: Sequence[Strike]) -> RunResult:
+    """The run of an assembled variant with faults in it, until its survivors have finished; nobody reads afterwards."""
+    return _Execution(experiment, strikes, (), reads=False).run().result
+
+
+class _Execution:
+    """A run with faults in it."""
+
+    def __init__(
+        self,
+        experiment: AssembledVariant,
+        strikes: Sequence[Strike],
+        departures: Sequence[Departure],
+        *,
+        reads: bool = True,
+    ) -> None:
+        """``reads``: a fresh client reads every object at the end."""
+        self.experiment = experiment
+        self.reads = reads
+        self.scenario = experiment.scenario
+        self.clock = experiment.system.clock
+        self.strikes = strikes
+        self.departures = departures
+        self.recovering: list[Any] = []
+        """The events of the recoveries' ends, each with its instant as value, None if the machine has failed again."""
+        self.earlier = 0
+        """How many of them are of strikes before the last."""
+        self.back_ps = self.last_back_ps = 0
+        """When the machines of the last strike, and of all, are back."""
+        self.on_their_way: dict[str, dict[tuple[str, int], list[int]]] = {}
+
+    def run(self) -> Aftermath:
+        """The replay, the faults, the survivors' ends, the reads."""
+        experiment, clock = self.experiment, self.clock
+        for strike in self.strikes:
+            while strike.at_ps >= clock.now_ps:
+                with suppress(VerbsError, PrimitiveFailed):
+                    clock.run_until(strike.at_ps + 1)  # exclusive: all events of the instant have happened
+            self._strike(strike)
+        finished = self._run_on(clock.all_of([experiment.finished, *self.recovering]))
+        settled_ps = clock.now_ps
+        unread = self._read() if self.strikes and self.reads else {}
+        own = self.recovering[self.earlier :]
+        recovered = [event.value for event in own if event.processed and event.value is not None]
+        return Aftermath(
+            experiment.result(),
+            self.strikes[-1].at_ps if self.strikes else settled_ps,
+            self.back_ps,
+            max(recovered) if recovered and len(recovered) == len(own) else None,
+            settled_ps,
+            finished and not any("for ever" in one.note for one in unread.values()),
+            unread if any(strike.parts for strike in self.strikes) else {},
+            self.on_their_way,
+            tuple(experiment.system.fabric.departures or ()),
+        )
+
+    # the fault --------------------------------------------------------------------------------------------------
+    def _strike(self, strike: Strike) -> None:
+        crashes, roles = self.experiment.history.crashes, self.experiment.at_work.roles
+        self.earlier, self.back_ps, self.on_their_way = len(self.recovering), strike.at_ps, {}
+        everybody = {node.name for name, kind in self.experiment.at_work.role_types.items() if not kind.invokes
+                     for node in self.experiment.system.nodes[name]}  # fmt: skip
+        alone = everybody <= {part.place for part in strike.parts}
+        for part in strike.parts:
+            if part.client:
+                for process, running in self._clients(part):
+                    if part.kind == PROCESS:
+                        running.end()
+                    crashes.append(Crash("client", strike.at_ps, process))
+            else:
+                place = part.place if len(everybody) > 1 else None
+                crashes.append(Crash("server" if alone else "replica", strike.at_ps, id=place))
+        away = [part for part in strike.parts if part.kind != PROCESS]
+        for part in away:
+            node = self._node(part)
+            self.on_their_way[node.name] = node.nic.on_their_way(self.departures)
+        for part in away:
+            node = self._node(part)
+            node.power_off(strike.last_ps.get(node.name))
+        scheme = self.experiment.at_work
+        scheme.failures = (*(part for part in scheme.failures if part.kind == LOST), *strike.parts)
+        returning = [part for part in away if part.kind == POWER and not part.client]
+        if returning:
+            down_ps = self.scenario.crash.away_ps if strike.down_ps is None else strike.down_ps
+            self.back_ps = strike.at_ps + down_ps
+            self.last_back_ps = max(self.last_back_ps, self.back_ps)
+        for part in strike.parts:
+            if part.kind == PROCESS and not part.client:
+                role = roles[part.role][part.index]
+                self.recovering.append(self._successor(role))
+        if returning:
+            self.recovering.append(self.clock.start(self._return(strike, returning, self.back_ps)))
+
+    def _successor(self, role: Role) -> Any:
+        """A machine's process dies and another takes over; the event of its listening, whose value is the instant.
+
+        It begins as soon as the operating system has destroyed the queue pairs of the first: then all that the adapter
+        had accepted from them is in coherent memory, and nothing of them can land any more.
+        """
+        role.node.process(role.node.name).end()
+        role.begin()
+        destroyed_ps = max(self.clock.now_ps, role.node.host.last_visible_ps)
+        return role.node.process(role.node.name).start(_recovered(role, destroyed_ps))
+
+    def _return(self, strike: Strike, parts: Sequence[Failing], at_ps: int) -> Generator[Any, Any, int | None]:
+        """Power is back on these machines at ``at_ps``. Returns when all have recovered, None if one failed again."""
+        clock, system, scheme = self.clock, self.experiment.system, self.experiment.at_work
+        assert strike.memory is not None, "a machine comes back, and nobody says what its memory holds"
+        yield clock.until(at_ps)
+        for node in (node for nodes in system.nodes.values() for node in nodes):
+            for part in parts:
+                node.nic.believe(part.place)  # else an answer that is polled later could prove the contrary
+        roles = [scheme.roles[part.role][part.index] for part in parts]
+        line = strike.memory(system)
+        for role in roles:
+            role.node.power_on(line)
+        for role in roles:
+            _as_at_first(role)
+        recovering = [role for role in scheme.recovery() if role in roles]
+        for role in roles:
+            if role not in recovering and not role.passive:
+                role.start()
+        for role in recovering:
+            end = role.node.process(role.node.name).start(_recovered(role))
+            yield end
+            if end.value is None:
+                return None
         return clock.now_ps
 
-    return node.process(node.name).start(successor())
+    def _node(self, part: Failing) -> Node:
+        return _node(self.experiment, self.scenario, part)
+
+    def _clients(self, part: Failing) -> list[tuple[int, Process]]:
+        """The client processes that end: one, or all of a machine."""
+        every = range(self.experiment.processes)
+        numbers = [part.index] if part.kind == PROCESS else [n for n in every if self._machine(n) == part.index]
+        return [(number, self.experiment.process_of(self._machine(number), number)) for number in numbers]
+
+    def _machine(self, process: int) -> int:
+        return process // self.scenario.role("client").processes
+
+    # behind it --------------------------------------------------------------------------------------------------
+    def _run_on(self, event: Any) -> bool:
+        """Run until an event; whether it came before patience, and work in vain, had an end.
+
+        A thread of a server whose peer is gone, and that does not look for another, comes to its end.
+        """
+        either = self.clock.any_of([event, self.clock.start(self._lost_patience())])
+        while not either.processed:
+            with suppress(VerbsError, PrimitiveFailed):
+                self.clock.run_until(either)
+        return bool(event.processed)
+
+    def _lost_patience(self) -> Generator[Any, Any, None]:
+        clock, (shortest_ps, longest_ps) = self.clock, LOOKED_AT_EVERY_PS
+        until_ps = max(clock.now_ps, self.last_back_ps) + PATIENCE_PS
+        most = VERBS_IN_VAIN + EACH_IN_VAIN * (self.experiment.processes + len(self.experiment.initial))
+        pause_ps, begun, returned = shortest_ps, self._posted(), self._returned()
+        posted = begun
+        while clock.now_ps < until_ps and posted - begun < most:
+            yield clock.timeout(min(pause_ps, until_ps - clock.now_ps))
+            before, posted = posted, self._posted()
+            pause_ps = min(2 * pause_ps, longest_ps) if posted == before else shortest_ps
+            if self._returned() != returned or posted < begun:
+                begun, returned = posted, self._returned()
+
+    def _posted(self) -> int:
+        """The work requests that all adapters have been given since their power came on."""
+        nics = [node.nic for nodes in self.experiment.system.nodes.values() for node in nodes]
+        return sum(nic.doorbells + nic.listed for nic in nics)
+
+    def _returned(self) -> int:
+        return sum(o.return_ps is not None for o in self.experiment.history.operations)
+
+    def _read(self) -> dict[Hashable, Unread]:
+        """A fresh client reads every object; another goes on where one waits for ever. What could not be read."""
+        experiment, unread = self.experiment, dict[Hashable, Unread]()
+        machine, number = self.scenario.role("client").machines, experiment.processes
+        left = _probes(experiment, number)
+        first_after = any(part.client for part in experiment.at_work.failures)
+        while left:
+            begun = len(experiment.history.operations)
+            whole = self._run_on(experiment.start_client(machine, 0, number, left, takes_over=first_after))
+            made = [o for o in experiment.history.operations[begun:] if o.process == number]
+            unread |= {read.object: _UNREAD[read.outcome] for read in made if read.outcome != "ok"}
+            if whole:
+                break
+            experiment.process_of(machine, number).end()
+            tried = len(list(groupby(made, key=lambda read: (read.f, read.object, read.argument))))
+            number, first_after = number + 1, False
+            left = [replace(read, process=number) for read in left[max(1, tried) :]]
+        return unread
+
+
+def _probes(experiment: AssembledVariant, process: int) -> list[Planned]:
+    """The reads by which a fresh client finds out what became of all objects: of transactions a single one."""
+    scheme = experiment.at_work
+    names = list(scheme.sizes.objects)
+    if scheme.model == "txn":
+        steps = tuple((step.f, step.object) for step in scheme.probe(tuple(names)).steps)
+        return [Planned(process, "txn", "", False, argument=steps)]
+    probes = [scheme.probe(name).step for name in names]
+    return [
+        Planned(process, step.f, str(step.object), False, argument=step.number, until_empty=step.f in TAKES_OUT)
+        for step in probes
+    ]
+
+
+_UNREAD = {
+    "fail": Unread("the read fails"),
+    "info": Unread("nobody can say"),
+    None: Unread("the read waits for ever"),
+}
+
+
+def _node(of: AssembledVariant | RunResult, scenario: Scenario, part: Failing) -> Node:
+    """The machine of a part: of client processes, which are counted through all machines, theirs."""
+    one_of_many = part.client and part.kind == PROCESS
+    index = part.index // scenario.role("client").processes if one_of_many else part.index
+    return of.system.nodes[part.role][index]
+
+
+def _as_at_first(role: Role) -> None:
+    """The machine of a role has been switched on: nothing of what its instance knew is left."""
+    scheme, node, number = role.scheme, role.node, role.number
+    vars(role).clear()
+    type(role).__init__(role, scheme, node, number)
+    role.begin()
+
+
+def _recovered(role: Role, at_ps: int = 0) -> Generator[Any, Any, int]:
+    """A role's code begins at an instant: its recovery, then what runs by itself; returns when that began."""
+    clock = role.system.clock
+    yield clock.until(at_ps)
+    yield from role.recover(role.node.thread(0, "recovery"))
+    role.start()
+    return clock.now_ps
 
 
 def arrived(before: RunResult, after: RunResult, label: str) -> list[tuple[str, int, int, int, int]]:
@@ -141,11 +397,11 @@ def arrived(before: RunResult, after: RunResult, label: str) -> list[tuple[str, 
     return found
 
 
-def _messages(result: RunResult, label: str) -> dict[str, dict[tuple[int, int], bytes]]:
-    """By verb: what arrived of the messages of an operation, by device and address."""
-    found: dict[str, dict[tuple[int, int], bytes]] = {}
+def _messages(result: RunResult, label: str) -> dict[tuple[str, int], dict[tuple[int, int], bytes]]:
+    """By verb and device: what arrived of the messages of an operation, by device and address."""
+    found: dict[tuple[str, int], dict[tuple[int, int], bytes]] = {}
     for chunk in result.system.trace.chunks:
         verb, _, whose = chunk.writer.partition(", ")
         if whose == label and not verb.startswith(("store", "ntstore")):
-            found.setdefault(verb, {})[chunk.device, chunk.address] = chunk.data
+            found.setdefault((verb, chunk.device), {})[chunk.device, chunk.address] = chunk.data
     return found

@@ -13,7 +13,7 @@ from typing import Any
 from ...models.durability.places import PLACES, Place
 from ...sim.bytespace import lines
 from ...sim.trace import NEVER, Chunk, Stage
-from ..history import Operation, Torn, written
+from ..history import Operation, Torn
 from .results import RunResult
 
 Event = dict[str, Any]
@@ -126,7 +126,7 @@ def _lane(track: str, lane: int) -> str:
 
 def _operation(drawing: _Drawing, operation: Operation, hops: Sequence[tuple[str, int]]) -> None:
     """A client's operation, and the hops of its way where they were kept."""
-    process, name = f"client {operation.process}", f"{operation.f} {operation.object}{written(operation.argument)}"
+    process, name = f"client {operation.process}", operation.text
     end_ps = drawing.until_ps if operation.return_ps is None else operation.return_ps
     result = operation.result
     args = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from ...protocols.scheme import Scheme
 from ...sim.bytespace import Snapshot
 from ...sim.statistics import summarise
 from ..history import History
-from ..schema.fields import Fault
+from ..schema.faults import USUAL, Fault
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,19 @@ class RunResult:
     completed_ps: dict[str, npt.NDArray[np.int64]]
     """When each of ``latency_ps`` completed."""
     hops: dict[str, list[Hop]]
-    """By operation name: the hops of one typical operation (the one whose latency is the median)."""
+    """By operation name: the mean way of the operations whose hops were kept, from 0."""
+    loss_ps: int | None = None
+    """The time of ``bounded_loss``, if the scenario or the scheme has one."""
     spans: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
     """By number, of every so manieth operation: the hops of its way, and when each of them ended."""
     spent: dict[str, dict[str, float]] = field(default_factory=dict)
     """By role: CPU time and counts for each operation (``scenarios.run.cputime``)."""
-    fault: Fault = field(default_factory=lambda: Fault("server", 0, "power"))
-    """The scenario's fault: it says which machine loses power."""
+    metered: dict[str, object] = field(default_factory=dict)
+    """Further fields of the summary, of a metered run (``scenarios.run.metered``)."""
+    fault: Fault = USUAL
+    """The scenario's fault: it says which machines lose power."""
+    over_time: dict[str, Any] = field(default_factory=dict)
+    """Of a run with failures: these, and how much returned with which outcome in each interval of its time."""
     outages: list[tuple[str, int, int]] = field(default_factory=list)
     """The pauses of cores (core, from, for how long) that were drawn for it, if it ran on a disturbed schedule."""
     may_pause: list[tuple[str, int]] = field(default_factory=list)
@@ -80,7 +87,9 @@ class RunResult:
             "per_operation": self.spent,
             "throughput_ops_per_s": round(self.throughput_ops_per_s, 1),
             "latency_ns": {f: _latency_ns(values) for f, values in sorted(self.latency_ps.items()) if len(values)},
+            **self.metered,
             **({} if network is None else {"network": network}),
+            **self.over_time,
         }
 
 

@@ -12,12 +12,14 @@ from typing import Any
 
 from typing_extensions import override
 
-from ...models.cpu import Code, Thread
+from ...models.cpu import Code, Deadline, Thread
+from ...models.fabric.fabric import Departure
 from ...models.profiles.platform import load_platform
 from ...models.verbs import INLINE, RECEIVE_COMPLETIONS, CompletionQueue, QueuePair, SendWR, WorkCompletion
+from ...protocols.failures import CLIENT
 from ...protocols.layout import Layout
 from ...protocols.parts.kv import KvScheme
-from ...protocols.scheme import CLIENT, Request, Scheme, Sizes
+from ...protocols.scheme import Request, Scheme, Sizes
 from ..build import Draft
 from ..schema.schema import Scenario
 from ..values import encode_value
@@ -96,9 +98,9 @@ class _Noting(Thread):
         return (yield from super().crc32_of(data))
 
     @override
-    def poll(self, queue: CompletionQueue) -> Code:
-        completion: WorkCompletion = yield from super().poll(queue)
-        if completion.opcode not in RECEIVE_COMPLETIONS:
+    def poll(self, queue: CompletionQueue, deadline: Deadline | None = None, *, busy: bool = False) -> Code:
+        completion: WorkCompletion | None = yield from super().poll(queue, deadline, busy=busy)
+        if completion is not None and completion.opcode not in RECEIVE_COMPLETIONS:
             self._note(f"completion of the {completion.opcode}")
         return completion
 
@@ -146,7 +148,7 @@ def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Se
     session = client.connect(client_thread(system, 1, 0))
     value = encode_value(1, value_bytes) if f in kind.updates else None
     began: list[int] = []
-    packets: list[tuple[int, str]] = []
+    packets: list[Departure] = []
     system.fabric.departures = packets
 
     def code() -> Code:
@@ -159,7 +161,7 @@ def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Se
     costs = spent(system, 1)
     for role, nodes in system.nodes.items():
         names = {node.name for node in nodes}
-        costs[role]["packets"] = sum(source in names for _, source in packets)
+        costs[role]["packets"] = sum(packet.port in names for packet in packets)
     system.clock.run_until(system.clock.until(system.clock.now_ps + 20_000_000))  # the background runs on
     return Sequence(f, [SequenceStep(s.at_ps - began[0], s.who, s.text, s.to) for s in steps], costs)
 

@@ -7,85 +7,72 @@ same load.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
+from ...protocols.objects import VALUED
 from ...sim.streams import Streams
 from ..arguments import OperationFields, ScheduleFields
 from ..keyspace import KeySpace, Same
 from ..schema.fields import exact_duration
-from ..schema.schema import ListedWorkload, Ycsb
+from ..schema.known import SchemeFacts
+from ..schema.workloads import ListedWorkload, Ycsb
 from ..values import encode_value
-from ..ycsb import DELETE, READ, UPDATE, ZipfianKeys, draw_updates
+from ..ycsb import READ, UPDATE
+from .draws import Drawing, Plan, Planned
 
 Workload = Ycsb | ListedWorkload
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """One operation that a process will perform; an update writes ``stamp``, by default the operation's number."""
-
-    process: int
-    f: str
-    object: str
-    is_update: bool
-    not_before_ps: int = 0
-    stamp: int | None = None
+STORE = SchemeFacts({}, (UPDATE, READ), frozenset({UPDATE}), model="kv")
+"""A key-value store, as far as a plan needs it."""
 
 
-Plan = list[list[Planned]]
-"""Per process its operations, in order."""
+def objects(workload: Workload, planned: Iterable[Sequence[Planned]] = ()) -> KeySpace:
+    """The objects ``k0``, ``k1``, ...: those of the workload, and those that a plan inserts beyond them."""
+    inserted: Iterable[Sequence[Planned]] = ()
+    if isinstance(workload, Ycsb) and _inserts(workload):
+        inserted = planned
+    newest = max((int(o.object[1:]) for operations in inserted for o in operations if o.object), default=-1)
+    return KeySpace(max(workload.keys, newest + 1))
 
 
-def objects(workload: Workload) -> KeySpace:
-    """The objects that are loaded before the run: ``k0``, ``k1``, ..."""
-    return KeySpace(workload.keys)
+def _inserts(workload: Ycsb) -> bool:
+    return any(part.draws.shares is None and part.draws.drawn().inserts for part in workload.parts(1))
 
 
-def initial_values(workload: Workload) -> Mapping[Hashable, bytes]:
-    """The values loaded before the run: every object's value carries stamp 0."""
-    return Same(objects(workload), encode_value(0, workload.value_bytes))
-
-
-def plan(workload: Workload, processes: int, streams: Streams, updates: frozenset[str] = frozenset({UPDATE})) -> Plan:
-    """The operations of each of ``processes`` client processes; ``updates`` are the names of those that write.
-
-    Drawn from the streams ``workload.keys`` (which key is how popular), ``workload.process[i]`` and, where some updates
-    delete, ``workload.deletes[i]``.
+def initial_values(workload: Workload, model: str = "register") -> Mapping[Hashable, bytes]:
+    """The values loaded before the run: every object's value carries stamp 0; of a model whose objects begin empty, no
+    bytes.
     """
     if isinstance(workload, ListedWorkload):
-        return _scheduled(workload, processes, updates)
-    keys = ZipfianKeys(workload.keys, workload.zipf, streams.stream("workload.keys"))
-    share, rest = divmod(workload.operations, processes)
-    planned: Plan = []
-    for process in range(processes):
-        random = streams.stream(f"workload.process[{process}]")
-        count = share + (process < rest)
-        is_update = draw_updates(workload.mix, random, count).tolist()
-        drawn = keys.draw(random, count)
-        deletes = _deletes(workload, process, count, streams)
-        planned.append(
-            [
-                Planned(process, (DELETE if gone else UPDATE) if writes else READ, f"k{key}", writes)
-                for writes, gone, key in zip(is_update, deletes, drawn, strict=True)
-            ]
-        )
-    return planned
+        loaded = workload.keys if workload.loaded is None else workload.loaded
+    else:
+        loaded = workload.loaded_keys
+    value = encode_value(0, workload.value_bytes) if model in VALUED else b""
+    return Same(KeySpace(loaded), value)
 
 
-def _deletes(workload: Ycsb, process: int, count: int, streams: Streams) -> list[bool]:
-    """Which of a process's operations delete if they are updates: of a stream of its own, so that no other changes."""
-    if not workload.deletes:
-        return [False] * count
-    drawn = streams.stream(f"workload.deletes[{process}]").random(count) < workload.deletes
-    return [bool(gone) for gone in drawn]
+def plan(workload: Workload, processes: int, streams: Streams, kind: SchemeFacts = STORE) -> Plan:
+    """The operations of each of ``processes`` client processes of a scheme; :mod:`.draws` names the streams."""
+    if isinstance(workload, ListedWorkload):
+        return _scheduled(workload, processes, kind.updates)
+    return Drawing(workload, processes, streams, kind).plan()
 
 
 def _scheduled(workload: ListedWorkload, processes: int, updates: frozenset[str]) -> Plan:
     planned: Plan = [[] for _ in range(processes)]
     for o in workload.operations:
-        planned[o.process].append(Planned(o.process, o.f, o.object, o.f in updates, o.at_ps, o.stamp))
+        given: Hashable = o.argument if o.steps is None else o.steps
+        one = Planned(o.process, o.f, o.object, o.f in updates, o.at_ps, o.stamp, given, o.batch)
+        planned[o.process].append(one)
     return planned
+
+
+def requests(operations: Sequence[Planned]) -> Iterator[list[Planned]]:
+    """A process's operations by request: one each, or those of a batch."""
+    for _, same in groupby(enumerate(operations), lambda row: -1 - row[0] if row[1].batch is None else row[1].batch):
+        yield [one for _, one in same]
 
 
 def planned_updates(planned: Plan) -> int:
@@ -102,8 +89,17 @@ def room_for_updates(workload: Workload, planned: Plan) -> int:
 def schedule_data(workload: Workload, operations: Iterable[Planned], room: int | None = None) -> ScheduleFields:
     """The ``workload`` map of a scenario that performs just these operations (a process's in the given order)."""
     listed: list[OperationFields] = []
-    for o in operations:
-        entry: OperationFields = {"process": o.process, "f": o.f, "object": o.object}
+    performed = list(operations)
+    for o in performed:
+        entry: OperationFields = {"process": o.process, "f": o.f}
+        if o.object:
+            entry["object"] = o.object
+        if isinstance(o.argument, tuple):
+            entry["steps"] = [[str(word) for word in step] for step in o.argument]
+        elif isinstance(o.argument, int):
+            entry["argument"] = int(o.argument)
+        if o.batch is not None:
+            entry["batch"] = o.batch
         if o.not_before_ps:
             entry["at"] = exact_duration(o.not_before_ps)
         if o.stamp is not None:
@@ -113,4 +109,8 @@ def schedule_data(workload: Workload, operations: Iterable[Planned], room: int |
     data: ScheduleFields = {"kind": "schedule", "keys": workload.keys, "value": value, "operations": listed}
     if room is not None:
         data["room"] = room
+    if isinstance(workload, ListedWorkload) and workload.loaded is not None:
+        data["loaded"] = workload.loaded
+    elif isinstance(workload, Ycsb) and (there := len(objects(workload, [performed]))) > workload.loaded_keys:
+        data["keys"], data["loaded"] = there, workload.loaded_keys
     return data

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...sim.errors import nearest
 from ...sim.yaml_source import FieldPath
-from .known import Complaint
+from .known import Complaint, SchemeFacts
 
 if TYPE_CHECKING:
     from ...models.profiles.platform import Platform
@@ -40,6 +40,26 @@ def machine_complaints(roles: Mapping[str, RoleCount], platforms: Sequence[str])
         for role, count in roles.items()
         for complaint in _of_platform(load_platform(name), role, count)
     ]
+
+
+def memory_complaints(schemes: Mapping[str, SchemeFacts], platforms: Sequence[str]) -> list[Complaint]:
+    """Memory that a role of a scheme needs and a platform does not have."""
+    from ...models.profiles.platform import load_platform  # noqa: PLC0415  # reading a schema needs no hardware otherwise
+
+    needed: dict[tuple[str, str], str] = {}  # the first role of a scheme that needs a device
+    for scheme, facts in schemes.items():
+        for role, own in facts.roles.items():
+            for device in own.memory:
+                needed.setdefault((scheme, device), role)
+    wrong = []
+    for name in platforms if any(device != "dram" for _, device in needed) else ():
+        devices = list(load_platform(name).memory)
+        for (scheme, device), role in needed.items():
+            if device not in devices:
+                found = f"{scheme}, whose {role} needs the memory device '{device}'"
+                expected = f"a scheme for the memory of {name}: {', '.join(devices)}"
+                wrong.append(Complaint(found, expected, nearest(device, devices), (list(schemes).index(scheme),)))
+    return wrong
 
 
 def _fields(role: str, load: Background, path: FieldPath) -> Iterator[Complaint]:

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
 from pydantic_core import PydanticCustomError
-from typing_extensions import override
 
-from ...protocols.guarantees import EXPLORED, NO_FAULT, Condition, Verdict
+from ...protocols.guarantees import Condition, Verdict
 from ...sim.errors import nearest
 from ...sim.units import PS_PER_NS, PS_PER_US, format_bytes, parse_bytes, parse_duration_ps, parse_rate
 from ...sim.yaml_source import describe
 from ..values import MIN_LENGTH
-from .known import Complaint, Context, KnownNames, collect, complaint, context_of, name_of
+from .known import Complaint, Context, KnownNames, collect, complaint, context_of, from_context, name_of
 
-POWER, PROCESS, AGAIN = "power", "process", "power in recovery"
-FAULT_KINDS = (POWER, PROCESS, AGAIN)
-NOTHING = NO_FAULT
-OF_CLIENTS = (POWER, PROCESS)
-"""The faults of a role that invokes operations: it recovers nothing."""
 MAX_VALUE_BYTES = 1 << 30
 MAX_COUNT = 10**9
-
-
-def _from_context(check: Callable[[Any, Context], Any]) -> BeforeValidator:
-    return BeforeValidator(lambda value, info: check(value, context_of(info)))
 
 
 def _listed(value: Any) -> Any:
@@ -52,13 +41,22 @@ def switch_position(switch: str, value: Any, known: KnownNames) -> str:
 
 # names -------------------------------------------------------------------------------------------------------------
 
-SchemeName = Annotated[str, _from_context(lambda v, c: name_of("a scheme", v, c.known.schemes))]
-PlatformName = Annotated[str, _from_context(lambda v, c: name_of("a platform", v, c.known.platforms))]
-Ddio = Annotated[str, _from_context(lambda v, c: switch_position("ddio", v, c.known))]
+
+def _scheme_name(value: Any, context: Context) -> str:
+    """The full name of a scheme, with the scenario's options."""
+    if isinstance(value, str) and value in context.known.refused:
+        raise collect([Complaint(m.found, m.expected, m.nearest) for m in context.known.refused[value]])
+    name = name_of("a scheme", value, context.known.schemes)
+    return context.full_names.get(name, name)
+
+
+SchemeName = Annotated[str, from_context(_scheme_name)]
+PlatformName = Annotated[str, from_context(lambda v, c: name_of("a platform", v, c.known.platforms))]
+Ddio = Annotated[str, from_context(lambda v, c: switch_position("ddio", v, c.known))]
 RoleName = Annotated[
-    str, _from_context(lambda v, c: name_of("a role of these schemes", v, c.roles()) if c.chosen else v)
+    str, from_context(lambda v, c: name_of("a role of these schemes", v, c.roles()) if c.chosen else v)
 ]
-_CONDITIONS = [str(condition) for condition in Condition if condition in (*EXPLORED, Condition.LINEARIZABLE)]
+_CONDITIONS = list(map(str, Condition))
 ConditionName = Annotated[str, BeforeValidator(lambda v: name_of("a condition", v, _CONDITIONS))]
 VerdictName = Annotated[str, BeforeValidator(lambda v: name_of("a verdict", v, [str(r) for r in Verdict]))]
 SchemeNames = Annotated[
@@ -73,7 +71,7 @@ def _check_selector(value: Any, context: Context) -> str:
     return str(value)
 
 
-Selector = Annotated[str, _from_context(_check_selector)]
+Selector = Annotated[str, from_context(_check_selector)]
 """Which variants an expectation is for: ``optane-adr``, ``ddio on`` or ``optane-adr, ddio on``."""
 
 
@@ -183,109 +181,26 @@ def _parse_machine(value: Any, context: Context) -> tuple[str, int]:
 
 MachineText = Annotated[
     tuple[str, int],
-    _from_context(_parse_machine),
+    from_context(_parse_machine),
     PlainSerializer(lambda place: f"{place[0]}[{place[1]}]", return_type=str),
 ]
 RateBitsPerS = Annotated[
     int, BeforeValidator(_parse_rate), PlainSerializer(lambda rate: f"{rate} b/s", return_type=str)
 ]
 ValueBytes = Annotated[int, BeforeValidator(_parse_size), PlainSerializer(format_bytes, return_type=str)]
+
+
+def _fits_schemes(value: int, info: ValidationInfo) -> int:
+    """A value's size that every scheme has room for."""
+    for scheme, facts in context_of(info).chosen.items():
+        if facts.most_value_bytes is not None and value > facts.most_value_bytes:
+            expected = f"at most {format_bytes(facts.most_value_bytes)} with {scheme}: {facts.limited_by}"
+            raise complaint(f"'{format_bytes(value)}'", expected)
+    return value
+
+
+StoredBytes = Annotated[ValueBytes, AfterValidator(_fits_schemes)]
 InstantPs = Annotated[int, BeforeValidator(_parse_instant), PlainSerializer(exact_duration, return_type=str)]
 Machines = Annotated[int, Field(strict=True, ge=1, le=10_000)]
 Count = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
 CountOrZero = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
-
-
-# faults -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A fault: ``server[0] power`` is the power of the first server, ``client[2] process`` the third client process.
-
-    ``client`` says that the role is that of clients, who invoke operations and recover nothing; ``again`` how often
-    power may fail once more, each time during the recovery from the time before.
-    """
-
-    role: str
-    index: int
-    kind: str
-    client: bool = False
-    again: int = 0
-
-    @override
-    def __str__(self) -> str:
-        return self.kind if self.kind == NOTHING else f"{self.role}[{self.index}] {self.kind}"
-
-    @property
-    def family(self) -> str:
-        """The fault without its index, as a claim names it."""
-        return f"{self.role} {self.kind}"
-
-    @property
-    def in_words(self) -> str:
-        """``client[0] loses power``, ``the process of server[0] dies``, as an event."""
-        machine = f"{self.role}[{self.index}]"
-        if self.kind == NOTHING:
-            return "all have returned"
-        if self.kind != PROCESS:
-            return f"{machine} loses power"
-        return f"the process of client {self.index} dies" if self.client else f"the process of {machine} dies"
-
-    def nested(self, times: int) -> Fault:
-        """The same fault with power failing up to ``times`` more, each time during the recovery from the time
-        before.
-        """
-        return replace(self, kind=AGAIN if times else POWER, again=times)
-
-    @property
-    def executed(self) -> bool:
-        """Whether some process goes on after it, so that the run is replayed and the survivors run on."""
-        return self.client or self.kind in (PROCESS, NOTHING)
-
-
-USUAL = Fault("server", 0, POWER)
-"""The fault unless a scenario names one; where no role is called server, of the first role that recovers."""
-
-_FAULT = re.compile(r"\s*([A-Za-z_][\w-]*)\s*(?:\[\s*(\d{1,6})\s*\])?\s+(\S.*?)\s*")
-
-
-def _parse_fault(value: Any, context: Context) -> Fault:
-    if isinstance(value, Fault):
-        return replace(value, role=context.recovering()) if value == USUAL else value
-    if isinstance(value, str) and value.strip() in (NOTHING, "none"):
-        return Fault("", 0, NOTHING)
-    match = _FAULT.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        expected = f"a role with its index and what fails, e.g. 'server[0] power', or '{NOTHING}'"
-        raise complaint(describe(value), expected)
-    role, index, kind = match[1], int(match[2] or 0), " ".join(match[3].split())
-    roles = {name: facts for name, facts in context.roles().items() if not facts.passive}
-    if context.chosen:
-        name_of("a fault of a role of these schemes", role, roles)
-    kind = PROCESS if kind == "crash" else kind
-    invokes = roles[role].invokes if role in roles else role == "client"
-    name_of(f"something of a {role} that may fail", kind, OF_CLIENTS if invokes else FAULT_KINDS)
-    machines, processes = context.counts.get(role, (1, 1))
-    if invokes and kind == PROCESS:
-        if index >= machines * processes:
-            raise complaint(f"'{value}'", f"an index below {machines * processes}: so many {role} processes there are")
-    elif index >= machines:
-        raise complaint(f"'{value}'", f"an index below {machines}: so many {role} machines there are, counted from 0")
-    return Fault(role, index, kind, invokes, again=int(kind == AGAIN))
-
-
-def conditions_after(fault: Fault) -> tuple[Condition, ...]:
-    """The conditions that a fault can be judged by.
-
-    A client's crash is no end of an era (its operation stays open), and ``linearizable`` is the condition after it.
-    ``durable``, literally, is the same question where ids of processes are not used again, and ``monotonic`` can be
-    judged on reads around that crash as around any other. After the server's, ``linearizable`` equals ``durable``.
-    Where nothing fails nothing can be lost or taken back.
-    """
-    if fault.kind == NOTHING:
-        return Condition.COMMITTED, Condition.LINEARIZABLE
-    return (*EXPLORED, Condition.LINEARIZABLE) if fault.client else EXPLORED
-
-
-FaultText = Annotated[Fault, _from_context(_parse_fault), PlainSerializer(str, return_type=str)]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationInfo
+from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from ...sim.errors import nearest
+from ...sim.errors import InputError, Mistake, nearest
+from ...sim.units import parse_duration_ps
 from ...sim.yaml_source import FieldPath, describe
 
 if TYPE_CHECKING:
+    from ...protocols.naming import Option
     from ...protocols.scheme import Scheme
 
 
@@ -25,6 +27,9 @@ class RoleFacts:
     invokes: bool = False
     passive: bool = False
     served: bool = False
+    memory: tuple[str, ...] = ("dram",)
+    machines: int | None = None
+    """How many machines play it, where an option of the scheme says so."""
 
     @property
     def recovers(self) -> bool:
@@ -39,14 +44,35 @@ class SchemeFacts:
     roles: Mapping[str, RoleFacts]
     operations: tuple[str, ...]
     updates: frozenset[str]
+    faults: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What the scheme declares that its roles may suffer."""
+    model: str = "register"
+    loss_ps: int | None = None
+    options: Mapping[str, Option] = field(default_factory=dict)
+    inserts: str | None = None
+    """The operation that writes a key which was never there."""
+    ages: bool = False
+    """Whether a workload's past shapes its state."""
+    scans: bool = False
+    most_value_bytes: int | None = None
+    most_clients: int | None = None
+    limited_by: str = ""
 
     @staticmethod
     def of(scheme: type[Scheme]) -> SchemeFacts:
         roles = {
-            name: RoleFacts(role.many, role.invokes, role.passive, role.served)
+            name: RoleFacts(
+                role.many, role.invokes, role.passive, role.served,
+                role.memory, None if role.counted_by is None else scheme.option(role.counted_by),
+            )
             for name, role in scheme.role_types.items()
-        }
-        return SchemeFacts(roles, tuple(scheme.operations), frozenset(scheme.updates))
+        }  # fmt: skip
+        loss = scheme.loss_within
+        return SchemeFacts(
+            roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.faults, scheme.model,
+            None if loss is None else parse_duration_ps(loss),
+            scheme.options, scheme.inserts, scheme.ages(), scheme.scans, *scheme.limits,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,6 +82,8 @@ class KnownNames:
     schemes: Mapping[str, SchemeFacts]
     platforms: Mapping[str, Mapping[str, tuple[str, ...]]]
     """The platforms, each with its switches and their positions: ``{"optane-adr": {"ddio": ("on", "off")}}``."""
+    refused: Mapping[str, tuple[Mistake, ...]] = field(default_factory=dict)
+    """Names that stand for no scheme, with what is wrong with them."""
 
     def switches(self) -> dict[str, tuple[str, ...]]:
         """The switches of all platforms."""
@@ -69,7 +97,7 @@ class KnownNames:
     def shipped() -> KnownNames:
         """All schemes of ``protocols/`` and all platforms of ``models/platforms/``."""
         # Reading a schema needs no hardware, hence the imports here.
-        from ...protocols.scheme import schemes  # noqa: PLC0415
+        from ...protocols.registry import schemes  # noqa: PLC0415
 
         return KnownNames({name: SchemeFacts.of(scheme) for name, scheme in schemes().items()}, _shipped_platforms())
 
@@ -83,15 +111,28 @@ class KnownNames:
         for path in paths:
             load_platform(path)  # all of its mistakes, not just those that its settings would show
             own[path] = {name: setting.values for name, setting in platform_settings(path).items()}
-        return KnownNames(self.schemes, {**self.platforms, **own})
+        return replace(self, platforms={**self.platforms, **own})
 
-    def with_shapes(self, names: Sequence[str]) -> KnownNames:
-        """These names and shapes over primitives (``line over read-after-write``). Raises InputError for wrong ones."""
-        if not names:
+    def with_composed(self, names: Iterable[str]) -> KnownNames:
+        """These names and those of schemes with options, on a mode, over a primitive, or in a user's own file.
+
+        A name that stands for no scheme is known as refused, with its mistakes. Raises InputError for what is wrong in
+        the files that a name leads to.
+        """
+        new = [name for name in names if name not in self.schemes]
+        if not new:
             return self
-        from ...protocols.scheme import scheme  # noqa: PLC0415
+        from ...protocols.registry import is_more_than_listed, scheme  # noqa: PLC0415
 
-        return KnownNames({**self.schemes, **{name: SchemeFacts.of(scheme(name)) for name in names}}, self.platforms)
+        found, refused = dict(self.schemes), dict(self.refused)
+        for name in list(filter(is_more_than_listed, new)):  # before a file is loaded that has several of them
+            try:
+                found[name] = SchemeFacts.of(scheme(name))
+            except InputError as error:
+                if any(mistake.file for mistake in error.mistakes):
+                    raise
+                refused[name] = tuple(error.mistakes)
+        return replace(self, schemes=found, refused=refused)
 
 
 @functools.cache
@@ -116,6 +157,8 @@ class Context:
     processes: int
     """All client processes together; 0 where the file does not say it properly."""
     threads: Mapping[str, int] = field(default_factory=dict)
+    full_names: Mapping[str, str] = field(default_factory=dict)
+    """The names of schemes with the scenario's options in them, by the names that the file has."""
     """How many threads serve the requests of a role, where the file says it properly."""
 
     def roles(self) -> dict[str, RoleFacts]:
@@ -127,9 +170,20 @@ class Context:
                     found[name] = role
         return found
 
+    def counted(self) -> dict[str, int]:
+        """How many machines play the roles that options of the schemes count; the most where schemes differ."""
+        found: dict[str, int] = {}
+        for facts in self.chosen.values():
+            for name, role in facts.roles.items():
+                if role.machines is not None:
+                    found[name] = max(found.get(name, 0), role.machines)
+        return found
+
     def recovering(self) -> str:
         """The first role that recovers: whose power fails unless a scenario says otherwise."""
-        return next((name for name, role in self.roles().items() if role.recovers), "server")
+        roles = self.roles().items()
+        passive = (name for name, role in roles if role.passive)
+        return next((name for name, role in roles if role.recovers), next(passive, "server"))
 
 
 @dataclass(frozen=True)
@@ -171,15 +225,34 @@ def role_complaints(context: Context) -> list[Complaint]:
         for name, facts in context.chosen.items()
         if number > 1 and role in facts.roles and not facts.roles[role].served
     ]
-    return wrong + [
-        Complaint(str(number), f"1, since these schemes have one {role}", None, ("roles", role, counted))
-        for role, counts in context.counts.items()
-        for counted, number in zip(("machines", "processes"), counts, strict=True)
-        if number > 1 and role in roles and not (roles[role].invokes or (roles[role].many and counted == "machines"))
+    counted = context.counted()
+    for name, facts in context.chosen.items():
+        if facts.most_clients is not None and context.processes > facts.most_clients:
+            expected = f"at most {facts.most_clients} of {name}: {facts.limited_by}"
+            wrong.append(Complaint(f"{context.processes} client processes", expected, path=("roles", "client")))
+    wrong += [
+        Complaint(
+            str(machines), f"{counted[role]}, as the options of the schemes say", None, ("roles", role, "machines")
+        )
+        for role, (machines, _) in context.counts.items()
+        if role in counted and machines != counted[role]
     ]
+    for role, (machines, processes) in context.counts.items():
+        for unit, number in (("machines", machines), ("processes", processes)):
+            of_machines = unit == "machines" and role in roles and (roles[role].many or role in counted)
+            if number > 1 and role in roles and not (roles[role].invokes or of_machines):
+                wrong.append(
+                    Complaint(str(number), f"1, since these schemes have one {role}", path=("roles", role, unit))
+                )
+    return wrong
 
 
 def context_of(info: ValidationInfo) -> Context:
     """The context that the validation runs in."""
     assert isinstance(info.context, Context)
     return info.context
+
+
+def from_context(check: Callable[[Any, Context], Any]) -> BeforeValidator:
+    """A field's check that looks at the context beside the value."""
+    return BeforeValidator(lambda value, info: check(value, context_of(info)))

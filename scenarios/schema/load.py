@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -15,6 +16,7 @@ from ...sim.files import nearest_file, printable
 from ...sim.yaml_source import FieldPath, Source, describe, dotted, parse_yaml, read_yaml
 from .known import Context, KnownNames, role_complaints
 from .mistakes import Origin, mistakes
+from .naming import full_names, named
 from .schema import Scenario
 
 LIBRARY = FilePath(__file__).parents[1] / "library"
@@ -96,9 +98,13 @@ def check(
 ) -> Scenario:
     """The scenario that plain data describes; raises InputError with all mistakes, also those found ``before``."""
     wrong = list(before)
-    names = (known or KnownNames.shipped()).with_profiles(_profiles(data)).with_shapes(_shapes(data))
-    context = _context(data, names)
-    wrong += [origin.mistake(c.path, c.found, c.expected) for c in role_complaints(context)]
+    names = (known or KnownNames.shipped()).with_profiles(_profiles(data)).with_composed(named(data))
+    full, complaints = full_names(data, names)
+    names = names.with_composed(full.values())
+    context = _context(data, names, full)
+    complaints += role_complaints(context)
+    context = replace(context, counts={**{role: (n, 1) for role, n in context.counted().items()}, **context.counts})
+    wrong += [origin.mistake(c.path, c.found, c.expected, c.nearest) for c in complaints]
     try:
         scenario = Scenario.model_validate(data, context=context)
     except ValidationError as error:
@@ -171,19 +177,13 @@ def _profiles(data: Mapping[str, Any]) -> list[str]:
     return [name for name in named if isinstance(name, str) and name.endswith((".yaml", ".yml"))]
 
 
-def _shapes(data: Mapping[str, Any]) -> list[str]:
-    """The schemes of a scenario that are shapes over primitives, by name."""
-    named = data.get("schemes")
-    named = named if isinstance(named, list) else [named]
-    return [name for name in named if isinstance(name, str) and " over " in name]
-
-
-def _context(data: Mapping[str, Any], known: KnownNames) -> Context:
+def _context(data: Mapping[str, Any], known: KnownNames, full: Mapping[str, str]) -> Context:
     """The context of a field: all other fields, as far as they are valid, so that no mistake is reported twice."""
     names = data.get("schemes")
     names = [names] if isinstance(names, str) else names if isinstance(names, list) else []
     valid = [name for name in names if isinstance(name, str) and name in known.schemes]
-    chosen = {name: known.schemes[name] for name in valid} if len(valid) == len(names) else {}
+    complete = [full.get(name, name) for name in valid] if len(valid) == len(names) else []
+    chosen = {name: known.schemes[name] for name in complete if name in known.schemes}
     roles = data.get("roles", {})
     roles = roles if isinstance(roles, dict) else {"client": roles}
     counts: dict[str, tuple[int, int]] = {}
@@ -196,7 +196,7 @@ def _context(data: Mapping[str, Any], known: KnownNames) -> Context:
         if isinstance(serving, int):
             threads[role] = serving
     machines, processes = counts.get("client", (0, 0) if "client" in roles else (1, 1))
-    return Context(known, chosen, counts, machines * processes, threads)
+    return Context(known, chosen, counts, machines * processes, threads, full)
 
 
 def _exists(path: FilePath) -> bool:

@@ -11,11 +11,13 @@ from pydantic_core import ErrorDetails
 
 from ...sim.errors import Mistake, nearest
 from ...sim.yaml_source import FieldPath, Source, describe, dotted
+from .failures import Failure
 from .known import Complaint
 from .network import ChosenPacket, NetworkSection
-from .schema import CrashSection, ListedWorkload, RoleCount, Scenario, ScheduledOperation, Ycsb
+from .schema import CrashSection, RoleCount, Scenario
+from .workloads import ClientGroup, ListedWorkload, ScheduledOperation, Ycsb
 
-WORKLOADS: dict[str, type[BaseModel]] = {"ycsb": Ycsb, "schedule": ListedWorkload}
+WORKLOADS: dict[str, type[BaseModel]] = {"ycsb": Ycsb, "mix": Ycsb, "schedule": ListedWorkload}
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -137,6 +139,10 @@ def _model(path: FieldPath, data: Any) -> type[BaseModel] | None:
             return NetworkSection
         case ("network", "packets", _):
             return ChosenPacket
+        case ("failures", _):
+            return Failure
+        case ("workload", "groups", _):
+            return ClientGroup
         case ("workload", "operations", _):
             return ScheduledOperation
         case ("workload",):
@@ -148,7 +154,8 @@ def _model(path: FieldPath, data: Any) -> type[BaseModel] | None:
 
 def _keys(path: FieldPath, data: Any) -> list[str]:
     model = _model(path, data)
-    return [field.alias or name for name, field in model.model_fields.items()] if model else []
+    keys = [field.alias or name for name, field in model.model_fields.items()] if model else []
+    return sorted(keys, key=lambda key: key != "kind")
 
 
 def _description(path: FieldPath, data: Any) -> str:

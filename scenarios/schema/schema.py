@@ -12,9 +12,7 @@ from itertools import product
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     SerializerFunctionWrapHandler,
@@ -24,20 +22,18 @@ from pydantic import (
     model_serializer,
 )
 
+from ...protocols.guarantees import Condition
 from ...sim.errors import nearest
 from ...sim.yaml_source import describe
-from ..ycsb import DELETE, MIXES, READ, UPDATE
-from .equipment import KEYS, NEEDED, machine_complaints
+from .equipment import KEYS, NEEDED, machine_complaints, memory_complaints
+from .failures import Failure
+from .faults import DOWN_PS, USUAL, Fault, FaultText, conditions_after
 from .fields import (
     MAX_COUNT,
-    NOTHING,
-    USUAL,
     ConditionName,
     Count,
     CountOrZero,
     Ddio,
-    Fault,
-    FaultText,
     InstantPs,
     Machines,
     MachineText,
@@ -50,22 +46,19 @@ from .fields import (
     ValueBytes,
     VerdictName,
     check_vary,
-    conditions_after,
 )
-from .known import Complaint, collect, complaint, context_of, name_of
+from .known import Complaint, SchemeFacts, collect, complaint, context_of, name_of
+from .maps import FileMap
 from .network import NetworkSection
 from .perturbed import PAUSES, PAUSING, PERTURBED
+from .workloads import ListedWorkload, Ycsb
 
 Perturbed = Annotated[str, BeforeValidator(lambda value: name_of("something to perturb", value, list(PERTURBED)))]
 MOST_NESTED = 9
 """The most power failures during recoveries that a fault may name."""
 
 
-class _Map(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Background(_Map):
+class Background(FileMap):
     """Other programs on a role's machines: they compute on its cores, take bandwidth of its memory, or send packets."""
 
     kind: Literal["compute", "memory", "network"] = Field(description="what they do: compute, memory or network")
@@ -87,7 +80,7 @@ class Background(_Map):
         return {key: value for key, value in handler(self).items() if key == "kind" or key in needed}
 
 
-class RoleCount(_Map):
+class RoleCount(FileMap):
     """How often there is a role, and how its threads use the cores of its machines."""
 
     machines: Machines = Field(default=1, description="how many machines play the role")
@@ -97,6 +90,7 @@ class RoleCount(_Map):
     pinned: bool = Field(default=True, strict=True, description="whether threads stay on their cores: true or false")
     waits: Literal["poll", "sleep", "adaptive"] = Field(default="poll", description="poll, sleep or adaptive")
     core_type: str | None = Field(default=None, description="a kind of cores that the platforms have, e.g. arm-a72")
+    retries: CountOrZero = Field(default=0, description="how often an operation of unknown outcome is tried again")
     background: tuple[Background, ...] = Field(default=(), description="a list of what runs on its machines beside")
 
     @field_validator("waits", mode="before")
@@ -114,128 +108,13 @@ class RoleCount(_Map):
             "pinned": True,
             "waits": "poll",
             "core_type": None,
+            "retries": 0,
             "background": [],
         }
         return {key: value for key, value in data.items() if key not in usual or value != usual[key]}
 
 
-class Ycsb(_Map):
-    """Closed-loop clients with one of YCSB's mixes over Zipfian keys."""
-
-    kind: Literal["ycsb"] = Field(description="the kind of workload: ycsb or schedule")
-    mix: Annotated[str, Field(description=f"the mix of updates and reads: {', '.join(MIXES)}")]
-    keys: Count = Field(description="how many objects there are")
-    value_bytes: ValueBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
-    operations: Count = Field(description="how many operations all processes perform together")
-    zipf: float = Field(default=0.99, strict=True, ge=0, le=10, description="the exponent of the keys' popularity")
-    warmup: CountOrZero = Field(
-        default=0, description="how many of the operations come first and stay out of the statistics"
-    )
-    deletes: float = Field(
-        default=0.0, strict=True, ge=0, le=1, description="the share of the updates that delete, e.g. 0.2"
-    )
-
-    @model_serializer(mode="wrap")
-    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without deletes where there are none, so that a file that says nothing of them reads as it did."""
-        data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key != "deletes" or value}
-
-    @field_validator("deletes", mode="after")
-    @classmethod
-    def _schemes_delete(cls, value: float, info: ValidationInfo) -> float:
-        for scheme, facts in context_of(info).chosen.items():
-            if value and DELETE not in facts.operations:
-                raise complaint(f"deletes for {scheme}, whose paper gives it none", f"schemes with {DELETE}")
-        return value
-
-    @field_validator("mix", mode="before")
-    @classmethod
-    def _known_mix(cls, value: Any) -> str:
-        return name_of("a mix", value.lower() if isinstance(value, str) else value, MIXES)
-
-    @field_validator("kind", mode="after")
-    @classmethod
-    def _schemes_have_operations(cls, value: str, info: ValidationInfo) -> str:
-        for scheme, facts in context_of(info).chosen.items():
-            if not {UPDATE, READ} <= set(facts.operations):
-                operations = ", ".join(facts.operations)
-                raise complaint(f"'ycsb' for {scheme} (operations: {operations})", f"schemes with {UPDATE} and {READ}")
-        return value
-
-    @field_validator("warmup", mode="after")
-    @classmethod
-    def _something_is_measured(cls, value: int, info: ValidationInfo) -> int:
-        operations = info.data.get("operations")
-        if operations is not None and value >= operations:
-            raise complaint(str(value), f"fewer than the {operations} operations")
-        return value
-
-
-class ScheduledOperation(_Map):
-    """One operation of a process, in this process's order, not before a time."""
-
-    process: CountOrZero = Field(description="the number of the client process, counted from 0")
-    f: str = Field(description="the operation, e.g. put")
-    object: str = Field(description="the object, e.g. k17")
-    at_ps: InstantPs = Field(default=0, alias="at", description="when it may be invoked, e.g. '1.2 us'")
-    stamp: Count | None = Field(default=None, description="what an update writes; without it the operation's number")
-
-    @field_validator("process", mode="after")
-    @classmethod
-    def _process_exists(cls, value: int, info: ValidationInfo) -> int:
-        processes = context_of(info).processes
-        if processes and value >= processes:
-            raise complaint(str(value), f"a process below {processes}: so many there are, counted from 0")
-        return value
-
-    @field_validator("f", mode="before")
-    @classmethod
-    def _operation_exists(cls, value: Any, info: ValidationInfo) -> Any:
-        for scheme, facts in context_of(info).chosen.items():
-            name_of(f"an operation of {scheme}", value, facts.operations)
-        return value
-
-
-class ListedWorkload(_Map):
-    """An explicit list of operations: what a counterexample replays."""
-
-    kind: Literal["schedule"] = Field(description="the kind of workload: ycsb or schedule")
-    keys: Count = Field(description="how many objects there are")
-    value_bytes: ValueBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
-    operations: tuple[ScheduledOperation, ...] = Field(min_length=1, description="a list of operations")
-    room: Count | None = Field(
-        default=None, description="for how many updates stores make room; without it for those that are listed"
-    )
-
-    @property
-    def warmup(self) -> int:
-        """A schedule has none: everything counts."""
-        return 0
-
-    @field_validator("operations", mode="after")
-    @classmethod
-    def _objects_exist(cls, value: tuple[ScheduledOperation, ...], info: ValidationInfo) -> Any:
-        keys = info.data.get("keys")
-        wrong = []
-        seen: set[int | None] = set()
-        for i, operation in enumerate(value):
-            number = operation.object.removeprefix("k")
-            exists = (
-                number.isdecimal() and f"k{int(number)}" == operation.object and (keys is None or int(number) < keys)
-            )
-            if not exists:
-                last = f"k{keys - 1}" if keys else "the last key"
-                wrong.append(Complaint(f"'{operation.object}'", f"an object from k0 to {last}", path=(i, "object")))
-            if operation.stamp is not None and operation.stamp in seen:
-                wrong.append(Complaint(f"{operation.stamp} a second time", "a stamp of its own", path=(i, "stamp")))
-            seen.add(operation.stamp)
-        if wrong:
-            raise collect(wrong)
-        return value
-
-
-class Outage(_Map):
+class Outage(FileMap):
     """A stretch of time in which a core does nothing, as when an interrupt or a hypervisor has it."""
 
     core: str = Field(pattern=r"^.+\[\d+\] core \d+$", description="the core, e.g. 'server[0] core 0'")
@@ -243,7 +122,7 @@ class Outage(_Map):
     for_ps: InstantPs = Field(alias="for", description="how long it lasts, e.g. '10 us'")
 
 
-class Held(_Map):
+class Held(FileMap):
     """A queue pair whose packets an adapter has accepted and holds up: nothing bounds for how long it may."""
 
     machine: MachineText = Field(description="whose adapter, e.g. 'server[0]'")
@@ -251,13 +130,16 @@ class Held(_Map):
     for_ps: InstantPs = Field(alias="for", description="how long each packet stays in the adapter, e.g. '20 us'")
 
 
-class CrashSection(_Map):
+class CrashSection(FileMap):
     """Which fault is explored, at which instants, over which crash states."""
 
     nested: Annotated[int, Field(strict=True, ge=1, le=MOST_NESTED)] | None = Field(
         default=None, description="how often power fails again, each time during the recovery from the time before"
     )
     fault: FaultText = Field(default=USUAL, validate_default=True, description="what fails, e.g. 'server[0] power'")
+    down_ps: InstantPs | None = Field(
+        default=None, alias="down", description="how long a machine without power is away (else 1 s), e.g. '2 s'"
+    )
     instants: Literal["all"] | Count = Field(default="all", description="all, or how many instants to sample")
     view: Literal["adversarial", "timed"] = Field(default="adversarial", description="adversarial or timed")
     budget: Count | None = Field(default=None, description="after how many crash states a verdict is undecided")
@@ -271,6 +153,15 @@ class CrashSection(_Map):
         default=None, description="the number of the schedule that comes first: its pauses left out, all else as drawn"
     )
 
+    loss_ps: InstantPs | None = Field(
+        default=None, alias="loss", description="the time of bounded_loss, e.g. '1 ms'; without it the scheme's"
+    )
+
+    @property
+    def away_ps(self) -> int:
+        """How long a machine without power is away."""
+        return DOWN_PS if self.down_ps is None else self.down_ps
+
     @property
     def perturbed(self) -> tuple[str, ...]:
         """What further schedules do otherwise."""
@@ -280,24 +171,10 @@ class CrashSection(_Map):
     @classmethod
     def _as_often_as_it_says(cls, value: Fault, info: ValidationInfo) -> Fault:
         nested = info.data.get("nested")
-        if nested is not None and value.executed:
+        if nested is not None and not value.recovered:
             found = f"'{value}' with nested: {nested}"
             raise complaint(found, "a server's power, which may fail again during recovery")
         return value if nested is None else value.nested(nested)
-
-    @field_validator("fault", mode="after")
-    @classmethod
-    def _every_scheme_has_it(cls, value: Fault, info: ValidationInfo) -> Fault:
-        context = context_of(info)
-        for scheme, facts in context.chosen.items():
-            if value.kind != NOTHING and value.role not in facts.roles:
-                raise complaint(f"'{value}'", f"a fault of a role of {scheme}: {', '.join(facts.roles)}")
-            running = {name: role.many for name, role in facts.roles.items() if role.recovers}
-            machines = sum(context.counts.get(name, (1, 1))[0] if many else 1 for name, many in running.items())
-            if not value.executed and machines > 1:
-                expected = f"a fault after which only clients live on: {scheme} has {machines} machines with code"
-                raise complaint(f"'{value}'", expected)
-        return value
 
     @field_validator("instants", mode="before")
     @classmethod
@@ -335,7 +212,12 @@ class Variant:
     """The platform with its switches: ``optane-adr, ddio on``."""
 
 
-class Scenario(_Map):
+def _platforms(info: ValidationInfo) -> list[str]:
+    """The platforms of the scenario, as far as they are known."""
+    return [name for name in (info.data.get("platform"), *info.data.get("vary", {}).get("platform", ())) if name]
+
+
+class Scenario(FileMap):
     """A scenario: what is built, what is run, what must come out."""
 
     name: str = Field(alias="scenario", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", description="the scenario's name")
@@ -351,9 +233,13 @@ class Scenario(_Map):
     )
     roles: dict[RoleName, RoleCount] = Field(default={}, description="how often there is each role")
     schemes: SchemeNames = Field(description="a list of schemes, e.g. [saw]")
+    options: dict[str, Any] = Field(
+        default={}, description="options of the schemes, e.g. {replicas: 2} or {clover: {replicas: 2}}"
+    )
     workload: Annotated[Ycsb | ListedWorkload, Field(discriminator="kind", description="a map with the workload")]
     scale: Count = Field(default=1, description="how many times as many keys this stands for")
     crash: CrashSection = Field(default={}, validate_default=True, description="which crash is explored")
+    failures: tuple[Failure, ...] = Field(default=(), description="a list of what fails at which instant of a run")
     outages: tuple[Outage, ...] = Field(default=(), description="a list of outages of cores")
     held: tuple[Held, ...] | None = Field(default=None, description="a list of queue pairs that adapters hold up")
     network: NetworkSection | None = Field(default=None, description="what happens to packets, e.g. {loss: 0.001}")
@@ -369,8 +255,15 @@ class Scenario(_Map):
     @field_validator("roles", mode="after")
     @classmethod
     def _platforms_have_it(cls, value: dict[str, RoleCount], info: ValidationInfo) -> dict[str, RoleCount]:
-        given = [name for name in (info.data.get("platform"), *info.data.get("vary", {}).get("platform", ())) if name]
-        wrong = machine_complaints(value, given)
+        wrong = machine_complaints(value, _platforms(info))
+        if wrong:
+            raise collect(wrong)
+        return value
+
+    @field_validator("schemes", mode="after")
+    @classmethod
+    def _platforms_have_their_memory(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        wrong = memory_complaints(context_of(info).chosen, _platforms(info))
         if wrong:
             raise collect(wrong)
         return value
@@ -380,12 +273,19 @@ class Scenario(_Map):
     def _conditions_fit_the_fault(cls, value: dict[str, dict[str, Any]], info: ValidationInfo) -> Any:
         crash = info.data.get("crash")
         if isinstance(crash, CrashSection):
-            fitting = [str(condition) for condition in conditions_after(crash.fault)]
-            wrong = [
-                Complaint(f"'{condition}'", f"a condition that {crash.fault} is judged by: {', '.join(fitting)}",
-                          nearest(condition, fitting), (scheme, condition))
-                for scheme, wanted in value.items() for condition in wanted if condition not in fitting
-            ]  # fmt: skip
+            schemes = context_of(info).known.schemes
+            wrong = []
+            for scheme, wanted in value.items():
+                facts = schemes.get(scheme, SchemeFacts({}, (), frozenset()))
+                fitting = list(map(str, conditions_after(crash.fault, facts.model)))
+                for condition in wanted:
+                    where = scheme, condition
+                    if condition not in fitting:
+                        expected = f"a condition that {crash.fault} is judged by: {', '.join(fitting)}"
+                        wrong.append(Complaint(f"'{condition}'", expected, nearest(condition, fitting), where))
+                    elif condition == Condition.BOUNDED_LOSS and crash.loss_ps is None and not facts.loss_ps:
+                        found = f"'{condition}' without a time"
+                        wrong.append(Complaint(found, "crash.loss, how long what is lost had returned", None, where))
             if wrong:
                 raise collect(wrong)
         return value
@@ -414,5 +314,9 @@ class Scenario(_Map):
         return variants
 
     def resolved(self) -> dict[str, Any]:
-        """The whole scenario with all defaults, as plain data that :func:`scenario_from_data` reads again."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        """The whole scenario with all defaults, as plain data that :func:`scenario_from_data` reads again.
+
+        Options stand in the names of the schemes.
+        """
+        left_out = {"options"} if self.failures else {"options", "failures"}
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=left_out)

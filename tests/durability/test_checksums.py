@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import zlib
 from itertools import product
+from typing import ClassVar
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rpsim.models.durability.views import Content, TornLine
+from rpsim.models.verbs import FLUSHES, REMOTE
 from rpsim.protocols.efactory.efactory import HEADER_BYTES, SET, EFactory
-from rpsim.protocols.scheme import Scheme
+from rpsim.protocols.layout import U32, Layout
+from rpsim.protocols.parts.onesided import Door, Poster
+from rpsim.protocols.scheme import Request, Role, Scheme
 from rpsim.scenarios.history import Torn as TornValue
 from rpsim.validation.crash import checksums
 from rpsim.validation.crash.brute_force import BruteForce
@@ -23,6 +27,7 @@ from rpsim.validation.crash.checksums import Check, Guarded, solutions
 from rpsim.validation.crash.explorer import Explorer
 from rpsim.validation.crash.restart import lines_of
 from rpsim.validation.oracle import CONDITIONS
+from rpsim.validation.testing.checks import crash_report
 
 from ..small import PLATFORMS, put, run
 
@@ -200,3 +205,117 @@ def test_a_value_of_32_words_is_explored_to_the_end(platform, ddio):
     found = Explorer(run("efactory", [put(0, "k0")] * 3, platform, ddio, value="256 B"), conditions=CONDITIONS).walk()
     assert found.exhaustive
     assert found.recoveries_run < 200
+
+
+# a record that a client fetches by READ ----------------------------------------------------------------------------
+
+
+class Head(Layout):
+    """A line in front of a value: the checksum of what follows."""
+
+    crc = U32()
+    there = U32()
+
+
+class Fetched(Scheme):
+    """Values in the memory of a machine without code, each behind a line with its checksum; two copies of each."""
+
+    title, paper, section = "values that are read with their checksums", "a test", ""
+    claims: ClassVar = {}
+    operations = ("put", "get")
+    updates = frozenset({"put"})
+    faults: ClassVar = {"node": ("power",), "all": ("power",)}
+    checked = True
+
+    class Node(Role, memory=("pm",), passive=True):
+        def begin(self):
+            pm, size = self.node.memory["pm"], 2 * (64 + self.sizes.value_bytes)
+            if not hasattr(self, "records"):
+                self.records = pm.allocate(size * len(self.sizes.objects), "records", item_bytes=size)
+            self.size, self.door = size, Door(self.node)
+            self.key = self.door.register(self.records, size * len(self.sizes.objects), REMOTE | FLUSHES).key
+
+    class Client(Role, invokes=True):
+        def connect(self, thread):
+            poster = Poster(thread, self.node, 64 + self.sizes.value_bytes, 2)
+            return poster, poster.connect(self.scheme.roles["node"][0].door)
+
+        def perform(self, session, request):
+            (poster, qp), node, step = session, self.scheme.roles["node"][0], request.step
+            length = 64 + self.sizes.value_bytes
+            at = node.records + node.size * self.sizes.objects.index(step.object)
+            for copy in (at, at + length):
+                if step.value is not None:
+                    record = Head.pack(crc=zlib.crc32(step.value), there=1).ljust(64, b"\0") + step.value
+                    written = yield from poster.write(qp, copy, node.key, record)
+                    yield from poster.all([written, (yield from poster.flush(qp, copy, node.key, length))])
+                    continue
+                if self.scheme.checked:
+                    record = yield from poster.read_checked(qp, copy, node.key, length, 64, crc_of)
+                else:
+                    record = yield from poster.result((yield from poster.read(qp, copy, node.key, length)))
+                    matches = (yield from poster.thread.crc32_of(record[64:])) == crc_of(record[:64])
+                    record = record if matches else None
+                if record is not None:
+                    return record[64:]
+
+    def load(self, objects):
+        node = self.roles["node"][0]
+        for number, value in enumerate(objects.values()):
+            record = Head.pack(crc=zlib.crc32(value), there=1).ljust(64, b"\0") + value
+            node.node.memory["pm"].space.poke(
+                node.records - node.node.memory["pm"].base + node.size * number, 2 * record
+            )
+
+    def probe(self, object):
+        return Request.of("get", object)
+
+
+def crc_of(head):
+    found = Head.unpack(head)
+    return found.crc if found.there else None
+
+
+@pytest.fixture
+def fetched():
+    made = []
+
+    def make(**body):
+        made.append(f"fetched-{len(made)}")
+        return type("Made", (Fetched,), body, name=made[-1])
+
+    yield make
+    for name in made:
+        del Scheme.registry[name]
+
+
+def fetching(kind, value):
+    operations = [{"process": 0, "f": "put", "object": "k0"}, {"process": 0, "f": "get", "object": "k0"}]
+    workload = {"kind": "schedule", "keys": 1, "value": value, "operations": operations}
+    return crash_report(kind, workload=workload, clients=1, fault="all power", ddio="on")
+
+
+def test_a_checksum_of_bytes_that_a_client_fetches_is_decided_exactly(fetched):
+    report = fetching(fetched(), "256 B")
+    assert report.exhaustive and set(report.verdicts.values()) == {"holds"}, report.verdicts
+    assert report.states < 100
+    looked_at = fetching(fetched(checked=False), "256 B")
+    assert not looked_at.exhaustive and looked_at.states > 4096
+
+
+def test_both_ways_to_compare_find_the_same(fetched):
+    both = [fetching(fetched(checked=checked), "8 B") for checked in (True, False)]
+    assert both[0].verdicts == both[1].verdicts and all(report.exhaustive for report in both)
+
+
+def test_a_reader_that_takes_what_does_not_match_is_caught(fetched):
+    class Client(Fetched.Client):
+        def perform(self, session, request):
+            if request.step.f == "put":
+                return (yield from super().perform(session, request))
+            (poster, qp), node = session, self.scheme.roles["node"][0]
+            at, length = node.records + node.size * self.sizes.objects.index(request.step.object), 64 + 64
+            yield from poster.read_checked(qp, at, node.key, length, 64, crc_of)
+            return (yield from poster.result((yield from poster.read(qp, at, node.key, length))))[64:]
+
+    assert fetching(fetched(Client=Client), "64 B").verdicts["committed"] == "violated"

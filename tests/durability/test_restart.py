@@ -14,7 +14,7 @@ from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 from rpsim.models.verbs import Opcode, SendWR
 from rpsim.protocols.scheme import Request
-from rpsim.scenarios.history import Torn
+from rpsim.scenarios.history import Torn, Unread
 from rpsim.scenarios.run.experiment import client_thread
 from rpsim.scenarios.run.results import RunResult
 from rpsim.scenarios.values import decode_value, encode_value
@@ -145,7 +145,7 @@ def test_an_entry_that_points_out_of_the_log_fails_the_read_and_not_the_checker(
     wild = b"k0".ljust(32, b"\0") + ((1 << 39) << 24 | 48).to_bytes(8, "little") + bytes(24)
     slots = [index.address_of(slot) - server.pm.base for slot in index.slots_of(b"k0")]
     image = {(server.pm.number, offset // 64): wild for offset in slots}
-    assert restart.read("k0", lines_of(image.items(), restart.initial)) == Torn(
+    assert restart.read("k0", lines_of(image.items(), restart.initial)) == Unread(
         "the read fails: READ: remote access error"
     )
 

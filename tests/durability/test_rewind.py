@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rpsim.protocols.efactory.saw import Saw
 from rpsim.protocols.parts.kv import Allocate
 from rpsim.protocols.scheme import OperationFailed
-from rpsim.scenarios.history import Torn
+from rpsim.scenarios.history import Unread
 from rpsim.sim.stations import Fifo
 from rpsim.sim.streams import Streams
 from rpsim.validation.crash.outcomes import Outcomes
@@ -181,7 +181,7 @@ def test_what_fails_in_the_middle_of_a_restart_fails_alike_beforehand():
     result.scheme.__class__ = Refuses
     restart = Restart(result)
     found = {restart.read("k0", restart.initial) for _ in range(2 * BUILT_ANEW)}
-    assert found == {Torn("the read fails: full")}
+    assert found == {Unread("the read fails: full")}
 
 
 @pytest.mark.parametrize("kind", [LooksFirst, Asks])

@@ -244,7 +244,7 @@ def test_a_size_is_there_only_with_the_data_that_it_speaks_of(volatile):
 @pytest.mark.parametrize("volatile", [False, True])
 @pytest.mark.parametrize("later_us", [0, 20, 60, 90, 200])
 def test_a_sync_waits_for_another_thread_s_commit_that_carries_its_size(flags, volatile, later_us):
-    """ext4_sync_file waits for the transaction that carries the size (``i_datasync_tid``), whichever thread began it."""
+    """ext4_sync_file waits for the transaction that carries the size (``i_datasync_tid``), whoever began it."""
     disk = Disk(volatile, kernel={"stable_pages": True})
     file = disk.files.create("log", 4 * BLOCK, grows=True)
     mine = disk.files.open("log", flags)

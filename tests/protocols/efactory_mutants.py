@@ -89,7 +89,7 @@ class HastyTimeout(MetadataFirst, name="efactory-mutant-hasty-timeout"):
     """A write that is under way is given up."""
 
     title = "eFactory with a time-out shorter than a write takes"
-    timeout: ClassVar[str] = "500 ns"
+    chosen: ClassVar[dict[str, object]] = {"timeout": "500 ns"}
 
 
 REPAIRED = MetadataFirst.name

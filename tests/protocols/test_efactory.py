@@ -132,10 +132,9 @@ def test_versions_of_a_key_form_a_list_newest_first():
 
 
 @pytest.mark.parametrize("pays", [False, True])
-def test_a_client_pays_for_its_checksum_if_asked_to(monkeypatch, pays):
+def test_a_client_pays_for_its_checksum_if_asked_to(pays):
     before = run("efactory", [put(0, "k0")], value="4 KiB").history.operations[0]
-    monkeypatch.setattr(EFactory, "client_pays_crc", pays)
-    result = run("efactory", [put(0, "k0")], value="4 KiB")
+    result = run(f"efactory[client-crc={pays}]", [put(0, "k0")], value="4 KiB")
     cost_ps = 4096 * result.system.platform.cpu.crc32_ps_per_byte
     assert result.history.operations[0].return_ps - before.return_ps == pays * cost_ps
 
@@ -250,7 +249,7 @@ def test_an_idle_background_thread_costs_no_events():
 
 
 def test_what_does_not_come_is_marked_invalid_after_the_time_out_and_not_before(monkeypatch):
-    monkeypatch.setattr(EFactory, "timeout", "40 us")
+    monkeypatch.setattr(EFactory, "chosen", {"timeout": "40 us"})
     store = Store()
     store.allocate("k0", 1)
     allocated_ps = store.system.clock.now_ps

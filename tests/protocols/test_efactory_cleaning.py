@@ -99,7 +99,7 @@ def test_clients_are_told_and_read_by_call_as_long_as_it_cleans(monkeypatch):
 
 
 def test_a_version_whose_value_never_comes_is_waited_for_and_then_dropped(monkeypatch):
-    monkeypatch.setattr(EFactory, "timeout", "40 us")
+    monkeypatch.setattr(EFactory, "chosen", {"timeout": "40 us"})
     shop = Shop(EFactoryCleaning, keys=2, updates=10, value_bytes=16)
     shop.put("k0", 1)
     finish(shop.system, shop.sessions[1].connection.call(Put, key=b"k0", vlen=16, crc=7))  # its writer dies

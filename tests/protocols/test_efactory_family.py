@@ -323,7 +323,7 @@ def test_public_forca_takes_a_key_that_was_not_loaded():
 @pytest.mark.long
 def test_a_request_thread_that_takes_a_batch_answers_more_requests_a_second_and_each_of_them_once(monkeypatch):
     def busy(batch):
-        monkeypatch.setattr(EFactory, "batch", batch)
+        monkeypatch.setattr(EFactory, "chosen", {"batch": batch})
         result = run("efactory-wo-hr", ycsb(400, "c"), processes=16, value="16 B")
         assert all(o.result is not None and o.outcome == "ok" for o in result.history.operations)
         return max(o.return_ps for o in result.history.operations)

@@ -22,7 +22,8 @@ from rpsim.protocols.efactory.saw import Saw
 from rpsim.protocols.guarantees import Condition
 from rpsim.protocols.guarantees import Verdict as Verdict_
 from rpsim.protocols.primitives import known_primitives, primitive
-from rpsim.protocols.scheme import Scheme, schemes
+from rpsim.protocols.registry import schemes
+from rpsim.protocols.scheme import Scheme
 from rpsim.protocols.shapes import shaped
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.validation.matrix.configurations import configurations

@@ -6,11 +6,12 @@ import pytest
 
 from rpsim.protocols.efactory.cleaning import COMPRESSING, MERGING, NORMAL
 from rpsim.protocols.guarantees import EXPLORED, Condition
+from rpsim.protocols.registry import scheme
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.schema.load import load_scenario
 from rpsim.validation.crash.explore import explore
 from rpsim.validation.crash.explorer import Explorer
-from rpsim.validation.matrix.guarantees import POWER, file_of, scenario_of
+from rpsim.validation.matrix.guarantees import file_of, scenario_of, usual
 
 TAKEN_BACK = {Condition.DURABLE, Condition.MONOTONIC}
 """What breaks where a reader is shown an update that is not durable yet."""
@@ -18,9 +19,10 @@ LOST = {Condition.DURABLE, Condition.NO_LOST_ACK}
 """What breaks where an update returns before it is durable."""
 
 
-def shipped(scheme, platform, seed, ddio="on"):
-    settings = (f"schemes=[{scheme}]", f"vary.platform=[{platform}]", f"vary.ddio=[{ddio}]")
-    made = load_scenario(file_of(scenario_of(POWER)), settings, seed)
+def shipped(name, platform, seed, ddio="on"):
+    kind = scheme(name)
+    settings = (f"schemes=[{name}]", f"vary.platform=[{platform}]", f"vary.ddio=[{ddio}]")
+    made = load_scenario(file_of(scenario_of(usual(kind), kind)), settings, seed)
     (variant,) = made.variants()
     return made, variant
 

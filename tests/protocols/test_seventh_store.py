@@ -11,7 +11,8 @@ import pytest
 
 from rpsim.app.main import main
 from rpsim.app.pages.schemes import contents, page
-from rpsim.protocols.scheme import Scheme, schemes
+from rpsim.protocols.registry import schemes
+from rpsim.protocols.scheme import Scheme
 from rpsim.validation.mutation.mutants import planted, seeded
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"

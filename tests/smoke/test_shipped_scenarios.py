@@ -16,7 +16,7 @@ import pytest
 
 from rpsim.app.terminal.expected import surprises
 from rpsim.models.nic.nic import Nic
-from rpsim.protocols.scheme import scheme
+from rpsim.protocols.registry import scheme
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.schema.load import load_scenario, scenario_names
 from rpsim.validation.crash.explore import explore

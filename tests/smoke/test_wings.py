@@ -21,12 +21,14 @@ from .test_house import floor_of, imported_modules, module_of, package_files, wr
 STOREYS: Mapping[str, Sequence[str]] = {
     "models": (
         "durability", "profiles", "memory", "fabric", "verbs", "pcie", "primitives", "host", "cpu", "nic", "storage",
-        "kernel", "system", "persist",
+        "kernel", "meter", "system", "persist",
     ),
-    "protocols": ("guarantees layout", "scheme primitives", "parts", "efactory shapes"),
-    "scenarios": ("history keyspace ycsb arguments", "values", "schema", "build", "run"),
+    "protocols": (
+        "failures guarantees layout", "objects naming primitives", "scheme", "registry parts", "efactory shapes",
+    ),
+    "scenarios": ("history keyspace ycsb arguments", "values", "calls schema", "build", "run"),
     "validation": (
-        "oracle rigs naive litmus", "crash histories published", "matrix testing measuring speed",
+        "oracle rigs naive litmus", "histories", "crash published", "matrix testing measuring speed",
         "mutation pytest_plugin",
     ),
     "app": ("options terminal", "pages", "commands", "answers", "api main"),

@@ -56,6 +56,16 @@ def test_both_models_agree_on_random_workloads(workload):
     agree(workload)
 
 
+@pytest.mark.parametrize("memory", ["dram", "pm"])
+@pytest.mark.parametrize("name", ["load", "store", "prefetch"])
+def test_both_models_agree_on_a_long_range_that_others_touch_too(memory, name):
+    programs = (
+        Program(0, 0, 0, (Instruction(name, 0, 16384), Instruction("load", 2048, 4096))),
+        Program(0, 1, 400_000, (Instruction("load", 8192, 8192), Instruction("store", 6144, 4096))),
+    )
+    agree(Workload(load_platform("optane-adr"), 1, 2, memory, (), programs, pool_bytes=16384))
+
+
 @pytest.mark.slow
 @given(workloads())
 @settings(max_examples=2000, suppress_health_check=SLOW_TO_DRAW)

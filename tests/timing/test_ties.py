@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpsim.models.nic.nic import Nic
+from rpsim.models.nic.requester import Requester
 from rpsim.models.nic.responder import Responder
 from rpsim.models.nic.wire import ShortWire
 from rpsim.models.pcie.link import PcieLink
 from rpsim.models.profiles.platform import load_platform
-from rpsim.models.verbs import Opcode, Span, ties
+from rpsim.models.verbs import Opcode, Span, Status, ties
 from rpsim.models.verbs.ties import tie
 from rpsim.sim.clock import HOLD, Clock
 from rpsim.sim.stations import Pipe
@@ -169,13 +170,25 @@ def test_requests_take_the_plain_way(monkeypatch):
     rig = Rig()
     for turn in range(4):
         rig.client.write(line(turn), line=turn)
-    assert rig.client.qp.end.plain.accept is not None and rig.client.peer.end.receive.routes
+    rig.client.read(length=200)
+    for one in (rig.client.peer.end.receive.routes, rig.client.peer.end.receive.read_routes):
+        assert one, "no later request may take the plain way"
+    rig.server.post_recv(rig.client, 600)
     rig.client.post_write(data=line(9), line=9)
-    monkeypatch.setattr(ShortWire, "request", None)
-    monkeypatch.setattr(Responder, "take_in", None)
-    monkeypatch.setattr(ShortWire, "acknowledgement", None)
+    rig.client.post(rig.client.work(Opcode.IBV_WR_SEND, b"sent"))
+    rig.client.post(rig.client.work(Opcode.IBV_WR_RDMA_READ, length=600, line=2))
+    for part, general in (
+        (ShortWire, ("request", "acknowledgement", "response")),
+        (Responder, ("take_in_now", "serve_now", "stage")),
+        (Requester, ("place", "done", "doorbell", "pump")),
+    ):
+        for name in general:
+            monkeypatch.setattr(part, name, None)
     rig.run()
-    assert rig.memory(9) == line(9)
+    rig.client.post_write(rig.clock.now_ps, line(8) * 20, line=10)  # its payload has to be fetched
+    rig.run()
+    assert rig.memory(9) == line(9) and rig.memory(29) == line(8)
+    assert len(rig.completions) == 9 and {done.status for done in rig.completions} == {Status.IBV_WC_SUCCESS}
 
 
 def test_a_step_is_a_turn_of_the_loop():

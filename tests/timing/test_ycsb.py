@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from rpsim.scenarios.build import Draft
-from rpsim.scenarios.run.workload import Planned, objects, plan, planned_updates, schedule_data
+from rpsim.scenarios.run.draws import Planned
+from rpsim.scenarios.run.workload import objects, plan, planned_updates, schedule_data
 from rpsim.scenarios.schema.known import KnownNames, RoleFacts, SchemeFacts
-from rpsim.scenarios.ycsb import MIXES, ZipfianKeys, ZipfianRanks, draw_updates, zipf_probabilities
+from rpsim.scenarios.ycsb import MIXES, ZipfianKeys, ZipfianRanks, draw_kinds, zipf_probabilities
 from rpsim.sim.streams import Streams
 
 STORE = SchemeFacts(
@@ -66,9 +67,9 @@ def test_popular_keys_are_spread_over_the_key_space_without_collisions():
 
 @pytest.mark.parametrize(("mix", "share"), [("a", 0.5), ("b", 0.05), ("c", 0.0), ("update-only", 1.0)])
 def test_mixes(mix, share):
-    assert MIXES[mix] == share
-    drawn = draw_updates(mix, np.random.Generator(np.random.PCG64(3)), 100_000)
-    assert drawn.mean() == pytest.approx(share, abs=5 * (share * (1 - share) / 100_000) ** 0.5)
+    assert MIXES[mix].updates == share
+    drawn = draw_kinds(MIXES[mix], np.random.Generator(np.random.PCG64(3)), 100_000)
+    assert (drawn == 0).mean() == pytest.approx(share, abs=5 * (share * (1 - share) / 100_000) ** 0.5)
 
 
 def test_operations_are_shared_out_evenly():

@@ -98,7 +98,7 @@ def platforms(draw: st.DrawFn, nodes: int) -> Platform:
         media={
             "write_bandwidth_bits_per_s": draw(one([17_600_000_000, 2_512_345_679, 400_000_000])),
             "write_delay_ps": draw(one([0, 0, 200_003])),
-            "write_delay_per": draw(one(["line", "write", "flush"])),
+            "write_delay_per": draw(one(["line", "write", "flush", "flushed line", "medium"])),
             **draw(one([{}, {"controller": draw(controllers())}])),
         },
     )

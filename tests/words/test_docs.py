@@ -22,9 +22,10 @@ from rpsim.app.commands.new import KINDS as STARTING_POINTS
 from rpsim.app.commands.reproduce import subjects
 from rpsim.app.main import COMMANDS, main, parse, parser
 from rpsim.protocols.primitives import known_primitives
-from rpsim.protocols.scheme import schemes
+from rpsim.protocols.registry import schemes
 from rpsim.scenarios.run import experiment
-from rpsim.scenarios.schema import schema
+from rpsim.scenarios.schema import schema, workloads
+from rpsim.scenarios.schema.failures import Failure
 from rpsim.scenarios.schema.load import load_scenario
 from rpsim.validation.litmus.shipped import chosen
 
@@ -44,6 +45,8 @@ WRITTEN = {
     "trace-case-N.json",
     "trace.json",
     "my-flush.yaml",
+    "my-store.yaml",
+    "my_store.py",
 }
 WRITTEN |= {"matrix.json", "matrix.html"}
 """What runs write: no files of the checkout. tests/smoke/test_cli.py asks for each of them."""
@@ -210,8 +213,8 @@ def _options(command: str) -> set[str]:
 
 def test_every_field_of_a_scenario_is_explained():
     text = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
-    explicit = (schema.ScheduledOperation, schema.Outage)
-    for model in (schema.Scenario, schema.RoleCount, schema.Ycsb, schema.CrashSection, *explicit):
+    models = (schema.Scenario, schema.RoleCount, schema.CrashSection, schema.Outage, Failure)
+    for model in (*models, workloads.Ycsb, workloads.ClientGroup, workloads.ScheduledOperation):
         for name, field in model.model_fields.items():
             assert f"`{field.alias or name}`" in text or f"kind `{name}" in text or name == "kind", (model, name)
     pauses = experiment.PAUSE_EVERY, experiment.PAUSE_SHORTEST_PS // 10**6, experiment.PAUSE_LONGEST_PS // 10**6

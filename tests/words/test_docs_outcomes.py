@@ -106,6 +106,15 @@ def test_the_demo_prints_what_the_page_shows(tmp_path, monkeypatch, capsys):
     assert out == printed("quickstart.txt", out)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["counter", "queue", "transfers"])
+def test_the_examples_of_objects_print_what_the_page_shows(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["crash", str(EXAMPLES / f"{name}.yaml"), "--no-report"]) == 0
+    out = capsys.readouterr().out
+    assert out == printed(f"{name}.txt", out)
+
+
 # adding things ----------------------------------------------------------------------------------------------
 
 

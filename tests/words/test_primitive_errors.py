@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rpsim.app.main import main
 from rpsim.models.primitives.reader import FIELDS, parse_primitive
@@ -37,6 +40,10 @@ ANSWER = "{id: a, at: wire, do: acknowledge}"
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [
+        (
+            [PACKET, "{at: wire, do: [x]}"],
+            "steps[1].do: found a list of 1, expected what is done at the wire: send, acknowledge, notify",
+        ),
         (
             ["{at: nic, do: drain}"],
             "p.yaml:6: steps[0].at: found 'nic', expected a place: requester cpu, requester nic,",
@@ -191,7 +198,10 @@ def test_a_new_primitive_runs_and_is_never_overwritten(tmp_path, monkeypatch, ca
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["new", "primtive", "x"], "rpsim: found 'primtive', expected a kind: primitive; did you mean 'primitive'?"),
+        (
+            ["new", "primtive", "x"],
+            "rpsim: found 'primtive', expected a kind: primitive, scheme; did you mean 'primitive'?",
+        ),
         (["new", "primitive"], "rpsim new primitive: found no NAME, expected a name for the new primitive"),
         (["new", "primitive", "a b"], "NAME: found 'a b', expected a name of letters, digits, '-' and '_'"),
         (["new", "primitive", "no/such/place"], "found a place that cannot be written to"),
@@ -256,6 +266,30 @@ def test_the_reference_on_the_page_is_made_from_the_words():
     _, _, rest = page.partition("<!-- reference: made by models/primitives/schema.py -->\n")
     kept, _, _ = rest.partition("<!-- end of the reference -->")
     assert kept.strip() == reference().strip()
+
+
+def places(data, at=()):
+    """The place of each value of a document, as keys from the top."""
+    yield at
+    inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in inside:
+        yield from places(value, (*at, key))
+
+
+@given(st.data())
+@settings(max_examples=30, deadline=None)
+def test_a_value_of_another_kind_anywhere_is_a_mistake_of_the_file(draw):
+    """`do: [x]` was a TypeError."""
+    whole = yaml.safe_load(draw.draw(st.sampled_from(list(known_primitives().values()))).read_text(encoding="utf-8"))
+    *outer, last = draw.draw(st.sampled_from(list(places(whole))[1:]))
+    inside = whole
+    for key in outer:
+        inside = inside[key]
+    inside[last] = draw.draw(st.sampled_from([["x"], [["x"]], {"a": "b"}, {1: 2}, [{}], None, True, -1, 1.5, ""]))
+    try:
+        parse_primitive(yaml.safe_dump(whole), "p.yaml")
+    except InputError as error:
+        assert all(mistake.file == "p.yaml" for mistake in error.mistakes)
 
 
 def test_the_page_names_every_shipped_primitive_and_each_rule():

@@ -97,8 +97,9 @@ def test_a_negative_size():
 
 def test_a_misspelt_key_is_one_mistake_and_not_a_missing_key_as_well():
     assert changed(("operations:", "opertions:")) == [
-        "mine.yaml:6: workload.opertions: found the unknown key 'opertions', expected one of kind, mix, keys, value, "
-        "operations, zipf, warmup, deletes; did you mean 'operations'?"
+        "mine.yaml:6: workload.opertions: found the unknown key 'opertions', expected one of kind, mix, reads, "
+        "inserts, scans, modifies, shares, keys, value, operations, zipf, warmup, deletes, scan_length, loaded, steps, "
+        "step_reads, amount, work, past, groups; did you mean 'operations'?"
     ]
 
 
@@ -130,7 +131,8 @@ def test_an_empty_file(tmp_path, monkeypatch):
 
 def test_a_list_where_a_map_is_due():
     assert changed(("{machines: 2, processes: 8}", "[2, 8]")) == [
-        "mine.yaml:4: roles.client: found a list of 2, expected a map with machines, processes, cores, threads, pinned, waits, core_type, background"
+        "mine.yaml:4: roles.client: found a list of 2, expected a map with machines, processes, cores, threads, pinned, waits, "
+        "core_type, retries, background"
     ]
     assert changed(("{client: {machines: 2, processes: 8}}", "[client]")) == [
         "mine.yaml:4: roles: found a list of 1, expected a map"
@@ -171,7 +173,7 @@ def test_all_mistakes_of_a_file_are_said_at_once_in_its_order():
         ("optane-eadr", "optane-eard"),
         ("[on, off]", "[on, of]"),
         ("machines: 2", "machines: 0"),
-        ("mix: a", "mix: d"),
+        ("mix: a", "mix: g"),
         ("keys: 200", "keys: 2.5"),
         ("256 B", "256"),
         ("server[0]", "sever[0]"),
@@ -183,15 +185,16 @@ def test_all_mistakes_of_a_file_are_said_at_once_in_its_order():
         "did you mean 'optane-eadr'?",
         "mine.yaml:3: vary.ddio[1]: found 'of', expected a position of ddio: on, off; did you mean 'off'?",
         "mine.yaml:4: roles.client.machines: found 0, expected at least 1",
-        "mine.yaml:6: workload.mix: found 'd', expected a mix: a, b, c, update-only",
+        "mine.yaml:6: workload.mix: found 'g', expected a mix: a, b, c, d, e, f, update-only, load",
         "mine.yaml:6: workload.keys: found 2.5, expected a whole number",
         "mine.yaml:6: workload.value: found 256 without a unit, expected a size with its unit, e.g. '256 B' or '4 KiB'",
         "mine.yaml:7: crash.fault: found 'sever', expected a fault of a role of these schemes: server, client; "
         "did you mean 'server'?",
         "mine.yaml:7: crash.instants: found 'some', expected all, or how many instants to sample (at least 1)",
         "mine.yaml:7: crash.view: found 'adversary', expected a view: adversarial, timed; did you mean 'adversarial'?",
-        "mine.yaml:9: expect.saw.no_lost_acks: found 'no_lost_acks', expected a condition: committed, monotonic, "
-        "no_lost_ack, linearizable, durable; did you mean 'no_lost_ack'?",
+        "mine.yaml:9: expect.saw.no_lost_acks: found 'no_lost_acks', expected a condition: committed, exactly_once, "
+        "session, monotonic, bounded_loss, no_lost_ack, buffered_cut, buffered, linearizable, durable, persistent, "
+        "strict; did you mean 'no_lost_ack'?",
         "mine.yaml:9: expect.saw.no_lost_acks: found 'broken', expected a verdict: holds, violated, undecided",
     ]
 
@@ -205,8 +208,8 @@ def test_all_mistakes_of_a_file_are_said_at_once_in_its_order():
         ("mix: a", "mix: a, zipf: .nan", "6: workload.zipf: found nan, expected a finite number"),
         ("256 B", "4 B", "6: workload.value: found '4 B', expected a size from 8 B (room for a stamp) to 1 GiB"),
         ("operations: 2000", "operations: 9, warmup: 9", "6: workload.warmup: found 9, expected fewer than the 9 operations"),
-        ("kind: ycsb", "kind: ycbs", "6: workload.kind: found 'ycbs', expected a kind of workload: ycsb, schedule; did you mean 'ycsb'?"),
-        ("kind: ycsb, ", "", "6: workload.kind: found nothing, expected a kind of workload: ycsb, schedule"),
+        ("kind: ycsb", "kind: ycbs", "6: workload.kind: found 'ycbs', expected a kind of workload: ycsb, mix, schedule; did you mean 'ycsb'?"),
+        ("kind: ycsb, ", "", "6: workload.kind: found nothing, expected a kind of workload: ycsb, mix, schedule"),
         ("{client: {machines: 2, processes: 8}}", "{server: {machines: 2}}", "4: roles.server.machines: found 2, expected 1, since these schemes have one server"),
         ("{client:", "{cleint:", "4: roles.cleint: found 'cleint', expected a role of these schemes: server, client; did you mean 'client'?"),
         ("server[0] power", "server[1] power", "7: crash.fault: found 'server[1] power', expected an index below 1: so many server machines there are, counted from 0"),
@@ -231,7 +234,7 @@ def test_one_mistake(old, new, expected):
 def test_a_condition_that_does_not_fit_the_fault():
     assert changed(("no_lost_ack: holds", "linearizable: holds")) == [
         "mine.yaml:9: expect.saw.linearizable: found 'linearizable', expected a condition that server[0] power is judged "
-        "by: committed, monotonic, no_lost_ack, durable"
+        "by: committed, monotonic, no_lost_ack, durable, bounded_loss, buffered_cut, buffered"
     ]
 
 
@@ -262,7 +265,7 @@ def test_a_schedule_names_processes_operations_and_objects_that_exist():
         "mine.yaml:6: workload.operations[0].f: found 'puts', expected an operation of client-active: put, get; "
         "did you mean 'put'?",
         "mine.yaml:6: workload.operations[0].at: found 5, expected a time from the start with its unit, e.g. '1.2 us'",
-        "mine.yaml:6: workload.operations[1].object: found nothing, expected the object, e.g. k17",
+        "mine.yaml:6: workload.operations[1]: found nothing, expected the object, e.g. k17",
     ]
     schedule = schedule.replace(operations, "[{process: 1, f: put, object: k3}, {process: 1, f: put, object: k01}]")
     assert changed((line, schedule)) == [
@@ -291,10 +294,11 @@ def test_mistakes_of_the_command_line_say_so():
         "--seed: found -1, expected at least 0",
         "--set schemes: found 'saww', expected a scheme: client-active, saw, treiber; did you mean 'saw'?",
         "--set workload.keys: found -5, expected at least 1",
-        "--set workload.kyes: found the unknown key 'kyes', expected one of kind, mix, keys, value, operations, zipf, "
-        "warmup, deletes; did you mean 'keys'?",
+        "--set workload.kyes: found the unknown key 'kyes', expected one of kind, mix, reads, inserts, "
+        "scans, modifies, shares, keys, value, operations, zipf, warmup, deletes, scan_length, loaded, steps, step_reads, "
+        "amount, work, past, groups; did you mean 'keys'?",
         "--set workloads.keys: workloads: found the unknown key 'workloads', expected one of scenario, title, "
-        "description, seed, platform, ddio, vary, roles, schemes, workload, scale, crash, outages, held, network, expect; did you mean 'workload'?",
+        "description, seed, platform, ddio, vary, roles, schemes, options, workload, scale, crash, failures, outages, held, network, expect; did you mean 'workload'?",
     ]
 
 
@@ -413,10 +417,17 @@ def of_others(*changes):
 @pytest.mark.parametrize(
     ("schemes", "fault", "told"),
     [
-        ("mirrored", "server[0] power", "'server', expected a fault of a role of these schemes: primary, client"),
-        ("mirrored", "mirror[0] power", "'mirror', expected a fault of a role of these schemes: primary, client"),
+        ("mirrored", "server[0] power", "'server', expected a fault of a role of these schemes: primary, mirror, client"),
+        ("mirrored", "mirror[0] process", "'process', expected something of a mirror that may fail: power, power in recovery"),
+        ("mirrored", "mirror[0] lost", "'lost', expected something of a mirror that may fail: power, power in recovery"),
         ("mirrored, saw", "primary[0] power", "'primary[0] power', expected a fault of a role of saw: server, client"),
-        ("two", "data[0] power", "'data[0] power', expected a fault after which only clients live on: two has 2 machines with code"),
+        ("two", "data[9] power", "'data[9] power', expected an index below 1: so many data machines there are, counted from 0"),
+        ("two", "data[0,0] power", "'data[0]' twice, expected each machine once"),
+        ("two", "data[0] + data power", "'data[0]' twice, expected each machine once"),
+        ("two", "data[0]", "'data[0]', expected a role with its index and what fails, e.g. 'server[0] power', or 'no fault'"),
+        ("two", "all lost", "'lost', expected something of all machines that may fail: power"),
+        ("two", "all power then data power", "'all power then data power', expected before 'then' a fault that somebody survives"),
+        ("two", "data power then data power then data power", "'data power then data power then data power', expected one 'then': a fault, and another that follows it"),
     ],
 )  # fmt: skip
 def test_a_fault_is_of_a_machine_that_every_scheme_has_and_that_may_fail_alone(schemes, fault, told):

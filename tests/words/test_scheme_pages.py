@@ -11,7 +11,7 @@ import pytest
 
 from rpsim.app.main import main
 from rpsim.app.pages.schemes import GUARANTEES, contents, page
-from rpsim.protocols.scheme import schemes
+from rpsim.protocols.registry import schemes
 
 FOLDER = Path(__file__).parents[2] / "docs/schemes"
 

@@ -8,7 +8,7 @@ and what recovery makes of it (``Restart``), both of which have tests of their o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...models.durability.views import Cut, LineKey, Views
@@ -16,10 +16,12 @@ from ...protocols.guarantees import Condition, Verdict
 from ...scenarios.history import History, Operation, Value
 from ...scenarios.run.results import RunResult
 from ...sim.trace import NEVER, Trace
+from ..histories.recorded import JudgedHistory
 from ..oracle import check
 from .explorer import Explorer
 from .nested import Recoveries
 from .restart import Restart, lines_of
+from .subjects import Subject, by_object, concerned, events, follow, follower, subjects
 
 Image = Mapping[LineKey, bytes]
 
@@ -67,8 +69,8 @@ class BruteForce:
         self._result = result
         self._restart = Restart(result)
         self._views = self._restart.views()
-        self._whole = result.scheme.role_types[result.fault.role].opaque()
-        self._recoveries = Recoveries(result, whole=self._whole)
+        self._whole = self._restart.opaque
+        self._recoveries = {whole: Recoveries(result, whole=whole) for whole in (self._whole, True)}
         self._at_most = at_most
         self._values: dict[Hashable, frozenset[Value]] = {}
         self.count = 0
@@ -78,29 +80,44 @@ class BruteForce:
 
         Of ``no_lost_ack``, as the explorer has it, the earliest after an update of the object had returned, if any.
         """
-        wanted = tuple(conditions)
-        history, lines = self._result.history, sorted(self._views.pieces)
+        result, lines = self._result, sorted(self._views.pieces)
         found: dict[Condition, set[tuple[bool, int]]] = {}
-        for at_ps in self.instants():
-            seen = {name: _cut_off(history, name, at_ps) for name in self._result.initial}
-            values: dict[Hashable, set[Value]] = {name: set() for name in seen}
+        wanted = tuple(conditions)
+        judged = subjects(result, wanted)
+        for at_ps in self.instants(wanted):
+            values: dict[Hashable, set[Value]] = {subject.key: set() for subject in judged}
             for image in self.images(self._views, lines, at_ps):
-                for name in seen:
-                    values[name] |= self._read(name, image, self._result.fault.again)
-            for name, value in ((name, value) for name, own in values.items() for value in own):
-                operations = seen[name].operations
-                updated = any(o.f in history.updates and o.outcome == "ok" for o in operations)
-                for condition, finding in check(seen[name], at_ps, {name: value}, wanted).items():
-                    if finding.verdict is Verdict.VIOLATED:
+                for subject in judged:
+                    values[subject.key] |= self._read(subject, image, result.fault.again)
+            for subject in judged:
+                own = by_object([subject])
+                seen = [o for o in result.history.operations if o.invoke_ps <= at_ps and concerned(own, o)]
+                until = _cut_off(result.history, seen, at_ps)
+                updated = any(o.f in until.updates and o.outcome == "ok" for o in until.operations)
+                for value in values[subject.key]:
+                    for condition in self._judge(subject, until, at_ps, value):
                         late = condition is Condition.NO_LOST_ACK and not updated
                         found.setdefault(condition, set()).add((late, at_ps))
         return {condition: min(states)[1] for condition, states in sorted(found.items())}
 
-    def instants(self) -> list[int]:
+    def _judge(self, subject: Subject, until: History, at_ps: int, value: Value) -> Collection[Condition]:
+        """The conditions that a value violates which is found after a failure at an instant."""
+        if not subject.from_scratch:
+            loaded = [name for name in subject.targets if name in self._result.initial]
+            findings = check(until, at_ps, {subject.object: value}, subject.conditions, loaded=loaded)
+            return [c for c, finding in findings.items() if finding.verdict is Verdict.VIOLATED]
+        one = follower(subject, self._result)
+        for event_ps, kind, operation in until.events():
+            follow(one, kind, operation, event_ps)
+        if isinstance(one, JudgedHistory):
+            one.passed(at_ps)
+        return one.judge(value)
+
+    def instants(self, conditions: Collection[Condition] = ()) -> list[int]:
         """Whenever anything happened, the picosecond before it, and the beginning."""
         found = _happenings(self._result.system.trace)
-        for operation in self._result.history.operations:
-            found |= {operation.invoke_ps, operation.return_ps or 0}
+        for at_ps, _, _ in events(self._result, conditions):
+            found.add(at_ps)
         return sorted({0} | found | {at_ps - 1 for at_ps in found if at_ps})
 
     def images(self, views: Views, lines: list[LineKey], at_ps: int, cut: Cut | None = None) -> Iterator[Image]:
@@ -115,22 +132,26 @@ class BruteForce:
             for others in self.images(views, lines[1:], at_ps, content.cut):
                 yield {lines[0]: content.data, **others}
 
-    def _read(self, name: Hashable, image: Image, again: int) -> frozenset[Value]:
-        """All that may be read of an object where memory holds ``image``, power failing up to ``again`` times more."""
-        key = name, again, frozenset(image.items())
+    def _read(self, subject: Subject, image: Image, again: int) -> frozenset[Value]:
+        """All that may be read of a subject where memory holds ``image``, power failing up to ``again`` times more."""
+        key, name = (subject.key, again, frozenset(image.items())), subject.object
         if key not in self._values:  # the same whole image gives the same: the one short cut
             source = lines_of(image.items(), self._restart.initial)
-            values = {self._restart.read(name, source, whole=self._whole)}
+            whole = self._whole or subject.together
+            several = subject.together and len(subject.targets) > 1
+            read_all, read = self._restart.read_all, self._restart.read
+            values = {read_all(subject.targets, source) if several else read(name, source, whole=whole)}
             if again:
-                number = self._recoveries.read(name, source)
+                number = self._recoveries[whole].read(name, source)
                 assert isinstance(number, int)
-                recovery = self._recoveries.made[number]
+                recovery = self._recoveries[whole].made[number]
                 theirs = {own: of_run for of_run, own in recovery.numbers.items()}
-                written = sorted(recovery.views.pieces)
+                views = recovery.views.over(lambda key: source((theirs[key[0]], key[1])))
+                written = sorted(views.pieces)
                 for at_ps in sorted(_happenings(recovery.trace)):
-                    for left in self.images(recovery.views, written, at_ps):
+                    for left in self.images(views, written, at_ps):
                         then = {(theirs[device], line): data for (device, line), data in left.items()}
-                        values |= self._read(name, {**image, **then}, again - 1)
+                        values |= self._read(subject, {**image, **then}, again - 1)
             self._values[key] = frozenset(values)
         return self._values[key]
 
@@ -142,9 +163,8 @@ def _happenings(trace: Trace) -> set[int]:
     return found
 
 
-def _cut_off(history: History, name: Hashable, at_ps: int) -> History:
-    """What clients had seen of an object by then."""
-    seen = [o for o in history.operations if o.invoke_ps <= at_ps and o.object == name]
+def _cut_off(history: History, seen: Sequence[Operation], at_ps: int) -> History:
+    """What clients had seen of these operations by then."""
     over = [o if o.return_ps is not None and o.return_ps <= at_ps else _pending(o) for o in seen]
     return replace(history, operations=over)
 

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from ...protocols.guarantees import Condition
-from ...scenarios.history import History, Operation, Torn, Value
+from ...scenarios.calls import given_by
+from ...scenarios.history import History, Operation, Value
+from ...scenarios.run.draws import Planned
 from ...scenarios.run.perfetto import trace_events
 from ...scenarios.run.results import RunResult
-from ...scenarios.run.workload import Planned
 from ...scenarios.schema.schema import Scenario, Variant
 from .findings import Counterexample, LineFate, TimelineRow, marks_of
+from .subjects import label
 
 CASE_FORMAT = 1
 
@@ -131,9 +133,11 @@ def find(
 
 def planned(operation: Operation, history: History) -> Planned:
     """An operation of a run, to be performed again at its instant."""
-    stamp = operation.argument if isinstance(operation.argument, int) else None
-    is_update = operation.f in history.updates
-    return Planned(operation.process, operation.f, str(operation.object), is_update, operation.invoke_ps, stamp)
+    given, stamp = given_by(operation.f, operation.argument)
+    given = None if operation.f == "free" else given  # the addresses of blocks are another run's
+    object = "" if operation.object is None or operation.f == "txn" else str(operation.object)
+    is_update, batch = operation.f in history.updates, operation.batch
+    return Planned(operation.process, operation.f, object, is_update, operation.invoke_ps, stamp, given, batch)
 
 
 def tell(case: Case) -> Counterexample:
@@ -156,15 +160,10 @@ def tell(case: Case) -> Counterexample:
             "scheme": case.variant.scheme,
             "platform": case.variant.label,
             "condition": str(violation.condition),
-            "object": str(violation.object),
+            "object": label(violation.object),
             "instant_ps": violation.instant_ps,
             "acknowledged": violation.acknowledged,
             "lines_lost": [f"{fate.node} {fate.device} {fate.label}" for fate in lost],
             "scenario": case.scenario.resolved(),
         },
     )
-
-
-def show(value: Value) -> str:
-    """A value in words: ``v3``, ``nothing``, ``torn (...)``."""
-    return "nothing" if value is None else str(value) if isinstance(value, Torn) else f"v{value}"

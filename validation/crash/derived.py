@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, islice
-from typing import ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from typing_extensions import override
 
@@ -20,12 +20,13 @@ from ...scenarios.history import Operation, Value
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.results import RunResult
 from ...scenarios.schema.schema import Scenario, Variant
-from ..oracle import RegisterHistory, RemovableHistory, check, followed
+from ..oracle import check
 from . import story
 from .case import Case, Evidence, Sought
 from .explorer import IMAGES_PER_STATE, Explorer, Violation
 from .findings import LineFate, TimelineRow
 from .outcomes import Outcome
+from .subjects import by_object, concerned, events, follow, follower
 
 _Item = TypeVar("_Item", Content, Content | TornLine)
 
@@ -68,7 +69,7 @@ class LeftState(Evidence[Violation]):
         cls, scenario: Scenario, result: RunResult, violation: Violation
     ) -> Iterator[tuple[Scenario, list[Operation]]]:
         before = [o for o in result.history.operations if o.invoke_ps <= violation.instant_ps]
-        few = _offending(result, violation), [o for o in before if o.object == violation.object]
+        few = _offending(result, violation), [o for o in before if _is_part(violation, o)]
         for fewer in _fewer_failures(scenario):
             calm = _calm(fewer)  # most violations do not need what happens to packets at random; then little is left
             yield from ((each, chosen) for each in (calm, fewer) if each is not None for chosen in few)
@@ -85,13 +86,13 @@ class LeftState(Evidence[Violation]):
     def with_fewest_lines(self) -> Self:
         """A violating state of that instant that lacks as few lines as any does (tried up to ``LOST_AT_MOST``)."""
         violation, explorer, views = self.violation, self.explorer, self.explorer.views
-        register = history_until(self.result, violation)
+        register: Any = history_until(self.result, violation)
         looked_at = [key for key, _ in violation.outcome.image]
         for size in range(min(LOST_AT_MOST, _lost(violation.outcome) - 1) + 1):
             for chosen in combinations(looked_at, size):
                 contents = partial(_whole_but, views.contents, frozenset(chosen))
                 families = partial(_whole_but, views.families, frozenset(chosen))
-                outcomes = explorer.outcomes(violation.object, contents, families)
+                outcomes = explorer.outcomes(violation.subject, contents, families)
                 for outcome in islice(outcomes.at(violation.instant_ps), IMAGES_PER_STATE):
                     if _lost(outcome) <= size and violation.condition in register.judge(outcome.value):
                         why = register.explain(outcome.value, violation.condition)
@@ -119,7 +120,11 @@ def _calm(scenario: Scenario) -> Scenario | None:
 def _offending(result: RunResult, violation: Violation) -> list[Operation]:
     """The operations that the oracle names and those that wrote what they read, in the order of their invocations."""
     at_ps = violation.instant_ps
-    seen = [o for o in result.history.operations if o.invoke_ps <= at_ps and o.object == violation.object]
+    seen = [o for o in result.history.operations if o.invoke_ps <= at_ps and _is_part(violation, o)]
+    if violation.subject.from_scratch:
+        flaw = history_until(result, violation).flaw(violation.outcome.value, violation.condition)
+        blamed = {operation.number for operation in flaw.operations} if flaw is not None else set()
+        return [o for o in seen if o.number in blamed]
     until = replace(result.history, operations=[_as_of(operation, at_ps) for operation in seen])
     finding = check(until, at_ps, {violation.object: violation.outcome.value}, [violation.condition])
     named = {operation.number for operation in finding[violation.condition].operations}
@@ -150,14 +155,15 @@ def _lost(outcome: Outcome) -> int:
     return sum(bool(content.absent or content.torn) for _, content in outcome.image)
 
 
-def history_until(result: RunResult, violation: Violation) -> RegisterHistory | RemovableHistory:
-    """What clients had seen of the violation's object when the power failed."""
-    register = followed(violation.object, result.history)
-    for at_ps, kind, operation in result.history.events():
-        if at_ps > violation.instant_ps or operation.object != violation.object:
-            continue
-        if kind == "invoke":
-            register.invoke(operation)
-        else:
-            register.complete(operation)
+def _is_part(violation: Violation, operation: Operation) -> bool:
+    """Whether an operation is one of what the violation's subject is judged by."""
+    return bool(concerned(by_object([violation.subject]), operation))
+
+
+def history_until(result: RunResult, violation: Violation) -> Any:
+    """What clients had seen of the violation's subject when the power failed."""
+    register = follower(violation.subject, result)
+    for at_ps, kind, operation in events(result, violation.subject.conditions):
+        if at_ps <= violation.instant_ps and _is_part(violation, operation):
+            follow(register, kind, operation, at_ps)
     return register

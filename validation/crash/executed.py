@@ -1,30 +1,38 @@
-"""Faults that leave somebody alive: executed at every instant that makes a difference, the survivors' history judged.
+"""Faults that leave somebody alive: executed in every way that makes a difference, the survivors' history judged.
 
-Each state is a run of its own (``scenarios.run.inject``): replayed to the instant, the fault, survivors to their ends,
-and then a fresh client's read of every object. The history, crash included, is judged by the same conditions as any
-other.
+Each state is a run of its own (``scenarios.run.inject``, gone through by :mod:`.strikes`): replayed to the instant, the
+fault, survivors to their ends, and then a fresh client's read of every object. The history, crashes included, is judged
+by the same conditions as any other; an object that could not be read is lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ...protocols.guarantees import Condition, Verdict
-from ...protocols.scheme import scheme
-from ...scenarios.history import History
-from ...scenarios.run.inject import Aftermath, instants, run_with_fault
-from ...scenarios.schema.fields import NOTHING, conditions_after
+from ...protocols.objects import REGISTERS
+from ...protocols.registry import scheme
+from ...scenarios.history import History, Unread
+from ...scenarios.run.inject import Aftermath, run_with_fault
+from ...scenarios.schema.faults import conditions_after
 from ...scenarios.schema.schema import Scenario, Variant
+from ..histories.recorded import judged
 from ..oracle import FINDERS, NOT_READ, Flaw, ObjectHistory, assert_implications
 from .explorer import ASKED
+from .strikes import State, Walk
 
 _AFTER_A_CLIENT = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.LINEARIZABLE)
 """What is asked after a client's crash unless a scenario expects more."""
-RUNS_AT_MOST = 400
+_LOST = (Condition.NO_LOST_ACK, Condition.DURABLE, Condition.LINEARIZABLE)
+"""What an object breaks that cannot be read any more."""
+INSTANTS_AT_MOST = 400
 """How many instants of a schedule are executed unless the scenario's ``crash.budget`` says: a choice, some seconds."""
+RUNS_AT_MOST = 20_000
+"""How many runs of a schedule are made: a choice, some minutes. ``crash.budget`` means these where there are more of
+them than instants."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +43,16 @@ class Breach:
     instant_ps: int
     object: Hashable
     flaw: Flaw
-    aftermath: Aftermath
+    state: State
     acknowledged: bool
     """Whether the flaw names an update that had returned: the loss of one tells more than that of what was loaded."""
     schedule: int = 0
     """Of the scenario's schedules, counted from its first."""
+
+    @property
+    def aftermath(self) -> Aftermath:
+        """What became of the run after the fault."""
+        return self.state.aftermath
 
     @property
     def explanation(self) -> str:
@@ -53,6 +66,8 @@ class Executed:
 
     conditions: tuple[Condition, ...]
     instants: int = 0
+    looked_at: int = 0
+    """How many of the instants were chosen."""
     runs: int = 0
     recoveries: int = 0
     verdicts: int = 0
@@ -62,6 +77,12 @@ class Executed:
     first: dict[Condition, Breach] = field(default_factory=dict)
     whole_runs: bool = False
     """Whether nothing failed in them."""
+    exhaustive: bool = True
+    """Whether no state was left out."""
+    images: bool = False
+    """Whether memory of machines that come back was chosen."""
+    missed: tuple[str, ...] = ()
+    """The parts that take no part in a run: nobody is hit if they fail."""
 
     def add(self, aftermath: Aftermath, breaches: Mapping[Condition, Breach], objects: int) -> None:
         """One more run and what is wrong with it."""
@@ -79,17 +100,20 @@ class Executed:
         """A sample says "violated" or nothing, and so does the timed view."""
         if condition in self.first:
             return Verdict.VIOLATED
-        return Verdict.HOLDS if self.runs == self.instants and not timed else Verdict.UNDECIDED
+        return Verdict.HOLDS if self.exhaustive and not self.missed and not timed else Verdict.UNDECIDED
 
     def over(self, schedules: int) -> str:
         """What the verdicts speak of."""
         if self.whole_runs:
             return f"the runs of {schedules} schedules, each to its end" if schedules > 1 else "a run to its end"
         each = "packets leave or are taken in, stores, operations begin or end"
-        how_many = "all" if self.runs == self.instants else f"{self.runs} of {self.instants}"
+        how_many = "all" if self.looked_at == self.instants else f"{self.looked_at} of {self.instants}"
         text = f"{how_many} instants at which something changes ({each}), each executed in the schedule's timing"
+        text += "; of memory that comes back, every image that somebody tells from others" if self.images else ""
+        text += "" if self.exhaustive or self.looked_at < self.instants else f"; the first {self.runs} runs of these"
         text += f"; {schedules} schedules" if schedules > 1 else ""
-        return text + (f"; {self.unfinished} runs in which somebody waits for ever" if self.unfinished else "")
+        text += f"; {self.unfinished} runs in which somebody waits for ever" if self.unfinished else ""
+        return text + "".join(f"; {part}: it takes no part, and its fault hits nobody" for part in self.missed)
 
 
 def asked(scenario: Scenario, variant: Variant, also: Collection[Condition] = ()) -> tuple[Condition, ...]:
@@ -98,27 +122,58 @@ def asked(scenario: Scenario, variant: Variant, also: Collection[Condition] = ()
     ``also`` is asked for as well where the server fails.
     """
     fault = scenario.crash.fault
-    alive = fault.client or fault.kind == NOTHING
-    usual = {*_AFTER_A_CLIENT} if alive else {*ASKED, *also, *scheme(variant.scheme).claims}
-    wanted = usual | set(map(Condition, scenario.expect.get(variant.scheme, ())))
-    return tuple(c for c in conditions_after(fault) if c in wanted)
+    alive = fault.client or fault.nothing
+    kind = scheme(variant.scheme)
+    usual = {*_AFTER_A_CLIENT} if alive else {*ASKED, *also, *kind.claims}
+    wanted = usual | {Condition.EXACTLY_ONCE} | set(map(Condition, scenario.expect.get(variant.scheme, ())))
+    if scenario.crash.loss_ps is None and kind.loss_within is None:
+        wanted.discard(Condition.BOUNDED_LOSS)
+    return tuple(c for c in conditions_after(fault, kind.model) if c in wanted)
 
 
-def judge(history: History, objects: Iterable[Hashable], conditions: Sequence[Condition]) -> dict[Condition, _Wrong]:
-    """The first object at fault by each condition that the history violates.
+def judge(
+    history: History,
+    loaded: Collection[Hashable],
+    conditions: Sequence[Condition],
+    loss_ps: int | None = None,
+    unread: Mapping[Hashable, Unread] | None = None,
+) -> dict[Condition, _Wrong]:
+    """The first object at fault by each condition that the history violates; ``loaded`` had values before time zero.
 
     Of ``no_lost_ack`` the crash is the one that was executed, be it a client's: the fault that the loss is blamed on.
+    ``unread`` are the objects that the last read, by a fresh client, did not return.
     """
-    known = {name: ObjectHistory(name, history.updates) for name in objects}
+    plain = [c for c in conditions if c in FINDERS] if history.model in REGISTERS and not _promises(history) else []
+    others = frozenset(conditions) - frozenset(plain)
+    found = judged(history, loaded, others, loss_ps) if others else {}
+    for name, why in (unread or {}).items():
+        for condition in others.intersection(_LOST):
+            found.setdefault(condition, (name, Flaw((), f"{name} -> {why}: whatever it held is lost")))
+    return found | _judge_registers(history, loaded, plain, unread or {}) if plain else found
+
+
+def _promises(history: History) -> bool:
+    return any(operation.applied_ps is not None for operation in history.operations)
+
+
+def _judge_registers(
+    history: History,
+    loaded: Collection[Hashable],
+    conditions: Sequence[Condition],
+    unread: Mapping[Hashable, Unread],
+) -> dict[Condition, _Wrong]:
+    names = dict.fromkeys([*loaded, *(operation.object for operation in history.operations)])
+    known = {name: ObjectHistory(name, history.updates, name in loaded) for name in names}
     for _, kind, operation in history.events():
         if kind == "invoke":
             known[operation.object].invoke(operation)
-        else:
+        elif kind != "retry":
             known[operation.object].complete(operation)
     found: dict[Condition, _Wrong] = {}
     for name, one in known.items():
         one.crashes_ps += sorted({crash.at_ps for crash in history.crashes})
-        flaws = {condition: FINDERS[condition](one, NOT_READ) for condition in conditions}
+        last = unread.get(name, NOT_READ)
+        flaws = {condition: FINDERS[condition](one, last) for condition in conditions}
         assert_implications({c: Verdict.HOLDS if flaw is None else Verdict.VIOLATED for c, flaw in flaws.items()})
         for condition, flaw in flaws.items():
             if flaw is not None:
@@ -129,34 +184,51 @@ def judge(history: History, objects: Iterable[Hashable], conditions: Sequence[Co
 _Wrong = tuple[Hashable, Flaw]
 
 
+def judge_state(state: State, conditions: Sequence[Condition], schedule: int = 0) -> dict[Condition, Breach]:
+    """What is wrong with what the survivors of a state saw."""
+    aftermath = state.aftermath
+    history, found = aftermath.history, {}
+    at_ps = state.strikes[0].at_ps if state.strikes else aftermath.at_ps
+    result = aftermath.result
+    for condition, (name, flaw) in judge(history, result.initial, conditions, result.loss_ps, aftermath.unread).items():
+        returned = any(o.f in history.updates and o.outcome == "ok" for o in flaw.operations)
+        found[condition] = Breach(condition, at_ps, name, flaw, state, returned, schedule)
+    return found
+
+
 def breaches(
     scenario: Scenario, variant: Variant, at_ps: int, conditions: Sequence[Condition], schedule: int = 0
 ) -> tuple[Aftermath, dict[Condition, Breach]]:
-    """Execute the fault at one instant and judge what the survivors saw."""
-    aftermath = run_with_fault(scenario, variant, at_ps, schedule)
-    history = aftermath.history
-    found = {}
-    for condition, (name, flaw) in judge(history, aftermath.result.initial, conditions).items():
-        returned = any(o.f in history.updates and o.outcome == "ok" for o in flaw.operations)
-        found[condition] = Breach(condition, at_ps, name, flaw, aftermath, returned, schedule)
-    return aftermath, found
+    """Execute a fault after which no memory comes back at one instant, and judge what the survivors saw."""
+    state = State(run_with_fault(scenario, variant, at_ps, schedule))
+    return state.aftermath, judge_state(state, conditions, schedule)
+
+
+def walk_of(scenario: Scenario, variant: Variant, schedule: int = 0) -> tuple[Walk, list[int]]:
+    """The states of a schedule, and the instants of them that the scenario asks for."""
+    walk = Walk(scenario, variant, schedule)
+    few = list(chosen(walk.instants, scenario))
+    walk.most = max(scenario.crash.budget or RUNS_AT_MOST, len(few))
+    return walk, few
 
 
 def execute(
     scenario: Scenario, variant: Variant, conditions: Sequence[Condition], progress: Callable[[float], None]
 ) -> Executed:
     """Execute the scenario's fault at all instants, or at as many as it samples, in each of its schedules."""
-    nothing_fails = scenario.crash.fault.kind == NOTHING
+    nothing_fails = scenario.crash.fault.nothing
     found = Executed(tuple(conditions), violating=dict.fromkeys(sorted(conditions), 0), whole_runs=nothing_fails)
     schedules = scenario.crash.schedules
     for schedule in range(schedules):
-        before, every = instants(scenario, variant, schedule)
-        few = list(chosen(every, scenario))
-        found.instants += len(every)
-        for turn, at_ps in enumerate(few):
-            aftermath, wrong = breaches(scenario, variant, at_ps, conditions, schedule)
-            found.add(aftermath, wrong, len(before.initial))
-            progress((schedule + (turn + 1) / len(few)) / schedules)
+        walk, few = walk_of(scenario, variant, schedule)
+        found.instants += len(walk.instants)
+        found.looked_at += len(few)
+        found.images = found.images or walk.returns
+        found.missed = tuple(dict.fromkeys((*found.missed, *map(str, walk.missed))))
+        for state in walk.states(few):
+            found.add(state.aftermath, judge_state(state, conditions, schedule), len(walk.whole.result.initial))
+            progress((schedule + (walk.turn + 1) / len(few)) / schedules)
+        found.exhaustive = found.exhaustive and walk.complete and len(few) == len(walk.instants)
         if all(condition in found.first for condition in conditions):
             break
     return found
@@ -165,7 +237,7 @@ def execute(
 def chosen(every: Sequence[int], scenario: Scenario) -> Iterator[int]:
     """All instants, or one drawn from each of so many even stretches of them."""
     crash = scenario.crash
-    most = crash.budget or RUNS_AT_MOST if crash.instants == "all" else crash.instants
+    most = crash.budget or INSTANTS_AT_MOST if crash.instants == "all" else crash.instants
     if most >= len(every):
         yield from every
         return

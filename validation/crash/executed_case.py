@@ -7,22 +7,31 @@ them, until the violation shows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from typing_extensions import override
 
+from ...models.durability.places import IN_WORDS, Place
+from ...protocols.failures import LOST, POWER, PROCESS
 from ...scenarios.build import Draft
-from ...scenarios.history import History, Operation, Value, written
+from ...scenarios.history import History, Operation, Value
 from ...scenarios.run.experiment import describe
-from ...scenarios.run.inject import Aftermath, arrived, instants
+from ...scenarios.run.inject import Aftermath, arrived
 from ...scenarios.run.results import RunResult
 from ...scenarios.schema.fields import exact_duration
 from ...scenarios.schema.schema import Scenario, Variant
 from ...sim.trace import Stage
-from .case import Case, Evidence, Sought, performed, show
-from .executed import Breach, breaches
+from ...sim.units import format_us
+from .case import Case, Evidence, Sought, performed
+from .executed import Breach, judge_state, walk_of
 from .findings import LineFate, TimelineRow
+from .story import lost_lines
+from .subjects import label as named
+
+WIRE = "wire"
+"""In the place of a line's place: the message has not come so far."""
+_FAILS = {POWER: "loses power", PROCESS: "its process dies", LOST: "is lost for good"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,9 @@ class ExecutedFault(Evidence[Breach]):
     @property
     @override
     def recovered(self) -> Value:
+        unread = self.aftermath.unread.get(self.violation.object)
+        if unread is not None:
+            return unread
         operations = self.violation.flaw.operations
         read = operations[0] if operations else None
         return None if read is None or read.f in self.result.history.updates else read.result
@@ -51,17 +63,19 @@ class ExecutedFault(Evidence[Breach]):
     def find(cls, scenario: Scenario, variant: Variant, sought: Sought, *, telling: bool = False) -> Self | None:
         """Execute the fault at one instant after the other until the condition breaks at the object of that name.
 
-        If ``telling``, the first that cuts a message in the middle, if there is one: it tells more than a message of
-        which nothing has come.
+        If ``telling``, and no memory comes back, the first that cuts a message in the middle, if there is one: it tells
+        more than a message of which nothing has come.
         """
-        before, every = instants(scenario, variant)
+        walk, _ = walk_of(scenario, variant)
         first = None
-        for at_ps in every:
-            breach = breaches(scenario, variant, at_ps, [sought.condition])[1].get(sought.condition)
-            if breach is None or str(breach.object) != str(sought.object) or breach.acknowledged < sought.acknowledged:
+        for state in walk.states(walk.instants):
+            breach = judge_state(state, [sought.condition]).get(sought.condition)
+            if breach is None or named(breach.object) != named(sought.object):
                 continue
-            evidence = cls(before, breach, breach.aftermath.result)
-            if not telling or any(there for *_, there, _ in evidence.cut_messages()):
+            if breach.acknowledged < sought.acknowledged:
+                continue
+            evidence = cls(walk.whole.result, breach, breach.aftermath.result)
+            if not telling or walk.returns or any(there for *_, there, _ in evidence.cut_messages()):
                 return evidence
             first = first or evidence
         return first
@@ -78,9 +92,18 @@ class ExecutedFault(Evidence[Breach]):
             yield one_schedule, chosen
 
     def cut_messages(self) -> list[tuple[str, str, int, int, int, int]]:
-        """The messages of which not all arrives: (whose, then as ``arrived`` has it)."""
+        """The messages of which not all arrives: (whose, then as ``arrived`` has it).
+
+        Where a machine without clients fails these are the ones to it: what its peers do not send any more is their
+        choice.
+        """
         labels = map(describe, self._cut_short())
-        return [(label, *row) for label in labels for row in arrived(self.before, self.result, label)]
+        found = [(label, *row) for label in labels for row in arrived(self.before, self.result, label)]
+        parts = [part for strike in self.violation.state.strikes for part in strike.parts]
+        if not parts or any(part.client for part in parts):
+            return found
+        struck, devices = {part.place for part in parts}, self.before.system.devices()
+        return [row for row in found if devices[row[2]][0].name in struck]
 
     def _cut_short(self) -> list[Operation]:
         """The updates that were under way when the fault came, of those whom it killed or cut off."""
@@ -97,13 +120,15 @@ class ExecutedFault(Evidence[Breach]):
 
     @override
     def fates(self, case: Case) -> list[LineFate]:
-        """The messages of which not all arrives: which bytes do, and why the rest never will."""
+        """The messages of which not all arrives, and the lines that memory has lost which came back."""
         fault, found = case.scenario.crash.fault, []
         for label, name, number, address, there, length in self.cut_messages():
             node, device = self.before.system.devices()[number]
             had = f"bytes 0 to {there - 1} of {length} arrive" if there else f"none of {length} bytes arrives"
             why = f"{fault.in_words} before the rest has left" if fault.client else "the rest finds no queue pair"
-            found.append(LineFate(node.name, device.name, address, name, f"WRITE, {label}", "wire", f"{had}; {why}"))
+            found.append(LineFate(node.name, device.name, address, name, f"WRITE, {label}", WIRE, f"{had}; {why}"))
+        for image in self.violation.state.images:
+            found += lost_lines(self.result.system, image.chosen.items(), image.back_ps)
         return found
 
     @override
@@ -112,38 +137,68 @@ class ExecutedFault(Evidence[Breach]):
         own = {operation.number for operation in case.performed()}
         rows = [row for o in case.history.operations for row in self._rows(o, fresh=o.number not in own)]
         rows += self._acceptances()
-        if self.aftermath.recovered_ps is not None:
-            where = f"{fault.role}[{fault.index}]"
-            rows.append(TimelineRow(self.aftermath.recovered_ps, where, "recovered, listens again"))
+        rows += self._machines(case.scenario)
         for outage in case.scenario.outages:
             node, core = outage.core.split(" ", 1)
             rows.append(TimelineRow(outage.at_ps, node, f"{core} pauses for {exact_duration(outage.for_ps)}"))
         rows.sort(key=lambda row: row.time_ps)
-        crash = [TimelineRow(at_ps, "", fault.in_words, "CRASH")]
-        crash += [TimelineRow(at_ps, fate.node, f"{fate.label}: {fate.reason}", "LOST") for fate in lost]
+        first = replace(fault, parts=self.violation.state.strikes[0].parts, everyone=False, then=None)
+        crash = [TimelineRow(at_ps, "", first.in_words, "CRASH")]
+        for fate in lost:
+            where = "" if fate.place == WIRE else f" may still be in {IN_WORDS[Place(fate.place)]}"
+            crash.append(TimelineRow(at_ps, fate.node, f"{fate.label}{where}: {fate.reason}", "LOST"))
+        crash += [TimelineRow(at_ps, *packets, "LOST") for packets in self._packets()]
         return [*(r for r in rows if r.time_ps <= at_ps), *crash, *(r for r in rows if r.time_ps > at_ps)]
+
+    def _packets(self) -> Iterator[tuple[str, str]]:
+        """The packets that were on their way from a machine that failed and did not arrive: its name, and which."""
+        for strike in self.violation.state.strikes:
+            for machine, by_number in strike.last_ps.items():
+                for number, until_ps in by_number.items():
+                    when = f"queue pair {number}: packets behind {format_us(until_ps)} us"
+                    yield machine, f"{when} may not have left yet, and never arrive"
+
+    def _machines(self, scenario: Scenario) -> list[TimelineRow]:
+        """What becomes of the machines that fail: those behind the first fail then, and some come back."""
+        state, aftermath = self.violation.state, self.aftermath
+        rows = []
+        for strike in state.strikes[1:]:
+            for part in strike.parts:
+                rows.append(TimelineRow(strike.at_ps, part.place, _FAILS[part.kind]))
+        for strike in state.strikes:
+            back_ps = strike.at_ps + scenario.crash.away_ps
+            for part in strike.parts if back_ps <= self.result.system.clock.now_ps else ():
+                if part.kind == POWER and not part.client:
+                    rows.append(TimelineRow(back_ps, part.place, "power is back"))
+        if aftermath.recovered_ps is not None:
+            scheme = self.result.scheme
+            for part in state.strikes[-1].parts:
+                if not part.client and not scheme.roles[part.role][part.index].passive:
+                    rows.append(TimelineRow(aftermath.recovered_ps, part.place, "recovered, listens again"))
+        return rows
 
     def _rows(self, operation: Operation, *, fresh: bool) -> list[TimelineRow]:
         """What a client did; of a fresh one only what it read of the object."""
         side = "fresh client" if fresh else f"client {operation.process}"
-        what = f"{operation.f} {operation.object}{written(operation.argument)}"
-        if fresh and operation.object != self.violation.object:
+        what = operation.text
+        if fresh and named(operation.object) != named(self.violation.object):
             return []
         rows = [TimelineRow(operation.invoke_ps, side, f"{what}  invoke")]
         if operation.return_ps is not None:
-            found = f" -> {show(operation.result)}" if operation.f not in self.result.history.updates else ""
+            found = operation.found if self.result.history.returns(operation.f) else ""
             rows.append(TimelineRow(operation.return_ps, side, f"{what}{found}  {operation.outcome}"))
         return rows
 
     def _acceptances(self) -> list[TimelineRow]:
         """When the last that arrived of each WRITE was taken in by the server's adapter."""
-        found: dict[str, tuple[int, int, int, int]] = {}
+        found: dict[tuple[str, int], tuple[int, int, int, int]] = {}
         for chunk in self.result.system.trace.chunks:
             if chunk.writer.startswith("WRITE, "):
-                first = found.get(chunk.writer, (chunk.device, chunk.address, 0, 0))
+                message = chunk.writer, chunk.device
+                first = found.get(message, (chunk.device, chunk.address, 0, 0))
                 accepted_ps = chunk.reached_ps[Stage.ACCEPTED]
-                found[chunk.writer] = (first[0], min(first[1], chunk.address), first[2] + len(chunk.data), accepted_ps)
-        devices = self.before.system.devices()
+                found[message] = (first[0], min(first[1], chunk.address), first[2] + len(chunk.data), accepted_ps)
+        devices = self.result.system.devices()
         rows = []
         for number, address, n_bytes, at_ps in found.values():
             node, device = devices[number]

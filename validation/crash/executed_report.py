@@ -49,7 +49,7 @@ def explore(
         states=found.runs,
         recoveries_run=found.recoveries,
         verdicts_computed=found.verdicts,
-        exhaustive=found.runs == found.instants,
+        exhaustive=found.exhaustive,
         over=found.over(scenario.crash.schedules),
         verdicts={condition: found.verdict(condition, timed) for condition in sorted(conditions)},
         violating_states=found.violating,

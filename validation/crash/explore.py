@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from ...protocols.guarantees import Condition
-from ...protocols.scheme import scheme
+from ...protocols.registry import scheme
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.results import RunResult
-from ...scenarios.schema.fields import conditions_after
+from ...scenarios.schema.faults import conditions_after
 from ...scenarios.schema.load import scenario_from_data
 from ...scenarios.schema.perturbed import in_words
 from ...scenarios.schema.schema import Scenario, Variant
 from ...sim.errors import InputError, Mistake
-from ..oracle import CONDITIONS
 from . import executed_report as faults
 from .case import CASE_FORMAT, Evidence, Sought, find, tell
 from .derived import LeftState
@@ -53,7 +52,8 @@ def explore(
     With several ``processes`` schedules are explored side by side; what is found is the same. ``also`` are conditions
     that are asked for beside the usual ones, as far as the fault can be judged by them.
     """
-    if scenario.crash.fault.executed:
+    fault = scenario.crash.fault
+    if fault.executed:
         return faults.explore(scenario, variant, progress, also)
     started = time.perf_counter()
     schedules, conditions = scenario.crash.schedules, _asked(scenario, variant, also)
@@ -114,7 +114,11 @@ def explore(
 def _asked(scenario: Scenario, variant: Variant, also: Collection[Condition]) -> frozenset[Condition]:
     """What is explored: the usual conditions, what the scenario expects and what the scheme claims."""
     expected = {Condition(name) for name in scenario.expect.get(variant.scheme, ())}
-    return frozenset((set(ASKED) | expected | set(also) | set(scheme(variant.scheme).claims)) & CONDITIONS.keys())
+    kind = scheme(variant.scheme)
+    wanted = {*ASKED, Condition.EXACTLY_ONCE, *expected, *also, *kind.claims}
+    if scenario.crash.loss_ps is None and kind.loss_within is None:
+        wanted.discard(Condition.BOUNDED_LOSS)
+    return frozenset(wanted).intersection(conditions_after(scenario.crash.fault, kind.model))
 
 
 def slider(report: CrashReport, result: RunResult, scenario: Scenario, variant: Variant) -> dict[str, Any] | None:
@@ -137,7 +141,8 @@ def replay_case(path: Path) -> Counterexample | None:
         condition = Condition(case["condition"])
         sought = Sought(condition, case["object"], bool(case.get("acknowledged")))
         scenario = scenario_from_data(case["scenario"], str(path))
-        if condition not in conditions_after(scenario.crash.fault):
+        model = scheme(str(case.get("scheme"))).model
+        if condition not in conditions_after(scenario.crash.fault, model):
             raise ValueError(f"condition '{condition}': {scenario.crash.fault} is not judged by it")
     except (KeyError, ValueError, TypeError) as error:
         found = f"a case without a usable {error}"

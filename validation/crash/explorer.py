@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +20,13 @@ from ...protocols.guarantees import Condition, Verdict
 from ...scenarios.history import Operation, Value
 from ...scenarios.run.results import RunResult
 from ...sim.collector import seldom_collecting
-from ..oracle import RegisterHistory, RemovableHistory, all_followed
 from .checksums import Families
 from .nested import OutcomesAgain, Recoveries
 from .opaque import WholeTree
 from .outcomes import Contents, Outcome, Outcomes, OutcomesElsewhere
 from .restart import Restart
+from .subjects import Follower, Subject, by_object, concerned, follow, follower, judgeable, subjects
+from .subjects import events as events_of
 
 ASKED = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
 """The conditions that are explored unless a scenario or a claim asks for more."""
@@ -44,11 +46,16 @@ class Violation:
 
     condition: Condition
     instant_ps: int
-    object: Hashable
+    subject: Subject
     outcome: Outcome
     explanation: str
     acknowledged: bool
     """For ``no_lost_ack``: an update of the history had returned (and not just what was loaded before it)."""
+
+    @property
+    def object(self) -> Hashable:
+        """The object that was read, or a tuple of several."""
+        return self.subject.object
 
 
 @dataclass
@@ -103,10 +110,11 @@ class Exploration:
 
 
 class _Object:
-    """One object during the walk: its history so far, and its outcomes while its lines stay as they are."""
+    """One subject during the walk: its history so far, and its outcomes while its lines stay as they are."""
 
-    def __init__(self, register: RegisterHistory | RemovableHistory, outcomes: Outcomes) -> None:
-        self.register = register
+    def __init__(self, subject: Subject, register: Follower, outcomes: Outcomes) -> None:
+        self.subject = subject
+        self.register: Any = register
         self.outcomes = outcomes
         self.found: list[Outcome] = []
         self.more: Iterator[Outcome] = iter(())
@@ -149,30 +157,52 @@ class Explorer:
         with seldom_collecting():
             self.views = self.restart.views()
         self._timed = timed
-        self._conditions = frozenset(conditions)
+        self._conditions = judgeable(result, conditions)
         self._most = IMAGES_PER_STATE * (1 + result.fault.again)
-        names = list(result.initial if only is None else only)
-        whole = whole or result.scheme.role_types[result.fault.role].opaque()
+        whole = whole or self.restart.opaque
+        found = subjects(result, self._conditions, only)
+        self._by_object = by_object(found)
         self._recoveries = Recoveries(result, whole=whole) if result.fault.again else None
-        self._whole = self._tree(names) if whole else None
-        registers = all_followed(names, result.history)
-        self._objects = {name: _Object(registers[name], self._outcomes(name)) for name in names}
+        self._again = self._recoveries
+        if self._recoveries is not None and not whole and any(subject.together for subject in found):
+            self._again = Recoveries(result, whole=True)
+        targets = list(dict.fromkeys(target for subject in found for target in subject.targets))
+        self._whole = self._tree(targets) if whole else None
+        self._together = self._whole or (self._tree(targets) if any(subject.together for subject in found) else None)
+        self._trees: dict[Hashable, Outcomes] = {}
+        self._objects = {one.key: _Object(one, follower(one, result), self._outcomes(one)) for one in found}
         self._watchers: dict[LineKey, set[Hashable]] = defaultdict(set)
         self._open: tuple[Set[Condition], Set[Condition]] = self._conditions, self._conditions
 
-    def outcomes(
-        self, name: Hashable, contents: Contents | None = None, families: Families | None = None
-    ) -> Outcomes | OutcomesElsewhere:
-        """The outcomes of an object in the view that is explored, or where lines hold just these contents."""
-        if contents is None:
-            return self._outcomes(name)
-        if self._whole is not None:
-            return self._tree([name], contents, families).of(name)
-        return OutcomesElsewhere(self._objects[name].outcomes, *self._view(contents, families))
+    def subjects(self) -> list[Subject]:
+        """What is judged."""
+        return [one.subject for one in self._objects.values()]
 
-    def _outcomes(self, name: Hashable) -> Outcomes:
+    def outcomes(
+        self, subject: Subject, contents: Contents | None = None, families: Families | None = None
+    ) -> Outcomes | OutcomesElsewhere:
+        """The outcomes of a subject in the view that is explored, or where lines hold just these contents."""
+        if contents is None:
+            return self._outcomes(subject)
+        if subject.together:
+            return self._tree(subject.targets, contents, families).together()
+        if self._whole is not None:
+            return self._tree(subject.targets, contents, families).of(subject.object)
+        return OutcomesElsewhere(self._objects[subject.key].outcomes, *self._view(contents, families))
+
+    def _outcomes(self, subject: Subject) -> Outcomes:
+        if subject.together:
+            assert self._together is not None
+            return self._together.together()
+        name = subject.object
         if self._whole is not None:
             return self._whole.of(name)
+        known = self._trees.get(name)
+        if known is None:
+            known = self._trees[name] = self._outcomes_alone(name)
+        return known
+
+    def _outcomes_alone(self, name: Hashable) -> Outcomes:
         may_change = self.views.pieces.__contains__
         contents, families = self._view(None, None)
         if self._recoveries is not None:
@@ -185,7 +215,7 @@ class Explorer:
     ) -> WholeTree:
         contents, families = self._view(contents, families)
         may_change, times = self.views.pieces.__contains__, self.result.fault.again
-        return WholeTree(names, self.restart, contents, families, may_change, self._recoveries, times)
+        return WholeTree(names, self.restart, contents, families, may_change, self._again, times)
 
     def _view(self, contents: Contents | None, families: Families | None) -> tuple[Contents, Families]:
         if contents is not None:
@@ -203,8 +233,8 @@ class Explorer:
         events: dict[int, list[tuple[str, Operation]]] = defaultdict(list)
         for at_ps, key in self.views.timed_changes() if self._timed else self.views.changes():
             changed[at_ps].append(key)
-        for at_ps, kind, operation in self.result.history.events():
-            if operation.object in self._objects:
+        for at_ps, kind, operation in events_of(self.result, self._conditions):
+            if concerned(self._by_object, operation):
                 events[at_ps].append((kind, operation))
         every = sorted({0} | changed.keys() | events.keys())
         return [(at_ps, changed.get(at_ps, []), events.get(at_ps, [])) for at_ps in every]
@@ -241,13 +271,11 @@ class Explorer:
         self._open = self._still_open(found)
         for turn, (at_ps, lines, events) in enumerate(instants):
             for kind, operation in events:
-                one = self._objects[operation.object]
-                if kind == "invoke":
-                    one.register.invoke(operation)
-                else:
-                    one.register.complete(operation)
+                for subject in concerned(self._by_object, operation):
+                    one = self._objects[subject.key]
+                    follow(one.register, kind, operation, at_ps)
                     one.acknowledged |= kind == "ok" and operation.f in self.result.history.updates
-                dirty.add(operation.object)
+                    dirty.add(subject.key)
             for line in lines:
                 moved.update(watchers.get(line, ()))
             dirty |= moved
@@ -296,21 +324,22 @@ class Explorer:
             one.values.clear()
             one.version = one.register.version
         values, judge, violating = one.values, one.register.judge, found.violating_states
-        open_ = self._open[one.acknowledged]
+        own = one.subject.conditions
+        open_ = self._open[one.acknowledged] & own
         violated: set[Condition] = set()
         for turn, outcome in enumerate(one.found if one.complete else one.images()):
             found.states += 1
             verdict = values.get(outcome.value)
             if verdict is None:
                 found.verdicts_computed += 1
-                verdict = values[outcome.value] = judge(outcome.value) & self._conditions
+                verdict = values[outcome.value] = judge(outcome.value) & own
             if verdict:
                 for condition in verdict:
                     violating[condition] += 1
                 for condition in verdict & open_ - violated:
                     why = one.register.explain(outcome.value, condition)
                     told = _tells(condition, one.acknowledged)
-                    found.first[condition] = Violation(condition, at_ps, name, outcome, why, told)
+                    found.first[condition] = Violation(condition, at_ps, one.subject, outcome, why, told)
                     self._open = self._still_open(found)
                 violated |= verdict
             if turn > 0 and open_ <= violated:

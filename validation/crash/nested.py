@@ -16,16 +16,20 @@ from typing import Any
 
 from typing_extensions import override
 
+from ...models.cpu import Thread
 from ...models.durability.views import Content, Cut, LineKey, TornLine, Views
 from ...models.system import System
+from ...protocols.failures import CLIENT
 from ...protocols.parts.rpc import VerbsError
-from ...protocols.scheme import OperationFailed
+from ...protocols.scheme import OperationFailed, OutcomeUnknown
 from ...scenarios.history import Value
+from ...scenarios.run.experiment import client_thread
 from ...scenarios.run.results import RunResult
 from ...sim.trace import Trace
 from .checksums import Families, Guarded
 from .outcomes import Contents, Outcome, Outcomes, RecoveryReader, Remains
 from .restart import Decide, Restart, Source
+from .work import WaitsForEver, Work
 
 AGAIN = 32
 """In a cut that speaks of several traces, channels of the n-th recovery's are numbered from n << AGAIN."""
@@ -60,6 +64,8 @@ class Recovery:
     trace: Trace
     written: Collection[LineKey]
     """The lines that it wrote, by the run's numbers of devices."""
+    covered: Collection[LineKey]
+    """Those of them that it wrote without looking: what they held before is as the failure before left it."""
     refused: Collection[Guarded]
     """The checksums that it compared and that did not match: of what these ranges held it knows no more."""
 
@@ -85,7 +91,7 @@ class Recoveries(Restart):
         self.runs += 1
         run = self._result
         system = System(run.system.platform, self._specs, run.seed)
-        scheme = type(run.scheme)(system, run.scheme.sizes)
+        scheme = self._scheme(system)
         numbers: dict[int, int] = {}
         before: dict[LineKey, bytes] = {}
         refused: set[Guarded] = set()
@@ -111,18 +117,17 @@ class Recoveries(Restart):
             self._let_decide(system, noted)
 
         def code() -> Any:
-            role = self.recovering(scheme)
-            thread = role.node.thread(0, "recovery")
-            if self._whole:
-                yield from role.recover(thread)
-                return
-            for unit in role.units_of(object):
-                yield from role.recover_unit(thread, unit)
+            started = yield from self._recover(scheme, None if self._whole else object, Thread)
+            if self._dead_clients and scheme.role_types[CLIENT].takes_over():
+                scheme.start(started)
+                client = scheme.roles[CLIENT][0]
+                yield from client.take_over(client.connect(client_thread(system, 1, 0)))
 
-        done = system.clock.start(code())
-        with suppress(VerbsError, OperationFailed):  # it got this far, and the next failure may come before that
+        done, work = system.clock.start(code()), Work(system, len(scheme.sizes.objects))
+        # it got this far, and the next failure may come before that
+        with suppress(VerbsError, OperationFailed, OutcomeUnknown, WaitsForEver):
             try:
-                system.clock.run_until(done)
+                work.run_through(done)
             except RuntimeError:  # SimPy: nothing is left to happen; it waits for ever, until power fails
                 if done.triggered:
                     raise
@@ -135,18 +140,13 @@ class Recoveries(Restart):
         known = self._alike.setdefault(name, len(self.made))
         if known < len(self.made):
             return known
-        views = Views(
-            system.trace,
-            {numbers[number]: domain for number, domain in self.domains.items()},
-            before.__getitem__,
-            whole_lines=system.platform.line_atomicity == "whole",
-            iio_wc_survives=system.platform.iio_wc_survives,
-        )
+        views = self._views(system, before.__getitem__, numbers)
         system.trace.unsettled.clear()  # of these machines nothing is kept but what they wrote
         instants = sorted({at_ps for at_ps, _ in views.changes()})
-        theirs = {own: number for number, own in numbers.items()}
+        theirs, numbers_of = {own: number for number, own in numbers.items()}, numbers
         written = frozenset((theirs[device], line) for device, line in views.pieces)
-        self.made.append(Recovery(known, views, numbers, instants, system.trace, written, refused))
+        covered = frozenset(key for key in written if (numbers_of[key[0]], key[1]) not in before)
+        self.made.append(Recovery(known, views, numbers, instants, system.trace, written, covered, refused))
         return known
 
 
@@ -219,8 +219,11 @@ class _After(_State):
     @override
     def settled(self) -> dict[LineKey, Hashable]:
         read = {key: content.data for key, content in self._image.items()}
-        how = self._recovery.number, self.again_ps[-1]
-        return {**self._before.settled(), **read, **self._refused, **dict.fromkeys(self._recovery.written, how)}
+        how, before = (self._recovery.number, self.again_ps[-1]), self._before.settled()
+        wrote = {
+            key: (*how, before.get(key)) if key in self._recovery.covered else how for key in self._recovery.written
+        }
+        return {**before, **read, **self._refused, **wrote}
 
     def _contents(self, key: LineKey, again_ps: int, cut: Cut) -> Iterator[Content]:
         """What a line may hold after all these failures."""
@@ -241,7 +244,9 @@ class _After(_State):
     ) -> Iterator[Content | TornLine]:
         cut = {**self._decided, **cut}
         base = self._number << AGAIN
-        if key in self._recovery.written:
+        if key in self._recovery.covered:
+            yield from self._over_old(key, again_ps, cut)
+        elif key in self._recovery.written:
             views = self._recovery.views
             own = {channel - base: span for channel, span in cut.items() if channel >= base}
             view = views.contents if written_out else views.families
@@ -261,6 +266,22 @@ class _After(_State):
                 whole = left.compared(guarded)
             for item in whole(key, left.at_ps, earlier):
                 yield _under(item, lambda found: {**cut, **found})
+
+    def _over_old(self, key: LineKey, again_ps: int, cut: Cut) -> Iterator[Content]:
+        """What a line may hold that the recovery wrote without looking: over all that it may have held before."""
+        base, own = self._number << AGAIN, self._recovery.own(key)
+        self.asked = True
+        theirs = {channel - base: span for channel, span in cut.items() if channel >= base}
+        earlier = {channel: span for channel, span in cut.items() if channel < base}
+        seen: set[Hashable] = set()
+        for old in self._before.left.contents(key, self._before.left.at_ps, earlier):
+            views = self._recovery.views.over(lambda _, old=old: old.data)  # type: ignore[misc]
+            for item in views.contents(own, again_ps, theirs):
+                found = {**cut, **old.cut, **{c + base: span for c, span in item.cut.items()}}
+                name = item.data, frozenset(found.items())
+                if name not in seen:
+                    seen.add(name)
+                    yield Content(item.data, found, item.absent, item.torn)
 
 
 def _under(item: Content | TornLine, cut: Callable[[Cut], Cut]) -> Content | TornLine:
@@ -330,7 +351,8 @@ class OutcomesAgain(Outcomes):
         What it found it found; what it did not look at is as the first failure left it, but for ``rest``.
         """
         image = {key for key, _ in first.image}
-        rest = {k: how for k, how in before.settled().items() if k not in image and k not in recovery.written}
+        sure = image.union(recovery.written).difference(set(recovery.covered) - image)
+        rest = {k: how for k, how in before.settled().items() if k not in sure}
         decided = first.image[-1][1].cut if first.image else {}
         further = any(isinstance(how, tuple) for how in rest.values())
         cut = frozenset(item for item in decided.items() if further or not item[0] >> AGAIN)

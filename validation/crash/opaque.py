@@ -56,6 +56,10 @@ class WholeTree:
         """Those of one object."""
         return _Share(self, self._number[name])
 
+    def together(self) -> Outcomes:
+        """Those of all of them: the value is a tuple, of a single one its own."""
+        return _All(self) if len(self._number) > 1 else _Share(self, 0)
+
     def at(self, at_ps: int) -> Iterator[Outcome]:
         """As :meth:`Outcomes.at`, each made once however many objects ask."""
         if at_ps != self._at_ps:
@@ -76,3 +80,15 @@ class _Share(Outcomes):
         for outcome in self._whole.at(at_ps):
             values: Any = outcome.value
             yield outcome.reading(values[self._own])
+
+
+class _All(Outcomes):
+    """All objects' values, as a tuple."""
+
+    def __init__(self, whole: WholeTree) -> None:
+        self.looked_at = whole.tree.looked_at
+        self._whole = whole
+
+    @override
+    def at(self, at_ps: int) -> Iterator[Outcome]:
+        return self._whole.at(at_ps)

@@ -215,7 +215,7 @@ class Outcomes:
 
         def source(key: LineKey) -> bytes:
             nonlocal cut
-            if key in unread:
+            if unread and key in unread:
                 raise _LookedAt(unread[key])
             touch(key)
             data = known.get(key)

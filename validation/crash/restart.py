@@ -18,19 +18,22 @@ from typing import Any, NoReturn
 from ...models.cpu import Thread
 from ...models.durability.places import Domain
 from ...models.durability.views import LineKey, Views
-from ...models.system import ORDER_OF_READS, Node, NodeSpec, System
+from ...models.memory.devices import AddressSpace
+from ...models.system import ORDER_OF_READS, NodeSpec, System
+from ...protocols.failures import CLIENT
 from ...protocols.parts.rpc import VerbsError
-from ...protocols.scheme import CLIENT, OperationFailed, Role, Scheme
-from ...scenarios.history import Torn, Unread, Value
+from ...protocols.scheme import OperationFailed, OutcomeUnknown, Role, Scheme
+from ...scenarios.calls import probing
+from ...scenarios.history import Unread, Value
 from ...scenarios.run.experiment import client_thread
 from ...scenarios.run.results import RunResult
-from ...scenarios.values import decode_value
 from ...sim.bytespace import ByteSpace
 from ...sim.streams import Streams
 from .checksums import Guarded
 from .rewind import CannotRewind, Rewind
 from .standing import StandingViews
 from .timeless import TimelessThread
+from .work import WaitsForEver, Work
 
 Source = Callable[[LineKey], bytes]
 """What a line of the run's devices holds after the failure."""
@@ -59,7 +62,7 @@ class _Machines:
 
 
 class Restart:
-    """Restarts of one run's system, the machine that the scenario's fault names having lost its power.
+    """Restarts of one run's system, the machines that the scenario's fault names having lost their power.
 
     Recovery and the read take no time, but for what they need others for; ``timed`` has them take what they take.
     """
@@ -67,23 +70,27 @@ class Restart:
     def __init__(self, result: RunResult, *, timed: bool = False) -> None:
         self._result = result
         self._kind = Thread if timed else TimelessThread
-        system = result.system
+        system, client = result.system, result.scheme.role_types[CLIENT]
         self._specs = {
             role: [NodeSpec(len(node.cores), tuple(node.memory.devices)) for node in nodes]
             for role, nodes in system.nodes.items()
             if role != CLIENT
-        } | {CLIENT: [NodeSpec()]}
+        } | {CLIENT: [NodeSpec(client.cores_for(1), tuple(system.nodes[CLIENT][0].memory.devices))]}
         self._numbers = {
             (node.name, device.name): number for number, (node, device) in system.devices().items() if device.traced
         }
         devices = system.devices()
         self.domains: dict[int, Domain] = {number: devices[number][1].domain for number in self._numbers.values()}
-        failing = f"{result.fault.role}[{result.fault.index}]"
-        self._standing = {number for (name, _), number in self._numbers.items() if name != failing}
+        fault = result.fault
+        self._failures = fault.failures({role: len(nodes) for role, nodes in system.nodes.items()})
+        names = [part.place for part in self._failures]
+        self._standing = {number for (name, _), number in self._numbers.items() if name not in names}
         """The devices of machines that do not lose power."""
         self._initial: dict[LineKey, bytes] = {}
         """Lines at time zero, as far as anybody asked."""
-        self._opaque = result.scheme.role_types[result.fault.role].opaque()
+        self._dead_clients = any(part.client for part in self._failures)
+        self.opaque = self._is_opaque()
+        """Whether recovery runs as one whole."""
         self.runs = 0
         self._builds = 0
         self._off: _Machines | None = None
@@ -92,6 +99,14 @@ class Restart:
         """The same with servers that have started and a client that has connected."""
         self._needs: dict[Hashable, bool] | None = {}
         """Whether an object needs recovery; None: all have to do without ``_up``."""
+
+    def _is_opaque(self) -> bool:
+        """Whether a machine recovers in its own way, or a client looks after what dead ones have left."""
+        scheme = self._result.scheme
+        before, scheme.failures = scheme.failures, self._failures
+        recovering = [role.opaque() for role in scheme.recovery()]
+        scheme.failures = before
+        return any(recovering) or (self._dead_clients and scheme.role_types[CLIENT].takes_over())
 
     def initial(self, key: LineKey) -> bytes:
         """What a line held at time zero."""
@@ -103,14 +118,17 @@ class Restart:
 
     def views(self) -> Views:
         """Both views over the run's trace."""
-        platform = self._result.system.platform
+        return self._views(self._result.system, self.initial, {number: number for number in self.domains})
+
+    def _views(self, system: System, initial: Callable[[LineKey], bytes], numbers: Mapping[int, int]) -> Views:
+        """Both views over a trace of these machines; ``numbers`` are their devices', by the run's."""
         return StandingViews(
-            self._result.system.trace,
-            self.domains,
-            self.initial,
-            self._standing,
-            whole_lines=platform.line_atomicity == "whole",
-            iio_wc_survives=platform.iio_wc_survives,
+            system.trace,
+            {own: self.domains[number] for number, own in numbers.items()},
+            initial,
+            {own for number, own in numbers.items() if number in self._standing},
+            whole_lines=system.platform.line_atomicity == "whole",
+            iio_wc_survives=system.platform.iio_wc_survives,
         )
 
     def read(self, object: Hashable, source: Source, *, whole: bool = False, decide: Decide | None = None) -> Value:
@@ -118,7 +136,7 @@ class Restart:
 
         ``decide`` is asked whether a range has a checksum before the range's lines are asked for.
         """
-        return self._read((object,), source, whole or self._opaque, decide)[0]
+        return self._read((object,), source, whole or self.opaque, decide)[0]
 
     def read_all(self, objects: Sequence[Hashable], source: Source, decide: Decide | None = None) -> tuple[Value, ...]:
         """What a fresh client reads of each object, one after the other, after recovery as a whole."""
@@ -137,59 +155,75 @@ class Restart:
             self._let_decide(system, decide)
         answers: list[Value] = []
 
+        work = Work(system, len(scheme.sizes.objects))
+
         def code() -> Any:
-            if machines.session is None:
-                role = self.recovering(scheme)
-                thread = role.node.thread(0, "recovery", self._kind)
-                if whole:
-                    yield from role.recover(thread)
-                else:
-                    for unit in role.units_of(objects[0]):
-                        yield from role.recover_unit(thread, unit)
-                scheme.start()
+            session, client = machines.session, scheme.roles[CLIENT][0]
+            if session is None:
+                scheme.start((yield from self._recover(scheme, None if whole else objects[0])))
+                session = self._session(machines)
+                if self._dead_clients:
+                    yield from client.take_over(session)
             for one in objects:
-                session = machines.session or self._session(machines)
+                work.begins()
+                session = session or self._session(machines)
                 try:
-                    found = yield from scheme.roles[CLIENT][0].perform(session, scheme.probe(one))
-                except OperationFailed as error:
-                    answers.append(Unread(str(error)))
-                except VerbsError as error:
-                    answers.append(Torn(f"the read fails: {error}"))
-                else:
-                    answers.append(None if found is None else decode_value(found, scheme.sizes.value_bytes))
+                    answers.append((yield from probing(scheme, client, session, one)))
+                except (VerbsError, OutcomeUnknown) as error:
+                    answers.append(Unread(f"the read fails: {error}"))
+                    session = None  # its queue pair is in the error state
 
         turn = machines.turn
         done = system.clock.start(code()) if turn is None else system.clock.start_in(turn, code())
         try:
-            system.clock.run_through(done)
-        except (VerbsError, OperationFailed) as error:
-            answers.append(Torn(f"the read fails: {error}"))
+            work.run_through(done)
+        except (VerbsError, OperationFailed, OutcomeUnknown) as error:
+            answers.append(Unread(f"the read fails: {error}"))
+        except WaitsForEver as error:
+            answers.append(Unread(f"it waits for ever: {error}"))
         except RuntimeError as error:  # SimPy: nothing is left to happen, and the read has not returned
             if done.triggered:
                 raise
-            answers.append(Torn(f"the read never returns: {error}"))
+            answers.append(Unread(f"the read never returns: {error}"))
         finally:
             self._take_back(machines)
         return answers
 
+    def _recover(self, scheme: Scheme, object: Hashable | None, kind: type[Thread] | None = None) -> Any:
+        """The recovery of each machine that the scheme names, of the units of an ``object`` or (None) as a whole.
+
+        Returns the instances whose code has started: all but the last.
+        """
+        started: list[Role] = []
+        before = None
+        for role in scheme.recovery():
+            if before is not None:
+                before.start()
+                started.append(before)
+            thread = role.node.thread(0, "recovery", kind or self._kind)
+            if object is None:
+                yield from role.recover(thread)
+            else:
+                for unit in units_of(role, object):
+                    yield from role.recover_unit(thread, unit)
+            before = role
+        return started
+
     def _let_decide(self, system: System, decide: Decide) -> None:
+        names, numbers = system.devices(), self._numbers
+
+        def deciding(memory: AddressSpace, address: int, length: int, expected: int) -> bool | None:
+            device, offset = memory.locate(address)
+            number = numbers.get((names[device.number][0].name, device.name))
+            device.space.catch_up(system.clock.now_ps)  # what was stored by now touches its lines
+            if number is None or device.space.is_touched(offset, length):
+                return None
+            return decide(Guarded(number, offset, length, expected))
+
         for machines in system.nodes.values():
             for node in machines:
-
-                def deciding(address: int, length: int, expected: int, node: Node = node) -> bool | None:
-                    device, offset = node.memory.locate(address)
-                    number = self._numbers.get((node.name, device.name))
-                    device.space.catch_up(system.clock.now_ps)  # what was stored by now touches its lines
-                    return None if number is None else decide(Guarded(number, offset, length, expected))
-
                 for core in node.cores:
                     core.deciding = deciding
-
-    def recovering(self, scheme: Scheme) -> Role:
-        """The instance whose machine the fault names: it recovers, and no other."""
-        fault = self._result.fault
-        role: Role = scheme.roles[fault.role][fault.index]
-        return role
 
     def _session(self, machines: _Machines) -> Any:
         return machines.scheme.roles[CLIENT][0].connect(client_thread(machines.system, 1, 0, self._kind))
@@ -217,7 +251,8 @@ class Restart:
                 self._needs = None
                 return None
         if object not in self._needs:
-            self._needs[object] = any(True for _ in self.recovering(self._up.scheme).units_of(object))
+            recovering = self._up.scheme.recovery()
+            self._needs[object] = any(True for role in recovering for _ in units_of(role, object))
         return None if self._needs[object] else self._up
 
     def _take_back(self, machines: _Machines) -> None:
@@ -239,7 +274,8 @@ class Restart:
         for space, _ in built.spaces:
             space.restore(_untouched)
         built.turn = built.system.clock.turn()
-        self.recovering(built.scheme).node.thread(0, "recovery", self._kind)
+        for role in built.scheme.recovery():
+            role.node.thread(0, "recovery", self._kind)
         built.scheme.start()
         built.session = self._session(built)
         built.rewind = Rewind(built.system, built.scheme, built.session)
@@ -251,14 +287,26 @@ class Restart:
         for machines in system.nodes.values():
             for node in machines:
                 orders = FirstOrders(system.streams.seed, ORDER_OF_READS + node.name)
-                node.nic.slot.dma.arbiter = orders.itself
+                node.nic.slot.dma.orders.arbiter = orders.itself
         for node, device in system.devices().values():
-            device.domain = Domain.NONE  # nobody crashes this one again: what it writes need not be traced
-            device.traced = device.kind in system.platform.drives
+            device.traced = device.kind in system.platform.drives  # nobody crashes this one again
             number = self._numbers.get((node.name, device.name))
             if number is not None:
                 spaces.append((device.space, number))
-        return _Machines(system, type(self._result.scheme)(system, self._result.scheme.sizes), spaces)
+        return _Machines(system, self._scheme(system), spaces)
+
+    def _scheme(self, system: System) -> Scheme:
+        """An instance of the scheme on machines that have come back."""
+        scheme = type(self._result.scheme)(system, self._result.scheme.sizes)
+        scheme.failures = self._failures
+        return scheme
+
+
+def units_of(role: Role, object: Hashable) -> Iterable[Hashable]:
+    """The recovery units that a read of an object, or of a tuple of them, depends on."""
+    if not isinstance(object, tuple):
+        return role.units_of(object)
+    return dict.fromkeys(unit for one in object for unit in role.units_of(one))
 
 
 def _let_go(machines: _Machines) -> None:

@@ -14,9 +14,10 @@ from typing import Generic
 
 from ...scenarios.arguments import OutageFields
 from ...scenarios.build import Draft
+from ...scenarios.run.draws import Planned
 from ...scenarios.run.experiment import PAUSE_LONGEST_PS, run_variant
 from ...scenarios.run.results import RunResult
-from ...scenarios.run.workload import Planned, schedule_data
+from ...scenarios.run.workload import schedule_data
 from ...scenarios.schema.fields import exact_duration
 from ...scenarios.schema.schema import Outage, Scenario, Variant
 from .case import Case, Evidence, Sought, V, find, planned

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -10,18 +11,18 @@ from ...models.durability.places import PLACES
 from ...models.durability.views import LineKey
 from ...protocols.guarantees import Condition, Verdict
 from ...scenarios.build import Draft
-from ...scenarios.history import Operation, Value, written
+from ...scenarios.history import Operation, Value, shown
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.results import RunResult
-from ...scenarios.run.workload import Planned, schedule_data
+from ...scenarios.run.workload import schedule_data
 from ...scenarios.schema.load import scenario_from_data
 from ...scenarios.schema.schema import Scenario, Variant
 from ...sim.bytespace import LINE_BYTES
 from ...sim.trace import NEVER, Stage
-from ..oracle import followed
-from .case import show
-from .explorer import ASKED, Explorer
+from .case import planned
+from .explorer import Explorer
 from .findings import CrashReport
+from .subjects import Subject, by_object, concerned, follow, follower, label
 
 IMAGES = 64
 """How many images of an object one position of the slider looks at, at most."""
@@ -49,21 +50,22 @@ def _put_and_get(result: RunResult, scenario: Scenario) -> Scenario:
     operations = result.history.operations
     update = next((o for o in operations if o.f in result.history.updates), operations[0])
     read = next((o for o in operations if o.f not in result.history.updates and o.process != update.process), None)
-    planned = [Planned(update.process, update.f, str(update.object), True)]
+    few = [replace(planned(update, result.history), not_before_ps=0, stamp=None)]
     if read is not None and update.return_ps is not None:
         again_ps = update.return_ps - update.invoke_ps
-        planned.append(Planned(read.process, read.f, str(update.object), False, again_ps))
-    return Draft.of(scenario).with_(workload=schedule_data(scenario.workload, planned)).build()
+        few.append(replace(planned(read, result.history), object=few[0].object, not_before_ps=again_ps))
+    return Draft.of(scenario).with_(workload=schedule_data(scenario.workload, few)).build()
 
 
 class _Slider:
     def __init__(self, run: RunResult, variant: Variant) -> None:
         self.run = run
         self.variant = variant
-        self.objects = sorted({operation.object for operation in run.history.operations}, key=str)
-        self.explorer = Explorer(run, only=self.objects)
-        self.outcomes = {name: self.explorer.outcomes(name) for name in self.objects}
-        self.registers = {name: followed(name, run.history) for name in self.objects}
+        self.explorer = Explorer(run, only={operation.object for operation in run.history.operations})
+        self.subjects = sorted(self.explorer.subjects(), key=lambda one: label(one.object))
+        self.of = by_object(self.subjects)
+        self.outcomes = {one.key: self.explorer.outcomes(one) for one in self.subjects}
+        self.registers: dict[Hashable, Any] = {one.key: follower(one, run) for one in self.subjects}
         self.lines: list[LineKey] = sorted(self.explorer.views.pieces)
 
     def data(self) -> dict[str, Any]:
@@ -97,8 +99,8 @@ class _Slider:
             "number": operation.number,
             "process": operation.process,
             "f": operation.f,
-            "object": str(operation.object),
-            "value": show(value),
+            "object": label(operation.object),
+            "value": shown(value),
             "invoke_ps": operation.invoke_ps,
             "return_ps": operation.return_ps,
         }
@@ -127,11 +129,8 @@ class _Slider:
 
     def _step(self, at_ps: int, keys: list[LineKey], events: list[tuple[str, Operation]]) -> dict[str, Any]:
         for kind, operation in events:
-            register = self.registers[operation.object]
-            if kind == "invoke":
-                register.invoke(operation)
-            else:
-                register.complete(operation)
+            for subject in concerned(self.of, operation):
+                follow(self.registers[subject.key], kind, operation, at_ps)
         what = [f"{_words(operation)}: {kind}" for kind, operation in events]
         what += sorted({self._moved(key, at_ps) for key in keys})
         for key in self.lines:
@@ -141,7 +140,7 @@ class _Slider:
             "ps": at_ps,
             "what": "; ".join(what) or "before anything happens",
             "lines": [self._survival(turn, key, at_ps) for turn, key in enumerate(self.lines)],
-            "objects": [self._object(name, at_ps) for name in self.objects],
+            "objects": [self._object(one, at_ps) for one in self.subjects],
         }
 
     def _moved(self, key: LineKey, at_ps: int) -> str:
@@ -161,36 +160,37 @@ class _Slider:
         may_be = [str(place) for place in dict.fromkeys(PLACES[last.chunk.path]) if place in places]
         return {"id": turn, "may_be": may_be, "survives": "yes" if last.must_ps <= at_ps else "maybe"}
 
-    def _object(self, name: Hashable, at_ps: int) -> dict[str, Any]:
-        register = self.registers[name]
-        images = list(islice(self.outcomes[name].at(at_ps), IMAGES + 1))
+    def _object(self, subject: Subject, at_ps: int) -> dict[str, Any]:
+        register, name = self.registers[subject.key], subject.object
+        images = list(islice(self.outcomes[subject.key].at(at_ps), IMAGES + 1))
         all_made_it = self.explorer.restart.read(name, lambda key: self.explorer.views.newest(key, at_ps))
         values = list(dict.fromkeys([*(outcome.value for outcome in images[:2]), all_made_it]))
         values = list(dict.fromkeys([*values, *(outcome.value for outcome in images[:IMAGES])]))
         written = [o.argument for o in self.run.history.operations if o.object == name and o.argument is not None]
-        allowed = [value for value in (0, *written) if not register.judge(value)]
+        candidates = values if subject.from_scratch else [0, *written]
+        allowed = [value for value in candidates if not register.judge(value)]
         verdicts: dict[str, str] = {}
         note = ""
-        for condition in sorted(ASKED):
+        for condition in sorted(subject.conditions):
             wrong: list[Value] = [value for value in values if condition in register.judge(value)]
             verdicts[str(condition)] = str(Verdict.VIOLATED if wrong else Verdict.HOLDS)
             if wrong and not note:
                 note = register.explain(wrong[0], condition)
-        listed = [show(value) for value in values[:VALUES]]
+        listed = [shown(value) for value in values[:VALUES]]
         if len(values) > VALUES:
             more = "at least " if len(images) > IMAGES else ""
             listed.append(f"({more}{len(values) - VALUES} more)")
         return {
-            "object": str(name),
+            "object": label(name),
             "recovered": listed,
-            "allowed": [show(value) for value in allowed],
+            "allowed": [shown(value) for value in allowed],
             "verdicts": verdicts,
             "note": note,
         }
 
 
 def _words(operation: Operation) -> str:
-    return f"{operation.f} {operation.object}{written(operation.argument)}"
+    return operation.text
 
 
 def _or_none(at_ps: int) -> int | None:

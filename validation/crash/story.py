@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from ...models.durability.ordering import Scope, events_that_force
 from ...models.durability.places import IN_WORDS, PLACES, WAYS, Path, Place, Way
 from ...models.durability.rules import Target
 from ...models.durability.views import Content, LineKey, Piece
-from ...scenarios.history import Operation, written
+from ...models.system import System
+from ...scenarios.history import History, Operation, shown
 from ...scenarios.run.results import RunResult
 from ...scenarios.schema.schema import Scenario
 from ...sim.bytespace import LINE_BYTES, lines
 from ...sim.trace import NEVER, Chunk, Stage
 from ...sim.units import format_us
-from .case import show
 from .explorer import Explorer, Violation
 from .findings import LineFate, TimelineRow
 from .nested import OutcomeAgain
+from .subjects import label
 
 
 class LeftState(Protocol):
@@ -34,12 +35,17 @@ class LeftState(Protocol):
 
 def fates(state: LeftState) -> list[LineFate]:
     """The lines that did not make it."""
-    image = state.violation.outcome.image
-    return [_fate(state, key, content) for key, content in image if content.absent or content.torn]
+    image, at_ps = state.violation.outcome.image, state.violation.instant_ps
+    return lost_lines(state.result.system, image, at_ps)
 
 
-def _fate(state: LeftState, key: LineKey, content: Content) -> LineFate:
-    node, device = state.result.system.devices()[key[0]]
+def lost_lines(system: System, image: Iterable[tuple[LineKey, Content]], at_ps: int) -> list[LineFate]:
+    """The lines of an image of a power failure that are not as they were, and where the rest may still have been."""
+    return [_fate(system, key, content, at_ps) for key, content in image if content.absent or content.torn]
+
+
+def _fate(system: System, key: LineKey, content: Content, at_ps: int) -> LineFate:
+    node, device = system.devices()[key[0]]
     address = key[1] * LINE_BYTES
     piece = content.torn or content.absent[0]
     return LineFate(
@@ -48,8 +54,8 @@ def _fate(state: LeftState, key: LineKey, content: Content) -> LineFate:
         address=address,
         label=device.name_of(piece.chunk.address if piece.chunk.address > address else address),
         writer=piece.chunk.writer,
-        place=str(_place(piece, state.violation.instant_ps)),
-        reason=why_not_forced(piece, state.violation.instant_ps),
+        place=str(_place(piece, at_ps)),
+        reason=why_not_forced(piece, at_ps),
     )
 
 
@@ -101,7 +107,8 @@ def _why_not_kept(piece: Piece, place: Place, way: Way) -> str:
 def timeline(scenario: Scenario, state: LeftState, lost: Sequence[LineFate]) -> list[TimelineRow]:
     """What happened up to the power failure, what it may leave, and what recovery makes of that."""
     at_ps = state.violation.instant_ps
-    rows = [row for operation in state.result.history.operations for row in _operation_rows(operation, at_ps)]
+    history = state.result.history
+    rows = [row for operation in history.operations for row in _operation_rows(history, operation, at_ps)]
     rows += _hardware_rows(state)
     for outage in scenario.outages:
         if outage.at_ps <= at_ps:
@@ -121,10 +128,16 @@ def timeline(scenario: Scenario, state: LeftState, lost: Sequence[LineFate]) -> 
         rows.append(TimelineRow(at_ps, node, text, "LOST"))
     rows += _again(state)
     rows += _unnoticed(state)
-    rows.append(
-        TimelineRow(at_ps, "recovery", f"recovery: {state.violation.object} -> {show(state.violation.outcome.value)}")
-    )
+    rows.append(TimelineRow(at_ps, "recovery", f"recovery: {label(state.violation.object)} -> {_recovered(state)}"))
     return rows
+
+
+def _recovered(state: LeftState) -> str:
+    """What was found in the end."""
+    value = state.violation.outcome.value
+    if isinstance(value, tuple) and any(isinstance(step, tuple) for step in value):  # a transaction's reads
+        return ", ".join(shown(step[2]) if isinstance(step, tuple) else shown(step) for step in value)
+    return shown(value)
 
 
 def _and_more(several: Sequence[object]) -> str:
@@ -179,15 +192,15 @@ def _unnoticed(state: LeftState) -> list[TimelineRow]:
     return rows
 
 
-def _operation_rows(operation: Operation, at_ps: int) -> list[TimelineRow]:
+def _operation_rows(history: History, operation: Operation, at_ps: int) -> list[TimelineRow]:
     side = f"client {operation.process}"
     rows = []
     if operation.invoke_ps <= at_ps:
-        what = f"{operation.f} {operation.object}{written(operation.argument)}"
-        rows.append(TimelineRow(operation.invoke_ps, side, f"{what}  invoke"))
+        rows.append(TimelineRow(operation.invoke_ps, side, f"{operation.text}  invoke"))
     if operation.return_ps is not None and operation.return_ps <= at_ps:
-        found = f" -> {show(operation.result)}" if operation.argument is None else ""
-        text = f"{operation.f} {operation.object}{found}  {operation.outcome}"
+        found = operation.found if history.returns(operation.f) and operation.outcome == "ok" else ""
+        what = operation.text if operation.f == "txn" else f"{operation.f} {operation.object}"
+        text = f"{what}{found}  {operation.outcome}"
         rows.append(TimelineRow(operation.return_ps, side, text))
     return rows
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from ...models.cpu import Thread
+from ...models.cpu import Deadline, Thread
 from ...models.cpu.software import Code
 from ...models.host.hostmemory import HostMemory
+from ...models.memory.devices import DEVICE_SPAN_BITS, OFFSET_MASK
 from ...models.nic.nic import Nic
 from ...models.verbs import SIGNALED, CompletionQueue, Opcode, QueuePair, SendWR, Status, WorkCompletion
-from ...sim.bytespace import lines
+from ...sim.bytespace import LINE_BYTES
 from ...sim.trace import NEVER
 
 AT_ONCE = 1 << 14
@@ -47,8 +48,8 @@ class TimelessThread(Thread):
     @override
     def load(self, address: int, length: int) -> Code:
         if self._at_once():
-            device, offset = self.host.memory.locate(address)
-            return device.space.read(self.clock._now, offset, length)
+            device = self.host.memory.by_index[address >> DEVICE_SPAN_BITS]
+            return device.space.read(self.clock._now, address & OFFSET_MASK, length)
         return (yield from super().load(address, length))
 
     @override
@@ -74,7 +75,7 @@ class TimelessThread(Thread):
     def crc32_matches(self, address: int, length: int, expected: int) -> Code:
         deciding = self.core.deciding
         if deciding is not None and self._at_once():
-            found = deciding(address, length, expected)
+            found = deciding(self.host.memory, address, length, expected)
             if found is not None:
                 return found
             return (yield from self.crc32(address, length)) == expected
@@ -106,10 +107,13 @@ class TimelessThread(Thread):
     @override
     def post_send(self, qp: QueuePair, work: SendWR) -> Code:
         if work.opcode is Opcode.IBV_WR_RDMA_READ and self._is_idle(qp, work) and self._at_once():
-            qp.check(work)
+            if not qp.unchecked:
+                qp.check(work)
             assert qp.peer is not None
             _put(self.host, work.local_address, _fetched(qp.peer.end.nic, work.remote_address, work.length))
             qp.posted += 1
+            posted = qp.end.nic.posted
+            posted[work.opcode] = posted.get(work.opcode, 0) + 1
             done = WorkCompletion(work.wr_id, Status.IBV_WC_SUCCESS, work.opcode, work.length, qp, self.span, slots=1)
             qp.send_cq.push(done)
         else:
@@ -131,27 +135,30 @@ class TimelessThread(Thread):
         return allowed and peer.end.nic.regions.refuses(work) is None
 
     @override
-    def poll(self, queue: CompletionQueue) -> Code:
+    def poll(self, queue: CompletionQueue, deadline: Deadline | None = None, *, busy: bool = False) -> Code:
         if self._at_once():
             completion = queue.pop()
             if completion is not None:
                 self._takes(completion)
                 self._seen(completion)
                 return completion
-        return (yield from super().poll(queue))
+        return (yield from super().poll(queue, deadline, busy=busy))
 
 
 def _fetched(nic: Nic, address: int, length: int) -> bytes:
     """What an adapter reads, line by line in the order that its arbiter draws."""
-    device, offset = nic.host.memory.locate(address)
-    device.space.catch_up(nic.clock._now)
-    touched = lines(offset, length)
-    device.space.touch(map(touched.__getitem__, nic.slot.dma.order(len(touched))))
-    return device.space.peek(offset, length)
+    host, offset = nic.host, address & OFFSET_MASK
+    space = host.memory.by_index[address >> DEVICE_SPAN_BITS].space
+    space.catch_up(host.clock._now)
+    first = offset // LINE_BYTES
+    count = (offset + length - 1) // LINE_BYTES - first + 1
+    space.touch([first + turn for turn in nic.slot.dma.order(count)])
+    return space.peek(offset, length)
 
 
 def _put(host: HostMemory, address: int, data: bytes) -> None:
     """Let coherent memory show bytes from now on."""
-    device, offset = host.memory.locate(address)
-    device.space.catch_up(host.clock._now)
-    device.space.poke(offset, data)
+    space, offset = host.memory.by_index[address >> DEVICE_SPAN_BITS].space, address & OFFSET_MASK
+    space.catch_up(host.clock._now)
+    space.poke(offset, data)
+    space.tell(host.clock._now, offset, len(data))

@@ -9,16 +9,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from ...protocols.guarantees import Condition, Verdict
+from ...protocols.objects import FOUND
 from ...sim.errors import InputError, Mistake, unknown
 from ..oracle import assert_implications
 from ..oracle.conditions.exactly_once import SHOWS
 from ..oracle.conditions.exactly_once import find as find_twice
+from ..oracle.conditions.invented import find as find_invented
+from ..oracle.known import NEVER_PS
 from ..oracle.models.simple import Model
 from ..oracle.search.general import BUDGET, BUDGET_BYTES, Budget
 from .fitting import Act, Subject, fit, key_text, model_named, syncs
-from .judges import LOCAL, ORDERED, ItemJudge, Judge, Opinion, SearchJudge, Terms, ZoneJudge, judge_for
+from .judges import (
+    LOCAL,
+    ORDERED,
+    AroundCrash,
+    ItemJudge,
+    Judge,
+    Opinion,
+    SearchJudge,
+    Terms,
+    ZoneJudge,
+    judge_for,
+    search_for,
+)  # fmt: skip
 from .pieces import SHRINKING_BUDGET, first_failure, named_and_written, prefix_of, shrink
-from .read import HistoryFile, show
+from .read import HistoryEntry, HistoryFile, show
 from .turns import take_turns
 from .whole import WholeJudge
 
@@ -29,6 +44,9 @@ UNIQUE = frozenset(
     {Condition.COMMITTED, Condition.SESSION, Condition.MONOTONIC, Condition.BOUNDED_LOSS, Condition.NO_LOST_ACK}
 )
 """The conditions on registers with unique values; but for ``session`` they may be removed too."""
+
+ANY_MODEL = frozenset({Condition.NO_LOST_ACK, Condition.BOUNDED_LOSS})
+"""Those that are searched where an object is no such register: ``durable`` without the reads before the crash."""
 
 LARGE = 20_000
 """From how many operations on ``session`` is judged by what implies it, if that holds."""
@@ -95,17 +113,20 @@ def check_history(
     budget: int = BUDGET,
     memory_bytes: int = BUDGET_BYTES,
     loss_ps: int | None = None,
+    crashes_ps: tuple[int, ...] | None = None,
 ) -> Report:
     """Judge ``history`` by ``conditions`` (default: all that apply) of the named model (default: the first that fits).
 
     ``budget`` is how many steps the search of one object may take, ``memory_bytes`` how much all searches of a
-    condition may hold; ``loss_ps`` is the time of ``bounded_loss``. Raises InputError for names that there are not, for
-    values that are not the model's, and for conditions that do not apply but were asked for.
+    condition may hold; ``loss_ps`` is the time of ``bounded_loss``, ``crashes_ps`` are the crashes that a loss of an
+    object other than a register is blamed on (by default those of the system and the server). Raises InputError for
+    names that there are not, for values that are not the model's, and for conditions that do not apply but were asked
+    for.
     """
     wanted = _conditions(conditions)
     model = model_named(model_name, history)
     subjects = fit(history, model)
-    terms = Terms(Budget(budget, memory_bytes), loss_ps)
+    terms = Terms(Budget(budget, memory_bytes), loss_ps, crashes_ps)
     bench = _Bench(history, model, subjects, terms)
     verdicts: dict[Condition, Judgement] = {}
     skipped: dict[Condition, str] = {}
@@ -137,6 +158,17 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
+def _known_by(entry: HistoryEntry, at_ps: int) -> bool:
+    """Whether the operation had returned by then."""
+    known_ps = _known_ps(entry)
+    return known_ps is not None and known_ps <= at_ps
+
+
+def _known_ps(entry: HistoryEntry) -> int | None:
+    """When what an operation returned was known."""
+    return entry.promised_ps or entry.return_ps if entry.outcome == "ok" else None
+
+
 def _conditions(names: Sequence[str]) -> list[Condition]:
     known = [str(condition) for condition in Condition]
     for name in names:
@@ -153,7 +185,11 @@ def _why_not(
     asked: bool,
     loss_ps: int | None,
 ) -> str | None:
-    if condition in UNIQUE:
+    if (
+        condition in UNIQUE
+        and condition not in ANY_MODEL
+        and not (condition is Condition.COMMITTED and model.name in FOUND)
+    ):
         each = (s.unique if condition is Condition.SESSION else s.removable for s in subjects)
         odd = next((reason for reason in each if reason is not None), None)
         if odd is not None:
@@ -177,6 +213,8 @@ class _Bench:
         self._history, self._model, self._subjects, self._terms = history, model, subjects, terms
         self._judges = {subject.key: judge_for(history, subject, model, terms) for subject in subjects}
         self._removed: dict[Hashable, ZoneJudge] = {}
+        self._losing: dict[Hashable, SearchJudge] = {}
+        """By object: who found that a crash has lost updates."""
         self._together: WholeJudge | None = None
 
     @property
@@ -225,6 +263,12 @@ class _Bench:
         searches: list[tuple[Subject, SearchJudge]] = []
         for subject in self._subjects:
             judge = self._judges[subject.key]
+            if condition in ANY_MODEL and subject.removable is not None:
+                rows.append((subject, self._lost(subject, condition)))
+                continue
+            if condition is Condition.COMMITTED and subject.removable is not None:
+                rows.append((subject, self._invented(subject)))
+                continue
             if condition in UNIQUE:
                 judge = self._by_bounds(subject, judge)
             if not isinstance(judge, SearchJudge):
@@ -246,6 +290,37 @@ class _Bench:
             self._removed[subject.key] = ZoneJudge(self._history, subject, self._terms.loss_ps)
         return self._removed[subject.key]
 
+    def _lost(self, subject: Subject, condition: Condition) -> Opinion:
+        """Whether a crash has lost updates of an object that is no register with unique values: searched, crash by
+        crash.
+        """
+        spared_ps = (self._terms.loss_ps or 0) if condition is Condition.BOUNDED_LOSS else 0
+        crashes_ps, steps, open_one = self._terms.crashes_ps, 0, None
+        if crashes_ps is None:
+            crashes_ps = tuple(self._history.eras_ps())
+        for turn, at_ps in enumerate(crashes_ps):
+            until_ps = crashes_ps[turn + 1] if turn + 1 < len(crashes_ps) else NEVER_PS
+            if not any(_known_by(act.entry, at_ps) for act in subject.acts if not self._model.inert(act.call)):
+                continue  # nothing had returned that could be lost
+            judge = search_for(subject, self._model, self._terms, AroundCrash(at_ps, until_ps, spared_ps))
+            opinion = judge.judge(Condition.LINEARIZABLE, subject.acts)
+            steps += opinion.steps
+            if opinion.verdict is Verdict.VIOLATED:
+                self._losing[subject.key] = judge
+                return replace(opinion, steps=steps, by=opinion.by or "search")
+            if opinion.verdict is Verdict.UNDECIDED:
+                open_one = opinion
+        return Opinion(Verdict.HOLDS, steps, by="search") if open_one is None else replace(open_one, by="search")
+
+    def _invented(self, subject: Subject) -> Opinion:
+        rows = [(a.entry.line, a.entry.invoke_ps, _known_ps(a.entry), a.call) for a in subject.acts]
+        invented = find_invented(rows)
+        if invented is None:
+            return Opinion(Verdict.HOLDS, len(rows), by="count")
+        act = next(act for act in subject.acts if act.entry.line == invented.number)
+        why = f"{act.text} {act.where}, but nobody had put {show(invented.item)} there"
+        return Opinion(Verdict.VIOLATED, len(rows), (invented.number,), why, by="count")
+
     def _twice(self, subject: Subject) -> Opinion:
         eras_ps = self._history.eras_ps()
         acts = sorted([*subject.acts], key=lambda act: (act.entry.return_ps or act.entry.invoke_ps, act.entry.line))
@@ -253,11 +328,9 @@ class _Bench:
         twice = find_twice(rows)
         if twice is None:
             return Opinion(Verdict.HOLDS, len(rows), by="count")
-        text = next(act.text for act in acts if act.entry.line == twice.number)
+        text = next(f"{act.text} {act.where}" for act in acts if act.entry.line == twice.number)
         times = "once" if twice.put == 1 else f"{twice.put} times"
-        why = (
-            f"{text} (line {twice.number}): {show(twice.item)} is there {twice.found} times, and was put there {times}"
-        )
+        why = f"{text}: {show(twice.item)} is there {twice.found} times, and was put there {times}"
         return Opinion(Verdict.VIOLATED, len(rows), (twice.number,), why, by="count")
 
     def _witness(self, condition: Condition, wrong: Sequence[tuple[Subject | None, Opinion]]) -> Witness:
@@ -267,11 +340,12 @@ class _Bench:
             judge: Judge | WholeJudge = self._whole if subject is None else self._judges[subject.key]
             one = Subject(None, self._whole.acts, [], False) if subject is None else subject
             at_ps, first = 0, opinion
-            if condition in ORDERED:
+            judge = self._losing.get(one.key, judge) if condition in ANY_MODEL else judge
+            if condition in ORDERED or (condition in ANY_MODEL and isinstance(judge, SearchJudge)):
                 at_ps, first = first_failure(judge, condition, one.acts, opinion)
             bad.append((at_ps, one, judge, first))
         at_ps, one, judge, first = min(bad, key=lambda row: row[0])
-        if condition in ORDERED:
+        if condition in ORDERED or (condition in ANY_MODEL and isinstance(judge, SearchJudge)):
             return self._piece(condition, one, judge, first, at_ps)
         everything = sorted([*one.acts, *one.failed], key=lambda act: (act.entry.invoke_ps, act.entry.line))
         by_line = {act.entry.line: act for act in everything}

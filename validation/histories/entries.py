@@ -7,10 +7,14 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...scenarios.history import Described, Stamp
 from ..oracle.known import NEVER_PS
 
 TYPES = ("invoke", "ok", "fail", "info", "applied", "crash")
 NODES = ("system", "server", "client", "replica")
+
+FRESH = "a fresh client"
+"""The process that reads what a crash has left, where it is not among the operations of a run."""
 
 MISSING = object()
 """In place of a value that an event does not have."""
@@ -42,6 +46,8 @@ def show(value: Hashable) -> str:
         return f"{{{', '.join(sorted(map(show, value)))}}}"
     if isinstance(value, Other):
         return value.text
+    if isinstance(value, Stamp | Described):
+        return str(value)
     return json.dumps(value) if isinstance(value, str | int | float | None) else repr(value)
 
 
@@ -125,6 +131,8 @@ class HistoryFile:
     time_zero_ns: int | float
     timed: bool = True
     format: str = "json lines"
+    place: str = "line"
+    """What the numbers of operations are: ``line`` of a file, ``operation`` of a run."""
 
     def eras_ps(self) -> list[int]:
         """When the crashes that end an era came, each instant once."""

@@ -12,6 +12,7 @@ from ...sim.yaml_source import describe
 from ..oracle.known import NEVER_PS
 from ..oracle.models.simple import FENCES, MODELS, READS, REMOVES, SYNCS, UNKNOWN, WRITES, Call, Model, Takes
 from ..oracle.search.general import Interval
+from .entries import FRESH
 from .read import MOST_MISTAKES, HistoryEntry, HistoryFile, freeze, in_order, show
 from .user_models import user_model
 from .values import suits
@@ -24,6 +25,12 @@ class Act:
     entry: HistoryEntry
     call: Call
     answers: Takes = Takes.SAME
+    place: str = "line"
+
+    @property
+    def where(self) -> str:
+        """Which operation of the history it is: ``(line 4)``."""
+        return "(after recovery)" if self.entry.process == FRESH else f"({self.place} {self.entry.line})"
 
     def span(self, until_ps: int, condition: Condition = Condition.LINEARIZABLE) -> Interval:
         """The operation as the search sees it at ``until_ps``, with the deadline that ``condition`` sets."""
@@ -38,6 +45,8 @@ class Act:
     def text(self) -> str:
         """``write x = 1``, ``read x -> 2``, ``cas x [1, 2] -> true``."""
         entry, call = self.entry, self.call
+        if call.f == "txn" and entry.key is None:
+            return f"txn {_steps_text(call, answered=entry.outcome == 'ok')}"
         words = [call.f, *([] if entry.key is None else [key_text(entry.key)])]
         if call.f in WRITES:
             words += ["=", show(call.argument)]
@@ -91,8 +100,20 @@ class Subject:
         return None
 
 
+def _steps_text(call: Call, answered: bool) -> str:
+    """The steps of a transaction: ``r x -> 1, w y = 2``."""
+    words = []
+    steps = call.result if answered and isinstance(call.result, tuple) else call.argument
+    for kind, key, value in steps if isinstance(steps, tuple) else ():
+        told = f" -> {show(value)}" if kind == "r" and answered else ""
+        words.append(f"{kind} {key_text(key)}{told if kind == 'r' else f' = {show(value)}'}")
+    return ", ".join(words)
+
+
 def key_text(key: Hashable) -> str:
-    """An object's name as messages show it."""
+    """An object's name, or those of several, as messages show it."""
+    if isinstance(key, tuple) and all(isinstance(part, str) for part in key):
+        return " and ".join(map(key_text, key))
     return key if isinstance(key, str) and key.isprintable() else show(key)
 
 
@@ -153,7 +174,7 @@ def fit(history: HistoryFile, model: Model) -> list[Subject]:
         if entry.f in model.operations:
             argument = freeze(entry.argument) if entry.has_argument else None
             call = Call(entry.f, argument, _result(entry, model))
-            by_key.setdefault(entry.key, []).append(Act(entry, call, model.operations[entry.f][1]))
+            by_key.setdefault(entry.key, []).append(Act(entry, call, model.operations[entry.f][1], history.place))
     subjects = []
     for key, acts in by_key.items():
         for name, together in _apart(key, acts, model):

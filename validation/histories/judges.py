@@ -9,21 +9,22 @@ cannot be placed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from typing_extensions import override
 
 from ...protocols.guarantees import Condition, Verdict
-from ...scenarios.history import Removed
+from ...scenarios.history import Operation, Removed
 from ..oracle import FINDERS, NOT_READ
 from ..oracle.conditions.bounded_loss import find as find_unbounded
-from ..oracle.known import NEVER_PS, Flaw, ObjectHistory
-from ..oracle.models.simple import MODELS, PUTS, REMOVES, UNKNOWN, WRITES, Model, State
+from ..oracle.known import NEVER_PS, RECOVERY, Flaw, ObjectHistory
+from ..oracle.models.simple import MODELS, PUTS, REMOVES, UNKNOWN, WRITES, Call, Model, State
 from ..oracle.search import fifo, lifo
 from ..oracle.search.general import Budget, Interval, Search, SearchAnswer
 from ..oracle.search.items import ItemClash, NotForItems
 from ..oracle.wording import Moment, Named, Recorded
+from .entries import FRESH
 from .fitting import Act, Subject, key_text
 from .read import HistoryFile, show
 
@@ -59,6 +60,8 @@ class Terms:
 
     budget: Budget = field(default_factory=Budget)
     loss_ps: int | None = None
+    crashes_ps: tuple[int, ...] | None = None
+    """The crashes that a loss is blamed on; by default those that end an era."""
 
     def fresh(self, steps: int | None = None) -> Budget:
         """A budget of which nothing is spent."""
@@ -89,6 +92,7 @@ class ZoneJudge:
         self._removals = {line: Removed(n) for n, line in enumerate(removals, len(values) + 1)}
         self._name = None if subject.key is None else key_text(subject.key)
         self._zero_ns, self._timed = history.time_zero_ns, history.timed
+        self._recorded = history.place == "operation"
         self._crashes_ps = history.eras_ps()
         self._loss_ps = loss_ps
         self._operations = {act.entry.line: self._operation(act) for act in everything}
@@ -139,15 +143,18 @@ class ZoneJudge:
                     table[operation.argument] = self._moment(at_ps)
         return known
 
-    def _operation(self, act: Act) -> Recorded:
+    def _operation(self, act: Act) -> Operation:
         entry, call = act.entry, act.call
         argument = self._stamps.get(call.argument) if call.f in WRITES else self._removals.get(entry.line)
         result = self._stamps.get(call.result) if call.f not in _UPDATES and entry.outcome == "ok" else None
         began_ps = self._moment(entry.invoke_ps)
         ended_ps = None if entry.return_ps is None else self._moment(entry.return_ps)
-        return Recorded(entry.line, 0, call.f, self._name, argument, began_ps, ended_ps, result, entry.outcome)
+        kind, process = (Operation, RECOVERY if entry.process == FRESH else 0) if self._recorded else (Recorded, 0)
+        return kind(entry.line, process, call.f, self._name, argument, began_ps, ended_ps, result, entry.outcome)
 
-    def _moment(self, at_ps: int) -> Moment:
+    def _moment(self, at_ps: int) -> int:
+        if self._recorded:
+            return at_ps
         moment = Moment(at_ps)
         if self._zero_ns:
             moment.zero_ns = self._zero_ns
@@ -156,23 +163,61 @@ class ZoneJudge:
         return moment
 
 
+@dataclass(frozen=True)
+class AroundCrash:
+    """What is left of an object's history to see if a crash has lost updates: ``no_lost_ack`` of any model.
+
+    That is ``durable`` without the reads before the crash: they may have been as weakly isolated as they like. What
+    happened behind the next crash is left out, too. An update that had returned at most ``spared_ps`` before the crash
+    takes effect by then or never, if that is more than nothing (``bounded_loss``).
+    """
+
+    at_ps: int
+    until_ps: int
+    spared_ps: int = 0
+
+    def spans(self, model: Model, spans: Iterable[Interval]) -> list[Interval]:
+        """The operations that are left."""
+        found = []
+        for span in spans:
+            before = span.invoke_ps <= self.at_ps
+            if span.invoke_ps > self.until_ps or (before and model.inert(span.call)):
+                continue
+            unknown = span._replace(call=Call(span.call.f, span.call.argument, UNKNOWN), return_ps=None)
+            returned_ps = NEVER_PS if span.return_ps is None else span.return_ps
+            if span.return_ps is None:
+                found.append(span)
+            elif returned_ps > self.until_ps:
+                found.append(unknown)
+            elif before and returned_ps <= self.at_ps and 0 < self.spared_ps >= self.at_ps - returned_ps:
+                found.append(unknown._replace(by_ps=self.at_ps))
+            else:
+                isolated = before and span.call.f == "txn"  # of what it read before it wrote nothing is asked
+                found.append(span._replace(call=unknown.call) if isolated else span)
+        return found
+
+
 class SearchJudge:
     """Any model: the general search. A step is a transition of the model tried."""
 
     by = "search"
     registers = False
 
-    def __init__(self, subject: Subject, model: Model, terms: Terms | None = None) -> None:
+    def __init__(
+        self, subject: Subject, model: Model, terms: Terms | None = None, around: AroundCrash | None = None
+    ) -> None:
         self._subject = subject
         self._model = model
         self._terms = terms or Terms()
+        self._around = around
 
     def start(self, condition: Condition, acts: Sequence[Act], until_ps: int, budget: int | None) -> Search:
         """The search for an order of ``acts`` at ``until_ps``, not begun."""
         return Search(self._model, self._spans(condition, acts, until_ps), self._terms.fresh(budget))
 
     def _spans(self, condition: Condition, acts: Sequence[Act], until_ps: int) -> list[Interval]:
-        return [act.span(until_ps, condition) for act in acts if act.entry.invoke_ps <= until_ps]
+        spans = [act.span(until_ps, condition) for act in acts if act.entry.invoke_ps <= until_ps]
+        return spans if self._around is None else self._around.spans(self._model, spans)
 
     def judge(
         self, condition: Condition, acts: Sequence[Act], until_ps: int = NEVER_PS, budget: int | None = None
@@ -211,7 +256,7 @@ class ItemJudge(SearchJudge):
         if misfit.clash is ItemClash.LEFT:  # what was ahead is told, not the puts of what has overtaken it
             taken = {act.call.result for act in named}
             named = [act for act in named if act.call.f not in PUTS or act.call.argument not in taken]
-        why = _why_not(misfit.clash, [f"{act.text} (line {act.entry.line})" for act in named])
+        why = _why_not(misfit.clash, [f"{act.text} {act.where}" for act in named])
         return Opinion(Verdict.VIOLATED, len(acts), misfit.numbers, why, by="items", sure=True)
 
 
@@ -242,7 +287,7 @@ def told(answer: SearchAnswer, acts: Sequence[Act], name: str, states: Sequence[
     if answer.verdict is Verdict.HOLDS:
         return Opinion(Verdict.HOLDS, answer.steps, order=answer.order)
     stuck = next((act for act in acts if act.entry.line == answer.stuck), acts[-1])
-    where = f"{stuck.text} (line {stuck.entry.line})"
+    where = f"{stuck.text} {stuck.where}"
     line = stuck.entry.line
     if answer.verdict is Verdict.UNDECIDED:
         spent = "for want of memory " if answer.lacking == "memory" else ""
@@ -262,8 +307,13 @@ def judge_for(history: HistoryFile, subject: Subject, model: Model, terms: Terms
     terms = terms or Terms()
     if subject.unique is None:
         return ZoneJudge(history, subject, terms.loss_ps)
+    return search_for(subject, model, terms)
+
+
+def search_for(subject: Subject, model: Model, terms: Terms, around: AroundCrash | None = None) -> SearchJudge:
+    """Who searches for an order of ``subject``, of all of it or of what is left ``around`` a crash."""
     ours = model.name in _BY_ITEMS and model is MODELS[model.name]  # a user's queue may have a bound, or priorities
-    return (ItemJudge if ours and _unique_items(subject) else SearchJudge)(subject, model, terms)
+    return (ItemJudge if ours and _unique_items(subject) else SearchJudge)(subject, model, terms, around)
 
 
 def _unique_items(subject: Subject) -> bool:

@@ -28,6 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ...protocols.objects import Signature
 from ...sim.errors import InputError, Mistake, nearest
 from ...sim.files import nearest_file
 from ...sim.yaml_source import describe
@@ -95,7 +96,7 @@ def _from_class(found: type[Any], path: Path) -> Model:
     def step(state: State, call: Call) -> State:
         return _step(methods[call.f], path, state, call)
 
-    operations = {name: (Takes.ANY, Takes.ANY) for name in methods}
+    operations = {name: Signature(Takes.ANY, Takes.ANY) for name in methods}
     initial: State = one.initial
     return Model(found.__name__, operations, initial, step, lambda call: call.f in reads)
 

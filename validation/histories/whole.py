@@ -74,7 +74,7 @@ class WholeJudge:
 
     def _where(self, number: int) -> str:
         act = self._text[number]
-        return f"{act.text} (line {number})"
+        return f"{act.text} {act.where}"
 
     def _held(self, values: Sequence[tuple[int, State]]) -> str:
         return " and ".join(f"{self._name(object)} = {show(value)}" for object, value in values[:4])

@@ -2,27 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.resources import files
 
-from ...protocols.guarantees import Verdict
-
-POWER = "server[0] power"
-FAULTS = ("no fault", "client[0] process", "server[0] process", POWER, "server[0] power in recovery")
-"""The faults that ``every`` stands for, the mildest first."""
+from ...protocols.failures import ALL, CLIENT, KINDS, LOST, POWER, PROCESS
+from ...protocols.guarantees import NO_FAULT, Verdict
+from ...protocols.scheme import Scheme
+from ...scenarios.schema.faults import IN_RECOVERY, kinds_of
+from ...scenarios.schema.known import SchemeFacts
 
 QUICK = ("vary.ddio=[on]",)
 """Settings that make a first look smaller: fewer platforms. Smaller runs would find less, and vary with the seed."""
+SEVERAL = "several-machines"
+"""The scenario of schemes that have more than one machine beside clients: small, since more may be lost in each."""
 
 
-def scenario_of(fault: str) -> str:
-    """The name of the scenario that a fault is explored with."""
+def usual(kind: type[Scheme]) -> str:
+    """The power of the first machine that recovers, or else of the first beside clients."""
+    servers = {name: role for name, role in kind.role_types.items() if not role.invokes}
+    first = next((name for name, role in servers.items() if role.recovers()), next(iter(servers), "server"))
+    return f"{first}[0] {POWER}"
+
+
+def every(kind: type[Scheme]) -> list[str]:
+    """The faults that ``every`` stands for: those that the scheme declares, the mildest first, of each role's first
+    machine. A client's power ends its processes, so only the end of one is tried.
+    """
+    return list(dict.fromkeys(_every(kind)))
+
+
+def _every(kind: type[Scheme]) -> Iterator[str]:
+    facts = SchemeFacts.of(kind)
+    roles = [CLIENT, *(name for name in kind.role_types if name != CLIENT)]
+    yield NO_FAULT
+    yield from (f"{role}[0] {PROCESS}" for role in roles if PROCESS in kinds_of(role, facts))
+    for how in (kind for kind in KINDS if kind != PROCESS):
+        able = [role for role in roles if role != CLIENT and how in kinds_of(role, facts)]
+        yield from (f"{role}[0] {how}" for role in able)
+        if how == POWER:
+            yield from (f"{role}[0] {how} {IN_RECOVERY}" for role in able if kind.role_types[role].recovers())
+    if machines(kind) > 1 and POWER in kinds_of(ALL, facts):
+        yield from (f"{ALL} {POWER}", f"{ALL} {POWER} {IN_RECOVERY}")
+
+
+def machines(kind: type[Scheme]) -> int:
+    """How many machines there are beside clients, unless a scenario says otherwise."""
+    servers = (role for role in kind.role_types.values() if not role.invokes)
+    return sum(1 if role.counted_by is None else int(kind.option(role.counted_by)) for role in servers)
+
+
+def scenario_of(fault: str, kind: type[Scheme]) -> str:
+    """The name of the scenario that a scheme's fault is explored with."""
     words = fault.split()
-    if fault.strip() in ("no fault", "none"):
+    if fault.strip() in (NO_FAULT, "none"):
         return "no-fault"
-    if words[-2:] == ["in", "recovery"]:
+    if machines(kind) > 1:
+        return SEVERAL
+    if words[-2:] == IN_RECOVERY.split():
         return "power-in-recovery"
-    return "server-power" if words and words[-1] == "power" and not words[0].startswith("client") else "survivors"
+    mild = LOST in words or not words or words[-1] != POWER or words[0].startswith(CLIENT)
+    return "survivors" if mild else "server-power"
 
 
 def file_of(name: str) -> str:

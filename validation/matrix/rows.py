@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...protocols.guarantees import Condition, Verdict, claimed
-from ...protocols.shapes import SHAPES, shaped
+from ...protocols.shapes import shaped
 from ...sim.errors import InputError, Mistake, nearest
 from .configurations import Configuration
-from .judging import FAULT, CellFinding, judge
+from .judging import FAULT, VALUES, CellFinding, judge
 from .timing import QUEUE_PAIRS, SIZES, Costs, measure
 
 
@@ -19,7 +19,7 @@ class RowJob:
 
     primitive: str
     configuration: Configuration
-    shapes: tuple[str, ...] = tuple(SHAPES)
+    shapes: tuple[str, ...] = tuple(VALUES)
     sizes: tuple[int, ...] = SIZES
     queue_pairs: tuple[int, ...] = QUEUE_PAIRS
     seed: int = 1
@@ -80,7 +80,7 @@ def row(job: RowJob) -> PrimitiveRow:
 def shapes(names: Sequence[str]) -> tuple[str, ...]:
     """Checked names of shapes; raises InputError with the nearest."""
     for name in names:
-        if name not in SHAPES:
-            expected, close = f"a shape: {', '.join(SHAPES)}", nearest(name, SHAPES)
+        if name not in VALUES:
+            expected, close = f"a shape: {', '.join(VALUES)}", nearest(name, VALUES)
             raise InputError(Mistake(f"'{name}'", expected, field="--shapes", nearest=close))
     return tuple(dict.fromkeys(names))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-from ...models.profiles.platform import platform_names
+from ...models.profiles.platform import load_platform, platform_names
 from ...models.profiles.profiles import read_profile
+from ...protocols.scheme import Scheme
 
 
 def testbed(paper: str) -> str | None:
@@ -15,6 +17,17 @@ def testbed(paper: str) -> str | None:
         if name.endswith("-testbed") and wanted and wanted in _words(read_profile(name).description):
             return name
     return None
+
+
+def fits(kind: type[Scheme], platform: str) -> bool:
+    """Whether the platform has all the memory devices that the scheme's roles need."""
+    devices = load_platform(platform).memory
+    return all(device in devices for role in kind.role_types.values() for device in role.memory)
+
+
+def fitting(kind: type[Scheme], wanted: Iterable[str]) -> list[str]:
+    """Those of the platforms that have the scheme's memory; where none has, all shipped ones that do."""
+    return [name for name in wanted if fits(kind, name)] or [name for name in platform_names() if fits(kind, name)]
 
 
 def _words(text: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...protocols.shapes import shaped
 from ...scenarios.build import Draft
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.results import RunResult
@@ -67,13 +68,15 @@ def run(scheme: str, configuration: Configuration, size: int, queue_pairs: int, 
             "operations": operations, "warmup": min(WARM_UP * queue_pairs, operations // 3),
         },
     ).build()  # fmt: skip
-    return run_variant(scenario, scenario.variants()[0])
+    return run_variant(scenario, scenario.variants()[0], recorded=False)
 
 
-def latency(result: RunResult) -> Latency | None:
-    """Of a run with one queue pair; None where nothing completed."""
+def latency(result: RunResult, batching: int = 1) -> Latency | None:
+    """Of a run with one queue pair, each of whose operations hands over ``batching`` updates; None where nothing
+    completed.
+    """
     times = result.latency_ps["put"]
-    done = sum(o.outcome == "ok" for o in result.history.operations)
+    done = batching * sum(o.outcome == "ok" for o in result.history.operations)
     if not len(times) or not done:
         return None
     pipes = [node.nic.port.pipe for nodes in result.system.nodes.values() for node in nodes]
@@ -84,7 +87,7 @@ def latency(result: RunResult) -> Latency | None:
     return Latency(
         p50_ns=round(float(np.percentile(times, 50)) / 1000, 3),
         p99_ns=round(float(np.percentile(times, 99)) / 1000, 3),
-        cpu_ns=result.spent["server"]["cpu_ns"],
+        cpu_ns=result.spent["server"]["cpu_ns"] / batching,
         wire_bytes=round(carried / done, 1),
         packets=round(sum(pipe.served for pipe in pipes) / done, 2),
         hops=[(name, round(ns, 3)) for name, ns in hops.items()],
@@ -99,18 +102,21 @@ def measure(
     queue_pairs: Sequence[int] = QUEUE_PAIRS,
     seed: int = 1,
 ) -> Costs:
-    """All costs of a primitive (``read-after-write``, ``no-flush by SEND``): updates in place, of each size."""
-    scheme = f"word over {primitive}"
+    """All costs of a primitive (``read-after-write``, ``no-flush by SEND``): updates in place, of each size.
+
+    A primitive that batches gets whole batches: its latencies are those of a batch, all else is for an update.
+    """
+    batching = shaped(f"word over {primitive}").primitive.batching
+    scheme = f"{'batch' if batching > 1 else 'word'} over {primitive}"
     costs = Costs()
     for size in sizes:
-        result = run(scheme, configuration, size, 1, seed)
+        result = run(scheme, configuration, batching * size, 1, seed)
         if getattr(result.scheme, "refused", None):
             return costs
-        found = latency(result)
+        found = latency(result, batching)
         if found is not None:
             costs.latency[size] = found
     for count in queue_pairs:
-        costs.throughput[count] = round(
-            run(scheme, configuration, THROUGHPUT_BYTES, count, seed).throughput_ops_per_s, 1
-        )
+        result = run(scheme, configuration, batching * THROUGHPUT_BYTES, count, seed)
+        costs.throughput[count] = round(batching * result.throughput_ops_per_s, 1)
     return costs

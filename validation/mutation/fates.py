@@ -18,8 +18,8 @@ from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from ...protocols.registry import scheme as scheme_named
 from ...protocols.scheme import Scheme
-from ...protocols.scheme import scheme as scheme_named
 from ...scenarios.run.experiment import run_variant
 from ..oracle import Inconsistent
 from ..testing.checks import scenario_of

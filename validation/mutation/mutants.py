@@ -11,7 +11,8 @@ from types import ModuleType
 
 from typing_extensions import override
 
-from ...protocols.scheme import Scheme, schemes
+from ...protocols.registry import schemes
+from ...protocols.scheme import Scheme
 from .operators import Change, blocks, changes
 
 _NOT_MUTATED = ("scheme", "guarantees", "layout", "placement")

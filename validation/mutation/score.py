@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ...protocols.registry import scheme as scheme_named
 from ...protocols.scheme import Scheme
-from ...protocols.scheme import scheme as scheme_named
 from ...sim.jobs.code import digest
 from ...sim.yaml_source import read_yaml
 from .fates import FateVerdict, FaultOutcome, FaultTask, Try, fate_of, faults, shown_of

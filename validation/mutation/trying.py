@@ -10,13 +10,12 @@ import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ...protocols.guarantees import Condition, Verdict
+from ...protocols.guarantees import NO_FAULT, Condition, Verdict
 from ...protocols.scheme import Scheme
 from ...scenarios.arguments import RoleFields
 from ...scenarios.build import Draft
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.inject import instants
-from ...scenarios.schema.fields import NOTHING
 from ...scenarios.schema.schema import Scenario, Variant
 from ..crash.executed import breaches
 from ..testing.world import World
@@ -133,7 +132,7 @@ def of_nobody(loads: Sequence[Load], seeds: int) -> Ask:
             for load in loads:
                 one = load if scheme.removals else replace(load, deletes=0.0)
                 if one.fits(scheme):
-                    made = one.scenario(scheme, NOTHING, "optane-adr", "on", seed + 1)
+                    made = one.scenario(scheme, NO_FAULT, "optane-adr", "on", seed + 1)
                     yield *_single(made), 0, seed if seed % 2 else 0
 
     return lambda scheme, kept: _executed(runs(scheme), ALIVE, kept)

@@ -78,14 +78,16 @@ class Thread:
             if touch.dirty:
                 if touch.behind is not None:
                     yield touch.behind
-                if touch.cost_ps:
+                cost_ps = 0
+                if touch.cost_ps or touch.reading is not None:
                     buffer = yield from self.core.buffer()
-                    self.core.leaves(buffer, [self.sim.timeout(touch.cost_ps)])
-                yield self.sim.timeout(touch.cost_ps // self._buffers + self._cpu.store_ps)
+                    cost_ps = touch.begin()
+                    self.core.leaves(buffer, [self.sim.timeout(cost_ps)])
+                yield self.sim.timeout(cost_ps // self._buffers + self._cpu.store_ps)
                 continue
             if touch.fetched:
                 buffer = yield from self.core.buffer()
-                fetch = self.sim.process(self._fetch(touch, buffer))
+                fetch = self.sim.process(self._fetch(touch.behind, touch.begin(), buffer))
                 if wait:
                     coming.append(fetch)
                 else:
@@ -97,10 +99,10 @@ class Thread:
             yield self.sim.timeout(touch.cost_ps)
         yield self.sim.all_of(coming)
 
-    def _fetch(self, touch: Touch, buffer: simpy.resources.resource.Request) -> Process:
-        if touch.behind is not None:
-            yield touch.behind
-        yield self.sim.timeout(touch.cost_ps)
+    def _fetch(self, behind: simpy.Event | None, cost_ps: int, buffer: simpy.resources.resource.Request) -> Process:
+        if behind is not None:
+            yield behind
+        yield self.sim.timeout(cost_ps)
         self.core.fills.release(buffer)
 
     # memory ---------------------------------------------------------------------------------------------------

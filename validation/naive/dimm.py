@@ -30,6 +30,19 @@ class Steps(NamedTuple):
     full: list[simpy.Event]
 
 
+class Reading(NamedTuple):
+    """Lines that are read: the medium has been asked, the reader may come to them later."""
+
+    own_ps: int
+    """How long they take without waiting."""
+    begins_ps: int
+    """When the medium gets to them."""
+    behind: list[simpy.Event]
+    """What comes before."""
+    fetched: simpy.Event | None = None
+    """Happens when the DIMM has the XPLine that they are part of."""
+
+
 class Dimm:
     """The way of lines to one DIMM: in the order in which they were sent, through bounded queues, to the medium."""
 
@@ -183,7 +196,8 @@ class Dimm:
             self._sim.process(self._lands(written))
 
     def _lands(self, written: Sequence[simpy.Event]) -> Process:
-        yield self._sim.timeout(self._media.write_ps)
+        media = self._media
+        yield self._sim.timeout(media.write_ps + (media.write_delay_ps if media.write_delay_per == "medium" else 0))
         for one in written:
             one.succeed()
 
@@ -191,17 +205,16 @@ class Dimm:
         before, came_ps = self._last_came
         follows = line == before + 1 and arrived_ps <= came_ps
         per = self._media.write_delay_per
-        waits = per == "line" or (not follows and (per == "write" or flush))
+        each = per == "line" or (per == "flushed line" and flush)
+        waits = each or (not follows and (per == "write" or (per == "flush" and flush)))
         return self._media.write_delay_ps if waits else 0
 
-    def read(self, line: int, lines: int) -> tuple[int, list[simpy.Event]]:
-        """Read lines of one XPLine, or of one row, now: returns how long that takes, and the events that come
-        before.
-        """
+    def read(self, line: int, lines: int) -> Reading:
+        """Ask the medium now for lines of one XPLine, or of one row."""
         media = self._media
         behind = [self._waiting[each] for each in range(line, line + lines) if each in self._waiting]
         if len(behind) == lines:
-            return self._imc.wpq_hit_ps, behind
+            return Reading(self._imc.wpq_hit_ps, 0, behind)
         if self._buffer is None:
             reads_ps, writes_ps, late_ps = lines * self._busy_ps(LINE_BYTES, media.read_bandwidth_bits_per_s), 0, 0
             took_ps = media.near_load_ps if media.near_load_ps and self._rows.near(line) else media.load_ps
@@ -210,18 +223,25 @@ class Dimm:
             flying = self._in_flight.get(xpline)
             behind += [flying] if flying is not None and not flying.processed else []
             reads_ps, writes_ps, late_ps = self._buffer.read(line, lines)
-            took_ps, near_ps = media.load_ps, media.near_load_ps or media.load_ps
-            fetched = self._fetched.get(xpline)
+            took_ps = media.load_ps
             if not reads_ps:
-                return near_ps, behind if fetched is None or fetched.processed else [*behind, fetched]
+                near_ps, fetched = media.near_load_ps or media.load_ps, self._fetched.get(xpline)
+                return Reading(near_ps, 0, behind if fetched is None or fetched.processed else [*behind, fetched])
         self._sim.process(self._steals(self._turns.ticket(), reads_ps + writes_ps))
         start_ps = max(self._sim.now_ps, self._read_free_ps)
         self._read_free_ps = start_ps + reads_ps
-        took_ps += start_ps - self._sim.now_ps + late_ps
+        fetched = None
         if self._buffer is not None:
             fetched = self._fetched[xpline] = self._sim.event()
-            self._sim.process(self._comes(behind, max(0, took_ps - near_ps), fetched))
-        return took_ps, behind
+        return Reading(took_ps + late_ps, start_ps, behind, fetched)
+
+    def issue(self, reading: Reading) -> int:
+        """The reader comes to its lines now: how long they take from now on, or from the events before."""
+        took_ps = max(0, reading.begins_ps - self._sim.now_ps) + reading.own_ps
+        if reading.fetched is not None:
+            way_ps = max(0, took_ps - (self._media.near_load_ps or self._media.load_ps))
+            self._sim.process(self._comes(reading.behind, way_ps, reading.fetched))
+        return took_ps
 
     def before_fence(self, line: int) -> simpy.Event | None:
         """The event in the DIMM that a fence behind the last write of a line waits for besides the queue."""

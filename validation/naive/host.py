@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ class Touch(NamedTuple):
     """The cost of touching one line, or of a page walk, to a core, and the events that it has to wait for before."""
 
     cost_ps: int
+    """Without the time that memory takes."""
     behind: simpy.Event | None = None
     fetched: bool = False
     """It occupies a fill buffer, and the core goes on meanwhile."""
@@ -35,6 +37,12 @@ class Touch(NamedTuple):
     key: int = 0
     dirty: bool = False
     """A store: what its line takes is shared by all fill buffers, one of which it occupies."""
+    reading: Callable[[], int] | None = None
+    """To be called when the core comes to it: how long memory takes from then on."""
+
+    def begin(self) -> int:
+        """The core comes to it: how long it takes."""
+        return self.cost_ps if self.reading is None else self.reading()
 
 
 class Host:
@@ -144,7 +152,8 @@ class Host:
         media = self.platform.media[self._devices[wanted[0][0]].kind]
         if len(wanted) == 1 or not media.controller.buffer_bytes:
             dimm, index = self._find(wanted[0])
-            return dimm.read(index, 1 if len(wanted) == 1 else -(-len(wanted) // dimms))
+            reading = dimm.read(index, 1 if len(wanted) == 1 else -(-len(wanted) // dimms))
+            return dimm.issue(reading), reading.behind
         took_ps, behind, done = 0, [], 0
         while done < len(wanted):
             dimm, index = self._find(wanted[done])
@@ -155,9 +164,9 @@ class Host:
                 and (index + lines) * LINE_BYTES // media.line_bytes == xpline
             ):
                 lines += 1
-            one_ps, events = dimm.read(index, lines)
-            took_ps = max(took_ps, one_ps - done * line_ps)
-            behind += events
+            reading = dimm.read(index, lines)
+            took_ps = max(took_ps, dimm.issue(reading) - done * line_ps)
+            behind += reading.behind
             done += lines
         return took_ps, behind
 
@@ -188,16 +197,18 @@ class Host:
         for line in self.lines(address, length):
             level = self.caches.access(core, line_key(*line), dirty)
             self._evict()
-            key, took_ps, behind = line_key(*line), level_ps.get(level, 0), None
+            key, took_ps, behind, reads = line_key(*line), level_ps.get(level, 0), None, None
             if level is Level.MEMORY:
-                took_ps, before = self._from_memory([line], 1, 0)
-                behind = self.sim.all_of(before)
+                dimm, index = self._find(line)
+                reading = dimm.read(index, 1)
+                behind, reads = self.sim.all_of(reading.behind), partial(dimm.issue, reading)
             if dirty:
-                found.append(Touch(took_ps, self._under_way.get(line) if level is Level.MEMORY else None, dirty=True))
+                before = self._under_way.get(line) if level is Level.MEMORY else None
+                found.append(Touch(took_ps, before, dirty=True, reading=reads))
             elif level is Level.L1:
                 found.append(Touch(cpu.load_ps, coming=self.coming.get(key), key=key))
             else:
-                found.append(Touch(took_ps, behind, True, self.coming.get(key), key))
+                found.append(Touch(took_ps, behind, True, self.coming.get(key), key, reading=reads))
         return found
 
     def before_fence(self, line: Line) -> simpy.Event | None:

@@ -17,7 +17,7 @@ returned, one that was invoked then is pending. Loaded values were written, dura
 """
 
 from .check import CONDITIONS, FINDERS, Finding, assert_implications, check
-from .followed import RemovableHistory, all_followed, followed
+from .followed import RemovableHistory, followed
 from .incremental import RegisterHistory
 from .known import NOT_READ, Flaw, Inconsistent, ObjectHistory
 
@@ -31,7 +31,6 @@ __all__ = [
     "ObjectHistory",
     "RegisterHistory",
     "RemovableHistory",
-    "all_followed",
     "assert_implications",
     "check",
     "followed",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 
 from ...protocols.guarantees import Condition
 from ...scenarios.history import History, Operation, Removed, Value
@@ -49,12 +49,7 @@ class RemovableHistory:
         self._answers = {}
 
 
-def followed(object: Hashable, history: History) -> RegisterHistory | RemovableHistory:
-    """Who follows an object of a history from its beginning."""
-    return all_followed([object], history)[object]
-
-
-def all_followed(objects: Iterable[Hashable], history: History) -> dict[Hashable, RegisterHistory | RemovableHistory]:
-    """As :func:`followed`, for several objects."""
-    removed = {o.object for o in history.operations if isinstance(o.argument, Removed)}
-    return {one: (RemovableHistory if one in removed else RegisterHistory)(one, history.updates) for one in objects}
+def followed(object: Hashable, history: History, loaded: bool = True) -> RegisterHistory | RemovableHistory:
+    """Who follows an object of a history from its beginning; ``loaded``: it had a value before time zero."""
+    removed = any(isinstance(o.argument, Removed) for o in history.operations if o.object == object)
+    return (RemovableHistory if removed else RegisterHistory)(object, history.updates, loaded)

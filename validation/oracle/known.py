@@ -76,11 +76,11 @@ class ObjectHistory:
     """By stamp: when the process of such an update invoked something again, if it ever did."""
     crashes_ps: list[int] = field(default_factory=list)
     """In order: the crashes that ended an era (of the system or of the server), before which reads count as earlier."""
+    initial: Value = field(init=False)
+    """The value before the first update: the loaded stamp 0, or absent."""
 
-    @property
-    def initial(self) -> Value:
-        """The value before the first update: the loaded stamp 0, or absent."""
-        return 0 if self.loaded else None
+    def __post_init__(self) -> None:
+        self.initial = 0 if self.loaded else None
 
     def invoke(self, operation: Operation) -> None:
         """Take note that ``operation`` was invoked; InputError if it writes a value that is not unique."""

@@ -9,8 +9,9 @@ paper's number is shown and does not count.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import median
 from typing import Any
@@ -18,6 +19,8 @@ from typing import Any
 from typing_extensions import override
 
 NOT_ANALYSED = "not analysed"
+CHOSEN_BY = "chosen by"
+"""What is said of a claim by which a reading of the paper was chosen."""
 RESOLVED = 0.02
 """Two quotients that differ by less than this share count as the same: a run of 2,000 operations resolves no more."""
 
@@ -35,6 +38,39 @@ class ClaimStatus(StrEnum):
     """The paper does not say where it holds."""
     CONTRADICTED = "contradicted"
     """The paper contradicts it itself."""
+    AMBIGUOUS_FACTOR = "ambiguous_factor"
+    """It has two readings; either may be shown."""
+    ARTIFACT_ONLY = "artifact_only"
+    """It follows from the authors' public code, not from what the paper describes."""
+    RELABEL = "relabel"
+    """It is true of another system than the paper says, and shown of that one."""
+    LOST_VALUE = "lost_value"
+    """Its figure is lost: only an order is left."""
+    LOST = "lost"
+    """Nothing is left of it to compare with."""
+    STRUCTURAL = "structural"
+    """It follows from the protocol as written: a test of the implementation."""
+    PARAMETER = "parameter"
+    """An input of the paper's experiment."""
+    ARITHMETIC = "arithmetic"
+    """It follows from other numbers by a formula."""
+    DUPLICATE = "duplicate"
+    """Another claim says the same."""
+    CIRCULAR = "circular"
+    """A constant that stands for something else decides it."""
+    EXTERNAL = "external"
+    """The paper quotes it from elsewhere."""
+    UNTESTABLE = "untestable"
+    """It is asserted and not measured, or any result meets it."""
+
+
+COUNTED = (ClaimStatus.PREDICT, ClaimStatus.FIT, ClaimStatus.SHAPE, ClaimStatus.INPUT)
+"""The statuses that a summary counts by themselves; the others it only lists."""
+UNGRADED = (
+    ClaimStatus.LOST, ClaimStatus.STRUCTURAL, ClaimStatus.PARAMETER, ClaimStatus.ARITHMETIC, ClaimStatus.DUPLICATE,
+    ClaimStatus.CIRCULAR, ClaimStatus.EXTERNAL, ClaimStatus.UNTESTABLE,
+)  # fmt: skip
+"""The statuses whose claims may be shown without a simulated number."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +121,8 @@ class Claim:
     """Why it is missed, if that is known."""
     gain: bool = False
     """Whether the number compares two systems: a quotient that is one where they are equal (:func:`gain_met`)."""
+    chosen: bool = False
+    """Whether a reading of the paper was chosen by it: no evidence for that reading, so it is counted apart."""
 
     @property
     def error(self) -> float | None:
@@ -117,6 +155,7 @@ class Claim:
             "tolerance": self.tolerance,
             "met": self.met,
             "reason": "" if self.met else self.reason or NOT_ANALYSED,
+            **({"reading": CHOSEN_BY} if self.chosen else {}),
         }
 
 
@@ -165,6 +204,11 @@ class Summary:
     shapes_met: int
     inputs: int
     bar: Bar
+    chosen: int = 0
+    """Predictions and shapes by which a reading was chosen; they are in none of the counts above."""
+    chosen_met: int = 0
+    others: Mapping[str, int] = field(default_factory=dict)
+    """How many claims there are of each status that does not count."""
 
     @property
     def met(self) -> bool:
@@ -183,6 +227,8 @@ class Summary:
             "shapes": self.shapes,
             "shapes_met": self.shapes_met,
             "inputs": self.inputs,
+            **({"chosen": self.chosen, "chosen_met": self.chosen_met} if self.chosen else {}),
+            **({"others": dict(self.others)} if self.others else {}),
         }
 
     def row(self) -> dict[str, Any]:
@@ -191,11 +237,15 @@ class Summary:
         return {**self.counts(), "bar": bar, "met": self.met}
 
 
-def summarise(claims: Iterable[Claim], bar: Bar | None = None) -> Summary:
-    """The scoreboard of these claims in short."""
+def summarise(claims: Iterable[Claim], bar: Bar | None = None, ungraded: Iterable[ClaimStatus] = ()) -> Summary:
+    """The scoreboard of these claims in short; ``ungraded`` are the statuses of those without a simulated number."""
     by_status: dict[ClaimStatus, list[Claim]] = {status: [] for status in ClaimStatus}
+    chosen: list[Claim] = []
     for claim in claims:
-        by_status[claim.status].append(claim)
+        apart = claim.chosen and claim.status in (ClaimStatus.PREDICT, ClaimStatus.SHAPE)
+        (chosen if apart else by_status[claim.status]).append(claim)
+    without = Counter(ungraded)
+    others = {str(status): len(by_status[status]) + without[status] for status in ClaimStatus if status not in COUNTED}
     predicted, fitted, shapes = by_status[ClaimStatus.PREDICT], by_status[ClaimStatus.FIT], by_status[ClaimStatus.SHAPE]
     return Summary(
         predicted=len(predicted),
@@ -208,6 +258,9 @@ def summarise(claims: Iterable[Claim], bar: Bar | None = None) -> Summary:
         shapes_met=_met(shapes),
         inputs=len(by_status[ClaimStatus.INPUT]),
         bar=bar or Bar(),
+        chosen=len(chosen),
+        chosen_met=_met(chosen),
+        others={status: count for status, count in others.items() if count},
     )
 
 

@@ -17,6 +17,7 @@ from ...scenarios.build import Draft
 from ...scenarios.run.experiment import AssembledVariant
 from ..rigs.pair import Pair
 from .counting import Counts, counts
+from .spinning import messages
 from .timing import raw_timeouts, timed
 
 PLATFORM = "optane-adr"
@@ -141,10 +142,13 @@ VERBS: dict[str, Operation] = {
     "write_64_fetched": Operation("WRITE 64 B, fetched", verb(_WRITE, 64), 3_000, 160),
     "write_64_span": Operation("WRITE 64 B with a span", verb(_WRITE, 64, inline=True, span=True), 3_000, 160),
     "write_4096": Operation("WRITE 4 KiB", verb(_WRITE, 4096), 1_500, 160, 70),
+    "write_65536": Operation("WRITE 64 KiB", verb(_WRITE, 65536), 200, 16),
     "read_64": Operation("READ 64 B", verb(_READ, 64), 1_500, 160, 40),
     "read_1024": Operation("READ 1 KiB", verb(_READ, 1024), 1_000, 160, 60),
-    "read_65536": Operation("READ 64 KiB", verb(_READ, 65536), 64, 8),
+    "read_65536": Operation("READ 64 KiB", verb(_READ, 65536), 200, 16),
     "send_64": Operation("SEND 64 B, received", send(64), 3_000, 160, 30),
+    "spin_64_pairs": Operation("message, 64 spinning pairs", messages(64, 64, 64), 1_024, 256),
+    "messaging_put": Operation("PUT 256 B by messages, 16 clients", messages(16, 1, 256), 1_024, 160),
     "cas": Operation("CAS", verb(Opcode.IBV_WR_ATOMIC_CMP_AND_SWP, 8), 1_500, 160),
 }
 """By the names that JSON and tests/smoke/ceilings.json have."""

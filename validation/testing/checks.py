@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ...protocols.failures import CLIENT
 from ...protocols.guarantees import Condition, Verdict, claimed
-from ...protocols.scheme import CLIENT, Scheme
+from ...protocols.scheme import Scheme
 from ...scenarios.build import Draft
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.schema.schema import Scenario
@@ -41,6 +42,7 @@ def crash_report(
     conditions: Iterable[str | Condition] = (),
     workload: Mapping[str, Any] | None = None,
     clients: int = 2,
+    machines: Mapping[str, int] | None = None,
     fault: str | None = None,
     schedules: int = 1,
     seed: int = 1,
@@ -50,12 +52,12 @@ def crash_report(
 
     ``platform`` is a name or the path of a profile, ``settings`` are its switches (``ddio="on"``). ``workload`` is the
     map of a scenario (docs/scenarios.md), which states only what differs from :data:`DEFAULT_WORKLOAD`; ``conditions``
-    are to be judged beside the usual ones and the claimed ones; ``fault`` is by default the power of the first
-    machine that recovers. Raises InputError for anything that a scenario may not contain.
+    are to be judged beside the usual ones and the claimed ones; ``machines`` says how many play a role; ``fault`` is
+    by default the power of the first machine that recovers. Raises InputError for what a scenario may not contain.
     """
     scenario = scenario_of(
-        scheme, platform, conditions=conditions, workload=workload, clients=clients, fault=fault, schedules=schedules,
-        seed=seed, **settings,
+        scheme, platform, conditions=conditions, workload=workload, clients=clients, machines=machines, fault=fault,
+        schedules=schedules, seed=seed, **settings,
     )  # fmt: skip
     (variant,) = scenario.variants()
     return explore(run_variant(scenario, variant), scenario, variant)
@@ -68,6 +70,7 @@ def scenario_of(
     conditions: Iterable[str | Condition] = (),
     workload: Mapping[str, Any] | None = None,
     clients: int = 2,
+    machines: Mapping[str, int] | None = None,
     fault: str | None = None,
     schedules: int = 1,
     seed: int = 1,
@@ -83,7 +86,10 @@ def scenario_of(
         seed=seed,
         vary={"platform": [platform], **{name: [value] for name, value in settings.items()}},
         schemes=[scheme.name],
-        roles={CLIENT: {"machines": 1, "processes": clients}},
+        roles={
+            CLIENT: {"machines": 1, "processes": clients},
+            **{role: {"machines": count} for role, count in (machines or {}).items()},
+        },
         workload=load,
         crash={"schedules": schedules} if fault is None else {"fault": fault, "schedules": schedules},
         expect={scheme.name: {str(condition): "holds" for condition in wanted}},

@@ -8,10 +8,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ...models.profiles.platform import platform_names, platform_settings
-from ...protocols.scheme import CLIENT, Scheme
+from ...protocols.failures import ALL, CLIENT, POWER, PROCESS
+from ...protocols.scheme import Scheme
 from ...scenarios.arguments import OperationFields, ScheduleFields
 from ...scenarios.build import Draft
-from ...scenarios.schema.fields import FAULT_KINDS, POWER, PROCESS
+from ...scenarios.schema.faults import AGAIN, kinds_of
+from ...scenarios.schema.known import SchemeFacts
 from ...scenarios.schema.schema import Scenario
 
 LONGEST_NS = 20_000
@@ -56,10 +58,16 @@ def _switches(platform: str) -> dict[str, tuple[str, ...]]:
 
 
 def faults(scheme: type[Scheme], clients: int = 2) -> st.SearchStrategy[str]:
-    """A fault that the scheme can be explored with."""
-    recovering = [role for role, played in scheme.role_types.items() if played.recovers()]
-    found = [f"{role}[0] {kind}" for role in recovering for kind in FAULT_KINDS]
-    found += [f"{CLIENT}[0] {POWER}", *(f"{CLIENT}[{number}] {PROCESS}" for number in range(clients))]
+    """A fault that the scheme can be explored with: of one machine or process, or of all."""
+    facts = SchemeFacts.of(scheme)
+    found = []
+    for role, played in scheme.role_types.items():
+        places = {PROCESS: range(clients)} if played.invokes else {}
+        kinds = kinds_of(role, facts)
+        found += [f"{role}[{number}] {kind}" for kind in kinds for number in places.get(kind, (0,))]
+        found += [f"{role}[0] {AGAIN}"] if played.recovers() and POWER in kinds else []
+    if sum(not role.invokes for role in scheme.role_types.values()) > 1:
+        found += [f"{ALL} {kind}" for kind in kinds_of(ALL, facts)]
     return st.sampled_from(found)
 
 

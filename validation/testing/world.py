@@ -7,17 +7,21 @@ eras together are one history, which the oracle judges in the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Hashable, Iterable
 from itertools import islice
 from typing import Any
 
 from ...models.durability.views import Cut, LineKey, Views
 from ...models.profiles.platform import load_platform
 from ...models.system import NodeSpec, System
-from ...protocols.scheme import CLIENT, OperationFailed, OutcomeUnknown, Request, Scheme, Sizes
-from ...scenarios.history import Crash, History, Operation, Removed
+from ...protocols.failures import CLIENT
+from ...protocols.objects import REGISTERS, TAKES_OUT, VALUED
+from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes
+from ...scenarios.calls import argument_of, given_by, probe_of, result_of, step_of
+from ...scenarios.history import Crash, History, Operation
 from ...scenarios.keyspace import KeySpace, Same
-from ...scenarios.values import decode_value, encode_value
+from ...scenarios.schema.faults import Fault
+from ...scenarios.values import encode_value
 from ..histories.check import Report, check_history
 from ..histories.read import parse_history
 
@@ -48,12 +52,12 @@ class World:
     ) -> None:
         self.scheme = scheme
         self.clients = clients
-        self.history = History(scheme.updates)
+        self.history = History(scheme.updates, model=scheme.model)
         self.eras = 0
         self.names = KeySpace(keys)
         self._platform = load_platform(platform, **settings)
         self._sizes = Sizes(value_bytes, self.names, updates, clients)
-        self._loaded = Same(self.names, encode_value(0, value_bytes))
+        self._loaded = Same(self.names, encode_value(0, value_bytes) if scheme.model in VALUED else b"")
         self._seed = seed
         self._base_ps = 0
         """When this era began, counted from the beginning of the first."""
@@ -73,16 +77,16 @@ class World:
         """The client processes of this era that have nothing under way, by number."""
         return [number for number, process in enumerate(self._running) if process is None or not process.is_alive]
 
-    def invoke(self, client: int, f: str, name: str) -> Operation:
+    def invoke(self, client: int, f: str, name: Hashable, argument: Hashable = None) -> Operation:
         """Let an idle client begin an operation; time goes on with :meth:`run` and :meth:`finish` only.
 
-        Raises ValueError for a client that is busy.
+        ``argument`` is what it takes beside a value of its own (see ``calls.argument_of``). Raises ValueError for a
+        client that is busy.
         """
         if client not in self.idle():
             raise ValueError(f"client {client} has an operation under way")
         operation = self.history.invoke(self.eras * self.clients + client, f, name, None, self.now_ps)
-        if f in self.scheme.updates:
-            operation.argument = Removed(operation.number) if f in self.scheme.removals else operation.number
+        operation.argument = argument_of(self.scheme, f, argument, operation.number)
         self._running[client] = self._system.clock.start(self._perform(client, operation))
         return operation
 
@@ -127,52 +131,71 @@ class World:
     def read_all(self) -> None:
         """Every operation returns; then one client reads every object."""
         self.finish()
-        for name in self.names:
-            probe = self._at_work.probe(name).step
-            self.invoke(0, probe.f, str(probe.object))
+        if self.scheme.model == "txn":
+            probe = probe_of(self._at_work, tuple(self.names))
+            self.invoke(0, "txn", probe.object, given_by("txn", probe.argument)[0])
             self.finish()
+            return
+        for name in self.names:
+            probe = probe_of(self._at_work, name)
+            while True:
+                found = self.invoke(0, probe.f, str(probe.object), given_by(probe.f, probe.argument)[0])
+                self.finish()
+                if probe.f not in TAKES_OUT or found.result is None:
+                    break
 
     def judge(self, conditions: Iterable[str] = ()) -> Report:
         """The oracle's report on the whole history (default: on all conditions that apply)."""
         lines = "\n".join(self.history.lines(self.names))
-        return check_history(parse_history(lines, "the history"), None, list(conditions))
+        model = None if self.scheme.model in REGISTERS else self.scheme.model
+        return check_history(parse_history(lines, "the history"), model, list(conditions))
 
     # an era ---------------------------------------------------------------------------------------------------
     def _build(self) -> None:
         specs = {
-            name: [NodeSpec(self.clients if role.invokes else role.cores, role.memory)]
+            name: [NodeSpec(role.cores_for(self.clients, self.clients), role.memory)]
+            * (1 if role.counted_by is None else int(self.scheme.option(role.counted_by)))
             for name, role in self.scheme.role_types.items()
         }
         self._system = System(self._platform, specs, self._seed)
         self._at_work = self.scheme(self._system, self._sizes)
+        if self.eras:
+            machines = {role: len(nodes) for role, nodes in self._system.nodes.items()}
+            self._at_work.failures = Fault(everyone=True).failures(machines)
         self._running: list[Any] = [None] * self.clients
+        self._started: list[Role] = []
 
     def _serve(self) -> None:
-        self._at_work.start()
+        self._at_work.start(self._started)
         client = self._at_work.roles[CLIENT][0]
         era = self.eras * self.clients
         threads = [client.node.thread(core, f"client {era + core}") for core in range(self.clients)]
         self._sessions = [(thread, client.connect(thread)) for thread in threads]
+        if self.eras and client.takes_over():
+            clock, (_, session) = self._system.clock, self._sessions[0]
+            clock.run_until(clock.start(client.take_over(session)))
 
     def _recover(self) -> None:
-        for role in self._at_work.machines():
-            if role.recovers():
-                thread = role.node.thread(0, "recovery")
-                self._system.clock.run_until(self._system.clock.start(role.recover(thread)))
+        before = None
+        for role in self._at_work.recovery():
+            if before is not None:
+                before.start()
+                self._started.append(before)
+            thread = role.node.thread(0, "recovery")
+            self._system.clock.run_until(self._system.clock.start(role.recover(thread)))
+            before = role
 
     def _perform(self, client: int, operation: Operation) -> Generator[Any, Any, None]:
         _, session = self._sessions[client]
-        value_bytes, value = self._sizes.value_bytes, None
-        if operation.f in self.scheme.updates - self.scheme.removals:
-            value = encode_value(operation.number, value_bytes)
+        value_bytes = self._sizes.value_bytes
         try:
             machine = self._at_work.roles[CLIENT][0]
-            found = yield from machine.perform(session, Request.of(operation.f, operation.object, value))
+            found = yield from machine.perform(session, Request(step_of(operation, value_bytes), operation.number))
         except OperationFailed:
             self.history.complete(operation, "fail", self.now_ps)
             return
         except OutcomeUnknown:
             self.history.complete(operation, "info", self.now_ps)
             return
-        result = None if operation.f in self.scheme.updates or found is None else decode_value(found, value_bytes)
+        result = result_of(self.scheme, operation, found, value_bytes)
         self.history.complete(operation, "ok", self.now_ps, result)

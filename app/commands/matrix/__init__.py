@@ -21,7 +21,7 @@ COMMAND = Command(
             "usual, quick, every, a platform, or a label such as 'adr, ddio on' (a semicolon between labels)",
             "P,...",
         ),
-        Option("--faults", "of --schemes (default: 'server[0] power'), or every", "F,...", needs="--schemes"),
+        Option("--faults", "of --schemes (default: the first server's power), or every", "F,...", needs="--schemes"),
         Option("--shapes", "of word, line, page, log, pair, other-qp", "S,...", without=("--schemes", "--methods")),
         Option(
             "--sizes",

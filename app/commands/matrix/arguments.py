@@ -9,9 +9,9 @@ from ....sim.errors import InputError, Mistake
 
 
 def listed(text: str | None) -> list[str]:
-    """The items of a list: separated by semicolons or, where there are none, by commas."""
-    separator = ";" if text and ";" in text else ","
-    return [part.strip() for part in (text or "").split(separator) if part.strip()]
+    """The items of a list: separated by semicolons or, where there are none, by commas outside of brackets."""
+    parts = text.split(";") if text and ";" in text else re.split(r",(?![^\[\]]*\])", text or "")
+    return [part.strip() for part in parts if part.strip()]
 
 
 def platforms(options: argparse.Namespace) -> list[str]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import json
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ....protocols.guarantees import EXPLORED, claimed
-from ....protocols.scheme import scheme
+from ....protocols.registry import scheme
+from ....protocols.scheme import Scheme
 from ....sim.errors import InputError, Mistake
 from ....validation.crash.findings import Counterexample, CrashReport
-from ....validation.matrix.guarantees import FAULTS, POWER, QUICK, file_of, joined, scenario_of
-from ....validation.matrix.testbeds import testbed
+from ....validation.matrix.guarantees import QUICK, every, file_of, joined, scenario_of, usual
+from ....validation.matrix.testbeds import fitting, testbed
 from ...terminal.output import as_json, folder, footer, manifest, replacing, write_json
 from ...terminal.summary import counterexample
 from ...terminal.text import count, paragraph, plural, table
@@ -96,7 +99,7 @@ class SchemeRow:
 def main(options: argparse.Namespace) -> int:
     """Explore, print, write; returns 0 when no claim is refuted and all seeds agree, else 1."""
     began = time.monotonic()
-    names = listed(options.schemes)
+    names = _names(listed(options.schemes))
     if not names:
         raise InputError(Mistake("nothing", "names of schemes, as in saw,erda (rpsim list schemes)", field="--schemes"))
     chosen = seeds(options)
@@ -122,54 +125,78 @@ def main(options: argparse.Namespace) -> int:
     return 0 if fine else 1
 
 
+def _names(listed_names: Sequence[str]) -> list[str]:
+    """The names as everything that is printed has them. Raises InputError with all mistakes."""
+    names, mistakes = [], []
+    for name in listed_names:
+        try:
+            names.append(scheme(name).name)
+        except InputError as error:
+            mistakes += [m if m.file else replace(m, field="--schemes") for m in error.mistakes]
+    if mistakes:
+        raise InputError(mistakes)
+    return names
+
+
+def _quoted(name: str) -> str:
+    """A name as it may stand in a list of YAML."""
+    return name if re.fullmatch(r"[\w-]+", name) else json.dumps(name)
+
+
 def _jobs(options: argparse.Namespace, names: Sequence[str], chosen: Sequence[int]) -> list[Job]:
     """A job for each cell and seed. Raises InputError with every mistake in the options."""
     from ....scenarios.schema.load import load_scenario
 
     jobs, mistakes = [], []
-    for fault in faults(options):
-        kind = scenario_of(fault)
-        less = QUICK if options.quick else ()
-        for overrides in _overrides(names, _platforms(options, names), fault, less):
-            try:
-                scenario = load_scenario(file_of(kind), overrides, chosen[0])
-            except InputError as error:
-                mistakes += error.mistakes
-                continue
-            for index in range(len(scenario.variants())):
-                jobs += [
-                    Job(file_of(kind), overrides, seed, index, True, also=EXPLORED, slider=False) for seed in chosen
-                ]
+    for file, overrides in _scenarios(options, names):
+        try:
+            scenario = load_scenario(file, overrides, chosen[0])
+        except InputError as error:
+            mistakes += error.mistakes
+            continue
+        for index in range(len(scenario.variants())):
+            jobs += [Job(file, overrides, seed, index, True, also=EXPLORED, slider=False) for seed in chosen]
     if mistakes:
         raise InputError(list(dict.fromkeys(mistakes)))
     return jobs
 
 
-def faults(options: argparse.Namespace) -> list[str]:
-    """The faults of ``--faults``: some, ``every``, or by default the server's power."""
-    named = listed(options.faults) or [POWER]
-    return list(dict.fromkeys(fault for name in named for fault in (FAULTS if name == "every" else (name,))))
+def faults(options: argparse.Namespace, kind: type[Scheme]) -> list[str]:
+    """The faults of ``--faults``: some, ``every`` that a scheme may suffer, or by default its first server's power."""
+    named = listed(options.faults) or [usual(kind)]
+    return list(dict.fromkeys(fault for name in named for fault in (every(kind) if name == "every" else (name,))))
 
 
 def _platforms(options: argparse.Namespace, names: Sequence[str]) -> dict[str, list[str]]:
-    """The platforms of each scheme: those of ``--platforms``, or its paper's own and the two Optane servers."""
+    """The platforms of each scheme: those of ``--platforms``; or its paper's own and the two Optane servers, as far as
+    they have its memory.
+    """
     chosen = listed(options.platforms)
     return {
-        name: chosen or list(dict.fromkeys([*filter(None, [testbed(scheme(name).paper)]), *PLATFORMS]))
-        for name in names
+        name: chosen or fitting(kind, dict.fromkeys([*filter(None, [testbed(kind.paper)]), *PLATFORMS]))
+        for name, kind in ((name, scheme(name)) for name in names)
     }
 
 
-def _overrides(
-    names: Sequence[str], where: Mapping[str, Sequence[str]], fault: str, less: Sequence[str]
-) -> list[tuple[str, ...]]:
-    """One scenario for all schemes that run on the same platforms."""
-    together: dict[tuple[str, ...], list[str]] = {}
+def _scenarios(options: argparse.Namespace, names: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """One scenario for all schemes that suffer a fault on the same platforms: its file, and what is set in it."""
+    where, less = _platforms(options, names), QUICK if options.quick else ()
+    together: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for name in names:
-        together.setdefault(tuple(where[name]), []).append(name)
+        kind = scheme(name)
+        for fault in faults(options, kind):
+            together.setdefault((fault, scenario_of(fault, kind), tuple(where[name])), []).append(name)
     return [
-        (f"schemes=[{', '.join(some)}]", f"vary.platform=[{', '.join(platforms)}]", f'crash.fault="{fault}"', *less)
-        for platforms, some in together.items()
+        (
+            file_of(scenario),
+            (
+                f"schemes=[{', '.join(map(_quoted, some))}]",
+                f"vary.platform=[{', '.join(platforms)}]",
+                f'crash.fault="{fault}"',
+                *less,
+            ),
+        )
+        for (fault, scenario, platforms), some in together.items()
     ]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from ....sim.errors import InputError, Mistake, nearest
 from ....validation.published.papers.judge import judge, quick, values_of
 from ....validation.published.papers.paper import Paper, PaperClaim, load_paper
-from ....validation.published.papers.runs import needed, perform
+from ....validation.published.papers.runs import Measured, SchemeRun, needed, perform
 from ....validation.published.scoreboard import Summary, summarise
 from ...terminal.output import as_json, folder, footer, manifest, replacing, write_json
 from ...terminal.paper import Row, Swept, text
@@ -27,7 +27,9 @@ SWEEP_OPERATIONS = 400
 def main(options: argparse.Namespace) -> int:
     """Perform the runs of the paper's claims, print, write; returns 0 if all claims come out as recorded, else 1."""
     began = time.monotonic()
-    paper, claims = _chosen(options.subject)
+    paper, all_claims = _chosen(options.subject)
+    claims = [claim for claim in all_claims if claim.expression is not None]
+    shown_only = [claim for claim in all_claims if claim.expression is None]
     if options.quick:
         claims = quick(paper, claims)
     settings = {"subject": options.subject, "quick": options.quick, "sweep": options.sweep}
@@ -52,13 +54,13 @@ def main(options: argparse.Namespace) -> int:
         raise
     values = values_of(paper, measured)
     rows = [(claim, judge(paper, claim, values)) for claim in claims]
-    summary = summarise([found for _, found in rows])
+    summary = summarise([found for _, found in rows], ungraded=[claim.status for claim in shown_only])
     changed = [row for row in rows if row[1].met != row[0].recorded(quick=options.quick)]
     swept = swept_over.sweep(paper, claims, kept, options.jobs, SWEEP_OPERATIONS) if options.sweep else {}
-    answer = document(paper, rows, changed, summary, swept)
+    answer = document(paper, rows, shown_only, changed, summary, swept)
     with replacing(target) as draft:
         write_json(draft / "summary.json", answer)
-        write_json(draft / "runs.json", [{"scheme": run.scheme, **dict(run.at), **measured[run]} for run in runs])
+        write_json(draft / "runs.json", [_measured(run, measured[run]) for run in runs])
         if not options.no_report:
             from ...pages.paper import page
 
@@ -79,7 +81,7 @@ def main(options: argparse.Namespace) -> int:
         print(as_json({**answer, "results": target.as_posix()}), end="")
     else:
         end = footer(target, "" if options.no_report else "report.html")
-        print("\n".join([*text(rows, changed, summary, swept), "", *end]))
+        print("\n".join([*text(rows, shown_only, changed, summary, swept), "", *end]))
     return 1 if changed else 0
 
 
@@ -96,14 +98,28 @@ def _chosen(subject: str) -> tuple[Paper, list[PaperClaim]]:
     return paper, claims
 
 
+def _measured(run: SchemeRun, found: Measured) -> dict[str, Any]:
+    """A run and its measurements, or its verdicts, as JSON."""
+    return {"scheme": run.scheme, **dict(run.at), **({"holds": dict(found)} if run.explored else found)}
+
+
 def document(
-    paper: Paper, rows: Sequence[Row], changed: Sequence[Row], summary: Summary, swept: Swept
+    paper: Paper,
+    rows: Sequence[Row],
+    shown_only: Sequence[PaperClaim],
+    changed: Sequence[Row],
+    summary: Summary,
+    swept: Swept,
 ) -> dict[str, Any]:
     """The scoreboard and its summary as JSON."""
     return {
         "subject": paper.name,
         "claims": [
             {**found.row(), "figure": claim.figure, "words": claim.words, "why": claim.why} for claim, found in rows
+        ],
+        "not_compared": [
+            {"id": one.id, "status": str(one.status), "figure": one.figure, "words": one.words, "why": one.why}
+            for one in shown_only
         ],
         "summary": summary.counts(),
         "as_recorded": not changed,

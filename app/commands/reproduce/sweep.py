@@ -19,7 +19,7 @@ from ...terminal.progress import bar
 
 def sweep(paper: Paper, claims: Sequence[PaperClaim], kept: Path, jobs: int, operations: int) -> Swept:
     """The scoreboard's few points as it is, and again with each parameter set otherwise."""
-    few = quick(paper, claims)
+    few = quick(paper, [claim for claim in claims if claim.expression is not None])
     runs = needed(paper, few, figures=False)
     variants: dict[str, Mapping[str, Any]] = {AS_IT_IS: {}}
     variants |= {f"{path} = {value}": {path: value} for path, value in paper.sweep}

@@ -53,12 +53,14 @@ the request may have no effect: known from the start on; for a READ behind other
 class ExecutionOrder:
     """The requests of one queue pair at its responder."""
 
-    __slots__ = ("_before", "_parked", "running")
+    __slots__ = ("_before", "_parked", "_reads", "running")
 
     def __init__(self, switches: Switches) -> None:
         self._before = predecessors(switches)
         self.running: list[Running] = []
         """Requests in order of arrival; those whose end has passed are removed at the next look."""
+        self._reads: int | None = None
+        """The destination that all of them read; None if there is another request among them."""
         self._parked: list[tuple[Running, list[Running], Start, int | None]] = []
 
     def idle(self, now_ps: int) -> bool:
@@ -70,8 +72,16 @@ class ExecutionOrder:
     def begin(self, kind: RequestKind, reads: int | None = None) -> Running:
         """A request of ``kind`` starts to execute; :meth:`end` sets its end."""
         entry = Running(kind, reads)
+        self._reads = reads if not self.running or self._reads == reads else None
         self.running.append(entry)
         return entry
+
+    def only_reads(self, now_ps: int, reads: int) -> bool:
+        """Whether a READ that arrives now has nothing to wait for but READs of the same memory."""
+        running = self.running
+        while running and (end_ps := running[0].end_ps) is not None and end_ps <= now_ps:
+            del running[0]
+        return not self._parked and (not running or self._reads == reads)
 
     def arrive(self, kind: RequestKind, now_ps: int, start: Start, reads: int | None = None) -> None:
         """A request arrives: start it now, or as soon as those before it are done."""
@@ -87,7 +97,7 @@ class ExecutionOrder:
     def end(self, entry: Running, end_ps: int) -> None:
         """Set the end of ``entry``, and start the requests that waited for it."""
         entry.end_ps = end_ps
-        while True:  # each start may end at once, and let others start
+        while self._parked:  # each start may end at once, and let others start
             turn = next((parked for parked in self._parked if all(e.end_ps is not None for e in parked[1])), None)
             if turn is None:
                 return

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from ...durability.rules import Event
 from ...verbs.objects import SharedReceiveQueue, WorkCompletion
 from ...verbs.opcodes import IMMEDIATE, RECEIVING, SENDS, Opcode, QpType, Status
 from ...verbs.ties import RECEIVED
@@ -108,27 +107,25 @@ def received(nic: Adapter, end: ReceiveEnd, message: Message) -> None:
     assert receive is not None
     if end.messages is not None and message.opcode in SENDS:
         end.messages.append(receive.local_address)
-    if not nic.responder.drain.behind(end, partial(_completes, nic, end, message, receive, end.receive_offset)):
-        _completes(nic, end, message, receive, end.receive_offset)
+    if not nic.responder.drain.behind(end, partial(completes, nic, end, message, receive, end.receive_offset)):
+        completes(nic, end, message, receive, end.receive_offset)
 
 
-def _completes(nic: Adapter, end: ReceiveEnd, message: Message, receive: RecvWR, byte_offset: int) -> None:
-    datagram = end.qp.qp_type is QpType.IBV_QPT_UD
+def completes(nic: Adapter, end: ReceiveEnd, message: Message, receive: RecvWR, byte_offset: int) -> None:
+    """The bytes of a message that took a receive request are on their way: its completion follows them."""
+    qp, sends = end.qp, message.opcode in SENDS
+    datagram = qp.qp_type is QpType.IBV_QPT_UD
     completion = WorkCompletion(
         receive.wr_id,
         Status.IBV_WC_SUCCESS,
-        Opcode.IBV_WC_RECV if message.opcode in SENDS else Opcode.IBV_WC_RECV_RDMA_WITH_IMM,
+        Opcode.IBV_WC_RECV if sends else Opcode.IBV_WC_RECV_RDMA_WITH_IMM,
         message.length + (GRH_BYTES if datagram else 0),
-        end.qp,
+        qp,
         message.span,
-        end.inbound.everywhere(Event.RECV_COMPLETION),
+        end.inbound.received(),
         message.work.imm_data if message.opcode in IMMEDIATE else None,
         message.end.number if datagram else 0,
-        byte_offset=byte_offset,
+        byte_offset,
     )
-    key, placed_ps = message.key + RECEIVED, end.inbound.placed_ps
-
-    def complete(_: Message) -> None:
-        nic.slot.complete(end.qp.recv_cq, completion, key, "responder NIC, DMA and CQE", placed_ps)
-
-    nic.clock.hardware(nic.clock.now_ps + nic.parameters.recv_processing_ps, key, complete, message)
+    at_ps = nic.clock._now + nic.parameters.recv_processing_ps
+    nic.slot.complete_receive(at_ps, message.key + RECEIVED, completion, end.inbound.placed_ps)

@@ -95,6 +95,15 @@ class NicParameters:
 
     write_ordering: Literal["per_mkey", "force_relax"] = "per_mkey"
     """Whether inbound requests carry PCIe's relaxed-ordering bit: as their region says, or all of them."""
+    data_in_order: Literal["whole message", "128 B", "none"] = "whole message"
+    """The answer of ``ibv_query_qp_data_in_order`` for WRITEs and SENDs: bytes become visible in the order of their
+    addresses, or do so within each aligned block of 128 bytes, or in any order. In the last two cases blocks or lines
+    overtake each other on their way to memory, those of different messages too."""
+
+    @property
+    def piece_bytes(self) -> int | None:
+        """In which pieces a TLP becomes visible: aligned blocks, or lines; None: as a whole."""
+        return {"whole message": None, "128 B": 128, "none": 64}[self.data_in_order]
 
     @property
     def part_bytes(self) -> int:

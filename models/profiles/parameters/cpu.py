@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal
+from typing import Any, Literal
 
 MICROSECOND, MILLISECOND = 10**6, 10**9
 
@@ -17,6 +17,16 @@ class CoreType:
     """How fast they are: 100 is as fast as the platform's cores."""
     hop_ps: int
     """The time by which a hand-over between the adapter and such a core takes longer than with a host's core."""
+    core_milliwatts: int = 0
+    """The power that such a core draws while it works or polls; 0: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class SoftwareCost:
+    """A piece of software whose time only somebody's set-up tells: an allocator's call, a visit of a tree's node."""
+
+    time_ps: int
+    """For each call, on the platform's own cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +116,13 @@ class CpuParameters:
     """The time of a copy by string instructions before its first byte, ..."""
     memcpy_string_bytes: int = 2048
     """... which is how copies from this size on are made."""
+    core_milliwatts: int = 0
+    """The power that a core draws while it works or polls; 0: not known, and no energy is computed."""
     os: OperatingSystem = field(default_factory=OperatingSystem)
     types: Mapping[str, CoreType] = field(default_factory=dict)
     """Other cores that nodes may have."""
+    software: Mapping[str, SoftwareCost] = field(default_factory=dict)
+    """Named costs that schemes charge by ``Thread.software``."""
 
     @property
     def crc_ps_per_byte(self) -> int:
@@ -127,4 +141,6 @@ class CpuParameters:
             for name in ("switch_ps", "syscall_ps", "interrupt_ps", "reg_mr_ps", "reg_mr_page_ps")
         }
         rate = self.memcpy_bits_per_s * kind.speed_percent // 100
-        return replace(self, **scaled, memcpy_bits_per_s=rate, os=replace(self.os, **system))
+        costs = {name: SoftwareCost(cost.time_ps * 100 // kind.speed_percent) for name, cost in self.software.items()}
+        own: dict[str, Any] = {"core_milliwatts": kind.core_milliwatts, "memcpy_bits_per_s": rate, "software": costs}
+        return replace(self, **scaled, **own, os=replace(self.os, **system))

@@ -86,9 +86,9 @@ class MediaParameters:
     """Over the DIMMs of a device; 0: ``ImcParameters.interleave_bytes``."""
     write_delay_ps: int = 0
     """The time added to writes where DRAM stands for slower memory."""
-    write_delay_per: Literal["line", "write", "flush"] = "line"
-    """The unit that waits for it: each line, each run of lines that follow each other, or each run that a flush writes
-    back.
+    write_delay_per: Literal["line", "write", "flush", "flushed line", "medium"] = "line"
+    """The unit that waits for it: each line, each run of lines that follow each other, each run that a flush writes
+    back, or each line that a flush does. ``medium``: none of them, the medium takes so much longer for each line.
     """
     controller: Controller = field(default_factory=Controller)
 

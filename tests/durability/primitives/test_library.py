@@ -12,6 +12,7 @@ import pytest
 from rpsim.models.durability.rules import Switches
 from rpsim.models.fabric.disturbance import Disturbance
 from rpsim.models.persist.requester import PrimitiveFailed
+from rpsim.models.primitives.messages import TRAILER
 from rpsim.protocols.primitives import known_primitives, primitive
 
 from ...persisting import World, outcome, platform_of, written
@@ -228,6 +229,20 @@ def test_updates_of_any_length_arrive_whole(length):
         device, offset = world.server.memory.locate(places[0][0])
         assert device.space.read(world.now_ps, offset, length) == data, name
         assert world.durable(places, data), name
+
+
+@pytest.mark.parametrize("case", ["rflush-send-emulated", "rflush-send", "sflush-emulated", "read-after-send"])
+@pytest.mark.parametrize("length", [48, 64, 192])
+def test_a_message_that_stays_in_its_buffer_lasts_with_its_trailer(case, length):
+    """Recovery needs the trailer: it says where the bytes belong, and may lie in a line of its own."""
+    for label in ("adr on", "adr off", "eadr on"):
+        world = World(case, PLATFORMS[label], receive_in="pm")
+        data = bytes(1 + at % 251 for at in range(length))
+        ((start, _),) = places = world.persist((0, data))
+        assert places == [(start, length + TRAILER.size)]
+        certain = label in DURABLE[f"{case} in pm"].split(", ")
+        assert world.durable(places, data + TRAILER.pack(world.address(0), length)) is certain, label
+        assert world.durable([(start, length)], data) is certain, label
 
 
 @pytest.mark.parametrize("name", sorted(known_primitives()))

@@ -4,10 +4,13 @@ import pytest
 
 from rpsim.models.primitives.vocabulary import StepPlace
 from rpsim.protocols.shapes import SHAPES, shape_name, shaped, tagged, untagged
+from rpsim.scenarios.build import Draft
+from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.errors import InputError
 from rpsim.validation.matrix.configurations import configurations, every, usual
 from rpsim.validation.matrix.judging import judge
 from rpsim.validation.matrix.rows import RowJob, row
+from rpsim.validation.matrix.timing import measure
 
 CONFIGURATIONS = {one.label: one for one in every()}
 
@@ -97,7 +100,8 @@ def test_a_tagged_value_shows_when_it_is_torn():
 def test_a_name_says_shape_primitive_switches_way_and_memory():
     name = shape_name("line", "read-after-send", "SEND", "pm")
     kind = shaped(name)
-    assert (kind.shape, kind.primitive.name, kind.follows, kind.receive_in) == ("line", "read-after-send", "SEND", "pm")
+    assert (kind.shape, kind.primitive.name) == ("line", "read-after-send")
+    assert (kind.option("by"), kind.option("into")) == ("SEND", "pm")
     assert kind.stays_in_buffers() and kind.name == name
     assert any(step.place is StepPlace.WIRE for step in kind.primitive.steps)
 
@@ -118,4 +122,32 @@ def test_platforms_are_named_by_label_set_or_profile():
     with pytest.raises(InputError) as caught:
         configurations(["optane-adrr"])
     assert caught.value.mistakes[0].nearest == "optane-adr"
-    assert set(SHAPES) == {"word", "line", "page", "log", "pair", "other-qp"}
+    assert set(SHAPES) == {"word", "line", "page", "log", "pair", "other-qp", "batch"}
+
+
+def test_a_batch_costs_one_run_of_the_steps():
+    """Figure 6 of the paper: one flush for each WRITE, or one for four."""
+    configuration = configurations(["adr, ddio off"])[0]
+    each, batched = (
+        measure(name, configuration, sizes=(64,), queue_pairs=(1,)) for name in ("wflush", "wflush-batched")
+    )
+    assert each.latency[64].p50_ns < batched.latency[64].p50_ns < 2 * each.latency[64].p50_ns
+    assert 2 < batched.throughput[1] / each.throughput[1] < 4
+    # a WRITE and its acknowledgement, a WFlush and its answer
+    assert (each.latency[64].packets, batched.latency[64].packets) == (4, pytest.approx(2.5, abs=0.1))
+
+
+@pytest.mark.parametrize(("primitive", "sleeps"), [("rflush-write-emulated", False), ("rflush-send-emulated", True)])
+def test_a_thread_that_looks_at_memory_never_sleeps(primitive, sleeps):
+    """An arrival of bytes interrupts nobody: `waits: sleep` is about completions."""
+    took = {}
+    for waits in ("poll", "sleep"):
+        roles = {"client": {"machines": 1, "processes": 1}, "server": {"waits": waits}}
+        workload = {"kind": "ycsb", "mix": "update-only", "keys": 4, "value": "64 B", "operations": 8}
+        schemes = [f"word over {primitive}"]
+        given = {"platform": "rflush-testbed", "schemes": schemes, "roles": roles, "workload": workload}
+        made = Draft.new("waits", scenario="waits", **given).build()
+        result = run_variant(made, made.variants()[0])
+        took[waits] = list(result.latency_ps["put"])
+        assert (result.spent["server"]["asleep_ns"] > 0) is (sleeps and waits == "sleep")
+    assert (took["sleep"] == took["poll"]) is not sleeps

@@ -110,6 +110,25 @@ def test_all_caches_take_as_long_as_walking_through_them_however_little_is_dirty
     assert rig.clock.now_ps - start >= rig.platform.media["optane"].near_load_ps
 
 
+def test_a_core_waits_for_the_delay_of_emulated_memory_at_each_line_that_it_flushes():
+    """rNVM's testbed: DRAM with 200 ns added to a write, which emulators spin for behind the flush of a line."""
+
+    def flushed_ps(**settings):
+        rig = Rig(load_platform("rnvm-testbed", **settings))
+        rig.server.store(line(1, 4))
+        start = rig.clock.now_ps
+        rig.server.clflush(lines=4)
+        return rig.clock.now_ps - start
+
+    plain = flushed_ps(delay="medium")
+    assert (
+        flushed_ps()
+        == flushed_ps(delay="line")
+        == 4 * (200_000 + load_platform("rnvm-testbed").media["slow-dram"].clwb_to_wpq_ps)
+    )
+    assert plain < flushed_ps() - 3 * 200_000
+
+
 def test_a_flush_of_nothing_dirty_costs_its_issue_only(rig, cpu):
     assert rig.server.flush(lines=3) == 3 * cpu.clwb_ps + cpu.sfence_ps
     start = rig.clock.now_ps
@@ -303,6 +322,27 @@ def test_loads_that_nobody_waits_for_go_as_fast_as_fill_buffers_allow(rig):
     rig.server.run(rig.server.threads[0].prefetch(rig.address(0), lines * LINE))
     per_xpline = optane.load_ps / 3
     assert rig.clock.now_ps == pytest.approx(lines / 4 * per_xpline, rel=0.05)
+
+
+@pytest.mark.parametrize("memory", ["dram", "pm"])
+@pytest.mark.parametrize("verb", ["load", "store"])
+def test_a_range_takes_in_one_piece_what_it_takes_in_small_ones(memory, verb):
+    """The time of a range grows with its length: lines queue for the medium once, not once for each line before."""
+    took = {}
+    for length, piece in [(4096, 4096), (16384, 16384), (65536, 65536), (65536, 4096)]:
+        system = System(load_platform("optane-adr"), {"server": [NodeSpec(1, ("dram", "pm"))]}, 1)
+        node = system.nodes["server"][0]
+        thread, address = node.thread(0, "core"), node.memory[memory].allocate(length, "range", align=4096)
+
+        def code(thread=thread, address=address, length=length, piece=piece):
+            for at in range(address, address + length, piece):
+                yield from (thread.load(at, piece) if verb == "load" else thread.store(at, bytes(piece)))
+
+        system.clock.run_until(system.clock.start(code()))
+        took[length, piece] = system.clock.now_ps
+    assert 3.6 < took[16384, 16384] / took[4096, 4096] < 4.1
+    assert 3.6 < took[65536, 65536] / took[16384, 16384] < 4.1
+    assert 0.85 < took[65536, 65536] / took[65536, 4096] <= 1.0
 
 
 def test_a_load_of_a_line_that_is_being_prefetched_waits_for_it(rig):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.cpu import Signal
+from rpsim.models.cpu import Deadline, Signal
 from rpsim.models.cpu.channel import CompletionEvents, modify_cq
 from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
@@ -139,6 +139,43 @@ def test_a_completion_that_is_waited_for_asleep_comes_later_by_the_interrupt_and
     woken = platform.pcie.posted_write_ps + os.interrupt_ps + os.wake_ps + os.switch_ps + cpu.spin_loop_ps
     assert slept - polled == woken
     assert 3 * US < slept - polled < 15 * US
+
+
+@pytest.mark.parametrize("waits", ["poll", "sleep", "adaptive"])
+@pytest.mark.parametrize("deadline_us", [0, 1, 100])
+def test_a_poll_ends_with_its_deadline_and_takes_what_comes_before(platform, waits, deadline_us):
+    """100 us are enough for the WRITE, 1 us is not; but a sleeper woken by its timer looks once more, and finds it."""
+    pair = Pair(platform, waits)
+
+    def code(deadline_us):
+        yield from pair.write(7)
+        posted_ps = pair.clock.now_ps
+        deadline = Deadline(pair.clock, posted_ps + deadline_us * US)
+        first = yield from pair.thread.poll(pair.cq, deadline)
+        after_ps = pair.clock.now_ps - posted_ps
+        second = (yield from pair.thread.poll(pair.cq)) if first is None else None
+        return first, second, after_ps
+
+    _, (first, second, after_ps) = pair.run(code(deadline_us))
+    in_time = deadline_us == 100 or (waits == "sleep" and deadline_us == 1)
+    assert (first is not None, second is not None) == (in_time, not in_time)
+    assert (first or second).wr_id == 7
+    if deadline_us == 100:
+        assert after_ps + platform.nic.post_wqe_ps <= one_write(platform, waits)[1]
+    elif not in_time:
+        assert deadline_us * US <= after_ps <= deadline_us * US + 2 * platform.cpu.poll_loop_ps
+
+
+def test_a_queue_that_was_given_up_hands_the_completion_to_the_next_poll(platform):
+    pair = Pair(platform)
+
+    def code():
+        for _ in range(3):
+            assert (yield from pair.thread.poll(pair.cq, Deadline(pair.clock, pair.clock.now_ps + US))) is None
+        yield from pair.write(7)
+        return (yield from pair.thread.poll(pair.cq, Deadline(pair.clock, pair.clock.now_ps + 9 * US))).wr_id
+
+    assert pair.run(code())[1] == 7
 
 
 def test_polling_burns_the_core_and_sleeping_does_not(platform):

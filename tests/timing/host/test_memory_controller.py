@@ -88,15 +88,26 @@ def test_dram_rows_and_fine_interleaving():
     assert len(spread.dimms) == 6
 
 
-@pytest.mark.parametrize(("per", "waits"), [("line", [1, 2, 3, 4]), ("write", [1, 1, 1, 2]), ("flush", [0, 0, 0, 1])])
+@pytest.mark.parametrize(
+    ("per", "waits"),
+    [
+        ("line", [1, 2, 3, 4, 5]),
+        ("write", [1, 1, 1, 2, 2]),
+        ("flush", [0, 0, 0, 1, 1]),
+        ("flushed line", [0, 0, 0, 1, 2]),
+        ("medium", [0, 0, 0, 0, 0]),
+    ],
+)
 def test_emulated_slow_memory_delays_lines_or_runs_of_them_or_what_is_flushed(per, waits):
-    """rNVM adds 200 ns to writes of DRAM; three lines that follow each other, then a flush of another."""
+    """rNVM adds 200 ns to writes of DRAM; three lines that follow each other, then a flush of two others."""
     delay = 200_000
     slow = MemoryController(IMC, replace(DRAM, write_delay_ps=delay, write_delay_per=per), 1)
     fast = MemoryController(IMC, DRAM, 1)
-    lines = [(0, False), (1, False), (2, False), (9, True)]
+    lines = [(0, False), (1, False), (2, False), (9, True), (10, True)]
     late = [slow.write_line(line, 0, flush)[0] - fast.write_line(line, 0, flush)[0] for line, flush in lines]
     assert late == [delay * times for times in waits]
+    (queued_ps, stored_ps), (soon_ps, before_ps) = (one.write_line(20, 10**9) for one in (slow, fast))
+    assert stored_ps - queued_ps - (before_ps - soon_ps) == (delay if per == "medium" else 0)
 
 
 # Optane: closed forms -------------------------------------------------------------------------------------------------

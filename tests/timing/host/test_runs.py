@@ -13,7 +13,7 @@ from rpsim.models.host.llc import IoWrite, insert
 from rpsim.models.host.privatecaches import Caches
 from rpsim.models.pcie.link import PcieLink
 from rpsim.models.profiles.platform import load_platform
-from rpsim.sim.bytespace import ByteSpace
+from rpsim.sim.bytespace import ByteSpace, ReadRun
 from rpsim.sim.stations import Credits
 from rpsim.sim.trace import NEVER, Trace
 
@@ -85,6 +85,66 @@ def test_in_memory_whatever_comes_between(runs, reads):
     for now_ps in range(0, 700, 13):
         assert one.read(now_ps, 0, 400) == other.read(now_ps, 0, 400)
     assert seen[0] == seen[1]
+
+
+READ_RUNS = st.lists(
+    st.tuples(
+        st.integers(0, 300), st.integers(0, 60), st.lists(st.tuples(st.integers(0, 40), st.integers(1, 9)), min_size=2)
+    ),
+    max_size=4,
+)
+
+
+def read_run(number, first_ps, address, pieces, found):
+    """A run of reads whose pieces, (how long after the first instant, length), lie one behind the other."""
+    placed, done = [], 0
+    for after_ps, length in pieces:
+        placed.append((first_ps + after_ps, done, length))
+        done += length
+    last_ps = max(at_ps for at_ps, _, _ in placed)
+
+    def sink(at_ps, offset, data):
+        found[offset : offset + len(data)] = data
+
+    found[:] = bytes([255] * done)
+    return ReadRun(first_ps, last_ps, number, address, done, lambda: placed, sink), placed
+
+
+@pytest.mark.long
+@given(RUNS, READ_RUNS, st.lists(st.integers(0, 500), max_size=5), st.booleans())
+def test_a_run_of_reads_finds_what_each_of_its_pieces_finds(runs, reads, poked, computed):
+    """Whatever runs of writes come between, also such as are known only after the memory was caught up with."""
+    one, other = ByteSpace(1 << 16), ByteSpace(1 << 16)
+    if computed:
+        for space in (one, other):
+            space.compute(0, 1 << 16, lambda line: bytes([line]) * 64)
+    found = [(bytearray(), bytearray()) for _ in reads]
+    for number, ((first_ps, address, pieces), (whole, apart)) in enumerate(zip(reads, found, strict=True)):
+        run, placed = read_run(number, first_ps, address, pieces, whole)
+        one.read_run(run)
+        apart[:] = whole
+        for at_ps, offset, length in placed:
+
+            def sink(data, apart=apart, offset=offset):
+                apart[offset : offset + len(data)] = data
+
+            other.read_at(at_ps, number, address + offset, length, sink)
+    writes = sorted((start_ps, channel, address, steps) for channel, (start_ps, address, steps) in enumerate(runs))
+    for now_ps in range(0, 900, 7):
+        while writes and writes[0][0] <= now_ps:
+            _, channel, address, steps = writes.pop(0)
+            at_ps, parts = now_ps + 1, []
+            for size, gap_ps in steps:
+                at_ps += gap_ps
+                parts.append((size, at_ps))
+            data = bytes(channel * 50 + turn & 0xFF for turn in range(sum(size for size, _ in parts)))
+            for space in (one, other):
+                space.write_run(channel, 100 * channel, address, data, parts, 0)
+        for space in (one, other):
+            space.catch_up(now_ps)
+            if any(now_ps <= at_ps < now_ps + 7 for at_ps in poked):
+                space.poke(20, b"poked")
+    assert [bytes(whole) for whole, _ in found] == [bytes(apart) for _, apart in found]
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=6))

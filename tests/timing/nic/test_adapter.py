@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rpsim.models.profiles.platform import load_platform
 from rpsim.models.verbs import Opcode, RecvWR, SendFlags, SendWR
 from rpsim.models.verbs.wqe import size_bytes
 
@@ -137,6 +138,15 @@ def atomics(units, words, occupancy_ps=20_000):
     rig.run()
     first, second = (next(iter(client.done.values())).ps for client in rig.clients)
     return second - first, rig
+
+
+@pytest.mark.parametrize(("name", "wait"), [("clover-testbed", False), ("rnvm-testbed", True), ("optane-adr", False)])
+def test_atomics_of_connectx_4_and_later_wait_only_on_the_same_address(name, wait):
+    """ConnectX-3 has one lock; later adapters have one by the low bits of the operand's address."""
+    units = load_platform(name).nic.atomic_units
+    (_, near), (_, same), (_, far) = (atomics(units, words) for words in ([0, 1], [0, 0], [0, 512]))
+    conflicts = [rig.server.node.nic.responder._atomic_unit.conflicts for rig in (near, same, far)]
+    assert conflicts == [1 if wait else 0, 1, 1]
 
 
 def test_atomics_on_one_word_wait_for_each_other():

@@ -130,3 +130,52 @@ def test_whenever_a_connection_fails_completions_keep_the_order_of_the_posts():
         assert statuses == sorted(statuses, key=[Status.IBV_WC_SUCCESS, Status.IBV_WC_WR_FLUSH_ERR].index)
         seen.add(statuses.count(Status.IBV_WC_SUCCESS))
     assert seen == {0, 1, 2, 3}
+
+
+def test_packets_on_their_way_arrive_up_to_one_of_a_queue_pair():
+    """Of four packets three have left: all of them arrive, unless a fault says which was the last that did."""
+    left_ps, _ = packets(Rig(nic=SMALL_MTU))
+    at_ps = left_ps[2]
+    for kept in range(4):
+        rig = Rig(nic=SMALL_MTU)
+        rig.client.post_write(at=0, data=line(1, 64))
+        seen = {}
+
+        def fail(rig=rig, seen=seen, kept=kept):
+            nic = rig.client.node.nic
+            seen.update(nic.on_their_way(()))
+            nic.power_off(None if kept == 3 else {rig.client.qp.number: left_ps[kept] - 1})
+
+        rig.clock.call_at(at_ps, fail)
+        rig.run()
+        rig.run(rig.clock.now_ps + 10**9)
+        assert seen == {("server[0]", rig.client.qp.number): left_ps[:3]}
+        assert rig.memory(0, 64) == line(1, 64)[: kept * 1024] + bytes(4096 - kept * 1024)
+
+
+def test_a_machine_that_comes_back_is_cold_and_its_memory_is_as_it_is_given():
+    rig = Rig()
+    rig.client.qp.timeout, rig.client.qp.retry_cnt = 5, 2
+    rig.client.write(data=line(1))
+    rig.server.node.memory["dram"].space.poke(64, b"volatile")
+    old, number = rig.server.node.memory["pm"], rig.server_pd.create_qp(rig.server.sent, rig.server.received).number
+    rig.server.node.power_off()
+    asked = []
+
+    def given(device, at):
+        asked.append((device, at))
+        return line(7)
+
+    rig.server.node.power_on(given)
+    new = rig.server.node.memory["pm"]
+    assert new.number != old.number and rig.system.devices()[old.number] == (rig.server.node, old)
+    address = new.allocate(64, "copy")
+    assert new.space.peek(address - new.base, 64) == line(7)
+    assert asked == [(old.number, (address - new.base) // 64)]
+    assert rig.server.node.memory["dram"].space.peek(64, 8) == bytes(8)
+    late = rig.client.post_write(at=rig.clock.now_ps, data=line(2))
+    rig.run()
+    rig.run(rig.clock.now_ps + 10**10)
+    assert {done.wr_id: done.status for done in rig.completions}[late.wr_id] is Status.IBV_WC_RETRY_EXC_ERR
+    again = rig.server.node.alloc_pd().create_qp(rig.server.node.create_cq(), rig.server.node.create_cq())
+    assert again.number > number

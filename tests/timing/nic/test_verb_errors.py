@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from rpsim.models.fabric.disturbance import Disturbance
 from rpsim.models.verbs import FLUSHES, REMOTE, Access, Opcode, QpType, RecvWR, SendFlags, SendWR, Status
 
 from ...rig import LINE, Rig, line
@@ -152,6 +155,39 @@ def test_a_message_that_does_not_fit_its_receive_request_breaks_both_ends(rig):
     assert rig.client.wait(sent).status is Status.IBV_WC_REM_INV_REQ_ERR
     assert rig.client.peer.error
     assert rig.client.qp.error
+
+
+VERBS = st.lists(st.sampled_from(["write", "read", "add", "set", "flush", "long read"]), min_size=1, max_size=8)
+
+
+@pytest.mark.long
+@settings(max_examples=40, deadline=None)
+@given(VERBS, VERBS, st.sampled_from(["short buffer", "bad key"]), st.sampled_from([512, 2 << 20]), st.booleans())
+def test_a_refused_request_leaves_those_before_it_alone(before, behind, how, sram_bytes, lossy):
+    """The responder answers in the order of requests: what came before the refused one is executed and answered."""
+    weather = Disturbance(loss=0.1, repeat=0.1) if lossy else None
+    rig = Rig(disturbance=weather, nic={"sram_bytes": sram_bytes, "mtu_bytes": 256})
+    client, region = rig.client, flushable(rig, 64)
+    client.qp.timeout, client.qp.retry_cnt = 3, 1000
+    client.peer.post_recv(RecvWR(1, rig.server.node.memory["dram"].allocate(64, "short"), 64))
+    posts = {
+        "write": lambda: client.post_write(data=b"w" * 600, line=8),
+        "read": lambda: client.post_read(length=64, line=8),
+        "long read": lambda: client.post_read(length=2000, line=8),
+        "add": lambda: post_add(client, 1),
+        "set": lambda: post_atomic_write(client, b"s" * 8, line=1),
+        "flush": lambda: post_flush(client, region, length=64 * LINE),
+    }
+    made = [posts[verb]() for verb in before]
+    refused = client.post_send(data=bytes(1024)) if how == "short buffer" else client.post_read(length=64, rkey=99)
+    flushed = [posts[verb]() for verb in behind]
+    rig.run()
+    assert [found.wr_id for found in rig.completions] == [work.wr_id for work in (*made, refused, *flushed)]
+    status = Status.IBV_WC_REM_INV_REQ_ERR if how == "short buffer" else Status.IBV_WC_REM_ACCESS_ERR
+    expected = [Status.IBV_WC_SUCCESS] * len(made) + [status] + [Status.IBV_WC_WR_FLUSH_ERR] * len(flushed)
+    assert [found.status for found in rig.completions] == expected
+    added = int.from_bytes(rig.memory(0)[:8], "little")
+    assert before.count("add") <= added <= before.count("add") + behind.count("add")  # atomics overtake READs
 
 
 def test_a_receive_buffer_that_its_key_does_not_open(rig):

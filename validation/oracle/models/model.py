@@ -12,6 +12,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from ....protocols.objects import FENCES, PUTS, READS, REMOVES, SYNCS, WRITES, Signature, Takes
+
+__all__ = [
+    "FENCES", "ILLEGAL", "PUTS", "READS", "REMOVES", "SYNCS", "UNKNOWN", "WRITES", "Call", "Model", "State", "Takes",
+    "no_parts", "nothing_related",
+]  # fmt: skip
+
 State = Hashable
 
 
@@ -35,29 +42,6 @@ class Call:
     result: Hashable = None
 
 
-class Takes(Enum):
-    """What the ``value`` of an invocation, or of its ``ok``, must be."""
-
-    NOTHING = "no value"
-    ANY = "anything"
-    VALUE = "a value"
-    TEXT = "a text"
-    ENTRY = "a list of two: [key, value], the key a number or a text"
-    RANGE = "a list of two: [from, to], null for an open end"
-    PLACE_TEXT = "a list of two: [offset, text]"
-    PLACE_LENGTH = "a list of two: [offset, length]"
-    SIZE = "a whole number, or nothing"
-    BLOCK = "an address, [address, size], or null"
-    TXN = 'a list of ["r", key, null], ["w", key, value] and ["append", key, value]'
-    NUMBER = "a whole number"
-    PAIR = "a list of two: [expected, new]"
-    LIST = "a list of values"
-    ITEM = "a value, not null"
-    TRUTH = "true or false"
-    SUCCESS = "true, false, or the invocation's value again (it succeeded)"
-    SAME = "nothing, or the invocation's value again"
-
-
 def nothing_related(call: Call) -> Hashable:
     """No calls can be taken away together."""
     return None
@@ -79,7 +63,7 @@ class Model:
     """
 
     name: str
-    operations: Mapping[str, tuple[Takes, Takes]]
+    operations: Mapping[str, Signature]
     initial: State
     step: Callable[[State, Call], State]
     inert: Callable[[Call], bool]
@@ -88,15 +72,3 @@ class Model:
     """Which parts of the object a call touches, or None for all of it: parts that no call ties are judged apart."""
     register: bool = False
     """Whether it is a register: WRITES put their argument there, READS return it, null at first."""
-
-
-WRITES = ("write", "put", "create", "insert", "send")
-READS = ("read", "get", "find")
-REMOVES = ("delete",)
-"""Of the entry of a map: afterwards it is absent, as it was at first."""
-PUTS = ("enqueue", "push")
-"""Into a queue or a stack, whose other operation takes an item out, or finds nothing."""
-SYNCS = ("sync", "fsync", "flush")
-"""Of every model: what returned before one was invoked is durable once it has returned (see ``scope``)."""
-FENCES = ("ofence",)
-"""Operations of every model that order a client's posts; the conditions ignore them."""

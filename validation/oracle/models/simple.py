@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
+from ....protocols.objects import OPERATIONS
 from .model import FENCES, ILLEGAL, PUTS, READS, REMOVES, SYNCS, UNKNOWN, WRITES, Call, Model, State, Takes
 from .structures import STRUCTURES
 
@@ -25,6 +26,10 @@ def _register_step(state: State, call: Call) -> State:
         if (state == expected) is not (call.result is True):
             return ILLEGAL
         return new if call.result is True else state
+    if call.f == "put_if_absent":
+        if call.result is not UNKNOWN and call.result is not (state is None):
+            return ILLEGAL
+        return call.argument if state is None else state
     if call.f == "fetch_add":
         if not isinstance(state, int) or not isinstance(call.argument, int) or call.result not in (state, UNKNOWN):
             return ILLEGAL
@@ -38,6 +43,8 @@ def _register_inert(call: Call) -> bool:
     if call.f == "cas":
         expected, new = _pair(call.argument)
         return call.result is False or expected == new
+    if call.f == "put_if_absent":
+        return call.result is False
     return call.f in READS or (call.f == "fetch_add" and call.argument == 0)
 
 
@@ -108,28 +115,18 @@ def _by_item(call: Call) -> Hashable:
     return None if item is UNKNOWN or item is None else ("item", item)
 
 
-_READ = (Takes.NOTHING, Takes.VALUE)
-_WRITE = (Takes.VALUE, Takes.SAME)
-_PUT_IN = (Takes.ITEM, Takes.SAME)
-_READ_LIST = (Takes.NOTHING, Takes.LIST)
-_REGISTER = {f: _READ for f in READS} | {f: _WRITE for f in WRITES if f not in ("insert", "send")}
-_KV = _REGISTER | {"insert": _WRITE, "delete": (Takes.NOTHING, Takes.SAME)}
-_CAS = _REGISTER | {"cas": (Takes.PAIR, Takes.SUCCESS), "fetch_add": (Takes.NUMBER, Takes.NUMBER)}
-_SET = {"add": _WRITE, "remove": _WRITE, "contains": (Takes.VALUE, Takes.TRUTH), "read": _READ_LIST}
-
 _MODELS: Sequence[Model] = (
-    Model("register", _REGISTER, None, _register_step, _register_inert, _register_related, register=True),
-    Model("kv", _KV, None, _register_step, _register_inert, _register_related, register=True),
-    Model("cas-register", _CAS, None, _register_step, _register_inert, register=True),
-    Model("append", {"append": _WRITE, "read": _READ_LIST}, (), _append_step, _is("read")),
-    Model("log", {"append": _WRITE, "read_all": _READ_LIST}, (), _append_step, _is("read_all")),
-    Model("set", _SET, frozenset(), _set_step, _is("read", "contains")),
-    Model("queue", {"enqueue": _PUT_IN, "dequeue": _READ}, (), _queue_step, _finds_nothing, _by_item),
-    Model("stack", {"push": _PUT_IN, "pop": _READ}, (), _stack_step, _finds_nothing, _by_item),
-    Model(
-        "words", _REGISTER | {"send": _WRITE}, None, _register_step, _register_inert, _register_related, register=True
-    ),
+    Model("register", OPERATIONS["register"], None, _register_step, _register_inert, _register_related, register=True),
+    Model("kv", OPERATIONS["kv"], None, _register_step, _register_inert, _register_related, register=True),
+    Model("cas-register", OPERATIONS["cas-register"], None, _register_step, _register_inert, register=True),
+    Model("append", OPERATIONS["append"], (), _append_step, _is("read")),
+    Model("log", OPERATIONS["log"], (), _append_step, _is("read_all")),
+    Model("set", OPERATIONS["set"], frozenset(), _set_step, _is("read", "contains")),
+    Model("queue", OPERATIONS["queue"], (), _queue_step, _finds_nothing, _by_item),
+    Model("stack", OPERATIONS["stack"], (), _stack_step, _finds_nothing, _by_item),
+    Model("words", OPERATIONS["words"], None, _register_step, _register_inert, _register_related, register=True),
     *STRUCTURES,
+    Model("counter", OPERATIONS["counter"], 0, _register_step, _register_inert),
 )
 MODELS: Mapping[str, Model] = {model.name: model for model in _MODELS}
 """By name; where a history's operations fit several, the first is meant."""

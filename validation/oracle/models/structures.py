@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from .model import ILLEGAL, UNKNOWN, Call, Model, State, Takes
+from ....protocols.objects import OPERATIONS
+from .model import ILLEGAL, UNKNOWN, Call, Model, State
 
 
 def _tuple(value: Hashable) -> tuple[Hashable, ...]:
@@ -145,24 +146,9 @@ def _file_inert(call: Call) -> bool:
     return call.f in ("read", "size")
 
 
-_MAP = {
-    "insert": (Takes.ENTRY, Takes.SAME),
-    "delete": (Takes.VALUE, Takes.SAME),
-    "find": (Takes.VALUE, Takes.VALUE),
-    "scan": (Takes.RANGE, Takes.LIST),
-}
-_ALLOCATOR = {"alloc": (Takes.SIZE, Takes.BLOCK), "free": (Takes.NUMBER, Takes.SAME)}
-_FILE = {
-    "write": (Takes.PLACE_TEXT, Takes.SAME),
-    "append": (Takes.TEXT, Takes.SAME),
-    "read": (Takes.PLACE_LENGTH, Takes.TEXT),
-    "truncate": (Takes.NUMBER, Takes.SAME),
-    "size": (Takes.NOTHING, Takes.NUMBER),
-}
-
 STRUCTURES: Sequence[Model] = (
-    Model("ordered-map", _MAP, frozenset(), _map_step, _map_inert, parts=_map_parts),
-    Model("txn", {"txn": (Takes.TXN, Takes.TXN)}, frozenset(), _txn_step, _txn_inert, parts=_txn_parts),
-    Model("allocator", _ALLOCATOR, frozenset(), _allocator_step, _allocator_inert),
-    Model("file", _FILE, "", _file_step, _file_inert),
+    Model("ordered-map", OPERATIONS["ordered-map"], frozenset(), _map_step, _map_inert, parts=_map_parts),
+    Model("txn", OPERATIONS["txn"], frozenset(), _txn_step, _txn_inert, parts=_txn_parts),
+    Model("allocator", OPERATIONS["allocator"], frozenset(), _allocator_step, _allocator_inert),
+    Model("file", OPERATIONS["file"], "", _file_step, _file_inert),
 )

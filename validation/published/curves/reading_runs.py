@@ -291,6 +291,6 @@ def _run(wrap: Wrap, **fields: Any) -> list[float]:
     scenario = Draft.new("reading", scenario="reading", **fields).build()
     variant = scenario.variants()[0]
     platform = wrap(load_platform(variant.platform, **variant.settings))
-    result: RunResult = run_variant(scenario, variant, platform=platform)
+    result: RunResult = run_variant(scenario, variant, platform=platform, recorded=False)
     latencies = [int(value) for values in result.latency_ps.values() for value in values]
     return [result.elapsed_ps, *latencies]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -10,8 +11,9 @@ from typing import Any
 from ..scoreboard import RESOLVED, Claim, ClaimStatus, Range
 from .language import Term, where
 from .measure import NOTHING, platform_with
-from .paper import Paper, PaperClaim
-from .runs import Measured, SchemeRun, hardware_of, run_of
+from .measures import ALONG, KNEE
+from .paper import SIZE, Paper, PaperClaim
+from .runs import Measured, SchemeRun, hardware_of, run_of, series_of
 
 Values = Callable[[Term, Mapping[str, str]], float]
 
@@ -22,24 +24,65 @@ def values_of(paper: Paper, measured: Mapping[SchemeRun, Measured], values: Mapp
 
     def value(term: Term, at: Mapping[str, str]) -> float:
         if term.measure == "crc":
-            return crc_ps * int(where(term, at)["size"]) / 1e6
-        found = measured[run_of(term, at)]
-        return float(found["thr"] if term.measure == "thr" else found[term.measure][term.operation or ""])
+            return crc_ps * int(where(term, at)[SIZE]) / 1e6
+        if term.measure in ALONG:
+            runs = series_of(paper, term, at)
+            along = {float(x): float(measured[run]["thr"]) for x, run in runs.items() if run in measured}
+            return (slope if term.measure == "slope" else knee)(along)
+        return _value(term, measured[run_of(term, at)])
 
     return value
+
+
+def _value(term: Term, found: Measured) -> float:
+    """The value of a term in the measurements of its run; nothing at all of what did not happen there is 0."""
+    of = term.of or ""
+    match term.measure:
+        case "thr":
+            return float(found["rates"].get(of, 0.0) if of else found["thr"])
+        case "bw" | "time" as plain:
+            return float(found[plain])
+        case "part":
+            return float(found["parts"].get(of, {}).get(term.hop, 0.0))
+        case "cpu" | "verbs" | "rtt" as spent:
+            return float(found["spent"][of or "client"][{"cpu": "cpu_ns", "rtt": "round_trips"}.get(spent, spent)])
+        case "bytes":
+            return float(sum(found["sent"][of].values()))
+        case "share":
+            machines = found["sent"][of.partition("[")[0]]
+            return float(machines[of] / sum(machines.values()))
+        case "holds":
+            return float(found[of])
+    return float(found[term.measure][of])
+
+
+def slope(along: Mapping[float, float]) -> float:
+    """The growth of a throughput from the first value of an axis to the last: logarithm over logarithm."""
+    (first, low), *_, (last, high) = sorted(along.items())
+    return math.log(high / low) / math.log(last / first)
+
+
+def knee(along: Mapping[float, float]) -> float:
+    """The first value of an axis at which a throughput has ``KNEE`` of its largest value along it."""
+    most = max(along.values())
+    return next(x for x, throughput in sorted(along.items()) if throughput >= KNEE * most)
 
 
 def quick(paper: Paper, claims: Iterable[PaperClaim]) -> list[PaperClaim]:
     """The claims over the few values of each axis that the paper's file names for a quick look."""
     found = []
     for claim in claims:
-        over = {axis: tuple(v for v in values if v in paper.axes[axis].quick) for axis, values in claim.over.items()}
+        over = {
+            axis: tuple(v for v in values if axis not in paper.axes or v in paper.axes[axis].quick)
+            for axis, values in claim.over.items()
+        }
         found.append(replace(claim, over={axis: over[axis] or claim.over[axis][-1:] for axis in over}))
     return found
 
 
 def judge(paper: Paper, claim: PaperClaim, values: Values) -> Claim:
     """A claim with the simulator's number."""
+    assert claim.expression is not None
     at_points = [claim.expression(lambda term, at=at: values(term, at)) for at in claim.points()]  # type: ignore[misc]
     return Claim(
         id=claim.id,
@@ -51,6 +94,7 @@ def judge(paper: Paper, claim: PaperClaim, values: Values) -> Claim:
         tolerance=claim.tolerance,
         reason=claim.missed,
         gain=claim.gain,
+        chosen=claim.chosen,
     )
 
 

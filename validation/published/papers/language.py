@@ -2,7 +2,8 @@
 
 ``thr[efactory] / thr[imm]`` is a quotient of throughputs, ``lat[erda, get, clients=1]`` a mean latency in microseconds
 under conditions of its own. A term is a measure and, in brackets, a scheme, perhaps an operation, and axes that are set
-otherwise than the claim has them.
+otherwise than the claim has them (``measures.py`` says which words each takes). A scheme ``$x`` is each of those that
+the claim is made ``over``.
 """
 
 from __future__ import annotations
@@ -14,32 +15,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-MEASURES = {
-    "thr": "throughput, operations per second",
-    "lat": "mean latency, us",
-    "med": "median latency, us",
-    "p99": "latency that 99 % of the operations stay below, us",
-    "crc": "time of a CRC32 over a value, us",
-}
-"""The quantities of a term, with their units."""
+from .measures import MEASURES
 
-_TERM = re.compile(r"\b([a-z][a-z0-9]*)\[([^\]]*)\]")
+_MEASURE = re.compile(r"\b([a-z][a-z0-9]*)\[")
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.USub: operator.neg, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.USub: operator.neg, ast.Not: lambda truth: 1 - truth,
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
+VARIABLE = "$"
+"""With this begins a name that stands for one scheme after the other."""
+_SETS = re.compile(r"[\w-]+\s*=")
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"abs": abs, "min": min, "max": max}
 
 
 @dataclass(frozen=True)
 class Term:
-    """One measured quantity: of which scheme, of which of its operations (None: of all), and where."""
+    """One measured quantity: of which scheme, of what of it, and where."""
 
     measure: str
     scheme: str
-    operation: str | None
+    of: str | None
+    """Its operation (None: all of them), role, machine, condition or axis, as the measure takes it."""
     at: tuple[tuple[str, str], ...]
     """Axes that this term sets, in place of the claim's."""
+    hop: str | None = None
+    """Of a part of an operation's time: where it is spent."""
 
 
 class Expression:
@@ -49,7 +50,7 @@ class Expression:
         self.text = text
         self.terms: list[Term] = []
         try:
-            self._tree = ast.parse(_TERM.sub(self._name, text), mode="eval").body
+            self._tree = ast.parse(self._named(text), mode="eval").body
         except SyntaxError:
             raise ValueError(f"'{text}', which is no formula") from None
         self._check(self._tree)
@@ -67,16 +68,25 @@ class Expression:
                 return self.terms[0].measure == self.terms[1].measure
         return False
 
-    def _name(self, found: re.Match[str]) -> str:
-        measure, words = found[1], [word.strip() for word in found[2].split(",") if word.strip()]
+    def _named(self, text: str) -> str:
+        """The text with a name for each term."""
+        named, done = "", 0
+        while (found := _MEASURE.search(text, done)) is not None:
+            words, end = _words(text, found.end())
+            named += text[done : found.start()] + self._name(found[1], words, text[found.start() : end])
+            done = end
+        return named + text[done:]
+
+    def _name(self, measure: str, words: list[str], text: str) -> str:
         if measure not in MEASURES:
             raise ValueError(f"the measure '{measure}'; there are {', '.join(MEASURES)}")
-        at = [tuple(part.strip() for part in word.split("=", 1)) for word in words if "=" in word]
-        plain = [word for word in words if "=" not in word]
-        if len(plain) > 2 or (not plain and measure != "crc"):
-            raise ValueError(f"'{found[0]}', expected {measure}[scheme, operation, axis=value]")
-        scheme, operation = (*plain, None, None)[:2]
-        self.terms.append(Term(measure, scheme or "", operation, tuple(sorted((a, b) for a, b in at))))
+        kind = MEASURES[measure]
+        at = [tuple(part.strip() for part in word.split("=", 1)) for word in words if _SETS.match(word)]
+        plain = [word for word in words if not _SETS.match(word)]
+        if (len(plain) < 1 + kind.least and measure != "crc") or len(plain) > 1 + len(kind.words):
+            raise ValueError(f"'{text}', expected {kind.form(measure)}")
+        scheme, of, hop = (*plain, None, None, None)[:3]
+        self.terms.append(Term(measure, scheme or "", of, tuple(sorted((a, b) for a, b in at)), hop))
         return f"t{len(self.terms) - 1}"
 
     def _check(self, node: ast.AST) -> None:
@@ -113,9 +123,9 @@ class Expression:
                 return _OPERATORS[type(node.op)](self._value(node.operand, values))
             case ast.Call(func=ast.Name(id=name)):
                 return _FUNCTIONS[name](*(self._value(argument, values) for argument in node.args))
-            case ast.BoolOp():
-                all_or_any = all if isinstance(node.op, ast.And) else any
-                return all_or_any(self._value(part, values) for part in node.values)
+            case ast.BoolOp():  # an undecided verdict is neither true nor false
+                least_or_most = min if isinstance(node.op, ast.And) else max
+                return least_or_most(self._value(part, values) for part in node.values)
             case ast.Compare():
                 sides = [self._value(side, values) for side in (node.left, *node.comparators)]
                 pairs = zip(sides, node.ops, sides[1:], strict=False)
@@ -123,6 +133,29 @@ class Expression:
         raise AssertionError(node)
 
 
+def _words(text: str, start: int) -> tuple[list[str], int]:
+    """The words between a bracket that opens before ``start`` and the one that closes it, and where that ends.
+
+    Brackets inside belong to a name: ``clover[replicas=2]``. Raises ValueError where none closes.
+    """
+    words, depth = [""], 0
+    for at in range(start, len(text)):
+        letter = text[at]
+        if letter == "]" and not depth:
+            return [word.strip() for word in words if word.strip()], at + 1
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and not depth:
+            words.append("")
+        else:
+            words[-1] += letter
+    raise ValueError(f"'{text}', in which a bracket does not close")
+
+
 def where(term: Term, at: Mapping[str, str]) -> dict[str, str]:
     """Where a term is measured, in a claim that is made ``at`` these values of the axes."""
-    return {**at, **dict(term.at)}
+    return {axis: value for axis, value in {**at, **dict(term.at)}.items() if not axis.startswith(VARIABLE)}
+
+
+def scheme_of(term: Term, at: Mapping[str, str]) -> str:
+    """The scheme that a term is about: the one that its variable stands for at this point."""
+    return at.get(term.scheme, term.scheme)

@@ -4,7 +4,10 @@ Keys: ``paper, title, source, tolerances, scenario`` (what every run starts from
 that no measurement of the paper determines), ``axes`` (name: what each of its values sets in the scenario), ``at``
 (where a claim is made unless it says otherwise), ``figures`` and ``claims``. A claim has ``id, figure, status, words``,
 ``value`` with ``published`` (a number, a range, or ``{at_least: x}``), or ``check`` or ``trend``; ``over`` (an axis, or
-``{axis: [values]}``) makes it one about several values of an axis.
+``{axis: [values]}``) makes it one about several values of an axis; ``{$x: [schemes]}`` has ``$x`` in its formula stand
+for each of them. ``reading: chosen by`` marks a claim by which a reading of the paper was chosen. A claim whose status
+says that there is nothing to compare may have ``why`` alone. ``explore`` are the fields that make a run small enough
+for ``holds``.
 
 The file records the outcome too: ``missed`` (``claims`` that are missed for one cause, and ``because``; all others are
 met) and ``quick_differs`` (claims with the other outcome over the few points of a quick look).
@@ -18,14 +21,19 @@ from itertools import product
 from pathlib import Path as FilePath
 from typing import Any
 
-from ....protocols.scheme import schemes
+from ....protocols.guarantees import Condition
+from ....protocols.registry import scheme
 from ....sim.cursor import Cursor
 from ....sim.errors import InputError, unknown
 from ....sim.yaml_source import read_yaml
-from ..scoreboard import Bound, ClaimStatus, Range
-from .language import MEASURES, Expression
+from ..scoreboard import CHOSEN_BY, UNGRADED, Bound, ClaimStatus, Range
+from .language import VARIABLE, Expression, Term
+from .measures import ALONG, DRAWN
 
 FOLDER = FilePath(__file__).parent.parent / "claims"
+
+SIZE = "size"
+"""The axis that says of how many bytes a checksum is."""
 
 At = Mapping[str, str]
 """A value of every axis, by the axis' name."""
@@ -34,7 +42,7 @@ _PAPER = ("paper", "title", "source", "tolerances", "scenario", "sweep", "axes",
 _MISSED = ("claims", "because")
 _CLAIM = (
     "id", "figure", "status", "words", "why", "at", "over", "value", "check", "trend", "least", "published",
-    "tolerance", "unit", "counts",
+    "tolerance", "unit", "counts", "reading",
 )  # fmt: skip
 _FIGURE = ("title", "y", "x", "at", "schemes", "operation")
 _HOLDS = Bound(at_least=1.0)
@@ -47,6 +55,8 @@ class Axis:
     name: str
     values: Mapping[str, Mapping[str, Any]]
     quick: tuple[str, ...]
+    title: str
+    """Its words below a figure."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +83,10 @@ class PaperClaim:
     why: str
     at: At
     over: Mapping[str, tuple[str, ...]]
-    expression: Expression
+    expression: Expression | None
+    """None: there is nothing to compare, the claim is only shown."""
     kind: str
-    """``value``, ``check`` (true at every point) or ``trend`` (increasing along its axis)."""
+    """``value``, ``check`` (true at every point) or ``trend`` (increasing along its axis); empty without a formula."""
     least: float
     """Of a trend: what its first value is at least."""
     published: float | Range | Bound
@@ -83,6 +94,8 @@ class PaperClaim:
     unit: str
     counts: bool
     """Whether a claim that excludes another one counts as a prediction: one of them does."""
+    chosen: bool
+    """Whether a reading of the paper was chosen by it."""
     gain: bool
     """Whether it compares two systems by a quotient, and so is judged as a gain or a loss."""
     missed: str
@@ -117,6 +130,8 @@ class Paper:
     """Parameters of the platform and fields of the scenario that no measurement of the paper determines, each with a
     value at an end of the range in which it is known to lie.
     """
+    explore: Mapping[str, Any]
+    """The fields that make a scenario small enough to be explored."""
 
 
 def papers() -> list[str]:
@@ -134,7 +149,7 @@ def load_paper(name: str) -> Paper:
 def read_paper(path: FilePath) -> Paper:
     """The paper in a file. Raises InputError with every mistake at once."""
     at = Cursor.over(read_yaml(path), "the claims of a paper")
-    at.keys((*_PAPER, "missed", "quick_differs"), _PAPER, "a paper")
+    at.keys((*_PAPER, "explore", "missed", "quick_differs"), _PAPER, "a paper")
     at.finish()
     paper = _PaperReader(at).paper()
     at.finish()
@@ -151,6 +166,7 @@ class _PaperReader:
         self.standard = self._at(at["at"])
         self.listed = at["claims"].items("a list of claims", least=1)
         self.figures = {name: self._figure(name, one) for name, one in at["figures"].fields("figures by name").items()}
+        self.explore = at.get("explore", {}).map("fields of the scenario") if "explore" in at else {}
         self.missed: dict[str, str] = {}
         for cause in at.get("missed", []).items("a list of causes"):
             if cause.is_map(f"a map with {' and '.join(_MISSED)}"):
@@ -171,6 +187,7 @@ class _PaperReader:
             axes=self.axes,
             figures=self.figures,
             claims=tuple(found for claim in self.listed for found in self._claim(claim)),
+            explore=self.explore,
             sweep=tuple((path, value.data) for path, values in sweep.items() for value in values),
         )
 
@@ -181,10 +198,10 @@ class _PaperReader:
         return Figure(
             name,
             str(at["title"].data),
-            at["y"].choice(MEASURES),
+            at["y"].choice(DRAWN),
             at["x"].choice(self.axes),
             self._at(at.get("at", {})),
-            tuple(scheme.choice(schemes()) for scheme in at.get("schemes", []).items("a list of schemes")),
+            tuple(self._scheme(one) for one in at.get("schemes", []).items("a list of schemes")),
             at["operation"].data,
         )
 
@@ -198,17 +215,22 @@ class _PaperReader:
         place, over = self._at(at.get("at", {})), self._over(at.get("over", {}))
         kind = next((kind for kind in ("check", "trend", "value") if kind in at), None)
         formula = at["check"] if at["check"].data else at["value"]
-        if kind is None or formula.data is None:
+        shown = status in UNGRADED and kind is None
+        if not shown and (kind is None or formula.data is None):
             at.wrong("'value' with 'published', or 'check', or 'trend' with 'value'", "no formula")
             return []
-        expression = self._expression(formula)
+        if shown:
+            at["why"].text("why there is nothing to compare", blank=False)
+        expression = None if shown else self._expression(formula, over)
         published = _published(at["published"]) if kind == "value" else _HOLDS
         least, tolerance = at.get("least", 0.0).number(), at.get("tolerance", 0.0).number()
+        chosen = "reading" in at and at["reading"].choice([CHOSEN_BY]) == CHOSEN_BY
         id, words, why, unit = (at.get(key, "").word(f"the claim's {key}") for key in ("id", "words", "why", "unit"))
-        if not at.sound() or expression is None:
+        if not at.sound() or (expression is None and not shown):
             return []
-        gain = kind == "value" and expression.compares and not isinstance(published, Bound)
-        if "tolerance" not in at:
+        compares = expression is not None and expression.compares
+        gain = kind == "value" and compares and not isinstance(published, Bound)
+        if "tolerance" not in at and not shown:
             tolerance = self._tolerance(at["published"], published, gain)
         return [
             PaperClaim(
@@ -220,12 +242,13 @@ class _PaperReader:
                 at=place,
                 over=over,
                 expression=expression,
-                kind=kind,
+                kind=kind or "",
                 least=least,
                 published=published,
                 tolerance=tolerance,
                 unit=unit,
                 counts=bool(at.get("counts", status is ClaimStatus.PREDICT).data),
+                chosen=chosen,
                 gain=gain,
                 missed=self.missed.get(id, ""),
                 quick_differs=id in self.quick_differs,
@@ -249,18 +272,43 @@ class _PaperReader:
         known = [str(claim["id"].data) for claim in self.listed] or [""]
         return [name.choice(known) for name in at.items("a list of claims")]
 
-    def _expression(self, at: Cursor) -> Expression | None:
+    def _expression(self, at: Cursor, over: Mapping[str, tuple[str, ...]]) -> Expression | None:
         try:
             expression = Expression(str(at.data))
         except ValueError as error:
             at.wrong("a formula such as thr[efactory] / thr[imm]", str(error))
             return None
         for term in expression.terms:
-            if term.scheme:
-                replace(at, data=term.scheme).choice(schemes())
-            for axis, value in term.at:
-                self._value(at, axis, value)
+            self._term(at, term, over)
         return expression
+
+    def _term(self, at: Cursor, term: Term, over: Mapping[str, tuple[str, ...]]) -> None:
+        """Check the words of a term."""
+        if term.scheme.startswith(VARIABLE):
+            replace(at, data=term.scheme).choice([name for name in over if name.startswith(VARIABLE)] or [VARIABLE])
+        elif term.scheme:
+            self._scheme(replace(at, data=term.scheme))
+        if term.measure == "holds":
+            replace(at, data=term.of).choice(Condition)
+            if not self.explore:
+                at.wrong("'explore', the fields that make a run small enough for it", "no 'explore' in the file")
+        elif term.measure == "crc" and SIZE not in self.axes:
+            at.wrong(f"an axis '{SIZE}' whose values are the bytes of a value", "none")
+        elif term.measure in ALONG:
+            along = self.axes[replace(at, data=term.of).choice(self.axes)]
+            if not all(_is_number(value) for value in along.values):
+                replace(at, data=along.name).wrong("an axis whose values are numbers")
+        for axis, value in term.at:
+            self._value(at, axis, value)
+
+    @staticmethod
+    def _scheme(at: Cursor) -> str:
+        """The name of a scheme, with options or composed of several if need be."""
+        try:
+            scheme(str(at.data))
+        except InputError as error:
+            at.adopt(error)
+        return str(at.data)
 
     def _value(self, at: Cursor, axis: str, value: Any) -> str:
         """A value of an axis."""
@@ -277,7 +325,10 @@ class _PaperReader:
             axis = at.choice(self.axes)
             return {axis: tuple(self.axes[axis].values)}
         return {
-            axis: tuple(self._value(values, axis, value.data) for value in values.items("a list of values of the axis"))
+            axis: tuple(
+                self._scheme(value) if axis.startswith(VARIABLE) else self._value(values, axis, value.data)
+                for value in values.items("a list of values of the axis, or of schemes for a name with $")
+            )
             for axis, values in at.fields("an axis, or lists of values by axis").items()
         }
 
@@ -285,7 +336,15 @@ class _PaperReader:
 def _axis(name: str, at: Cursor) -> Axis:
     values = {value: one.map("fields of the scenario") for value, one in at["values"].fields("values", least=1).items()}
     quick = at.get("quick", list(values)).items("a list of some of the values")
-    return Axis(name, values, tuple(replace(one, data=str(one.data)).choice(values or [name]) for one in quick))
+    title = at["title"].text("its words below a figure") if "title" in at else name
+    return Axis(name, values, tuple(replace(one, data=str(one.data)).choice(values or [name]) for one in quick), title)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) > 0
+    except ValueError:
+        return False
 
 
 def _published(at: Cursor) -> float | Range | Bound:

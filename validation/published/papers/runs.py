@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
-from ....protocols.scheme import scheme
+from ....protocols.registry import scheme
 from ....scenarios.build import Draft
 from ....sim.jobs.code import digest
 from ....sim.jobs.kept import Kept
 from ....sim.jobs.runner import JobRunner
-from .language import Term, where
-from .measure import NOTHING, measure
+from .language import Term, scheme_of, where
+from .measure import NOTHING, explored, measure
+from .measures import ALONG
 from .paper import Paper, PaperClaim
 
 Measured = Mapping[str, Any]
-"""The measurements of a run: ``thr``, and ``lat``, ``med``, ``p99`` by operation (``""``: all), latencies in us."""
+"""The measurements of a run, as ``measure.measure`` returns them; of an explored one its verdicts by condition."""
 OnStep = Callable[[str], object]
 
-_SCENARIOS = ("roles", "workload")
+_SCENARIOS = ("roles", "workload", "options")
 
 
 @dataclass(frozen=True)
@@ -32,25 +33,42 @@ class SchemeRun:
 
     scheme: str
     at: tuple[tuple[str, str], ...]
+    explored: bool = False
+    """Its fault is explored, in place of its time being measured."""
 
     @override
     def __str__(self) -> str:
-        return " ".join([self.scheme, *(value for _, value in self.at)])
+        return " ".join([self.scheme, *(value for _, value in self.at), *(["explored"] if self.explored else [])])
 
 
 def run_of(term: Term, at: Mapping[str, str]) -> SchemeRun:
     """The run that a term is measured in."""
-    return SchemeRun(term.scheme, tuple(sorted(where(term, at).items())))
+    explored = term.measure == "holds"
+    return SchemeRun(scheme_of(term, at), tuple(sorted(where(term, at).items())), explored)
+
+
+def series_of(paper: Paper, term: Term, at: Mapping[str, str]) -> dict[str, SchemeRun]:
+    """The runs that a term along an axis is measured in, by the axis' values in their order."""
+    assert term.of is not None
+    run = run_of(term, at)
+    values = paper.axes[term.of].values
+    return {value: replace(run, at=tuple(sorted({**dict(run.at), term.of: value}.items()))) for value in values}
+
+
+def _runs(paper: Paper, term: Term, at: Mapping[str, str]) -> Iterable[SchemeRun]:
+    return series_of(paper, term, at).values() if term.measure in ALONG else (run_of(term, at),)
 
 
 def needed(paper: Paper, claims: Iterable[PaperClaim], *, figures: bool) -> list[SchemeRun]:
     """The runs that claims take; with those of the paper's figures."""
     found = {
-        run_of(term, at): None
+        run: None
         for claim in claims
+        if claim.expression is not None
         for at in claim.points()
         for term in claim.expression.terms
         if term.scheme
+        for run in _runs(paper, term, at)
     }
     names = {claim.figure for claim in claims}
     for figure in paper.figures.values() if figures else ():
@@ -68,9 +86,11 @@ def scenario(paper: Paper, run: SchemeRun, operations: int | None = None, values
     """
     name = f"{paper.name}-run"
     draft = Draft.given(paper.scenario, name).with_(scenario=name, title=str(run), schemes=[run.scheme])
+    if run.explored:
+        draft = draft.set(paper.explore)
     for axis, value in run.at:
         draft = draft.set(paper.axes[axis].values[value])
-    if operations is not None:
+    if operations is not None and not run.explored:
         draft = draft.set({"workload.operations": operations, "workload.warmup": operations // 10})
     return draft.set({field: setting for field, setting in values.items() if _is_scenarios(field)})
 
@@ -98,16 +118,29 @@ def perform(
 
     ``values`` are set otherwise: parameters of the platform (``cpu.request``: ``300 ns``), fields of the scenario.
     """
-    todo = {run: scenario(paper, run, operations, values) for run in dict.fromkeys(runs)}
-    hardware, order = hardware_of(values), list(todo)
-    digests = [
-        digest(measure, [dict(draft.data), hardware], scheme(run.scheme).__module__) for run, draft in todo.items()
-    ]
+    hardware, asked = hardware_of(values), conditions_of(paper)
     found: dict[SchemeRun, Measured] = {}
-    job = partial(measure, values=hardware)
+    jobs_of: dict[bool, tuple[Callable[..., object], Callable[..., Any]]] = {
+        False: (measure, partial(measure, values=hardware)),
+        True: (explored, partial(explored, conditions=asked)),
+    }
     with JobRunner(jobs) as runner:
-        for number, measured in Kept(kept).completed(runner, job, list(todo.values()), digests):
-            found[order[number]] = measured
-            if on_step is not None:
-                on_step(str(order[number]))
+        for explores, (function, job) in jobs_of.items():
+            order = [run for run in dict.fromkeys(runs) if run.explored is explores]
+            drafts = [scenario(paper, run, operations, values) for run in order]
+            inputs: list[Any] = list(asked) if explores else [hardware]
+            digests = [
+                digest(function, [dict(draft.data), *inputs], scheme(run.scheme).__module__)
+                for run, draft in zip(order, drafts, strict=True)
+            ]
+            for number, measured in Kept(kept).completed(runner, job, drafts, digests):
+                found[order[number]] = measured
+                if on_step is not None:
+                    on_step(str(order[number]))
     return found
+
+
+def conditions_of(paper: Paper) -> tuple[str, ...]:
+    """The conditions that claims of a paper speak of."""
+    terms = [term for claim in paper.claims if claim.expression is not None for term in claim.expression.terms]
+    return tuple(sorted({str(term.of) for term in terms if term.measure == "holds"}))

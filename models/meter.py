@@ -1,0 +1,236 @@
+"""A meter of a run: dependent round trips of operations, traffic by pair of machines, what schemes count themselves.
+
+A system has one only where it is asked for (``System(..., metered=True)``): its threads are of a kind that reports, and
+its adapters are listened to. All that happens, happens at the same instants with a meter and without.
+
+*Depth* is counted in messages, one way each. A request is one deeper than all that its thread has heard of in this
+operation; the completion of a one-sided request is two deeper than what its thread knew at the post, a message that is
+received is one deeper than what its sender knew. Requests under way together have one depth. An operation's round trips
+are half the depth of what its client has heard at the end. What a thread finds in memory does not say who wrote it:
+where it had posted something, that counts as the answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from typing_extensions import override
+
+from ..sim.clock import Clock
+from .cpu import Deadline, Thread
+from .cpu.software import Code
+from .cpu.spinning import Seen
+from .nic.nic import Nic
+from .verbs import RECEIVE_COMPLETIONS, SIGNALED, Opcode, QueuePair, SendWR, Span, WorkCompletion
+from .verbs.opcodes import ATOMICS, NON_POSTED, RECEIVING, Status
+
+ATOMIC_BYTES = 8
+
+
+@dataclass
+class PairTraffic:
+    """What has gone from one machine to another."""
+
+    verbs: Counter[str] = field(default_factory=Counter)
+    """Work requests posted, by verb."""
+    messages: int = 0
+    """Requests, and responses that carry a result (READ, atomics, FLUSH, ATOMIC WRITE); no acknowledgements."""
+    payload_bytes: int = 0
+
+
+class GaugeSummary(NamedTuple):
+    """A gauge over time: its mean weighted by time, its extremes, its last value."""
+
+    mean: float
+    least: float
+    most: float
+    last: float
+
+
+class Gauge:
+    """A value that stays until the next is set."""
+
+    def __init__(self, clock: Clock, value: float) -> None:
+        self._clock = clock
+        self._since_ps = self._set_ps = clock.now_ps
+        self._area = 0.0
+        self.value = self._least = self._most = value
+
+    def set(self, value: float) -> None:
+        """It has this value from now on."""
+        now_ps = self._clock.now_ps
+        self._area += self.value * (now_ps - self._set_ps)
+        self._set_ps, self.value = now_ps, value
+        self._least, self._most = min(self._least, value), max(self._most, value)
+
+    def summary(self) -> GaugeSummary:
+        """Until now; the mean is over the time since its first value."""
+        now_ps = self._clock.now_ps
+        area, total_ps = self._area + self.value * (now_ps - self._set_ps), now_ps - self._since_ps
+        return GaugeSummary(area / total_ps if total_ps else self.value, self._least, self._most, self.value)
+
+
+class OperationCounts(NamedTuple):
+    """What one operation has taken."""
+
+    depth: int
+    """Dependent messages, one way each: twice its round trips."""
+    counts: Counter[str]
+    """What the scheme's code counted for it."""
+
+
+class Meter:
+    """The meter of one system."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.traffic: dict[tuple[str, str], PairTraffic] = {}
+        """By (from, to): the names of two machines."""
+        self.counts: dict[str, Counter[str]] = {}
+        """By machine: what its roles have counted, and its threads outside of any operation."""
+        self.gauges: dict[tuple[str, str], Gauge] = {}
+        """By (machine, name)."""
+        self._of_span: dict[int, Counter[str]] = {}
+        self.posted: dict[QueuePair, deque[tuple[int, int]]] = {}
+        """By queue pair: (wr_id, depth) of the requests whose completions may still come, in order."""
+        self.messages: dict[QueuePair, deque[int]] = {}
+        """By queue pair that sends: the depths of messages that nobody has received yet, in order."""
+
+    # what schemes count -----------------------------------------------------------------------------------------
+    def count(self, machine: str, span: Span | None, name: str, number: int) -> None:
+        """``number`` more of what is called ``name``: for the operation of ``span``, else for the machine."""
+        if span is not None:
+            self._of_span.setdefault(id(span), Counter())[name] += number
+        else:
+            self.counts.setdefault(machine, Counter())[name] += number
+
+    def gauge(self, machine: str, name: str, value: float) -> None:
+        """A machine's gauge has this value from now on."""
+        known = self.gauges.get((machine, name))
+        if known is None:
+            self.gauges[machine, name] = Gauge(self._clock, value)
+        else:
+            known.set(value)
+
+    # operations ---------------------------------------------------------------------------------------------------
+    def begins(self, thread: Thread) -> None:
+        """An operation begins on a client's thread, which knows nothing yet."""
+        if isinstance(thread, MeteredThread):
+            thread.depth, thread.unanswered = 0, None
+
+    def ended(self, thread: Thread, span: Span) -> OperationCounts:
+        """The operation of ``span``, a client's ``thread``'s, is over."""
+        depth = thread.depth if isinstance(thread, MeteredThread) else 0
+        return OperationCounts(depth, self._of_span.pop(id(span), Counter()))
+
+    # threads and adapters -----------------------------------------------------------------------------------------
+    def follow(self, thread: Thread, machine: str) -> None:
+        """A new thread of a machine reports here."""
+        if isinstance(thread, MeteredThread):
+            thread.meter, thread.machine = self, machine
+
+    def listen(self, nic: Nic) -> None:
+        """Count what is posted to this adapter from now on."""
+        ring, ring_list = nic.ring, nic.ring_list
+
+        def count_and_ring(qp: QueuePair, work: SendWR, payload: bytes) -> None:
+            self._posts(qp, work)
+            ring(qp, work, payload)
+
+        def count_and_ring_list(qp: QueuePair, works: Sequence[SendWR], payloads: Sequence[bytes]) -> None:
+            for work in works:
+                self._posts(qp, work)
+            ring_list(qp, works, payloads)
+
+        nic.ring, nic.ring_list = count_and_ring, count_and_ring_list
+
+    def _between(self, here: str, there: str) -> PairTraffic:
+        return self.traffic.setdefault((here, there), PairTraffic())
+
+    def _posts(self, qp: QueuePair, work: SendWR) -> None:
+        to = qp.peer if work.destination is None else work.destination.end.qp
+        if to is None:
+            return
+        opcode, here, there = work.opcode, qp.device.name, to.device.name
+        out = self._between(here, there)
+        out.verbs[str(opcode)] += 1
+        out.messages += 1
+        back_bytes = ATOMIC_BYTES if opcode in ATOMICS else work.length if opcode is Opcode.IBV_WR_RDMA_READ else 0
+        if opcode in ATOMICS:
+            out.payload_bytes += ATOMIC_BYTES * (1 + (opcode is Opcode.IBV_WR_ATOMIC_CMP_AND_SWP))
+        elif opcode not in NON_POSTED or opcode is Opcode.IBV_WR_ATOMIC_WRITE:
+            out.payload_bytes += work.length
+        if opcode in NON_POSTED:
+            back = self._between(there, here)
+            back.messages += 1
+            back.payload_bytes += back_bytes
+
+
+class MeteredThread(Thread):
+    """A thread that reports to its system's meter."""
+
+    meter: Meter
+    machine: str
+    depth = 0
+    """How deep the operation under way is, as far as this thread knows."""
+    unanswered: int | None = None
+    """The depth of the last post, as long as nothing has been heard since."""
+
+    @override
+    def count(self, name: str, number: int = 1) -> None:
+        self.meter.count(self.machine, self.span, name, number)
+
+    def _noted(self, qp: QueuePair, works: Iterable[SendWR]) -> None:
+        for work in works:
+            if work.send_flags in SIGNALED:
+                self.meter.posted.setdefault(qp, deque()).append((work.wr_id, self.depth))
+            if work.opcode in RECEIVING and work.destination is None:
+                self.meter.messages.setdefault(qp, deque()).append(self.depth)
+            self.unanswered = self.depth
+
+    @override
+    def post_send(self, qp: QueuePair, work: SendWR) -> Code:
+        self._noted(qp, (work,))
+        return super().post_send(qp, work)
+
+    @override
+    def post_list(self, qp: QueuePair, works: Sequence[SendWR]) -> Code:
+        if len(works) > 1:  # one alone is posted by itself
+            self._noted(qp, works)
+        return super().post_list(qp, works)
+
+    @override
+    def _seen(self, completion: WorkCompletion) -> None:
+        if completion.status is not Status.IBV_WC_SUCCESS:
+            heard = self.depth
+        elif completion.opcode in RECEIVE_COMPLETIONS:
+            peer = completion.qp.peer
+            sent = self.meter.messages.get(peer) if peer is not None else None
+            heard = 1 + (sent.popleft() if sent else self.depth)
+            if completion.span is None or completion.span is not self.span:  # another operation's
+                self.depth = heard
+        else:
+            heard = self._answered(completion)
+        super()._seen(completion)
+        self.depth, self.unanswered = max(self.depth, heard), None
+
+    def _answered(self, completion: WorkCompletion) -> int:
+        """The depth of the answer to an own request."""
+        posted = self.meter.posted.get(completion.qp)
+        while posted:  # in order
+            wr_id, depth = posted.popleft()
+            if wr_id == completion.wr_id:
+                return depth + 2
+        return self.depth
+
+    @override
+    def spin(
+        self, ranges: Sequence[Seen], deadline: Deadline | None = None, queue_pairs: Iterable[QueuePair] = ()
+    ) -> Code:
+        number = yield from super().spin(ranges, deadline, queue_pairs)
+        if number is not None and self.unanswered is not None:
+            self.depth, self.unanswered = max(self.depth, self.unanswered + 2), None
+        return number

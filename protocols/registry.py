@@ -1,0 +1,114 @@
+"""Which scheme a name stands for: one that is listed, one of a user's own file, or one put together of parts."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from dataclasses import replace
+from typing import Any, cast
+
+from ..sim.errors import InputError, Mistake, nearest
+from .naming import Mode
+from .naming.names import NamePart, ParsedName, parse_name, place
+from .naming.options import chosen_of
+from .naming.own import example_of, load_file
+from .primitives import primitive
+from .scheme import ANY_PRIMITIVE, Scheme
+
+
+def schemes() -> dict[str, type[Scheme]]:
+    """Every scheme whose name is complete: importing the modules of this folder and of its packages registers them."""
+    package = importlib.import_module(__package__ or "rpsim.protocols")
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+    return {name: kind for name, kind in sorted(Scheme.registry.items()) if kind.complete()}
+
+
+def scheme(name: str) -> type[Scheme]:
+    """The scheme that a name stands for, in the grammar of :mod:`rpsim.protocols.naming.names`.
+
+    A name with options, a mode or a primitive stands for a class of its own, made anew and not registered. Raises
+    InputError with the nearest known name and the position of a wrong part.
+    """
+    known = schemes()
+    parsed = parse_name(name)
+    kind = known[name] if name in known else _system(parsed, name)
+    return kind if parsed.plain and kind.complete() else _composed(kind, parsed, name)
+
+
+def is_more_than_listed(name: str) -> bool:
+    """Whether a name may stand for a scheme that :func:`schemes` does not list, or says less than a whole name."""
+    if not re.fullmatch(r"[\w-]+", name):
+        return True
+    found = Scheme.registry.get(name)
+    return example_of(name) is not None if found is None else not found.complete()
+
+
+def _system(parsed: ParsedName, name: str) -> type[Scheme]:
+    """The scheme that the first part of a name says."""
+    word = parsed.word
+    if parsed.file is not None:
+        module = load_file(parsed.file)
+        own = {kind.name: kind for kind in Scheme.registry.values() if kind.__module__ == module.__name__}
+        if not word and len(own) == 1:
+            return next(iter(own.values()))
+    else:
+        if word not in Scheme.registry and (example := example_of(word)) is not None:
+            load_file(example)
+        own = Scheme.registry
+    if word not in own:
+        where = place(name, word, parsed.system.at) if word else f"'{name}', which has {len(own)} schemes"
+        expected = f"a scheme: {', '.join(sorted(own))}"
+        raise InputError(Mistake(where, expected, field="scheme", nearest=nearest(word, own)))
+    return own[word]
+
+
+def _composed(kind: type[Scheme], parsed: ParsedName, name: str) -> type[Scheme]:
+    """The scheme with the options, on the mode and over the primitive that a name says."""
+    system, title = parsed.system, kind.title
+    made: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__, "name": str(parsed)}
+    made["chosen"] = {**kind.chosen, **chosen_of(kind.name, kind.options, system.options, name, system.at)}
+    if (part := _part_of(kind.name, "on", parsed.mode, kind.on is not None, kind.on is not None, name)) is not None:
+        mode = _mode(kind, part, name)
+        made |= {"mode": mode, "claims": {**kind.claims, **mode.claims}}
+        title = f"{title}, on {mode.title}"
+    wanted = kind.over == ANY_PRIMITIVE
+    if (part := _part_of(kind.name, "over", parsed.primitive, kind.over is not None, wanted, name)) is not None:
+        try:
+            made["primitive"] = primitive(part.word, part.options)
+        except InputError as error:
+            raise InputError(
+                [m if m.file else replace(m, found=place(name, part.word, part.at)) if part.word in m.found else m
+                 for m in error.mistakes]
+            ) from None  # fmt: skip
+        made["over"] = str(part)
+        title = f"{title}, over {made['primitive'].title}"
+    found = cast("type[Scheme]", type(kind.__name__, (kind,), {**made, "title": title}))
+    found.composed()
+    return found
+
+
+def _part_of(system: str, word: str, part: NamePart | None, possible: bool, wanted: bool, name: str) -> NamePart | None:
+    """The part behind ``on`` or ``over``, if there is one; it has to be possible, and there where it is wanted."""
+    what = {"on": "a mode", "over": "a primitive"}[word]
+    if part is not None and not possible:
+        raise InputError(
+            Mistake(place(name, part.word, part.at), f"no '{word}': {system} goes {word} none", field="scheme")
+        )
+    if part is None and wanted:
+        raise InputError(Mistake(f"'{name}'", f"'{system} {word}' and {what}", field="scheme"))
+    return part
+
+
+def _mode(kind: type[Scheme], part: NamePart, name: str) -> type[Mode]:
+    """The mode that a name says, with its options chosen."""
+    assert kind.on is not None
+    modes = {known: mode for known, mode in sorted(Mode.registry.items()) if issubclass(mode, kind.on)}
+    if part.word not in modes:
+        expected = f"a mode of {kind.name}: {', '.join(modes)}"
+        found = place(name, part.word, part.at)
+        raise InputError(Mistake(found, expected, field="scheme", nearest=nearest(part.word, modes)))
+    mode = modes[part.word]
+    chosen = chosen_of(mode.name, mode.options, part.options, name, part.at)
+    return type(mode.__name__, (mode,), {"chosen": chosen, "name": str(part), "__module__": mode.__module__})

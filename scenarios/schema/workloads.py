@@ -1,0 +1,377 @@
+"""The ``workload`` of a scenario: YCSB's mixes, shares of any operations, groups of processes, listed operations."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from ...protocols.objects import OPERATIONS, SYNCS, Takes
+from ...sim.yaml_source import FieldPath
+from ..ycsb import DELETE, LONGEST_SCAN, MIXES, READ, UPDATE, Shares
+from .fields import Count, CountOrZero, InstantPs, StoredBytes
+from .known import Complaint, SchemeFacts, collect, complaint, context_of, name_of
+from .maps import FileMap
+
+Share = Annotated[float, Field(strict=True, ge=0, le=1)]
+MixName = Annotated[
+    str, BeforeValidator(lambda value: name_of("a mix", value.lower() if isinstance(value, str) else value, MIXES))
+]
+_OWN_SHARES = ("reads", "inserts", "scans", "modifies")
+_USUAL: dict[str, object] = {
+    "deletes": 0, "scan_length": LONGEST_SCAN, "steps": 2, "amount": 1, "past": 0, "groups": [],
+}  # fmt: skip
+"""The defaults of fields that a file which says nothing of them is written without."""
+
+
+class Draws(FileMap):
+    """What processes draw; a field that a group leaves out is as in the workload."""
+
+    mix: MixName | None = Field(default=None, description=f"the mix of operations: {', '.join(MIXES)}")
+    reads: Share | None = Field(default=None, description="the share of reads, e.g. 0.7; the rest are updates")
+    inserts: Share | None = Field(default=None, description="the share of writes of new keys")
+    scans: Share | None = Field(default=None, description="the share of scans")
+    modifies: Share | None = Field(default=None, description="the share of read-modify-writes")
+    shares: dict[str, Share] | None = Field(
+        default=None, min_length=1, description="the share of each operation, e.g. {push: 0.5, pop: 0.5}"
+    )
+
+    def drawn(self) -> Shares:
+        """The shares of YCSB's kinds: the mix's, or those that are given; the rest are updates."""
+        given = {name: getattr(self, name) for name in _OWN_SHARES if getattr(self, name) is not None}
+        if not given:
+            return MIXES[self.mix or "c"]
+        reads = given.pop("reads", 0.0)
+        return Shares(updates=max(0.0, 1.0 - reads - sum(given.values())), **given)
+
+    @field_validator(*_OWN_SHARES, mode="after")
+    @classmethod
+    def _at_most_all(cls, value: float | None, info: ValidationInfo) -> float | None:
+        own = [info.data.get(name) for name in _OWN_SHARES if name != info.field_name]
+        total = (value or 0.0) + sum(share for share in own if isinstance(share, float))
+        if total > 1 + 1e-9:
+            raise complaint(f"{value:g}, {total:g} with the other shares", "shares of 1 in sum at most")
+        return value
+
+    @field_validator("inserts", "scans", "modifies", "mix", mode="after")
+    @classmethod
+    def _schemes_can(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is None or (isinstance(value, float) and not value):
+            return value
+        shares = MIXES[value] if isinstance(value, str) else Shares(**{str(info.field_name): value})
+        for scheme, facts in context_of(info).chosen.items():
+            lacks = _lacking(shares, facts)
+            if lacks:
+                operations = ", ".join(facts.operations)
+                what = f"mix {value}" if isinstance(value, str) else info.field_name
+                raise complaint(f"{what} for {scheme} (operations: {operations})", f"schemes with {lacks}")
+        return value
+
+    @field_validator("shares", mode="after")
+    @classmethod
+    def _operations_exist(cls, value: dict[str, float] | None, info: ValidationInfo) -> Any:
+        if value is None:
+            return None
+        wrong = []
+        for scheme, facts in context_of(info).chosen.items():
+            takes = OPERATIONS[facts.model]
+            drawn = [f for f in facts.operations if f not in SYNCS and (f not in takes or _drawable(f, takes[f][0]))]
+            for f in value:
+                if f not in drawn:
+                    expected = f"an operation of {scheme} whose arguments can be drawn: {', '.join(drawn)}"
+                    wrong.append(Complaint(f"'{f}'", expected, path=(f,)))
+        if abs(sum(value.values()) - 1) > 1e-9:
+            wrong.append(Complaint(f"{sum(value.values()):g} in sum", "shares of 1 in sum"))
+        if wrong:
+            raise collect(list(dict.fromkeys(wrong)))
+        return value
+
+
+def _drawable(f: str, takes: Takes) -> bool:
+    """Whether an operation's argument can be drawn: not the value that a compare-and-swap expects, nor an element."""
+    return takes is not Takes.PAIR and f not in ("contains", "remove")
+
+
+def _lacking(shares: Shares, facts: SchemeFacts) -> str:
+    """What these shares need beside put and get and a scheme has not; empty if it has all."""
+    lacks = ["scans"] if shares.scans and not facts.scans else []
+    lacks += ["an insert of new keys"] if shares.inserts and facts.inserts is None else []
+    return " and ".join(lacks)
+
+
+class ClientGroup(Draws):
+    """Processes with work of their own, which is that of the workload where the group says nothing else."""
+
+    processes: Count = Field(description="how many client processes it has, counted on from the group before")
+    begin_ps: InstantPs = Field(default=0, alias="begin", description="when they begin, e.g. '10 us'")
+    first: CountOrZero = Field(default=0, description="the number of its first key")
+    keys: Count | None = Field(default=None, description="how many of the objects its keys are, from the first on")
+    operations: Count | None = Field(default=None, description="how many operations its processes perform together")
+    zipf: float | None = Field(
+        default=None, strict=True, ge=0, le=10, description="the exponent of its keys' popularity"
+    )
+
+
+class Ycsb(Draws):
+    """Closed-loop clients with one of YCSB's mixes over Zipfian keys, or with shares of any operations."""
+
+    kind: Literal["ycsb", "mix"] = Field(description="the kind of workload: ycsb, mix or schedule")
+    keys: Count = Field(description="how many objects there are")
+    value_bytes: StoredBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
+    operations: Count = Field(description="how many operations all processes perform together")
+    zipf: float = Field(default=0.99, strict=True, ge=0, le=10, description="the exponent of the keys' popularity")
+    warmup: CountOrZero = Field(
+        default=0, description="how many of the operations come first and stay out of the statistics"
+    )
+    deletes: float = Field(
+        default=0.0, strict=True, ge=0, le=1, description="the share of the updates that delete, e.g. 0.2"
+    )
+    scan_length: Count = Field(default=LONGEST_SCAN, description="how many keys the longest scan reads")
+    loaded: CountOrZero | None = Field(
+        default=None, description="how many of the objects, from k0 on, are there before time zero; without it all"
+    )
+    steps: Annotated[Count, Field(le=64)] = Field(default=2, description="how many steps a transaction has")
+    step_reads: Share | None = Field(default=None, description="the share of reads among the steps; without it 0.5")
+    amount: Count = Field(default=1, description="what is added, or how many bytes are allocated")
+    work_ps: InstantPs | None = Field(
+        default=None, alias="work", description="how long a server computes for each request beside, e.g. '100 us'"
+    )
+    past: CountOrZero = Field(default=0, description="how many operations came before time zero, and shaped the state")
+    groups: tuple[ClientGroup, ...] = Field(default=(), description="a list of groups of processes")
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what is as always, so that a file that says nothing of it reads as it did."""
+        data: dict[str, Any] = handler(self)
+        first = ("kind", "mix", "keys", "value", "operations", "zipf", "warmup")
+        ordered = {key: data[key] for key in (*first, *data) if key in data}
+        return {key: value for key, value in ordered.items() if key not in _USUAL or value != _USUAL[key]}
+
+    @property
+    def loaded_keys(self) -> int:
+        """How many objects are there before time zero."""
+        return self.loaded if self.loaded is not None else 0 if self.mix == "load" else self.keys
+
+    @field_validator("deletes", mode="after")
+    @classmethod
+    def _schemes_delete(cls, value: float, info: ValidationInfo) -> float:
+        for scheme, facts in context_of(info).chosen.items():
+            if value and DELETE not in facts.operations:
+                raise complaint(f"deletes for {scheme}, whose paper gives it none", f"schemes with {DELETE}")
+        return value
+
+    @field_validator("kind", mode="after")
+    @classmethod
+    def _schemes_have_operations(cls, value: str, info: ValidationInfo) -> str:
+        for scheme, facts in context_of(info).chosen.items():
+            if value == "ycsb" and not {UPDATE, READ} <= set(facts.operations):
+                operations = ", ".join(facts.operations)
+                raise complaint(f"'ycsb' for {scheme} (operations: {operations})", f"schemes with {UPDATE} and {READ}")
+        return value
+
+    @field_validator("warmup", mode="after")
+    @classmethod
+    def _something_is_measured(cls, value: int, info: ValidationInfo) -> int:
+        operations = info.data.get("operations")
+        if operations is not None and value >= operations:
+            raise complaint(str(value), f"fewer than the {operations} operations")
+        return value
+
+    @field_validator("loaded", mode="after")
+    @classmethod
+    def _no_more_than_there_are(cls, value: int | None, info: ValidationInfo) -> int | None:
+        keys = info.data.get("keys")
+        if value is not None and keys is not None and value > keys:
+            raise complaint(str(value), f"at most the {keys} keys")
+        return value
+
+    @field_validator("steps", mode="after")
+    @classmethod
+    def _of_different_objects(cls, value: int, info: ValidationInfo) -> int:
+        keys = info.data.get("keys")
+        if "txn" in (info.data.get("shares") or {}) and keys is not None and value > keys:
+            raise complaint(str(value), f"at most the {keys} keys: each step has an object of its own")
+        return value
+
+    @field_validator("past", mode="after")
+    @classmethod
+    def _schemes_age(cls, value: int, info: ValidationInfo) -> int:
+        for scheme, facts in context_of(info).chosen.items():
+            if value and not facts.ages:
+                raise complaint(f"{value} for {scheme}", "0: its state does not depend on what came before")
+        return value
+
+    @model_validator(mode="after")
+    def _is_one_kind(self, info: ValidationInfo) -> Ycsb:
+        """A mix or shares as its kind has it, keys that are there, and as many processes as there are."""
+        wrong: list[Complaint] = []
+        own = [name for name in _OWN_SHARES if getattr(self, name) is not None]
+        if self.kind == "mix" and (self.shares is None or self.mix is not None or own):
+            wrong.append(Complaint("a workload of kind mix", "shares of its operations, and no mix", path=("shares",)))
+        if self.kind == "ycsb" and self.shares is not None:
+            wrong.append(Complaint("shares in a workload of kind ycsb", "kind: mix", path=("shares",)))
+        if self.kind == "ycsb" and self.mix is None and not own and not (self.groups and all(map(_says, self.groups))):
+            wrong.append(Complaint("nothing", f"the mix of operations: {', '.join(MIXES)}", path=("mix",)))
+        if self.mix is not None and own:
+            wrong.append(Complaint(f"mix and {own[0]}", "one of them", path=(own[0],)))
+        processes = context_of(info).processes
+        if self.groups and processes and sum(group.processes for group in self.groups) != processes:
+            found = f"groups of {sum(group.processes for group in self.groups)} processes"
+            wrong.append(Complaint(found, f"the {processes} client processes", path=("groups",)))
+        for number, part in enumerate(self.parts(processes)):
+            where = ("groups", number) if self.groups else ()
+            if _looks(part) and (part.keys < 1 or part.first + part.keys > self.loaded_keys):
+                found = f"keys up to k{part.first + part.keys - 1}" if part.keys > 0 else "no key"
+                there = f"keys below k{self.loaded_keys}: so many are loaded"
+                wrong.append(Complaint(found, there, path=(*where, "keys")))
+        if wrong:
+            raise collect(wrong)
+        return self
+
+    def parts(self, processes: int) -> list[Part]:
+        """What each group draws; without groups one part with all ``processes``."""
+        if not self.groups:
+            keys = self.keys if self.shares is not None else self.loaded_keys
+            return [Part(self, processes, 0, 0, keys, self.operations, self.zipf)]
+        share, rest = divmod(self.operations, max(1, sum(group.processes for group in self.groups)))
+        found, before = [], 0
+        for group in self.groups:
+            usual = share * group.processes + max(0, min(rest, before + group.processes) - before)
+            before += group.processes
+            keys = group.keys if group.keys is not None else self.loaded_keys - group.first
+            draws = group if _says(group) or group.shares is not None else self
+            zipf = self.zipf if group.zipf is None else group.zipf
+            found.append(
+                Part(draws, group.processes, group.begin_ps, group.first, keys, group.operations or usual, zipf)
+            )
+        return found
+
+
+class Part(NamedTuple):
+    """Processes that draw alike."""
+
+    draws: Draws
+    processes: int
+    begin_ps: int
+    first: int
+    """The number of their first key."""
+    keys: int
+    operations: int
+    zipf: float
+
+
+def _says(draws: Draws) -> bool:
+    """Whether it says which of YCSB's operations are drawn."""
+    return draws.mix is not None or any(getattr(draws, name) is not None for name in _OWN_SHARES)
+
+
+def _looks(part: Part) -> bool:
+    """Whether it draws keys that have to be there."""
+    return part.draws.shares is None and part.draws.drawn().inserts < 1
+
+
+class ScheduledOperation(FileMap):
+    """One operation of a process, in this process's order, not before a time."""
+
+    process: CountOrZero = Field(description="the number of the client process, counted from 0")
+    f: str = Field(description="the operation, e.g. put")
+    object: str = Field(
+        default="",
+        validate_default=True,
+        description="the object, e.g. k17; none of a transaction and of a sync of all",
+    )
+    at_ps: InstantPs = Field(default=0, alias="at", description="when it may be invoked, e.g. '1.2 us'")
+    stamp: Count | None = Field(default=None, description="what an update writes; without it the operation's number")
+    argument: int | None = Field(
+        default=None,
+        strict=True,
+        description="a number that is added or allocated; the stamp that a cas expects, or of a set's element",
+    )
+    steps: tuple[tuple[Literal["r", "w", "append"], str], ...] | None = Field(
+        default=None, min_length=1, description="the steps of a transaction, e.g. [[r, k0], [w, k1]]"
+    )
+    batch: CountOrZero | None = Field(
+        default=None, description="a number: neighbours of a process with the same are acknowledged together"
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without an object where there is none."""
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "object" or value}
+
+    @field_validator("object", mode="after")
+    @classmethod
+    def _is_there(cls, value: str, info: ValidationInfo) -> str:
+        if not value and info.data.get("f", "txn") not in ("txn", *SYNCS):
+            raise complaint("nothing", "the object, e.g. k17")
+        return value
+
+    @field_validator("process", mode="after")
+    @classmethod
+    def _process_exists(cls, value: int, info: ValidationInfo) -> int:
+        processes = context_of(info).processes
+        if processes and value >= processes:
+            raise complaint(str(value), f"a process below {processes}: so many there are, counted from 0")
+        return value
+
+    @field_validator("f", mode="before")
+    @classmethod
+    def _operation_exists(cls, value: Any, info: ValidationInfo) -> Any:
+        for scheme, facts in context_of(info).chosen.items():
+            name_of(f"an operation of {scheme}", value, facts.operations)
+        return value
+
+
+class ListedWorkload(FileMap):
+    """An explicit list of operations: what a counterexample replays."""
+
+    kind: Literal["schedule"] = Field(description="the kind of workload: ycsb, mix or schedule")
+    keys: Count = Field(description="how many objects there are")
+    value_bytes: StoredBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
+    operations: tuple[ScheduledOperation, ...] = Field(min_length=1, description="a list of operations")
+    room: Count | None = Field(
+        default=None, description="for how many updates stores make room; without it for those that are listed"
+    )
+    loaded: CountOrZero | None = Field(
+        default=None, description="how many of the objects, from k0 on, are there before time zero; without it all"
+    )
+
+    @property
+    def warmup(self) -> int:
+        """A schedule has none: everything counts."""
+        return 0
+
+    @field_validator("operations", mode="after")
+    @classmethod
+    def _objects_exist(cls, value: tuple[ScheduledOperation, ...], info: ValidationInfo) -> Any:
+        keys = info.data.get("keys")
+        last = f"k{keys - 1}" if keys else "the last key"
+        wrong = []
+        seen: set[int | None] = set()
+        for i, operation in enumerate(value):
+            named: list[tuple[str, FieldPath]] = [(operation.object, ("object",))] if operation.object else []
+            named += [(name, ("steps", turn)) for turn, (_, name) in enumerate(operation.steps or ())]
+            for name, where in named:
+                number = name.removeprefix("k")
+                if not (number.isdecimal() and f"k{int(number)}" == name and (keys is None or int(number) < keys)):
+                    wrong.append(Complaint(f"'{name}'", f"an object from k0 to {last}", path=(i, *where)))
+            if operation.f == "txn" and (operation.object or not operation.steps):
+                found = f"'{operation.object}'" if operation.object else "nothing"
+                wrong.append(Complaint(found, "steps of the transaction, and no object", path=(i, "steps")))
+            elif operation.steps and operation.f != "txn":
+                wrong.append(Complaint(f"steps of {operation.f}", "steps of a txn", path=(i, "steps")))
+            if operation.stamp is not None and operation.stamp in seen:
+                wrong.append(Complaint(f"{operation.stamp} a second time", "a stamp of its own", path=(i, "stamp")))
+            seen.add(operation.stamp)
+        if wrong:
+            raise collect(wrong)
+        return value

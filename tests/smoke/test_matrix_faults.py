@@ -1,0 +1,48 @@
+"""Which faults ``every`` stands for, which platforms a scheme gets, which scenario a fault."""
+
+import pytest
+
+from rpsim.protocols.registry import schemes
+from rpsim.protocols.scheme import Role, Scheme
+from rpsim.validation.matrix.guarantees import SEVERAL, every, scenario_of, usual
+from rpsim.validation.matrix.testbeds import fits, fitting
+
+STORE = ["no fault", "client[0] process", "server[0] process", "server[0] power", "server[0] power in recovery"]
+
+
+@pytest.mark.parametrize("name", sorted(schemes()))
+def test_a_store_may_suffer_what_one_server_may(name):
+    kind = schemes()[name]
+    assert every(kind) == STORE
+    assert usual(kind) == "server[0] power"
+    files = ["no-fault", "survivors", "survivors", "server-power", "power-in-recovery"]
+    assert [scenario_of(fault, kind) for fault in STORE] == files
+
+
+class Replicated(Scheme):
+    class Client(Role, invokes=True):
+        pass
+
+    class Primary(Role, memory=("dram", "pm")):
+        pass
+
+    class Mirror(Role, memory=("dram", "pmr"), passive=True):
+        pass
+
+    operations, updates = ("put", "get"), frozenset({"put"})
+    faults = {"primary": ("power",), "mirror": ("power", "lost")}  # noqa: RUF012
+
+
+def test_a_scheme_of_several_machines_declares_its_own():
+    assert every(Replicated) == [
+        "no fault", "client[0] process", "primary[0] power", "mirror[0] power", "primary[0] power in recovery",
+        "mirror[0] lost", "all power", "all power in recovery",
+    ]  # fmt: skip
+    assert {scenario_of(fault, Replicated) for fault in every(Replicated)[1:]} == {SEVERAL}
+
+
+def test_platforms_are_those_with_the_memory_that_the_roles_need():
+    store = schemes()["saw"]
+    assert fitting(store, ["optane-adr", "optane-eadr"]) == ["optane-adr", "optane-eadr"]
+    found = fitting(Replicated, ["optane-adr"])
+    assert found and "optane-adr" not in found and all(fits(Replicated, name) for name in found)

@@ -1,0 +1,58 @@
+"""Is a new scheme one that works, in a folder of the user's, and does its scenario find a mistake in it?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rpsim.app.main import main
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+FLUSH = "            yield from thread.flush(address, self.used)  # clwb of every line, then sfence\n"
+
+
+def verdicts(capsys):
+    """By platform: what was found of an acknowledged put."""
+    found = json.loads(capsys.readouterr().out)["schemes"]
+    return {one["platform"]: one["verdicts"]["no_lost_ack"] for one in found}
+
+
+@pytest.mark.long
+def test_a_new_scheme_keeps_what_it_promises_and_does_not_without_its_flush(folder, capsys):
+    assert main(["new", "scheme", "my-store"]) == 0
+    assert capsys.readouterr().out == "my_store.py, my-store.yaml: a scheme to start from\n"
+    assert main(["crash", "my-store.yaml", "--json"]) == 0
+    kept = verdicts(capsys)
+    assert len(kept) == 4 and set(kept.values()) == {"holds"}
+
+    code, scenario = (folder / "my_store.py").read_text(), (folder / "my-store.yaml").read_text()
+    assert code.count(FLUSH) == 1
+    (folder / "broken.py").write_text(code.replace(FLUSH, ""))
+    (folder / "broken.yaml").write_text(scenario.replace("my_store.py:", "broken.py:"))
+    (folder / "my_store.py").unlink()
+    assert main(["crash", "broken.yaml", "--json"]) == 1
+    lost = verdicts(capsys)
+    assert lost == {platform: "holds" if "eadr" in platform else "violated" for platform in kept}
+
+
+def test_a_new_scheme_overwrites_no_file_and_leaves_none_half_done(folder, capsys):
+    (folder / "mine.yaml").write_text("precious")
+    assert main(["new", "scheme", "mine"]) == 2
+    assert "mine.yaml: found a file that is there already" in capsys.readouterr().err
+    assert [(path.name, path.read_text()) for path in folder.iterdir()] == [("mine.yaml", "precious")]
+
+
+def test_a_new_scheme_has_a_name_of_its_own(folder, capsys):
+    assert main(["new", "scheme", "saw"]) == 2
+    assert "NAME: found 'saw', expected a name that no scheme of rpsim has" in capsys.readouterr().err
+    assert main(["new", "scheme", "other-store.py", "--json"]) == 0
+    made = {"kind": "scheme", "name": "other-store", "file": "other_store.py", "scenario": "other-store.yaml"}
+    assert json.loads(capsys.readouterr().out) == made
+    assert sorted(path.name for path in folder.iterdir()) == ["other-store.yaml", "other_store.py"]

@@ -1,0 +1,46 @@
+# ruff: noqa: E501 (whole lines of output)
+"""Faults that cannot be explored, on the command line: one line that names what was found and expected, exit 2."""
+
+# ruff: noqa: E501
+import pytest
+
+from rpsim.app.main import main
+
+SCENARIO = """\
+scenario: mirrored
+platform: optane-adr
+roles: {client: {machines: 2}}
+schemes: [mirrored]
+workload: {kind: ycsb, mix: update-only, keys: 1, value: 8 B, operations: 2}
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ("crash.fault=data[9] power", "found 'data', expected a fault of a role of these schemes: client, primary, mirror"),
+        ("crash.fault=primary[9] power", "found 'primary[9] power', expected an index below 1: so many primary machines there are, counted from 0"),
+        ("crash.fault=primray power", "found 'primray', expected a fault of a role of these schemes: client, primary, mirror; did you mean 'primary'?"),
+        ("crash.fault=mirror[0] process", "found 'process', expected something of a mirror that may fail: power, lost, power in recovery"),
+        ("crash.fault=primary[0] lost", "found 'lost', expected something of a primary that may fail: power, process, power in recovery"),
+        ("crash.fault=all lost", "found 'lost', expected something of all machines that may fail: power"),
+        ("crash.fault=mirror[0] lost then mirror[0] power", "found 'mirror[0] power', expected behind 'then' a machine that is still there: mirror[0] is lost"),
+        ("crash.fault=mirror[0] + mirror power", "found 'mirror[0]' twice, expected each machine once"),
+        ("crash.fault=client[0] process in recovery", "found 'process in recovery', expected something of a client that may fail: power, process"),
+        ("crash.down=soon", "found 'soon', expected a time from the start with its unit, e.g. '1.2 us'"),
+    ],
+)  # fmt: skip
+def test_one_line_and_exit_2(changed, told, tmp_path, capsys):
+    path = tmp_path / "mirrored.yaml"
+    path.write_text(SCENARIO)
+    assert main(["crash", str(path), "--set", changed]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and len(printed.err.splitlines()) == 1
+    assert told in printed.err
+
+
+def test_a_list_of_faults_may_have_pluses_and_commas_in_brackets(capsys):
+    faults = "primary[0,7] power,mirror[0] + mirror[0] lost"
+    assert main(["matrix", "--schemes", "mirrored", "--faults", faults, "--quick"]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert "'primary[7] power'" in first and "'mirror[0]' twice" in second

@@ -1,0 +1,322 @@
+"""Every way that a fault with survivors may come: instants, packets on their way, what memory holds that comes back.
+
+A *state* is a run with all of them decided. The instants of a fault are those of the run without it; of a fault that
+follows another, those of each run with the first. At an instant packets on their way to several machines arrive or
+not: of each queue pair's those that left first. A machine's memory is any image that the rules allow
+(``models.durability``), line by line, chosen when the line is first looked at, by an adapter or a core: depth first
+over these choices, so that images whose difference nobody looks at are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, product
+
+from ...models.durability.views import Content, Cut, LineKey, Views
+from ...models.memory.devices import MemoryDevice
+from ...models.system import Node, System
+from ...protocols.failures import CLIENT, POWER, PROCESS, Failing
+from ...scenarios.run.inject import Aftermath, Strike, changes, run_with_faults, takes_part
+from ...scenarios.run.results import RunResult
+from ...scenarios.schema.faults import Fault
+from ...scenarios.schema.schema import Scenario, Variant
+from ...sim.bytespace import Snapshot
+from ...sim.clock import Clock
+from ...sim.trace import NEVER
+
+Loaded = Mapping[int, Snapshot]
+"""By device: memory at time zero."""
+Fate = Mapping[str, Mapping[int, int]]
+"""Of packets on their way (``Strike.last_ps``)."""
+FATES_AT_MOST = 64
+"""How many fates of the packets on their way are tried at an instant: some five queue pairs with two packets each."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A fault of a scenario's, among those that follow each other."""
+
+    parts: tuple[Failing, ...]
+    in_recovery: bool = False
+    """Whether it comes between the return of the machines that the one before struck, and the end of their recovery."""
+
+    @property
+    def returning(self) -> list[Failing]:
+        """The machines that come back, with what is left in their memory."""
+        return [part for part in self.parts if part.kind == POWER and not part.client]
+
+
+def stages(fault: Fault, scenario: Scenario, result: RunResult) -> list[Stage]:
+    """What a scenario's fault consists of, in order."""
+    found = [Stage(_parts(fault, scenario, result))]
+    if fault.then is not None:
+        lost = {part.at for part in fault.parts if part.kind != POWER}
+        later = [part for part in _parts(fault.then, scenario, result) if part.at not in lost]
+        found.append(Stage(tuple(later)))
+    return found + [Stage(found[-1].parts, in_recovery=True)] * fault.again
+
+
+def _parts(fault: Fault, scenario: Scenario, result: RunResult) -> tuple[Failing, ...]:
+    if not fault.everyone:
+        return fault.parts
+    counts = {role: len(nodes) for role, nodes in result.system.nodes.items()}
+    counts[CLIENT] = scenario.role(CLIENT).machines  # and not the observer's
+    return tuple(Failing(role, index, POWER) for role, count in counts.items() for index in range(count))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a line was chosen to hold when it was first looked at: the ``turn``-th of its possible contents."""
+
+    at_ps: int
+    turn: int
+    more: bool
+    """Whether there are further ones."""
+
+
+class Choices:
+    """The choices of one run, in their order: first the ``prescribed`` ones, then the first content of each line."""
+
+    def __init__(self, prescribed: Sequence[int]) -> None:
+        self._prescribed = prescribed
+        self.made: list[Choice] = []
+
+    def take(self, at_ps: int, contents: Iterator[Content]) -> Content:
+        """One of the possible contents of a line; where there is but one nothing is chosen."""
+        turn = len(self.made)
+        wanted = self._prescribed[turn] if turn < len(self._prescribed) else 0
+        found = list(islice(contents, wanted + 2))
+        if len(found) > 1:
+            self.made.append(Choice(at_ps, wanted, len(found) > wanted + 1))
+            return found[wanted]
+        return found[0]
+
+    def next(self, fixed: int) -> list[int] | None:
+        """The choices of the next run, depth first, the first ``fixed`` of them as they were; None behind the last."""
+        for turn in reversed(range(fixed, len(self.made))):
+            if self.made[turn].more:
+                return [made.turn for made in self.made[:turn]] + [self.made[turn].turn + 1]
+        return None
+
+
+class Image:
+    """What memory of machines holds whose power is back, decided line by line.
+
+    It agrees with all that anybody observed until then: behind the failure too, by answers that were on their way.
+    """
+
+    def __init__(self, parts: Iterable[Failing], loaded: Loaded, before: Sequence[Image], choices: Choices) -> None:
+        """``before`` are the images of earlier failures, ``loaded`` is what was there at time zero."""
+        self.chosen: dict[LineKey, Content] = {}
+        """By line, in the order of being looked at."""
+        self.views: Views
+        """From the return on."""
+        self.devices: set[int] = set()
+        """By their numbers before the failure."""
+        self.back_ps = 0
+        self._parts = list(parts)
+        self._loaded = loaded
+        self._before = before
+        self._choices = choices
+        self._cut: Cut = {}
+        self._old: dict[int, int] = {}
+        """The number that a device had before the failure before."""
+        self._clock: Clock
+
+    def __call__(self, system: System) -> Callable[[int, int], bytes]:
+        """Power is back; how to look at a line."""
+        nodes = [system.nodes[part.role][part.index] for part in self._parts]
+        self._clock, self.back_ps = system.clock, system.clock.now_ps
+        self.devices = {device.number for node in nodes for device in node.devices}
+        self._old = {new.number: old.number for node in nodes for old, new in _lives(node)}
+        self.views = _views(system, nodes, self._initial, over=False)
+        return lambda device, line: self.line((device, line))
+
+    def line(self, key: LineKey) -> bytes:
+        """The content of a line that is looked at now."""
+        content = self.chosen.get(key)
+        if content is None:
+            found = self.views.contents(key, self.back_ps, self._cut)
+            content = self._choices.take(self._clock.now_ps, found)
+            self.chosen[key], self._cut = content, content.cut
+        return content.data
+
+    def _initial(self, key: LineKey) -> bytes:
+        """A line of a device's first life is as it was loaded; of a later one, as the failure before left it."""
+        number, line = key
+        old = self._old.get(number)
+        if old is None:
+            return self._loaded[number].line(line)
+        return next(image for image in reversed(self._before) if old in image.devices).line((old, line))
+
+
+@dataclass(frozen=True)
+class State:
+    """A run with the faults in it, and how they came."""
+
+    aftermath: Aftermath
+    strikes: tuple[Strike, ...] = ()
+    choices: Choices = field(default_factory=lambda: Choices(()))
+    before: Aftermath | None = None
+    """The run without the last fault."""
+
+    @property
+    def images(self) -> list[Image]:
+        """Of each strike after which a machine came back: what memory held."""
+        return [strike.memory for strike in self.strikes if isinstance(strike.memory, Image)]
+
+
+class _Over(Exception):
+    """No more runs are allowed."""
+
+
+class Walk:
+    """All states of a scenario's fault in one schedule."""
+
+    def __init__(self, scenario: Scenario, variant: Variant, schedule: int = 0) -> None:
+        self.scenario = scenario
+        self.variant = variant
+        self.schedule = schedule
+        self.whole = run_with_faults(scenario, variant, (), schedule)
+        """The run without a fault."""
+        self.stages = stages(scenario.crash.fault, scenario, self.whole.result)
+        self.runs = 0
+        self.complete = True
+        """Whether no state was left out, of the instants that were asked for."""
+        self.most: int | None = None
+        """How many runs it may take."""
+        self.turn = 0
+        """Of the instants that were asked for, the one that it has come to."""
+        self.instants = self._instants(0, State(self.whole))
+        """Of the first fault."""
+
+    @property
+    def returns(self) -> bool:
+        """Whether a machine comes back, with memory that may hold more than one thing."""
+        return any(stage.returning for stage in self.stages)
+
+    @property
+    def missed(self) -> list[Failing]:
+        """The parts of the first fault that take no part in the run: failing, they hit nobody."""
+        return [part for part in self.stages[0].parts if not takes_part(self.whole, self.scenario, part)]
+
+    def states(self, instants: Iterable[int]) -> Iterator[State]:
+        """The states in which the first fault comes at one of these instants, in their order."""
+        try:
+            yield from self._stage(0, State(self.whole), instants, set())
+        except _Over:
+            self.complete = False
+
+    def _instants(self, turn: int, before: State) -> list[int]:
+        """When a fault makes a difference in a run with those before it."""
+        stage, run = self.stages[turn], before.aftermath
+        if not stage.parts:
+            return [run.settled_ps]
+        struck = {part.at for part in before.strikes[-1].parts} if before.strikes else set()
+        again = stage.in_recovery or not struck.isdisjoint(part.at for part in stage.parts)
+        from_ps = run.back_ps if again else run.at_ps if before.strikes else 0
+        until_ps = run.recovered_ps if stage.in_recovery and run.recovered_ps is not None else run.settled_ps
+        found = changes(run, self.scenario, stage.parts, from_ps)
+        if stage.returning:
+            found |= {at_ps for at_ps in self._memory_changes(run, stage) if at_ps >= from_ps}
+        return sorted(at_ps for at_ps in found if at_ps <= until_ps)
+
+    def _stage(self, turn: int, before: State, instants: Iterable[int], seen: set[Hashable]) -> Iterator[State]:
+        stage, last = self.stages[turn], turn + 1 == len(self.stages)
+        later: set[Hashable] = set()  # what was tried of the next fault
+        for number, at_ps in enumerate(instants):
+            if not turn:
+                self.turn = number
+            fixed = [choice.turn for choice in before.choices.made if choice.at_ps <= at_ps]
+            if (at_ps, *fixed) in seen:
+                continue
+            seen.add((at_ps, *fixed))
+            fates: list[Fate] = [{}]  # and more, once a run has shown what is on its way
+            known = False
+            for fate in fates:
+                for state in self._images(before, Strike(at_ps, stage.parts, fate), fixed):
+                    if not known:
+                        fates += self._fates(before, state, seen)
+                        known = True
+                    if last:
+                        yield state
+                    else:
+                        yield from self._stage(turn + 1, state, self._instants(turn + 1, state), later)
+
+    def _images(self, before: State, strike: Strike, fixed: list[int]) -> Iterator[State]:
+        """The runs with one more strike, by what is chosen of memory."""
+        prescribed: list[int] | None = fixed
+        while prescribed is not None:
+            if self.most is not None and self.runs >= self.most:
+                raise _Over
+            self.runs += 1
+            state = self._run(before, strike, Choices(prescribed))
+            yield state
+            prescribed = state.choices.next(len(fixed))
+
+    def _run(self, before: State, strike: Strike, choices: Choices) -> State:
+        strikes, images = list[Strike](), list[Image]()
+        for one in (*before.strikes, strike):
+            returning = Stage(one.parts).returning
+            if returning:
+                images.append(Image(returning, self.whole.result.loaded, tuple(images), choices))
+            strikes.append(replace(one, memory=images[-1] if returning else None))
+        run = before.aftermath
+        aftermath = run_with_faults(self.scenario, self.variant, strikes, self.schedule, departures=run.departures)
+        return State(aftermath, tuple(strikes), choices, run)
+
+    def _memory_changes(self, run: Aftermath, stage: Stage) -> set[int]:
+        """The instants of a run at which it changes what memory may hold of the machines that come back."""
+        system = run.result.system
+        nodes = [system.nodes[part.role][part.index] for part in stage.returning]
+        return {at_ps for at_ps, _ in _views(system, nodes, lambda _: b"").changes()}
+
+    def _fates(self, before: State, state: State, seen: set[Hashable]) -> Iterator[Fate]:
+        """Some of the packets on their way to several machines do not arrive: of each queue pair's the last ones.
+
+        A fate after which the same packets have come, at an instant between the same other changes, is left out.
+        """
+        strike = state.strikes[-1]
+        away = {part.place for part in strike.parts if part.kind != PROCESS}
+        on_their_way = state.aftermath.on_their_way
+        paths = [
+            (machine, number, to, ends)
+            for machine, by_path in on_their_way.items()
+            for (to, number), ends in by_path.items()
+            if to not in away
+        ]
+        left = [p for p in before.aftermath.departures if p.port in away and p.end_ps <= strike.at_ps]
+        others = changes(before.aftermath, self.scenario, strike.parts, packets=False)
+        if Stage(strike.parts).returning:
+            others |= self._memory_changes(before.aftermath, Stage(strike.parts))
+        passed = sum(at_ps <= strike.at_ps for at_ps in others)
+        seen.add((passed, frozenset(left)))
+        if len({to for _, _, to, _ in paths}) < 2:
+            return
+        cuts = [[None, *(end_ps - 1 for end_ps in reversed(ends))] for *_, ends in paths]
+        for count, chosen in enumerate(product(*cuts)):
+            if count > FATES_AT_MOST:
+                self.complete = False
+                return
+            fate: dict[str, dict[int, int]] = {}
+            for (machine, number, _, _), until_ps in zip(paths, chosen, strict=True):
+                if until_ps is not None:
+                    fate.setdefault(machine, {})[number] = until_ps
+            came = frozenset(p for p in left if p.end_ps <= fate.get(p.port, {}).get(p.queue_pair, NEVER))
+            if (passed, came) not in seen:
+                seen.add((passed, came))
+                yield fate
+
+
+def _views(system: System, nodes: Iterable[Node], initial: Callable[[LineKey], bytes], *, over: bool = True) -> Views:
+    """What memory of machines may hold behind a failure, as far as their devices last."""
+    domains = {device.number: device.domain for node in nodes for device in (*node.former, *node.devices)}
+    whole_lines, iio_wc_survives = system.platform.line_atomicity == "whole", system.platform.iio_wc_survives
+    return Views(system.trace, domains, initial, whole_lines=whole_lines, iio_wc_survives=iio_wc_survives, over=over)
+
+
+def _lives(node: Node) -> Iterator[tuple[MemoryDevice, MemoryDevice]]:
+    """A machine's memory before and after each time that its power came back, device by device."""
+    devices = [*node.former, *node.devices]
+    return zip(devices, devices[len(node.devices) :], strict=False)
