@@ -77,8 +77,8 @@ class ByteSpace:
         """The latest instant of a read: earlier states are gone."""
         self._pages: dict[int, bytearray] = {}
         self._inbox: deque[tuple[int, int, int, int, Any, Any]] = deque()
-        """Writes, each with a callback for when it is applied, or is found to be a run; reads (a length instead of data),
-        each with its sink; a run of reads stands where its last piece is due."""
+        """Writes, each with a callback for when it is applied, or found to be a run; reads (a length instead of data),
+        each with its sink. A run of reads stands where its last piece is due."""
         self._reads: list[ReadRun] = []
         """Runs of reads in the inbox that nothing has met so far."""
         self._room = ROOM

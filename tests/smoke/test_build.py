@@ -10,7 +10,7 @@ import pytest
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.scenarios import arguments
 from rpsim.scenarios.build import Draft
-from rpsim.scenarios.schema import equipment, network, schema
+from rpsim.scenarios.schema import equipment, failures, network, schema, workloads
 from rpsim.scenarios.schema.load import load_scenario
 from rpsim.sim.errors import InputError
 
@@ -19,9 +19,11 @@ MODELS = {
     arguments.ScenarioFields: schema.Scenario,
     arguments.RoleFields: schema.RoleCount,
     arguments.BackgroundFields: schema.Background,
-    arguments.YcsbFields: schema.Ycsb,
-    arguments.ScheduleFields: schema.ListedWorkload,
-    arguments.OperationFields: schema.ScheduledOperation,
+    arguments.GroupFields: workloads.ClientGroup,
+    arguments.FailureFields: failures.Failure,
+    arguments.YcsbFields: workloads.Ycsb,
+    arguments.ScheduleFields: workloads.ListedWorkload,
+    arguments.OperationFields: workloads.ScheduledOperation,
     arguments.CrashFields: schema.CrashSection,
     arguments.OutageFields: schema.Outage,
     arguments.HeldFields: schema.Held,
