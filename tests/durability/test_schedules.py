@@ -24,7 +24,7 @@ def seen(made, schedule):
 @pytest.mark.parametrize("what", ["pauses", "hardware", "packets"])
 def test_each_schedule_is_a_way_of_its_own_and_always_the_same(what):
     """On a platform whose adapters have something to choose: WRITEs of several clients that arrive together."""
-    made = scenario("client-active", ycsb(40), processes=6, keys=2, value="4 KiB", crash={"perturb": [what]})
+    made = scenario("client-active", ycsb(80), processes=6, keys=2, value="4 KiB", crash={"perturb": [what]})
     ways = [seen(made, schedule)[0] for schedule in (0, 1, 2)]
     assert ways[0] != ways[1] != ways[2] != ways[0]
     assert ways[1] == seen(made, 1)[0]

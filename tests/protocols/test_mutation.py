@@ -241,7 +241,7 @@ def test_the_command_tells_what_survives_and_why(known, status, use, monkeypatch
 def test_without_a_scheme_all_are_tried_and_what_they_share_once(use, monkeypatch, capsys, tmp_path):
     use(trial(nothing))
     some = {name: schemes()[name] for name in ("client-active", "saw")}
-    monkeypatch.setattr("rpsim.protocols.scheme.schemes", lambda: some)
+    monkeypatch.setattr("rpsim.protocols.registry.schemes", lambda: some)
     monkeypatch.setattr("rpsim.protocols.primitives.known_primitives", dict)
     main(["mutate", "--quick", "--jobs", "1", "--json", "--out", str(tmp_path)])
     answer = json.loads(capsys.readouterr().out)
