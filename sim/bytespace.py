@@ -65,7 +65,7 @@ class Watch(NamedTuple):
 
     start: int
     end: int
-    told: Callable[[int], None]
+    on_visible: Callable[[int], None]
 
 
 class ByteSpace:
@@ -77,8 +77,8 @@ class ByteSpace:
         """The latest instant of a read: earlier states are gone."""
         self._pages: dict[int, bytearray] = {}
         self._inbox: deque[tuple[int, int, int, int, Any, Any]] = deque()
-        """Writes, with who is told that they are applied, or that they are a run; and reads (a length instead of data),
-        with who takes them; a run of reads stands where its last piece is due."""
+        """Writes, each with a callback for when it is applied, or found to be a run; reads (a length instead of data),
+        each with its sink. A run of reads stands where its last piece is due."""
         self._reads: list[ReadRun] = []
         """Runs of reads in the inbox that nothing has met so far."""
         self._room = ROOM
@@ -163,12 +163,12 @@ class ByteSpace:
                 self._reads.remove(run)
                 self._cut(run, now_ps)
 
-    def watch(self, address: int, length: int, told: Callable[[int], None]) -> Watch:
-        """From now on ``told`` is called with the instant from which on something written to this range is visible.
+    def watch(self, address: int, length: int, on_visible: Callable[[int], None]) -> Watch:
+        """Call ``on_visible`` with the instant of visibility of every later write to this range.
 
         Returns what :meth:`unwatch` takes.
         """
-        watch = Watch(address, address + length, told)
+        watch = Watch(address, address + length, on_visible)
         for line in lines(address, length):
             self._watches.setdefault(line, []).append(watch)
         return watch
@@ -191,9 +191,9 @@ class ByteSpace:
         watched: Iterable[int] = touched if len(touched) <= len(watches) else list(watches)
         for line in watched:
             for watch in tuple(watches.get(line, ())):
-                # Of the lines that both touch, the first is where the watch is told: once.
+                # Of the lines that both touch, the first is where the watch is called: once.
                 if watch.start < end and address < watch.end and line == max(touched[0], watch.start // LINE_BYTES):
-                    watch.told(visible_ps)
+                    watch.on_visible(visible_ps)
 
     def _tell_of(self, visible_ps: int, address: int, length: int, seen: Callable[[], None] | WriteRun | None) -> None:
         if not isinstance(seen, WriteRun):

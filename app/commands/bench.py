@@ -60,8 +60,8 @@ def main(options: argparse.Namespace) -> int:
     from ...validation.speed.operations import ROUNDS, STORES, VERBS
     from ..terminal.output import as_json
 
-    with _progress(2 * ROUNDS + len(VERBS) + len(STORES) + 3) as tell:
-        figures = measure(_effort(options), tell)
+    with _progress(2 * ROUNDS + len(VERBS) + len(STORES) + 3) as on_step:
+        figures = measure(_effort(options), on_step)
     profile = {size: where_time_goes(size, 2_000) for size in SIZES}
     answer = document(figures, profile)
     if options.json:
@@ -78,11 +78,11 @@ def _progress(total: int) -> Iterator[Callable[[str], None]]:
 
     with bar("bench", total) as shown:
 
-        def tell(what: str) -> None:
+        def on_step(what: str) -> None:
             shown.set_description(what)
             shown.update()
 
-        yield tell
+        yield on_step
 
 
 def _effort(options: argparse.Namespace) -> float:
@@ -94,8 +94,8 @@ def _operations(options: argparse.Namespace) -> int:
     from ...validation.speed.operations import STORES, VERBS, measure_all
     from ..terminal.output import as_json
 
-    with _progress(len(VERBS) + len(STORES)) as tell:
-        verbs, stores = measure_all(_effort(options), tell)
+    with _progress(len(VERBS) + len(STORES)) as on_step:
+        verbs, stores = measure_all(_effort(options), on_step)
     answer = operations_document(verbs, stores)
     print(as_json(answer) if options.json else "\n".join(operations_text(answer)) + "\n", end="")
     return 0
@@ -106,8 +106,8 @@ def _oracle(options: argparse.Namespace) -> int:
     from ...validation.speed.oracle import HARD, measure
     from ..terminal.output import as_json
 
-    with _progress(HARD + 4) as tell:
-        figures = measure(_effort(options), tell)
+    with _progress(HARD + 4) as on_step:
+        figures = measure(_effort(options), on_step)
     steps = sorted(case.steps for case in figures.hard)
     plain = sorted(case.plain_steps for case in figures.hard)
     beyond, middle = sum(case.given_up for case in figures.hard), len(steps) // 2

@@ -84,7 +84,7 @@ def main(options: argparse.Namespace) -> int:
                 knobs=knobs,
                 share=share,
                 largest_bytes=largest,
-                tell=lambda step: shown.set_description(f"{what}: {step}"),
+                on_step=lambda step: shown.set_description(f"{what}: {step}"),
             )
     if options.out is not None:
         path = Path(options.out)

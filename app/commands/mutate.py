@@ -58,4 +58,4 @@ def main(options: argparse.Namespace) -> int:
         print(as_json(document([*(one.name for one in chosen), *steps], fates, options.quick)), end="")
     else:
         print("\n".join(text(name + (", a sample" if options.quick else ""), fates)))
-    return int(any(not fate.told for fate in fates))
+    return int(any(not fate.explained for fate in fates))

@@ -85,13 +85,13 @@ def _window(report: Report, acts: Sequence[Act], placed: Sequence[Placed]) -> tu
 
 def _violations(report: Report) -> list[dict[str, Any]]:
     """Each shortest failing piece once, with the conditions that it breaks and why."""
-    told: dict[tuple[int, ...], dict[str, list[str]]] = {}
+    by_story: dict[tuple[int, ...], dict[str, list[str]]] = {}
     shown: dict[tuple[int, ...], Witness] = {}
     for condition, one in report.verdicts.items():
         if one.witness is not None:
             lines = tuple(act.entry.line for act in one.witness.piece)
             shown.setdefault(lines, one.witness)
-            told.setdefault(lines, {}).setdefault(one.witness.explanation, []).append(str(condition))
+            by_story.setdefault(lines, {}).setdefault(one.witness.explanation, []).append(str(condition))
     return [
         {
             "conditions": ", ".join(name for some in stories.values() for name in some),
@@ -100,7 +100,7 @@ def _violations(report: Report) -> list[dict[str, Any]]:
             "size": f"{plural(len(witness.piece), 'operation')} of {count(len(report.history.entries))}",
             "drawing": drawing(report, witness.piece, {witness.act.entry.line}, {}, witness.at_ps),
         }
-        for lines, stories in told.items()
+        for lines, stories in by_story.items()
         for witness in [shown[lines]]
     ]
 

@@ -15,7 +15,10 @@ def page(rows: Sequence[PrimitiveRow], document: Mapping[str, Any]) -> str:
     entries = []
     for row, entry in zip(rows, document["rows"], strict=True):
         shapes = {
-            shape: {**entry["shapes"][shape], "story": timeline(finding.told) if finding.told else []}
+            shape: {
+                **entry["shapes"][shape],
+                "story": timeline(finding.counterexample) if finding.counterexample else [],
+            }
             for shape, finding in row.findings.items()
         }
         entries.append({**entry, "shapes": shapes})

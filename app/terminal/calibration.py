@@ -25,13 +25,13 @@ def text(found: Calibration) -> list[str]:
         reasons: dict[str, int] = {}
         for _, reason in found.skipped:
             reasons[reason] = reasons.get(reason, 0) + 1
-        told = "; ".join(f"{count}: {reason}" for reason, count in reasons.items())
-        lines += paragraph(f"left out: {told}", 0, 2)
+        causes = "; ".join(f"{count}: {reason}" for reason, count in reasons.items())
+        lines += paragraph(f"left out: {causes}", 0, 2)
     return lines
 
 
 def _parameters(found: Calibration) -> list[str]:
-    rows, told = [], []
+    rows, remarks = [], []
     ranges = {parameter.path: parameter.range for parameter in found.platform.parameters()}
     for one in found.fitted:
         interval = one.interval()
@@ -40,16 +40,16 @@ def _parameters(found: Calibration) -> list[str]:
         sum_of = "sum of " if len(one.knob.paths) > 1 else ""
         rows.append([f"{sum_of}{one.knob.paths[0]}", one.knob.together(1.0), value, span, f"{one.certainty.apart:.0%}"])
         rows += [[f"   and {path}", "", "", "", ""] for path in one.knob.paths[1:]]
-        told += _told(one, ranges)
+        remarks += _remarks(one, ranges)
     lines = table(["parameter", "was", "fitted", "95% confidence", "apart"], rows)
     lines += ["", "determined by"]
     for one in found.fitted:
         series = " and ".join(f"{name} ({share:.0%})" for name, share in one.certainty.series[:2] if share >= 0.1)
         lines += paragraph(f"{one.knob.paths[0]}: {series or 'nothing'}", 2, 2)
-    told += found.alike()
-    if told or found.together:
+    remarks += found.alike()
+    if remarks or found.together:
         lines += ["", "take care"]
-        for line in told:
+        for line in remarks:
             lines += paragraph(line, 2, 2)
         for group in found.together:
             what = " and ".join(group)
@@ -73,7 +73,7 @@ def spanned(ends: tuple[str, str]) -> str:
     return f"{low[0]} to {ends[1]}" if low[2] == high[2] else f"{ends[0]} to {ends[1]}"
 
 
-def _told(one: Fitted, ranges: Mapping[str, tuple[str, str] | None]) -> list[str]:
+def _remarks(one: Fitted, ranges: Mapping[str, tuple[str, str] | None]) -> list[str]:
     lines = []
     for path, text in one.knob.rounded(one.slower).items():
         known = ranges.get(path)
@@ -119,8 +119,8 @@ def _summary(found: Calibration) -> list[str]:
             line += f"; of {len(out)} held out: {rms(out, False):.1%} before, {rms(out):.1%} after"
     lines = paragraph(line, 0, 2)
     worst = sorted(found.points, key=lambda point: -abs(point.error()))[:WORST]
-    told = "; ".join(f"{point.name} {point.error():+.0%}" for point in worst)
-    return lines + paragraph(f"worst: {told}", 0, 2)
+    errors = "; ".join(f"{point.name} {point.error():+.0%}" for point in worst)
+    return lines + paragraph(f"worst: {errors}", 0, 2)
 
 
 def document(found: Calibration, platform: str, profile: str | None) -> dict[str, Any]:

@@ -31,14 +31,14 @@ def text(report: Report) -> list[str]:
     for reason in dict.fromkeys(report.not_judged.values()):
         which = ", ".join(str(condition) for condition, why in report.not_judged.items() if why == reason)
         lines += ["", *paragraph(f"not judged: {which} ({reason})", 2, 2)]
-    told: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    by_story: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for condition, one in report.verdicts.items():
         if one.witness is not None:
-            told.setdefault(_story(one.witness), []).append(str(condition))
+            by_story.setdefault(_story(one.witness), []).append(str(condition))
         elif one.undecided:
             lines += ["", f"{condition} UNDECIDED", *paragraph(one.undecided, 2, 2)]
     shown: set[tuple[int, ...]] = set()
-    for story, names in told.items():
+    for story, names in by_story.items():
         witness = next(j.witness for j in report.verdicts.values() if j.witness and _story(j.witness) == story)
         lines += ["", *_violation(report, names, witness)]
         lines += ["  by the piece above"] if story[1] in shown else _piece(report, witness)

@@ -12,11 +12,11 @@ def lines(search: DesignSearch, names: dict[FoundPrimitive, str]) -> list[str]:
     """The front, the published primitives among the durable ones, and the best figures within reach."""
     durable = search.durable or []
     out = [f"primitives of at most {search.steps} steps on {search.configuration.label}"]
-    told = (
+    text = (
         f"{count(search.tried)} tried; {count(search.left_out)} left out, being a durable one with more steps; "
         f"{count(search.survivors)} survive one update; {count(len(durable))} are durable"
     )
-    out += [*paragraph(told, 2), ""]
+    out += [*paragraph(text, 2), ""]
     if not durable:
         return [*out, f"nothing of at most {search.steps} steps is durable here"]
     body = [

@@ -61,9 +61,9 @@ def _verdicts(name: str, members: Sequence[str], rows: Sequence[PrimitiveRow], l
             worst = _worst(found)
             cells.append(sign(worst, any(f.refused for f in found), bool(name == "whole" and row and row.refuted)))
         body.append([primitive, *cells])
-    told = paragraph(f"({', '.join(members)})", 2) if name == "whole" else []
+    which = paragraph(f"({', '.join(members)})", 2) if name == "whole" else []
     head = ["", *(str(number) for number in range(1, len(labels) + 1))]
-    return [SHAPE_TITLES[name], *told, *table(head, body)]
+    return [SHAPE_TITLES[name], *which, *table(head, body)]
 
 
 def _worst(found: Sequence[CellFinding]) -> dict[str, str]:
@@ -91,11 +91,11 @@ def _costs(rows: Sequence[PrimitiveRow], labels: Sequence[str]) -> list[str]:
                 own = sorted(own, key=_latency_of(_middle(own)))
                 out += ["", f"  {label}", *_cost_table(own, [row.primitive for row in own])]
         out = out[1:]
-    told = (
+    units = (
         f"Latency p50 in us by the update's size{order}; CPU of the responder in ns and bytes on the wire in "
         "both directions, for an update of 64 B; millions of updates a second by queue pairs (x1, x8, ...)."
     )
-    return ["what it costs", "", *out, "", *paragraph(told)]
+    return ["what it costs", "", *out, "", *paragraph(units)]
 
 
 def _middle(rows: Sequence[PrimitiveRow]) -> int:
@@ -151,7 +151,7 @@ def document(rows: Sequence[PrimitiveRow], cases: Cases) -> list[dict[str, Any]]
 
 def _entry(number: int, row: PrimitiveRow, cases: Cases) -> dict[str, Any]:
     shapes = {shape: _finding(finding, cases.get((number, shape))) for shape, finding in row.findings.items()}
-    told = next((shapes[shape]["counterexample"] for shape in row.whole if shapes[shape]["counterexample"]), None)
+    example = next((shapes[shape]["counterexample"] for shape in row.whole if shapes[shape]["counterexample"]), None)
     latency = row.costs.latency
     return {
         "subject": row.primitive,
@@ -162,7 +162,7 @@ def _entry(number: int, row: PrimitiveRow, cases: Cases) -> dict[str, Any]:
         "claimed": row.claimed,
         "found": row.found,
         "refuted": row.refuted,
-        "counterexample": told,
+        "counterexample": example,
         "shapes": shapes,
         "latency_ns": {str(size): {"p50": one.p50_ns, "p99": one.p99_ns} for size, one in latency.items()},
         "responder_cpu_ns": {str(size): one.cpu_ns for size, one in latency.items()},
@@ -174,16 +174,15 @@ def _entry(number: int, row: PrimitiveRow, cases: Cases) -> dict[str, Any]:
 
 
 def _finding(finding: CellFinding, case: str | None) -> dict[str, Any]:
-    example = finding.told
-    told = None
-    if example is not None:
-        told = {**counterexample(example), "phrase": finding.why, "case": case}
+    found, example = finding.counterexample, None
+    if found is not None:
+        example = {**counterexample(found), "phrase": finding.why, "case": case}
     return {
         "verdicts": finding.verdicts,
         "states": finding.states,
         "exhaustive": finding.exhaustive,
         "refused": finding.refused,
-        "counterexample": told,
+        "counterexample": example,
     }
 
 

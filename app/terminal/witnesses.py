@@ -47,8 +47,8 @@ def witness_text(found: Sequence[Searched]) -> list[str]:
         lines += paragraph(shown, 2, 2)
     witnessed = sum(one.witness is not None for one in found)
     runs = sum(one.runs for one in found)
-    told = f"{count(witnessed)} with a witness ({plural(runs, 'run')} tried)"
-    return [*lines, "", *paragraph(f"{plural(len(found), 'outcome')} allowed, {told}", 0, 2)]
+    how_many = f"{count(witnessed)} with a witness ({plural(runs, 'run')} tried)"
+    return [*lines, "", *paragraph(f"{plural(len(found), 'outcome')} allowed, {how_many}", 0, 2)]
 
 
 def unexplained(found: Sequence[Searched]) -> int:

@@ -115,7 +115,9 @@ def reference() -> str:
     lines += ["", f"A step has `at` and `do`, and may have {_words(STEP_FIELDS[:1] + STEP_FIELDS[3:])}.", ""]
     for place in StepPlace:
         lines += [f"### {place}", "", "| do | what | its end proves |", "|---|---|---|"]
-        lines += [f"| `{action.name}` | {_told(action)} | {action.proves} |" for action in ACTIONS[place].values()]
+        lines += [
+            f"| `{action.name}` | {_description(action)} | {action.proves} |" for action in ACTIONS[place].values()
+        ]
         lines.append("")
     return "\n".join(lines)
 
@@ -125,7 +127,7 @@ def _words(names: tuple[str, ...]) -> str:
     return f"{', '.join(first)} and {last}"
 
 
-def _told(action: Action) -> str:
+def _description(action: Action) -> str:
     parameters = [f"`{one.name}`: {one.text}, {_kind(one)}" for one in action.parameters]
     return "<br>".join([action.text, *parameters])
 

@@ -6,9 +6,7 @@ what an object is from that, so that a twin which loses, repeats or halves an en
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import ClassVar
 
@@ -381,7 +379,7 @@ def test_what_had_returned_before_a_sync_is_durable_when_it_has(store, flushes, 
 
     operations = (*OPERATIONS["register"], "sync")
     synced = store("register", Server=Server, Client=Client, flushes=False, operations=operations)
-    few = [operation(0, "write"), {"process": 0, "f": "sync"}, operation(0, "write", "k1")]
+    few = [operation(0, "write"), {"process": 0, "f": "sync", "at": "20 us"}, operation(0, "write", "k1")]
     given = how("register", operations=few, loaded=2)
     found = crash_report(synced, conditions=["buffered", "buffered_cut"], clients=1, **given).verdicts
     assert (found["durable"], found["buffered"], found["buffered_cut"]) == ("violated", verdict, verdict)
@@ -398,7 +396,7 @@ def test_what_is_lost_had_returned_at_most_so_long_before(store, loss_us, verdic
                 yield from thread.flush(self.log + 64 * (self.tail - 1), 64)
             return answer
 
-    scheme = store("register", Server=Server, flushes=False, loss_ps=loss_us * 1_000_000)
+    scheme = store("register", Server=Server, flushes=False, loss_within=f"{loss_us} us")
     found = crash_report(scheme, conditions=["bounded_loss"], **how("register", operations=PACED, loaded=2)).verdicts
     assert (found["bounded_loss"], found["no_lost_ack"]) == (verdict, "violated")
 
@@ -486,103 +484,3 @@ def test_insert_if_absent():
     assert step(2, Call("put_if_absent", 1, True)) is ILLEGAL
     assert step(None, Call("put_if_absent", 1, False)) is ILLEGAL
     assert step(2, Call("put_if_absent", 1, UNKNOWN)) == 2
-
-
-# the examples ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def example():
-    """Loads an example as if its file lay in ``protocols/``."""
-    loaded = []
-
-    def load(name):
-        known = set(Scheme.registry)
-        spec = importlib.util.spec_from_file_location(f"rpsim.protocols.{name}", DOCS / f"{name}.py")
-        module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        loaded.append((spec.name, set(Scheme.registry) - known))
-        return module
-
-    yield load
-    for name, schemes in loaded:
-        del sys.modules[name]
-        for scheme in schemes:
-            del Scheme.registry[scheme]
-
-
-def listed(operations, keys=1, value="8 B"):
-    return {"kind": "schedule", "keys": keys, "value": value, "operations": operations}
-
-
-ADDS = [
-    operation(0, "fetch_add", argument=1), operation(1, "fetch_add", argument=1), operation(0, "read"),
-    operation(1, "read"), operation(0, "fetch_add", argument=1),
-]  # fmt: skip
-LOOKS = [operation(0, "fetch_add", argument=1), operation(1, "read", at="0.8 us")]
-ITEMS = [
-    operation(0, "enqueue"), operation(1, "enqueue"), operation(0, "dequeue"), operation(1, "enqueue"),
-    operation(1, "dequeue"),
-]  # fmt: skip
-MOVE = [["r", "k0"], ["r", "k1"], ["w", "k0"], ["w", "k1"]]
-MOVES = [
-    {"process": 0, "f": "txn", "steps": MOVE}, {"process": 1, "f": "txn", "steps": MOVE},
-    {"process": 0, "f": "txn", "steps": [["r", "k0"], ["r", "k1"]]},
-    {"process": 1, "f": "txn", "steps": [["w", "k2"], ["w", "k3"]]},
-]  # fmt: skip
-AT = {"ddio": "on"}
-
-
-@pytest.mark.parametrize("operations", [ADDS, LOOKS])
-@pytest.mark.parametrize("fault", ["server[0] power", "server[0] power in recovery", "all power"])
-def test_the_flushed_counter_keeps_what_it_counts(example, fault, operations):
-    report = crash_report(example("counter").FlushedCounter, workload=listed(operations), fault=fault, **AT)
-    assert report.exhaustive and set(report.verdicts.values()) == {"holds"}
-
-
-@pytest.mark.parametrize(
-    ("twin", "operations", "story"),
-    [
-        ("HastyCounter", ADDS, "read k0 -> 0 (after recovery)"),
-        ("LookingCounter", LOOKS, "read k0 -> 0 (after recovery)"),
-    ],
-)
-def test_a_counter_that_does_not_flush_is_caught(example, twin, operations, story):
-    report = crash_report(getattr(example("counter"), twin), workload=listed(operations), **AT)
-    (durable,) = [one for one in report.counterexamples if one.condition == "durable"]
-    assert story in durable.explanation and any(row.mark == "LOST" for row in durable.timeline)
-
-
-@pytest.mark.parametrize("fault", ["server[0] power", "server[0] power in recovery", "all power", "server[0] process"])
-def test_the_persistent_queue_keeps_its_items(example, fault):
-    workload = listed(ITEMS, value="64 B")
-    report = crash_report(example("queue").PersistentQueue, workload=workload, fault=fault, **AT)
-    assert report.exhaustive and set(report.verdicts.values()) == {"holds"}
-
-
-@pytest.mark.parametrize(
-    ("twin", "condition", "story"),
-    [
-        ("CountsFirst", "committed", "but nobody had put torn (never written: zeros) there"),
-        ("Forgetful", "durable", "had taken: it was put in once"),
-    ],
-)
-def test_a_queue_in_the_wrong_order_is_caught(example, twin, condition, story):
-    report = crash_report(getattr(example("queue"), twin), workload=listed(ITEMS, value="64 B"), **AT)
-    (found,) = [one for one in report.counterexamples if one.condition == condition]
-    assert story in found.explanation and found.timeline
-
-
-@pytest.mark.parametrize("fault", ["office[0] power", "all power", "all power in recovery"])
-def test_the_bank_does_a_transfer_whole_or_not_at_all(example, fault):
-    report = crash_report(example("transfers").Bank, workload=listed(MOVES, keys=4), fault=fault, **AT)
-    assert report.exhaustive and set(report.verdicts.values()) == {"holds"} and report.states > 50
-
-
-@pytest.mark.parametrize("twin", ["Hasty", "Late"])
-def test_a_bank_that_forgets_what_it_had_begun_is_caught(example, twin):
-    workload = listed(MOVES, keys=4)
-    report = crash_report(getattr(example("transfers"), twin), workload=workload, fault="all power", **AT)
-    (half,) = [one for one in report.counterexamples if one.condition == "durable"]
-    assert half.operations == 1 and half.object == ("k0", "k1")
-    assert half.timeline[-1].text in ("recovery: k0, k1 -> v0, v1", "recovery: k0, k1 -> v1, v0")

@@ -14,7 +14,7 @@ from rpsim.protocols.parts.kv import Allocate, Region, Session
 from rpsim.protocols.parts.rpc import VerbsError
 from rpsim.protocols.scheme import Request, Scheme
 
-from .efactory_mutants import MetadataFirst
+from .efactory.efactory_mutants import MetadataFirst
 
 Code = Generator[Any, Any, Any]
 

@@ -131,12 +131,14 @@ def test_a_twin_that_does_not_wait_is_caught(example, fault, told):
     assert_holds(example.Hasty, "optane-eadr", "no_lost_ack", fault=fault, workload=TINY, ddio="on")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ["mirror[0] lost", "mirror[0] power"])
 def test_the_primary_goes_on_alone_when_its_mirror_is_gone(example, fault):
     report = assert_holds(example.Mirrored, "optane-adr", "durable", fault=fault, workload=TINY, ddio="off")
     assert report.exhaustive and report.view == "executed"
 
 
+@pytest.mark.slow
 def test_what_the_primary_had_not_flushed_is_lost_if_it_follows_its_mirror(example):
     """Between the loss and the first flush after it, what was acknowledged before is in the primary's caches alone."""
     fault = "mirror[0] lost then primary[0] power"

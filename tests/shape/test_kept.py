@@ -39,7 +39,7 @@ def test_a_board_that_was_stopped_goes_on_from_there(tmp_path, simulated):
             raise Stop
 
     with pytest.raises(Stop):
-        perform(todo, tell=tell, kept=Kept(path))
+        perform(todo, on_step=tell, kept=Kept(path))
     path.write_text(path.read_text() + '{"job": "half a li')  # stopped while writing
     found = perform(todo, kept=Kept(path))
     assert [task for task, _ in found] == todo and simulated == [task.point for task in todo]

@@ -6,11 +6,12 @@ import typing
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.scenarios import arguments
 from rpsim.scenarios.build import Draft
-from rpsim.scenarios.schema import equipment, network, schema
+from rpsim.scenarios.schema import equipment, failures, network, schema, workloads
 from rpsim.scenarios.schema.load import load_scenario
 from rpsim.sim.errors import InputError
 
@@ -19,9 +20,11 @@ MODELS = {
     arguments.ScenarioFields: schema.Scenario,
     arguments.RoleFields: schema.RoleCount,
     arguments.BackgroundFields: schema.Background,
-    arguments.YcsbFields: schema.Ycsb,
-    arguments.ScheduleFields: schema.ListedWorkload,
-    arguments.OperationFields: schema.ScheduledOperation,
+    arguments.GroupFields: workloads.ClientGroup,
+    arguments.FailureFields: failures.Failure,
+    arguments.YcsbFields: workloads.Ycsb,
+    arguments.ScheduleFields: workloads.ListedWorkload,
+    arguments.OperationFields: workloads.ScheduledOperation,
     arguments.CrashFields: schema.CrashSection,
     arguments.OutageFields: schema.Outage,
     arguments.HeldFields: schema.Held,
@@ -42,9 +45,10 @@ def test_arguments_are_the_keys_of_a_file(fields):
 
 
 def test_every_kind_of_map_has_its_arguments():
-    everything = [found for module in (schema, network, equipment) for found in vars(module).values()]
-    maps = {m for m in everything if isinstance(m, type) and issubclass(m, schema.BaseModel) and m.model_fields}
-    assert maps == set(MODELS.values())
+    modules = (schema, network, equipment, workloads, failures)
+    everything = [found for module in modules for found in vars(module).values()]
+    maps = {m for m in everything if isinstance(m, type) and issubclass(m, BaseModel) and m.model_fields}
+    assert maps - {workloads.Draws} == set(MODELS.values())
 
 
 def test_a_scenario_from_nothing_is_that_of_the_file(tmp_path):
@@ -97,7 +101,10 @@ def test_what_is_none_has_its_default_again():
         (lambda d: d.with_(shemes=["saw"]), "found the unknown argument 'shemes', expected one of scenario,"),
         (lambda d: Draft.new("mine", shemes=["saw"]), "found the unknown argument 'shemes', expected one of scenario,"),
         (lambda d: d.with_(seed=-1), "argument seed: found -1, expected at least 0"),
-        (lambda d: d.with_(workload=3), "argument workload: found 3, expected a map with kind (ycsb or schedule)"),
+        (lambda d: d.with_(workload=3), "found 3, expected a map with kind (ycsb or mix or schedule)"),
+            lambda d: d.with_(workload=3),
+            "argument workload: found 3, expected a map with kind (ycsb or mix or schedule)",
+        ),
         (lambda d: d.set({"workload.kees": 3}), "argument set: workload.kees: found the unknown key 'kees'"),
         (lambda d: d.set({"workload.keys": "x"}), "argument set: workload.keys: found 'x', expected a whole number"),
         (

@@ -28,7 +28,7 @@ STOREYS: Mapping[str, Sequence[str]] = {
     ),
     "scenarios": ("history keyspace ycsb arguments", "values", "calls schema", "build", "run"),
     "validation": (
-        "oracle rigs naive litmus", "histories", "crash published", "matrix testing measuring speed",
+        "oracle rigs naive litmus", "histories", "crash", "published", "matrix testing measuring speed",
         "mutation pytest_plugin",
     ),
     "app": ("options terminal", "pages", "commands", "answers", "api main"),

@@ -1,6 +1,7 @@
 # ruff: noqa: E501 (whole lines of output)
 """Faults that cannot be explored, on the command line: one line that names what was found and expected, exit 2."""
 
+# ruff: noqa: E501
 import pytest
 
 from rpsim.app.main import main

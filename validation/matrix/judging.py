@@ -71,7 +71,7 @@ class CellFinding:
         return bool(self.verdicts) and all(verdict == Verdict.HOLDS for verdict in self.verdicts.values())
 
     @property
-    def told(self) -> Counterexample | None:
+    def counterexample(self) -> Counterexample | None:
         """The counterexample to show: of the first violated condition of ``SHOWN``."""
         return next((self.examples[str(name)] for name in SHOWN if str(name) in self.examples), None)
 
@@ -80,7 +80,7 @@ class CellFinding:
         """In a phrase, why it is not durable; empty where it is."""
         if self.refused:
             return self.refused
-        example = self.told
+        example = self.counterexample
         if example is None:
             undecided = [name for name, verdict in self.verdicts.items() if verdict == Verdict.UNDECIDED]
             return f"undecided: {', '.join(undecided)}" if undecided else ""

@@ -52,7 +52,7 @@ class Fate:
     """How long it was tried, in seconds of a processor."""
 
     @property
-    def told(self) -> bool:
+    def explained(self) -> bool:
         """Whether there is nothing left to explain."""
         return self.outcome in (FaultOutcome.FOUND, FaultOutcome.BROKEN) or (
             self.outcome is FaultOutcome.SURVIVES and self.reason != ""
@@ -78,15 +78,15 @@ def score(schemes: Sequence[type[Scheme]], work: Work, *, shared: bool = False, 
     ``quick`` takes one fault of each kind in each module, and leaves out the dear trials.
     """
     chosen = [trial for trial in trials() if not (quick and trial.dear)]
-    asked = [(known.name, trial.name) for known in schemes for trial in chosen]
+    pairs = [(known.name, trial.name) for known in schemes for trial in chosen]
     planted = _planted(schemes, shared, quick)
-    work.expect(len(asked) + len(planted))
-    shown = work.do(asked, [digest(shown_of, pair, *_modules([pair[0]])) for pair in asked], shown_of)
+    work.expect(len(pairs) + len(planted))
+    shown = work.do(pairs, [digest(shown_of, pair, *_modules([pair[0]])) for pair in pairs], shown_of)
     known = {one.name: _known(one, shown, chosen) for one in schemes}
     tasks = [_task(module, number, names, known, chosen) for (module, number), names in planted.items()]
     digests = [digest(fate_of, list(_parts(task)), *_modules(_names(task))) for task in tasks]
     verdicts = work.do(tasks, digests, fate_of)
-    return [_told(task, verdicts[task], known) for task in tasks]
+    return [_fate(task, verdicts[task], known) for task in tasks]
 
 
 # schemes without a fault -----------------------------------------------------------------------------------------
@@ -161,16 +161,16 @@ def _parts(task: FaultTask) -> Iterator[object]:
     yield [(each.scheme, each.trial, sorted(each.kept)) for each in task.tries]
 
 
-def _told(task: FaultTask, row: Mapping[str, Any], known: Mapping[str, Baseline]) -> Fate:
+def _fate(task: FaultTask, row: Mapping[str, Any], known: Mapping[str, Baseline]) -> Fate:
     _, change = faults(task.owner)[task.module, task.number]
     found = FateVerdict(FaultOutcome(row["outcome"]), row["how"], row["scheme"])
     short = task.module.rpartition(".")[2]
     reason = reasons().get(f"{short} {change.name}", "")
     reached = any(change.line in lines.get(task.module, ()) for one in known.values() for lines in one.reached.values())
     own = tuple(name for name in known if scheme_named(name).__module__ == task.module)
-    told = (change.kind, change.operator, change.name)
+    what = (change.kind, change.operator, change.name)
     return Fate(
-        short, change.line, own, *told, found.outcome, found.how, found.scheme, reached, reason, row.get("cpu_s", 0.0)
+        short, change.line, own, *what, found.outcome, found.how, found.scheme, reached, reason, row.get("cpu_s", 0.0)
     )
 
 

@@ -64,16 +64,16 @@ class Telling(Explorer):
     def _judge(self, name: Hashable, at_ps: int, found: Exploration, moved: bool) -> None:
         super()._judge(name, at_ps, found, moved)
         one = self._objects[name]
-        told = list(_told(one.values))
-        self.broken.update(told)
+        labels = list(_labels(one.values))
+        self.broken.update(labels)
         if one.register.known.writes.keys() <= one.register.known.acknowledged_ps.keys():
-            self.broken.update(each + AT_REST for each in told)
+            self.broken.update(each + AT_REST for each in labels)
 
     def _decided(self, found: Exploration, violated: set[Condition], one: Any) -> bool:
         return False
 
 
-def _told(values: dict[Value, frozenset[Condition]]) -> Iterator[str]:
+def _labels(values: dict[Value, frozenset[Condition]]) -> Iterator[str]:
     for value, violated in values.items():
         for condition in violated:
             yield way(condition, manner(value))

@@ -26,7 +26,7 @@ def score_primitives(names: Sequence[str], work: Work, *, quick: bool = False) -
         digest(fate_of, [*task, text_of(task[0]), dump_primitive(step_fault(*task[:2]).mutant)]) for task in tasks
     ]
     verdicts = work.do(tasks, digests, fate_of)
-    return [_told(task, verdicts[task]) for task in tasks]
+    return [_fate(task, verdicts[task]) for task in tasks]
 
 
 def _sample(name: str, quick: bool) -> Iterator[int]:
@@ -49,10 +49,10 @@ def _kept(
     return tuple(found)
 
 
-def _told(task: StepTask, row: Mapping[str, Any]) -> Fate:
+def _fate(task: StepTask, row: Mapping[str, Any]) -> Fate:
     name, number, keeps = task
     fault, outcome = step_fault(name, number), FaultOutcome(row["outcome"])
     what = f"{fault.operator} {fault.text}"
     reason = reasons().get(f"{name} {what}", "")
-    told = (fault.kind, fault.operator, what, outcome, row["how"], row["scheme"])
-    return Fate(f"primitives/{name}.yaml", fault.line, (name,), *told, bool(keeps), reason, row.get("cpu_s", 0.0))
+    labels = (fault.kind, fault.operator, what, outcome, row["how"], row["scheme"])
+    return Fate(f"primitives/{name}.yaml", fault.line, (name,), *labels, bool(keeps), reason, row.get("cpu_s", 0.0))

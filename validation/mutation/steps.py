@@ -115,8 +115,8 @@ def _kind_of_order(first: Step, second: Step) -> str:
 
 def _publishes(step: Step) -> bool:
     """Whether a step informs another agent: an answer, a reply, a flag."""
-    tells = ("acknowledge", "notify", "reply", "complete", "write flag", "store flag")
-    return step.do in tells or step.parameters.get("address") == "flag"
+    signals = ("acknowledge", "notify", "reply", "complete", "write flag", "store flag")
+    return step.do in signals or step.parameters.get("address") == "flag"
 
 
 # the trials ---------------------------------------------------------------------------------------------------------

@@ -115,8 +115,8 @@ def kept(shown: Mapping[str, Shown]) -> Sound:
     the same place does not count as kept in this one. Where a trial could not explore everything, nothing is kept.
     """
     found: dict[str, frozenset[str]] = {}
-    asked = [trial for trial in trials() if trial.name in shown]
-    for trial in asked:
-        there = [shown[other.name].broken for other in asked if other.place == trial.place]
+    tried = [trial for trial in trials() if trial.name in shown]
+    for trial in tried:
+        there = [shown[other.name].broken for other in tried if other.place == trial.place]
         found[trial.name] = trial.all_ways.difference(*there) if shown[trial.name].exhaustive else frozenset()
     return found

@@ -192,7 +192,7 @@ def difference(workload: Workload, one: Model, other: Model) -> str | None:
     if apart:
         found = [(who, by_who[0].get(who), by_who[1].get(who)) for who in apart]
         who, here, there = min(found, key=lambda row: min(seen.at_ps for seen in row[1:] if seen is not None))
-        return "\n".join([f"{who} ({len(apart)} differ, this one first)", *_told(names, here, there)])
+        return "\n".join([f"{who} ({len(apart)} differ, this one first)", *_difference(names, here, there)])
     for place, data in first.memory.items():
         if data != second.memory[place]:
             return f"{place} differs in the end: {_bytes_apart(data, second.memory[place])}"
@@ -215,7 +215,7 @@ def _bytes_apart(one: bytes, other: bytes) -> str:
     return f"from byte {at:#x} on {one[at : at + 8].hex()} and {other[at : at + 8].hex()}"
 
 
-def _told(names: tuple[str, str], here: Seen | None, there: Seen | None) -> list[str]:
+def _difference(names: tuple[str, str], here: Seen | None, there: Seen | None) -> list[str]:
     """The reports of two models on one operation, with the hops before it side by side."""
     if here is None or there is None:
         rows = zip(names, (here, there), strict=True)

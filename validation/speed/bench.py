@@ -132,18 +132,18 @@ def oracle(operations: int) -> Pace:
     return timed(operations, lambda: check(history, end_ps, contents, [Condition.DURABLE]))
 
 
-def measure(effort: float, tell: Callable[[str], None]) -> Figures:
-    """All figures; ``effort`` 1.0 takes about two minutes, ``tell`` is called with the name of each step."""
+def measure(effort: float, on_step: Callable[[str], None]) -> Figures:
+    """All figures; ``effort`` 1.0 takes about two minutes, ``on_step`` is called with the name of each step."""
     raw: list[float] = []
-    sizes = {size_bytes: _measure_size(size_bytes, effort, raw, tell) for size_bytes in SIZES}
-    verbs, stores = measure_all(effort, tell)
-    tell("memory of traced WRITEs")
+    sizes = {size_bytes: _measure_size(size_bytes, effort, raw, on_step) for size_bytes in SIZES}
+    verbs, stores = measure_all(effort, on_step)
+    on_step("memory of traced WRITEs")
     memory = memory_of_traced(max(1000, int(50_000 * effort)))
-    tell("crash exploration")
+    on_step("crash exploration")
     units, opaque = (_in_fresh_process(states, 6 * effort) for states in (unit_states, opaque_states))
-    tell("executed faults")
+    on_step("executed faults")
     faults = Pace(*_in_fresh_process(executed_faults, 6 * effort)).per_second
-    tell("oracle")
+    on_step("oracle")
     operations = max(1000, int(100_000 * effort))
     return Figures(
         raw_timeouts_per_second=median(raw),
@@ -168,12 +168,12 @@ def start() -> float:
     return time.perf_counter() - began
 
 
-def _measure_size(size_bytes: int, effort: float, raw: list[float], tell: Callable[[str], None]) -> SizeFigures:
+def _measure_size(size_bytes: int, effort: float, raw: list[float], on_step: Callable[[str], None]) -> SizeFigures:
     """WRITEs of one size, round by round; each round's raw timeouts a second go to ``raw``."""
     count = max(200, int((20_000 if size_bytes == SIZES[0] else 4_000) * effort))
     rounds = []
     for turn in range(ROUNDS):
-        tell(f"WRITEs of {size_bytes} B, round {turn + 1} of {ROUNDS}")
+        on_step(f"WRITEs of {size_bytes} B, round {turn + 1} of {ROUNDS}")
         raw.append(raw_timeouts(max(1000, int(200_000 * effort))).per_second)
         plain = writes(size_bytes, count, traced=False)
         traced = writes(size_bytes, count, traced=True)

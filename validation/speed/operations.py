@@ -167,12 +167,12 @@ def count(operation: Operation) -> Counts:
     return counts(operation.prepare(operation.counted)).each(operation.counted)
 
 
-def measure_all(effort: float, tell: Callable[[str], None]) -> tuple[dict[str, OperationFigures], ...]:
+def measure_all(effort: float, on_step: Callable[[str], None]) -> tuple[dict[str, OperationFigures], ...]:
     """The figures of all verbs, and of all stores; ``effort`` 1.0 takes half a minute."""
 
     def figures(rows: Mapping[str, Operation]) -> Iterator[tuple[str, OperationFigures]]:
         for key, operation in rows.items():
-            tell(operation.name)
+            on_step(operation.name)
             yield key, measure(operation, effort)
 
     return dict(figures(VERBS)), dict(figures(STORES))

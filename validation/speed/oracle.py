@@ -60,17 +60,17 @@ class OracleFigures:
         return median(case.plain_steps / case.steps for case in self.hard)
 
 
-def measure(effort: float, tell: Callable[[str], None]) -> OracleFigures:
+def measure(effort: float, on_step: Callable[[str], None]) -> OracleFigures:
     """All figures; ``effort`` 1.0 takes about a minute and a half, nearly all of it the plain search's."""
     seconds: dict[str, dict[int, float]] = {}
     for name, took in (("register", _register), ("queue", _queue), ("stack", _stack)):
-        tell(f"a {name} with unique values")
+        on_step(f"a {name} with unique values")
         seconds[name] = {size: min(took(size) for _ in range(3)) for size in SIZES}
     hard = []
     for seed in range(max(4, int(HARD * effort))):
-        tell("hard histories, both searches")
+        on_step("hard histories, both searches")
         hard.append(compare(seed, max(10_000, int(GIVEN_UP * effort))))
-    tell("hard histories, ours alone")
+    on_step("hard histories, ours alone")
     slowest = max(_timed(hard_cas_history(seed, late_lie=seed % 3 == 0))[1] for seed in range(int(200 * effort) + 1))
     return OracleFigures(seconds, hard, slowest)
 

@@ -79,7 +79,7 @@ def scenario_of(
     """The scenario, of one variant, that :func:`crash_report` explores."""
     given = dict(workload or {})
     load: Any = given if given.get("kind", "ycsb") != "ycsb" else {**DEFAULT_WORKLOAD, **given}
-    asked = [condition_named(name) for name in conditions]
+    wanted = [condition_named(name) for name in conditions]
     return Draft.new(
         f"the test of {scheme.name}",
         scenario="test",
@@ -92,7 +92,7 @@ def scenario_of(
         },
         workload=load,
         crash={"schedules": schedules} if fault is None else {"fault": fault, "schedules": schedules},
-        expect={scheme.name: {str(condition): "holds" for condition in asked}},
+        expect={scheme.name: {str(condition): "holds" for condition in wanted}},
     ).build()
 
 
@@ -104,13 +104,13 @@ def assert_holds(
     ``how`` is as for :func:`crash_report`. Raises :class:`Refuted`, an AssertionError whose message has the smallest
     counterexample; so does a condition that was not decided.
     """
-    asked = [condition_named(name) for name in conditions]
-    report = crash_report(scheme, platform, conditions=asked, **how)
-    asked = asked or [c for c in report.verdicts if claimed(scheme.claims, str(c), report.platform, report.fault)]
-    if not asked:
+    wanted = [condition_named(name) for name in conditions]
+    report = crash_report(scheme, platform, conditions=wanted, **how)
+    wanted = wanted or [c for c in report.verdicts if claimed(scheme.claims, str(c), report.platform, report.fault)]
+    if not wanted:
         expected = "a condition to hold it to, as in assert_holds(scheme, platform, 'no_lost_ack')"
         raise InputError(Mistake(f"{scheme.name}, which claims nothing on {report.platform}", expected))
-    wrong = [condition for condition in asked if report.verdicts.get(condition) is not Verdict.HOLDS]
+    wrong = [condition for condition in wanted if report.verdicts.get(condition) is not Verdict.HOLDS]
     if wrong:
         raise Refuted(report, "\n".join(story(report, wrong)))
     return report

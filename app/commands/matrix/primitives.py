@@ -38,7 +38,7 @@ def main(options: argparse.Namespace) -> int:
         (number, shape): f"case-{number + 1}-{shape}.json"
         for number, one in enumerate(rows)
         for shape, finding in one.findings.items()
-        if finding.told is not None
+        if finding.counterexample is not None
     }
     entries = matrix_text.document(rows, cases)
     document = {"seed": jobs[0].seed, "as_claimed": not any(one.refuted for one in rows), "rows": entries}
@@ -63,9 +63,9 @@ def write(
     with replacing(target) as draft:
         write_json(draft / "matrix.json", document)
         for (number, shape), name in cases.items():
-            told = rows[number].findings[shape].told
-            assert told is not None
-            write_json(draft / name, told.case)
+            counterexample = rows[number].findings[shape].counterexample
+            assert counterexample is not None
+            write_json(draft / name, counterexample.case)
         write_json(draft / "manifest.json", manifest("matrix", seconds, seed=document["seed"]))
         if not options.no_report:
             from ...pages.matrix import page

@@ -186,11 +186,11 @@ def _sweep(curves: Sequence[Curve], board: Board, jobs: int, kept: Kept, done: l
 
 
 def _updates(shown: tqdm[Any], done: list[str]) -> Callable[[str], None]:
-    def tell(what: str) -> None:
+    def on_step(what: str) -> None:
         done.append(what)
         shown.update()
 
-    return tell
+    return on_step
 
 
 def fit(options: argparse.Namespace) -> int:

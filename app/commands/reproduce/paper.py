@@ -42,11 +42,11 @@ def main(options: argparse.Namespace) -> int:
     try:
         with bar(f"reproduce {paper.name}", len(runs)) as shown:
 
-            def tell(run: str) -> None:
+            def on_step(run: str) -> None:
                 done.append(run)
                 shown.update()
 
-            measured = perform(paper, runs, jobs=options.jobs, operations=operations, kept=kept, tell=tell)
+            measured = perform(paper, runs, jobs=options.jobs, operations=operations, kept=kept, on_step=on_step)
     except KeyboardInterrupt:
         print(
             f"{len(done)} of {plural(len(runs), 'run')} are kept: the same command goes on from there", file=sys.stderr

@@ -27,7 +27,13 @@ def sweep(paper: Paper, claims: Sequence[PaperClaim], kept: Path, jobs: int, ope
     with bar("sweep", len(runs) * len(variants)) as shown:
         for name, values in variants.items():
             measured = perform(
-                paper, runs, jobs=jobs, operations=operations, kept=kept, tell=lambda _: shown.update(), values=values
+                paper,
+                runs,
+                jobs=jobs,
+                operations=operations,
+                kept=kept,
+                on_step=lambda _: shown.update(),
+                values=values,
             )
             looked_up = values_of(paper, measured, values)
             found[name] = [(claim, judge(paper, claim, looked_up)) for claim in few]

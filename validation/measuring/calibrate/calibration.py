@@ -33,7 +33,7 @@ LARGEST_BYTES = 64 << 10
 LEAST_FREE = 2
 """Measurements beyond the number of unknowns."""
 
-Tell = Callable[[str], None]
+OnStep = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def calibrate(
     knobs: Sequence[Knob] | None = None,
     share: float = HELD_OUT,
     largest_bytes: int = LARGEST_BYTES,
-    tell: Tell | None = None,
+    on_step: OnStep | None = None,
 ) -> Calibration:
     """Fit ``knobs`` (None: the ones that the measurements determine) to all measurements but the held-out ones.
 
@@ -208,7 +208,7 @@ def calibrate(
     kept, before = _measurable(kept, skipped, runner)
     out = held_out(kept, share)
     inner = [index for index, held in enumerate(out) if not held]
-    search = _Search(runner, [kept[index] for index in inner], np.array([before[index] for index in inner]), tell)
+    search = _Search(runner, [kept[index] for index in inner], np.array([before[index] for index in inner]), on_step)
     if len(inner) <= LEAST_FREE:
         search.refuse(1, sum(out))
     if knobs is None:
@@ -239,13 +239,13 @@ class _Search:
     """The measurements that are fitted to, and the simulator beside them."""
 
     def __init__(
-        self, runner: Runner, measurements: Sequence[Measurement], before: Vector, tell: Tell | None = None
+        self, runner: Runner, measurements: Sequence[Measurement], before: Vector, on_step: OnStep | None = None
     ) -> None:
         self.runner = runner
         self.points = [one.conditions for one in measurements]
         self.measured = np.array([_ps(one) for one in measurements])
         self.before = before / self.measured - 1
-        self.tell = tell or (lambda step: None)
+        self.on_step = on_step or (lambda step: None)
 
     def refuse(self, unknowns: int, out: int) -> NoReturn:
         """Say that there are too few measurements."""
@@ -270,7 +270,7 @@ class _Search:
             low,
             high,
             STEP * begin,
-            lambda number, error: self.tell(f"round {number}: rms {error:.2%}"),
+            lambda number, error: self.on_step(f"round {number}: rms {error:.2%}"),
         )
 
     def choose(self, platform: Platform, out: int) -> tuple[Choice, Solution]:
@@ -279,7 +279,7 @@ class _Search:
         """
         first = candidates(platform, CANDIDATES)
         known = [*first, *candidates(platform, FURTHER)]
-        self.tell(f"which of {len(known)} parameters the measurements determine")
+        self.on_step(f"which of {len(known)} parameters the measurements determine")
         ones = np.ones(len(known))
         matrix = slopes(
             lambda places: self.errors(known, places), ones, self.before, STEP * ones, np.full(len(known), np.inf)

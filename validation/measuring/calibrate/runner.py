@@ -85,13 +85,13 @@ class Runner:
         return [found[at : at + size] for at in range(0, len(found), size)] if size else [[] for _ in variants]
 
     def measurements(
-        self, points: Sequence[Conditions], tell: Callable[[Measurement], object] | None = None
+        self, points: Sequence[Conditions], on_step: Callable[[Measurement], object] | None = None
     ) -> list[Measurement]:
-        """All iterations of every point; ``tell`` is called with each measurement when it is made, in their order."""
+        """All iterations of every point; ``on_step`` is called with each measurement, in order."""
         tasks = [_Task(self.base, (), point) for point in points]
         found = []
         for one in self._jobs.in_order(_measured, tasks):
             found.append(one)
-            if tell is not None:
-                tell(one)
+            if on_step is not None:
+                on_step(one)
         return found

@@ -12,7 +12,7 @@ from ..experiments.point import Point, simulate
 from ..scoreboard import Bar, Claim, Summary, summarise
 from .curves import Curve, X, load_curves
 
-Tell = Callable[[str], None]
+OnStep = Callable[[str], None]
 """Called with a point's name when it is done."""
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -91,12 +91,12 @@ def tasks(curves: Iterable[Curve], values: Mapping[str, str] = NOTHING) -> list[
 def run(
     curves: Sequence[Curve],
     jobs: int = 1,
-    tell: Tell | None = None,
+    on_step: OnStep | None = None,
     values: Mapping[str, str] = NOTHING,
     kept: Kept | None = None,
 ) -> Board:
     """Run all points of the curves; ``values`` are parameters that every platform has otherwise."""
-    found = perform(tasks(curves, values), jobs, tell, kept)
+    found = perform(tasks(curves, values), jobs, on_step, kept)
     of_curve: dict[str, dict[X, float]] = {curve.id: {} for curve in curves}
     for task, value in found:
         of_curve[task.curve.id][task.x] = value
@@ -104,7 +104,7 @@ def run(
 
 
 def perform(
-    todo: Sequence[PointTask], jobs: int = 1, tell: Tell | None = None, kept: Kept | None = None
+    todo: Sequence[PointTask], jobs: int = 1, on_step: OnStep | None = None, kept: Kept | None = None
 ) -> list[tuple[PointTask, float]]:
     """Run these points, in their order; with several jobs in processes. Points that ``kept`` has are not run again."""
     points = [task.point for task in todo]
@@ -112,6 +112,6 @@ def perform(
     with JobRunner(jobs) as runner:
         for index, value in (kept or Kept()).completed(runner, simulate, points, [point.digest for point in points]):
             values[index] = value
-            if tell:
-                tell(f"{todo[index].curve.id} at {todo[index].x}")
+            if on_step:
+                on_step(f"{todo[index].curve.id} at {todo[index].x}")
     return [(task, values[index]) for index, task in enumerate(todo)]

@@ -11,7 +11,7 @@ from ....models.profiles.vary import ends, uncertain
 from ....sim.jobs.kept import Kept
 from ..experiments.experiments import experiments
 from ..scoreboard import ClaimStatus, Summary
-from .board import Board, PointTask, Result, Tell, perform, tasks
+from .board import Board, OnStep, PointTask, Result, perform, tasks
 from .curves import Curve
 
 
@@ -61,7 +61,7 @@ def again(curves: Sequence[Curve]) -> dict[tuple[str, str], list[PointTask]]:
 
 
 def sweep(
-    curves: Sequence[Curve], board: Board, jobs: int = 1, tell: Tell | None = None, kept: Kept | None = None
+    curves: Sequence[Curve], board: Board, jobs: int = 1, on_step: OnStep | None = None, kept: Kept | None = None
 ) -> list[Variation]:
     """A scoreboard of the predicted points for each; curves that cannot be touched are not run again."""
     curves = [curve for curve in curves if curve.role is ClaimStatus.PREDICT]
@@ -69,7 +69,7 @@ def sweep(
     platforms, before = variations(curves), _met(board)
     answer = []
     wanted = again(curves)
-    found = iter(perform([task for todo in wanted.values() for task in todo], jobs, tell, kept))
+    found = iter(perform([task for todo in wanted.values() for task in todo], jobs, on_step, kept))
     for (path, text), todo in wanted.items():
         simulated = {curve.id: dict(known[curve.id].simulated) for curve in curves}
         for task, value in islice(found, len(todo)):

@@ -23,7 +23,7 @@ from .paper import Paper, PaperClaim
 
 Measured = Mapping[str, Any]
 """The measurements of a run, as ``measure.measure`` returns them; of an explored one its verdicts by condition."""
-Tell = Callable[[str], object]
+OnStep = Callable[[str], object]
 
 _SCENARIOS = ("roles", "workload", "options")
 
@@ -112,7 +112,7 @@ def perform(
     jobs: int = 1,
     operations: int | None = None,
     kept: Path | None = None,
-    tell: Tell | None = None,
+    on_step: OnStep | None = None,
     values: Mapping[str, Any] = NOTHING,
 ) -> dict[SchemeRun, Measured]:
     """The measurements of each run; runs that ``kept`` has already are not run again, and the others are added to it.
@@ -136,8 +136,8 @@ def perform(
             ]
             for number, measured in Kept(kept).completed(runner, job, drafts, digests):
                 found[order[number]] = measured
-                if tell is not None:
-                    tell(str(order[number]))
+                if on_step is not None:
+                    on_step(str(order[number]))
     return found
 
 

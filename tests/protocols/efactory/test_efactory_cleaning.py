@@ -22,8 +22,8 @@ from rpsim.protocols.parts.pools import Pointers, PoolEntry, PoolIndex
 from rpsim.scenarios.values import encode_value
 from rpsim.validation.crash.explorer import Explorer
 
-from ..small import PLATFORMS, run, ycsb
-from .stores import Posts, Shop, finish
+from ...small import PLATFORMS, run, ycsb
+from ..stores import Posts, Shop, finish
 
 everywhere = pytest.mark.parametrize(("platform", "ddio"), PLATFORMS)
 ASKED = (Condition.COMMITTED, Condition.MONOTONIC)

@@ -23,8 +23,8 @@ from rpsim.sim.errors import InputError
 from rpsim.sim.streams import Streams
 from rpsim.validation.crash.explorer import Explorer
 
-from ..small import get, put, run, scenario, ycsb
-from .stores import Posts, Shop, finish
+from ...small import get, put, run, scenario, ycsb
+from ..stores import Posts, Shop, finish
 
 FAMILY = [EFactory, EFactoryRpcReads, EFactoryCleaning, EFactoryWhileCleaning]
 

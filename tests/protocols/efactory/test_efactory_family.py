@@ -26,8 +26,8 @@ from rpsim.scenarios.values import encode_value
 from rpsim.sim.trace import Stage
 from rpsim.validation.crash.explorer import Explorer
 
-from ..small import PLATFORMS, get, put, run, ycsb
-from .stores import Posts, Shop, finish
+from ...small import PLATFORMS, get, put, run, ycsb
+from ..stores import Posts, Shop, finish
 
 everywhere = pytest.mark.parametrize(("platform", "ddio"), PLATFORMS)
 COMMITTED, LOST, DURABLE, MONOTONIC = (

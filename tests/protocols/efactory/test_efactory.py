@@ -19,8 +19,8 @@ from rpsim.scenarios.values import decode_value, encode_value
 from rpsim.sim.trace import Stage
 from rpsim.validation.crash.restart import Restart, lines_of
 
-from ..small import PLATFORMS, get, put, run, ycsb
-from .stores import finish
+from ...small import PLATFORMS, get, put, run, ycsb
+from ..stores import finish
 
 everywhere = pytest.mark.parametrize(("platform", "ddio"), PLATFORMS)
 

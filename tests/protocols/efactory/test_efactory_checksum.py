@@ -21,7 +21,7 @@ from rpsim.sim.trace import Stage
 from rpsim.validation.crash.restart import Restart, lines_of
 from rpsim.validation.oracle import check
 
-from ..small import PLATFORMS, put, run
+from ...small import PLATFORMS, put, run
 
 LINE, WORD = 64, 8
 

@@ -18,7 +18,7 @@ from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.validation.crash.explore import explore
 from rpsim.validation.crash.explorer import Explorer
 
-from ..small import PLATFORMS, get, only_variant, put, run, scenario, ycsb
+from ...small import PLATFORMS, get, only_variant, put, run, scenario, ycsb
 from .efactory_mutants import MUTANTS, REPAIRED, registered
 
 COMMITTED, MONOTONIC = Condition.COMMITTED, Condition.MONOTONIC
