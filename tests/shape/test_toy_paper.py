@@ -161,6 +161,7 @@ def test_bytes_by_hand(text, value):
     ("text", "complaint"),
     [
         ("bytes[a, data[2]]", "no 'data[2]' in the run of bytes[a, data[2]]"),
+        ("share[a, data]", "no 'data' in the run of share[a, data], expected one of data[0], data[1]"),
         ("gauge[a, data[0], free]", "no 'free'"),
         ("cost[a]", "no 'client' in the run of cost[a], expected one of data"),
         ("joule[a, client]", "no 'client'"),

@@ -70,10 +70,9 @@ def _value(term: Term, found: Measured) -> float:
             there = _machines(found, term.second, term)
             return float(sum(n for a, b, n in found["traffic"] if a in here and b in there))
         case "share":
-            _machines(found, of, term)
             own = _machines(found, of.partition("[")[0], term)
             ends = {machine: sum(n * ((a, b).count(machine)) for a, b, n in found["traffic"]) for machine in own}
-            return float(ends[of] / total) if (total := sum(ends.values())) else 0.0
+            return float(_in(ends, of, term) / (sum(ends.values()) or 1))
         case "holds":
             return float(found[of])
     return float(_in(found[term.measure], of, term))
@@ -88,10 +87,10 @@ def _in(found: Mapping[str, Any], word: str, term: Term) -> Any:
     return found[word]
 
 
-def _machines(found: Measured, word: str, term: Term) -> set[str]:
+def _machines(found: Measured, word: str, term: Term) -> list[str]:
     """The machines of a role, or one machine."""
     every = {name: name for name in found["tallies"]}
-    return {name for name in every if name.partition("[")[0] == word} or {_in(every, word, term)}
+    return [name for name in every if name.partition("[")[0] == word] or [_in(every, word, term)]
 
 
 def slope(along: Mapping[float, float]) -> float:
