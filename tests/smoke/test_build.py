@@ -101,7 +101,7 @@ def test_what_is_none_has_its_default_again():
         (lambda d: d.with_(shemes=["saw"]), "found the unknown argument 'shemes', expected one of scenario,"),
         (lambda d: Draft.new("mine", shemes=["saw"]), "found the unknown argument 'shemes', expected one of scenario,"),
         (lambda d: d.with_(seed=-1), "argument seed: found -1, expected at least 0"),
-        (lambda d: d.with_(workload=3), "found 3, expected a map with kind (ycsb or mix or schedule)"),
+        (
             lambda d: d.with_(workload=3),
             "argument workload: found 3, expected a map with kind (ycsb or mix or schedule)",
         ),
