@@ -20,6 +20,7 @@ from .kinds import KindParameters, find_kinds
 from .parameters import pcie_rate
 from .parameters.adapter import NicParameters
 from .parameters.caches import LlcParameters, PrivateCacheParameters, TlbParameters
+from .parameters.cost import ADAPTER, HOST, PartCost
 from .parameters.cpu import CpuParameters
 from .parameters.fabric import FabricParameters
 from .parameters.memory import ImcParameters, MediaParameters, MemoryParameters
@@ -63,6 +64,10 @@ class Platform:
     transport: TransportParameters = field(default_factory=TransportParameters)
     switches: Switches = field(default_factory=Switches)
     """How the ordering rules read what their sources leave open."""
+    cost: Mapping[str, PartCost] = field(default_factory=dict)
+    """Prices by part of a machine: ``host``, ``adapter``, a name in ``memory``; a name in ``cpu.types`` for a machine
+    with such cores, in place of ``host``. No shipped profile has any: they are a study's own.
+    """
 
     @property
     def iio_wc_survives(self) -> bool:
@@ -180,6 +185,10 @@ def _check(values: Mapping[str, Any], tree: Group) -> None:
     for name, peer in values.get("peers", {}).items():
         if peer.pmrwbm > 3:
             wrong(str(peer.pmrwbm), "1, 2 or 3: bits 0 and 1 of PMRCAP.PMRWBM", f"peers.{name}.pmrwbm")
+    parts = (HOST, ADAPTER, *values["memory"], *values["cpu"].types)
+    for name in values.get("cost", {}):
+        if name not in parts:
+            wrong(f"the unknown part '{name}'", f"one of {', '.join(parts)}", f"cost.{name}", nearest(name, parts))
     _check_storage(values, wrong)
     pcie = values["pcie"]
     for path, found, known in (

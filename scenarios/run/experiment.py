@@ -30,6 +30,7 @@ from ..schema.perturbed import LAGGING, PAUSES, PAUSING, perturbed_network, pert
 from ..schema.schema import Scenario, Variant
 from ..schema.workloads import Ycsb
 from .background import start_background
+from .cost import cost
 from .cputime import spent
 from .draws import Planned, draw_past
 from .metered import Metered
@@ -331,6 +332,8 @@ def _result(experiment: AssembledVariant) -> RunResult:
         if own:
             hops[f] = _mean_hops(own, experiment.spans)
     completed = sum(o.outcome is not None for o in history.operations)
+    metered = experiment.metered
+    took = {} if metered is None else metered.took(measured)
     return RunResult(
         scheme_name=experiment.variant.scheme,
         platform_label=experiment.variant.label,
@@ -349,7 +352,9 @@ def _result(experiment: AssembledVariant) -> RunResult:
         loss_ps=_loss_ps(scenario, at_work),
         spans={number: span.marks for number, span in experiment.spans.items()},
         spent=spent(experiment.system, completed),
-        metered={} if experiment.metered is None else experiment.metered.fields(measured),
+        cost=cost(experiment.system, type(at_work)),
+        took=took,
+        metered={} if metered is None else metered.fields(took),
     )
 
 

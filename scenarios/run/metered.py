@@ -5,7 +5,8 @@ Figures by operation are over the operations that latency is measured over; traf
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -39,12 +40,16 @@ class Metered:
         if self._ended > self._warmup:
             self._parts.setdefault(operation.f, MeanWay()).add(way(operation, span.marks))
 
-    def fields(self, measured: Iterable[Operation]) -> dict[str, object]:
-        """The fields of ``rpsim run --json`` that a metered run has beside the others."""
+    def took(self, measured: Iterable[Operation]) -> dict[str, list[OperationCounts]]:
+        """By operation name: the depth and the counts of each of these operations."""
         by_name: dict[str, list[OperationCounts]] = {}
         for operation in measured:
             if operation.number in self._took:
                 by_name.setdefault(operation.f, []).append(self._took[operation.number])
+        return by_name
+
+    def fields(self, took: Mapping[str, Sequence[OperationCounts]]) -> dict[str, Any]:
+        """The fields of ``rpsim run --json`` that a metered run has beside the others; ``took`` as above."""
         traffic = [
             {
                 "from": here, "to": there, "verbs": dict(sorted(one.verbs.items())), "messages": one.messages,
@@ -58,12 +63,12 @@ class Metered:
                 key: round(value, 4) for key, value in gauge.summary()._asdict().items()
             }
         return {
-            "round_trips": {f: _summary([one.depth / 2 for one in own]) for f, own in sorted(by_name.items())},
+            "round_trips": {f: summary_of([one.depth / 2 for one in own]) for f, own in sorted(took.items())},
             "parts_ns": {
                 f: {name: round(ps / 1000, 3) for name, ps in mean.parts_ps().items()}
                 for f, mean in sorted(self._parts.items())
             },
-            "counts": {f: found for f, own in sorted(by_name.items()) if (found := _counts(own))},
+            "counts": {f: found for f, own in sorted(took.items()) if (found := _counts(own))},
             "machine_counts": {
                 machine: dict(sorted(own.items())) for machine, own in sorted(self.meter.counts.items())
             },
@@ -75,10 +80,10 @@ class Metered:
 def _counts(own: Sequence[OperationCounts]) -> dict[str, dict[str, float]]:
     """By name of what was counted: over all operations, also those that counted none of it."""
     names = sorted({name for one in own for name in one.counts})
-    return {name: _summary([float(one.counts[name]) for one in own]) for name in names}
+    return {name: summary_of([float(one.counts[name]) for one in own]) for name in names}
 
 
-def _summary(values: Sequence[float]) -> dict[str, float]:
+def summary_of(values: Sequence[float]) -> dict[str, float]:
     """Mean and percentiles; ``values`` are halves of whole numbers."""
     halves = np.array([round(2 * value) for value in values], dtype=np.int64)
     found = {name: percentile_ps(halves, percent) / 2 for name, percent in (("p50", 50), ("p99", 99))}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...models.meter import OperationCounts
 from ...models.system import System
 from ...protocols.scheme import Scheme
 from ...sim.bytespace import Snapshot
@@ -57,8 +58,12 @@ class RunResult:
     """By number, of every so manieth operation: the hops of its way, and when each of them ended."""
     spent: dict[str, dict[str, float]] = field(default_factory=dict)
     """By role: CPU time and counts for each operation (``scenarios.run.cputime``)."""
-    metered: dict[str, object] = field(default_factory=dict)
+    took: dict[str, list[OperationCounts]] = field(default_factory=dict)
+    """By operation name, of a metered run: the depth and the counts of each operation of ``latency_ps``."""
+    metered: dict[str, Any] = field(default_factory=dict)
     """Further fields of the summary, of a metered run (``scenarios.run.metered``)."""
+    cost: dict[str, int] = field(default_factory=dict)
+    """By role the price of its machines, where the platform has prices of their parts (``scenarios.run.cost``)."""
     fault: Fault = USUAL
     """The scenario's fault: it says which machines lose power."""
     over_time: dict[str, Any] = field(default_factory=dict)
@@ -88,6 +93,7 @@ class RunResult:
             "throughput_ops_per_s": round(self.throughput_ops_per_s, 1),
             "latency_ns": {f: _latency_ns(values) for f, values in sorted(self.latency_ps.items()) if len(values)},
             **self.metered,
+            **({"cost": self.cost} if self.cost else {}),
             **({} if network is None else {"network": network}),
             **self.over_time,
         }

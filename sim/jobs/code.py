@@ -55,7 +55,7 @@ class Code:
 
     def reached(self, roots: Mapping[str, Path]) -> dict[str, Path]:
         """The files that these modules reach, sorted by their places below the folders of their top-level packages."""
-        folders = {name.partition(".")[0]: _folder(name, path) for name, path in roots.items()}
+        folders = {name.partition(".")[0]: _folder(name, path) for name, path in roots.items() if _at_home(name, path)}
         found: dict[str, Path] = {}
         todo = list(roots)
         seen = set(todo)
@@ -68,7 +68,9 @@ class Code:
             if name not in self._read:
                 self._read[name] = list(imported(name, path)), [path, *data(path, folders[top])]
             others, files = self._read[name]
-            found |= {f"{top}/{file.relative_to(folders[top]).as_posix()}": file for file in files}
+            inside, own = folders[top], f"{name} in {path.name}"
+            for file in files:
+                found[f"{top}/{file.relative_to(inside).as_posix()}" if inside in file.parents else own] = file
             for other in others:
                 parts = other.split(".")
                 above = (".".join(parts[:end]) for end in range(1, len(parts) + 1))
@@ -101,6 +103,12 @@ def _listed(names: str) -> list[str]:
     """The names of an import statement, each perhaps with ``as`` behind it."""
     plain = re.sub(r"#[^\n]*", "", names).strip("() \n")
     return [name for name in map(str.strip, plain.split(",")) if name]
+
+
+def _at_home(module: str, path: Path) -> bool:
+    """Whether a file lies where its module's name says; a user's own is named as if it lay in a package of rpsim's."""
+    place, names = path.parent if path.name == "__init__.py" else path.with_suffix(""), module.split(".")[1:]
+    return list(place.parts[len(place.parts) - len(names) :]) == names
 
 
 def _folder(module: str, path: Path) -> Path:

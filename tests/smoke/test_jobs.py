@@ -136,6 +136,17 @@ def test_the_fingerprint_of_a_job_changes_with_just_the_files_that_it_reaches(tr
     assert (fingerprint(tree) != before) == reached
 
 
+def test_a_users_own_file_is_reached_wherever_it_lies(tree: Path, tmp_path: Path) -> None:
+    """Its module is named as if it lay in the package, so that its relative imports are found there."""
+    own = tmp_path / "far" / "away" / "own.py"
+    own.parent.mkdir(parents=True)
+    own.write_text("from .used import f\n", encoding="utf-8")
+    job = {"pack.job": tree / "job.py"}
+    alone = Code().reached(job)
+    for roots in ({**job, "pack.sub.own": own}, {"pack.sub.own": own, **job}):
+        assert Code().reached(roots).items() >= {**alone, "pack.sub.own in own.py": own}.items()
+
+
 def test_a_new_data_file_changes_the_fingerprint(tree: Path) -> None:
     before = fingerprint(tree)
     (tree / "numbers/two.yaml").write_text("2")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from ....sim.errors import InputError, Mistake, nearest
 from ..scoreboard import RESOLVED, Claim, ClaimStatus, Range
 from .language import Term, where
 from .measure import NOTHING, platform_with
@@ -43,17 +44,53 @@ def _value(term: Term, found: Measured) -> float:
         case "bw" | "time" as plain:
             return float(found[plain])
         case "part":
-            return float(found["parts"].get(of, {}).get(term.hop, 0.0))
-        case "cpu" | "verbs" | "rtt" as spent:
-            return float(found["spent"][of or "client"][{"cpu": "cpu_ns", "rtt": "round_trips"}.get(spent, spent)])
+            return float(found["parts"].get(of, {}).get(term.second, 0.0))
+        case "cpu" | "verbs" as spent:
+            return float(_in(found["spent"], of, term)["cpu_ns" if spent == "cpu" else spent])
+        case "joule":
+            energy = {role: one["core_nanojoules"] for role, one in found["spent"].items() if "core_nanojoules" in one}
+            return float(sum(_in(energy, role, term) for role in ([of] if of else found["spent"]))) / 1e9
+        case "cost":
+            return float(sum(_in(found["cost"], role, term) for role in ([of] if of else found["spent"])))
+        case "rtt" | "rtt50" | "rtt99" as trips:
+            return float(_in(found["round_trips"], of, term)["p" + trips[3:] if trips[3:] else "mean"])
+        case "hops":
+            return float(_in(found["counts"], of, term).get("hops", 0.0))
+        case "count":
+            return float(_in(found["counts"], term.second or "", term).get(of, 0.0))
+        case "tally":
+            own = _machines(found, of, term)
+            return float(sum(found["tallies"][machine].get(term.second, 0.0) for machine in own))
+        case "gauge":
+            return float(_in(_in(found["gauges"], of, term), term.second or "", term))
         case "bytes":
-            return float(sum(found["sent"][of].values()))
+            here = _machines(found, of, term)
+            if term.second is None:
+                return float(sum(n for a, b, n in found["traffic"] if a in here or b in here))
+            there = _machines(found, term.second, term)
+            return float(sum(n for a, b, n in found["traffic"] if a in here and b in there))
         case "share":
-            machines = found["sent"][of.partition("[")[0]]
-            return float(machines[of] / sum(machines.values()))
+            own = _machines(found, of.partition("[")[0], term)
+            ends = {machine: sum(n * ((a, b).count(machine)) for a, b, n in found["traffic"]) for machine in own}
+            return float(_in(ends, of, term) / (sum(ends.values()) or 1))
         case "holds":
             return float(found[of])
-    return float(found[term.measure][of])
+    return float(_in(found[term.measure], of, term))
+
+
+def _in(found: Mapping[str, Any], word: str, term: Term) -> Any:
+    """What a run has under a word of a term. Raises InputError, with the words that there are, if it has nothing."""
+    if word not in found:
+        expected = f"one of {', '.join(name for name in found if name)}" if any(found) else "a run that has any"
+        what = f"no '{word}'" if word else "nothing"
+        raise InputError(Mistake(f"{what} in the run of {term}", expected, nearest=nearest(word, found)))
+    return found[word]
+
+
+def _machines(found: Measured, word: str, term: Term) -> list[str]:
+    """The machines of a role, or one machine."""
+    every = {name: name for name in found["tallies"]}
+    return [name for name in every if name.partition("[")[0] == word] or [_in(every, word, term)]
 
 
 def slope(along: Mapping[float, float]) -> float:

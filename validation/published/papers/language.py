@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from typing_extensions import override
+
 from .measures import MEASURES
 
 _MEASURE = re.compile(r"\b([a-z][a-z0-9]*)\[")
@@ -39,8 +41,13 @@ class Term:
     """Its operation (None: all of them), role, machine, condition or axis, as the measure takes it."""
     at: tuple[tuple[str, str], ...]
     """Axes that this term sets, in place of the claim's."""
-    hop: str | None = None
-    """Of a part of an operation's time: where it is spent."""
+    second: str | None = None
+    """The word behind that, where the measure takes two: a hop, a name, an operation, a machine."""
+
+    @override
+    def __str__(self) -> str:
+        words = [word for word in (self.scheme, self.of, self.second) if word is not None]
+        return f"{self.measure}[{', '.join([*words, *(f'{axis}={value}' for axis, value in self.at)])}]"
 
 
 class Expression:
@@ -85,8 +92,8 @@ class Expression:
         plain = [word for word in words if not _SETS.match(word)]
         if (len(plain) < 1 + kind.least and measure != "crc") or len(plain) > 1 + len(kind.words):
             raise ValueError(f"'{text}', expected {kind.form(measure)}")
-        scheme, of, hop = (*plain, None, None, None)[:3]
-        self.terms.append(Term(measure, scheme or "", of, tuple(sorted((a, b) for a, b in at)), hop))
+        scheme, of, second = (*plain, None, None, None)[:3]
+        self.terms.append(Term(measure, scheme or "", of, tuple(sorted((a, b) for a, b in at)), second))
         return f"t{len(self.terms) - 1}"
 
     def _check(self, node: ast.AST) -> None:

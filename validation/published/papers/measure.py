@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from ....models.meter import OperationCounts
 from ....models.profiles.platform import Platform, load_platform
 from ....models.profiles.vary import varied
 from ....protocols.guarantees import Condition, Verdict
 from ....scenarios.build import Draft
 from ....scenarios.run.experiment import run_variant
+from ....scenarios.run.metered import summary_of
 from ....scenarios.run.results import RunResult
-from ....sim.stations import Pipe
 from ....sim.units import PS_PER_S
 from ...crash.explore import explore
 
@@ -31,12 +32,15 @@ _OF_LATENCIES: Mapping[str, Callable[[Any], Any]] = {
 _TRUTH = {Verdict.HOLDS: 1.0, Verdict.VIOLATED: 0.0, Verdict.UNDECIDED: 0.5}
 
 
-def measure(draft: Draft, values: Mapping[str, str] = NOTHING) -> dict[str, Any]:
-    """Run a scenario of one variant, on its platform with ``values`` set otherwise; returns its measurements."""
+def measure(draft: Draft, values: Mapping[str, str] = NOTHING, metered: bool = False) -> dict[str, Any]:
+    """Run a scenario of one variant, on its platform with ``values`` set otherwise; returns its measurements.
+
+    A ``metered`` run has those that :data:`.measures.METERED` are looked up in besides.
+    """
     made = draft.build()
     (variant,) = made.variants()
     platform = platform_with(variant.platform, values, **variant.settings)
-    result = run_variant(made, variant, platform=platform, recorded=False)
+    result = run_variant(made, variant, platform=platform, recorded=False, metered=metered)
     latencies = {f: values for f, values in result.latency_ps.items() if len(values)}
     latencies[""] = np.concatenate(list(latencies.values()))
     took_ps = result.elapsed_ps - result.measured_from_ps
@@ -46,10 +50,10 @@ def measure(draft: Draft, values: Mapping[str, str] = NOTHING) -> dict[str, Any]
         "bw": result.throughput_ops_per_s * result.scheme.sizes.value_bytes,
         "time": took_ps / _US,
         **{name: {f: float(of(values)) / _US for f, values in latencies.items()} for name, of in _OF_LATENCIES.items()},
-        "parts": _parts(result),
         "spent": result.spent,
-        "sent": _sent(result),
+        "cost": result.cost,
         "operations": result.operations,
+        **(_metered(result) if metered else {}),
     }
 
 
@@ -64,34 +68,34 @@ def explored(draft: Draft, conditions: Sequence[str] = ()) -> dict[str, float]:
     return {str(condition): _TRUTH[Verdict(verdict)] for condition, verdict in report.verdicts.items()}
 
 
-def _parts(result: RunResult) -> dict[str, dict[str, float]]:
-    """By operation and hop: the time there in us, a mean over the operations that were followed."""
-    found: dict[str, dict[str, float]] = {}
-    counts: Counter[str] = Counter()
-    by_number = {operation.number: operation for operation in result.history.operations}
-    for number, hops in result.spans.items():
-        operation = by_number[number]
-        if operation.invoke_ps < result.measured_from_ps or operation.outcome != "ok":
-            continue
-        counts[operation.f] += 1
-        parts, since_ps = found.setdefault(operation.f, {}), operation.invoke_ps
-        for name, end_ps in hops:
-            parts[name] = parts.get(name, 0.0) + (end_ps - since_ps) / _US
-            since_ps = end_ps
-    return {f: {name: us / counts[f] for name, us in parts.items()} for f, parts in found.items()}
+def _metered(result: RunResult) -> dict[str, Any]:
+    """The measurements of a metered run: by operation its parts in us, round trips and counts; by machine the others.
 
-
-def _sent(result: RunResult) -> dict[str, dict[str, float]]:
-    """By role and machine: the bytes that it sent, headers included, for each operation of the whole run."""
-    done = max(1, len(result.history.operations))
+    Traffic and counts outside of operations are for each operation of the whole run.
+    """
+    took = {**result.took, "": [one for own in result.took.values() for one in own]}
+    done, found = max(1, len(result.history.operations)), result.metered
+    machines = [node.name for nodes in result.system.nodes.values() for node in nodes]
     return {
-        role: {node.name: _carried(node.nic.port.pipe) / done for node in nodes}
-        for role, nodes in result.system.nodes.items()
+        "parts": {f: {hop: ns / 1000 for hop, ns in parts.items()} for f, parts in found["parts_ns"].items()},
+        "round_trips": {f: summary_of([one.depth / 2 for one in own]) for f, own in took.items() if own},
+        "counts": {f: _means(own) for f, own in took.items() if own},
+        "tallies": {
+            machine: {name: number / done for name, number in found["machine_counts"].get(machine, {}).items()}
+            for machine in machines
+        },
+        "gauges": {
+            machine: {name: gauge["mean"] for name, gauge in found["gauges"].get(machine, {}).items()}
+            for machine in machines
+        },
+        "traffic": [[row["from"], row["to"], row["payload_bytes"] / done] for row in found["traffic"]],
     }
 
 
-def _carried(pipe: Pipe) -> float:
-    return pipe.busy_ps * pipe.bits_per_s / (8 * PS_PER_S)
+def _means(took: Sequence[OperationCounts]) -> dict[str, float]:
+    """By name of what the scheme counted: the mean over these operations."""
+    counts: Counter[str] = sum((one.counts for one in took), Counter())
+    return {name: number / len(took) for name, number in counts.items()}
 
 
 def platform_with(name: str, hardware: Mapping[str, str], **settings: str) -> Platform:

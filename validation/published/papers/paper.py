@@ -21,6 +21,8 @@ from itertools import product
 from pathlib import Path as FilePath
 from typing import Any
 
+from ....models.profiles.platform import load_platform
+from ....models.profiles.vary import value_of
 from ....protocols.guarantees import Condition
 from ....protocols.registry import scheme
 from ....sim.cursor import Cursor
@@ -28,7 +30,7 @@ from ....sim.errors import InputError, unknown
 from ....sim.yaml_source import read_yaml
 from ..scoreboard import CHOSEN_BY, UNGRADED, Bound, ClaimStatus, Range
 from .language import VARIABLE, Expression, Term
-from .measures import ALONG, DRAWN
+from .measures import ALONG, DRAWN, MEASURES, OF_MACHINES, PRICED
 
 FOLDER = FilePath(__file__).parent.parent / "claims"
 
@@ -288,6 +290,12 @@ class _PaperReader:
             replace(at, data=term.scheme).choice([name for name in over if name.startswith(VARIABLE)] or [VARIABLE])
         elif term.scheme:
             self._scheme(replace(at, data=term.scheme))
+        for name in over.get(term.scheme, (term.scheme,)) if term.scheme else ():
+            self._words(at, term, name)
+        if (needs := PRICED.get(term.measure)) is not None:
+            for platform in self._platforms():
+                if not (value_of(load_platform(platform), needs) or ("", 0))[1]:
+                    at.wrong(f"a platform that states '{needs}'", f"'{term}' on {platform}, which states none")
         if term.measure == "holds":
             replace(at, data=term.of).choice(Condition)
             if not self.explore:
@@ -300,6 +308,24 @@ class _PaperReader:
                 replace(at, data=along.name).wrong("an axis whose values are numbers")
         for axis, value in term.at:
             self._value(at, axis, value)
+
+    @staticmethod
+    def _words(at: Cursor, term: Term, name: str) -> None:
+        """Check that a scheme has the operation and the roles that a term of it names."""
+        try:
+            kind = scheme(name)
+        except InputError:  # noted already, where the name stands
+            return
+        for what, word in zip(MEASURES[term.measure].words, (term.of, term.second), strict=False):
+            if word is not None and what == "operation":
+                replace(at, data=word).choice(kind.operations)
+            elif word is not None and what in OF_MACHINES:
+                replace(at, data=word.partition("[")[0]).choice(kind.role_types)
+
+    def _platforms(self) -> set[str]:
+        """The platforms that the file's runs are on."""
+        fields = [self.root["scenario"].data, *(each for axis in self.axes.values() for each in axis.values.values())]
+        return {str(each["platform"]) for each in fields if "platform" in each}
 
     @staticmethod
     def _scheme(at: Cursor) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ....sim.jobs.kept import Kept
 from ....sim.jobs.runner import JobRunner
 from .language import Term, scheme_of, where
 from .measure import NOTHING, explored, measure
-from .measures import ALONG
+from .measures import ALONG, METERED
 from .paper import Paper, PaperClaim
 
 Measured = Mapping[str, Any]
@@ -35,6 +36,8 @@ class SchemeRun:
     at: tuple[tuple[str, str], ...]
     explored: bool = False
     """Its fault is explored, in place of its time being measured."""
+    metered: bool = field(default=False, compare=False)
+    """Round trips and traffic are counted besides, at the same instants: it stands for the run without a meter too."""
 
     @override
     def __str__(self) -> str:
@@ -43,8 +46,8 @@ class SchemeRun:
 
 def run_of(term: Term, at: Mapping[str, str]) -> SchemeRun:
     """The run that a term is measured in."""
-    explored = term.measure == "holds"
-    return SchemeRun(scheme_of(term, at), tuple(sorted(where(term, at).items())), explored)
+    explored, metered = term.measure == "holds", term.measure in METERED
+    return SchemeRun(scheme_of(term, at), tuple(sorted(where(term, at).items())), explored, metered)
 
 
 def series_of(paper: Paper, term: Term, at: Mapping[str, str]) -> dict[str, SchemeRun]:
@@ -60,23 +63,21 @@ def _runs(paper: Paper, term: Term, at: Mapping[str, str]) -> Iterable[SchemeRun
 
 
 def needed(paper: Paper, claims: Iterable[PaperClaim], *, figures: bool) -> list[SchemeRun]:
-    """The runs that claims take; with those of the paper's figures."""
-    found = {
-        run: None
-        for claim in claims
-        if claim.expression is not None
-        for at in claim.points()
-        for term in claim.expression.terms
-        if term.scheme
-        for run in _runs(paper, term, at)
-    }
+    """The runs that claims take, metered where one of their terms needs it; with those of the paper's figures."""
+    found: dict[SchemeRun, bool] = {}
+    for claim in claims:
+        terms = claim.expression.terms if claim.expression is not None else ()
+        for point, term in product(claim.points(), terms):
+            for run in _runs(paper, term, point) if term.scheme else ():
+                found[run] = found.get(run, False) or run.metered
     names = {claim.figure for claim in claims}
     for figure in paper.figures.values() if figures else ():
         if figure.name in names:
             for value in paper.axes[figure.x].values:
                 at = tuple(sorted({**figure.at, figure.x: value}.items()))
-                found.update(dict.fromkeys(SchemeRun(scheme, at) for scheme in figure.schemes))
-    return list(found)
+                for scheme in figure.schemes:
+                    found.setdefault(SchemeRun(scheme, at), False)
+    return [replace(run, metered=metered) for run, metered in found.items()]
 
 
 def scenario(paper: Paper, run: SchemeRun, operations: int | None = None, values: Mapping[str, Any] = NOTHING) -> Draft:
@@ -120,15 +121,15 @@ def perform(
     """
     hardware, asked = hardware_of(values), conditions_of(paper)
     found: dict[SchemeRun, Measured] = {}
-    jobs_of: dict[bool, tuple[Callable[..., object], Callable[..., Any]]] = {
-        False: (measure, partial(measure, values=hardware)),
-        True: (explored, partial(explored, conditions=asked)),
-    }
+    jobs_of: tuple[tuple[bool, bool, Callable[..., object], Callable[..., Any], list[Any]], ...] = (
+        (False, False, measure, partial(measure, values=hardware), [hardware]),
+        (False, True, measure, partial(measure, values=hardware, metered=True), [hardware, "metered"]),
+        (True, False, explored, partial(explored, conditions=asked), list(asked)),
+    )
     with JobRunner(jobs) as runner:
-        for explores, (function, job) in jobs_of.items():
-            order = [run for run in dict.fromkeys(runs) if run.explored is explores]
+        for explores, metered, function, job, inputs in jobs_of:
+            order = [run for run in dict.fromkeys(runs) if (run.explored, run.metered) == (explores, metered)]
             drafts = [scenario(paper, run, operations, values) for run in order]
-            inputs: list[Any] = list(asked) if explores else [hardware]
             digests = [
                 digest(function, [dict(draft.data), *inputs], scheme(run.scheme).__module__)
                 for run, draft in zip(order, drafts, strict=True)
