@@ -185,7 +185,8 @@ def test_what_may_be_read_is_what_all_images_one_by_one_give(scheme, platform, d
     away = {"core": "server[0] core 1", "at": "0 ns", "for": "1 ms"}  # what is not verified, recovery has to
     result = run(scheme, [put(0, "k0")], platform, ddio, value="24 B", outages=[away])
     explorer, brute = Explorer(result), BruteForce(result)
-    views, restart, outcomes = explorer.views, explorer.restart, explorer.outcomes("k0")
+    views, restart = explorer.views, explorer.restart
+    (outcomes,) = (explorer.outcomes(one) for one in explorer.subjects() if one.object == "k0")
     recovered = {}
     for at_ps in brute.instants():
         everything = set()

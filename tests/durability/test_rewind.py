@@ -37,6 +37,11 @@ def picture(root):
     def show(one):
         if isinstance(one, ATOMS):
             return repr(one)
+        if isinstance(one, types.FunctionType) and one.__closure__:  # closures may know one another
+            if id(one) in numbers:
+                return numbers[id(one)]
+            numbers[id(one)] = len(numbers)
+            kept.append(one)
         if isinstance(one, CODE):
             return one.__qualname__, show(getattr(one, "__self__", None)), [
                 show(cell.cell_contents) for cell in getattr(one, "__closure__", None) or ()

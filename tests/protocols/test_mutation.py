@@ -134,7 +134,9 @@ def test_the_modules_of_a_scheme_come_in_the_order_of_their_imports():
 
 @pytest.mark.long
 def test_a_planted_fault_is_gone_when_its_trial_is_over():
-    registry, modules = schemes(), [sys.modules[module.__name__] for module in modules_of(Saw)]
+    schemes()
+    registry = dict(Scheme.registry)
+    modules = [sys.modules[module.__name__] for module in modules_of(Saw)]
     for module, _, change in list(seeded(Saw))[::7]:
         with planted(Saw, module, change) as mutant:
             assert mutant is not Saw and mutant.name == "saw"
