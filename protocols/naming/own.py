@@ -17,7 +17,6 @@ from ...sim.errors import InputError, Mistake
 from ...sim.files import nearest_file, printable
 
 PACKAGE = __name__.rsplit(".", 2)[0]
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 _NAMED = re.compile(r"^class \w+\(.*\bname=\"([\w-]+)\"", re.MULTILINE)
 
 
@@ -54,5 +53,7 @@ def load_file(path: str | Path) -> ModuleType:
 
 def example_of(name: str) -> Path | None:
     """The file among the documentation's examples that has a scheme of this name."""
-    files = sorted(EXAMPLES.glob("*.py"))
+    # Not from __file__: what a job computes depends on the example that it names, not on all of them.
+    root = Path(sys.modules[PACKAGE.partition(".")[0]].__path__[0])
+    files = sorted((root / "docs" / "examples").glob("*.py"))
     return next((file for file in files if name in _NAMED.findall(file.read_text(encoding="utf-8"))), None)

@@ -44,7 +44,8 @@ def figures(factor: float) -> bench.Figures:
     one = operations.OperationFigures(70_000 * factor, 11.9 / factor, Counts(9_999.9, 9_999_999))
     verbs, stores = dict.fromkeys(operations.VERBS, one), dict.fromkeys(operations.STORES, one)
     states = 40_000 * factor, 1_000 * factor
-    return bench.Figures(1e6, dict.fromkeys(bench.SIZES, size), verbs, stores, 600, *states, 1e6, 150)
+    faults = 100 * factor, 20_000 / factor
+    return bench.Figures(1e6, dict.fromkeys(bench.SIZES, size), verbs, stores, 600, *states, *faults, 1e6, 150)
 
 
 def test_what_is_missed_is_named():

@@ -14,7 +14,7 @@ import pytest
 
 import rpsim.app.terminal.output
 import rpsim.app.terminal.work
-import rpsim.protocols.scheme
+import rpsim.protocols.registry
 import rpsim.scenarios.schema.load
 from rpsim.app.main import main
 
@@ -38,7 +38,7 @@ def quickstart(monkeypatch, tmp_path):
     monkeypatch.setattr(rpsim.scenarios.schema.load, "load_scenario", lambda name, overrides, seed: world.scenario)
     monkeypatch.setattr(rpsim.app.terminal.work, "perform_all", perform_all)
     both = {name: SimpleNamespace(claims=world.claims) for name in ("client-active", "saw")}
-    monkeypatch.setattr(rpsim.protocols.scheme, "scheme", both.get)
+    monkeypatch.setattr(rpsim.protocols.registry, "scheme", both.get)
     return world
 
 

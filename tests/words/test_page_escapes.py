@@ -84,7 +84,7 @@ def test_a_matrix_with_tags_in_a_primitives_name():
 def test_a_paper_with_tags_in_its_title():
     example = SimpleNamespace(title=EVIL, name=EVIL, source=EVIL, about=EVIL, figures={})
     claim = SimpleNamespace(id=EVIL, words=EVIL, kind="value", unit=EVIL, why="")
-    found_ = SimpleNamespace(met=False, status="predict", published=1.0, simulated=2.0, reason=EVIL)
+    found_ = SimpleNamespace(met=False, status="predict", chosen=False, published=1.0, simulated=2.0, reason=EVIL)
     summary = summarise([])
     found = Read(paper.page(example, [(claim, found_)], summary, {}, {}))
     assert len(found.scripts) == 2 and not found.stray and EVIL in found.texts
