@@ -12,17 +12,18 @@ from ..sim.errors import InputError, Mistake, nearest
 from .naming import Mode
 from .naming.names import NamePart, ParsedName, parse_name, place
 from .naming.options import chosen_of
-from .naming.own import example_of, load_file
+from .naming.own import LOADED, example_of, load_file
 from .primitives import primitive
 from .scheme import ANY_PRIMITIVE, Scheme
 
 
 def schemes() -> dict[str, type[Scheme]]:
-    """Every scheme whose name is complete: importing the modules of this folder and of its packages registers them."""
+    """Every shipped scheme whose name is complete: importing this folder's modules and packages registers them."""
     package = importlib.import_module(__package__ or "rpsim.protocols")
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
-    return {name: kind for name, kind in sorted(Scheme.registry.items()) if kind.complete()}
+    found = sorted(Scheme.registry.items())
+    return {name: kind for name, kind in found if kind.complete() and kind.__module__ not in LOADED}
 
 
 def scheme(name: str) -> type[Scheme]:
@@ -42,7 +43,7 @@ def is_more_than_listed(name: str) -> bool:
     if not re.fullmatch(r"[\w-]+", name):
         return True
     found = Scheme.registry.get(name)
-    return example_of(name) is not None if found is None else not found.complete()
+    return example_of(name) is not None if found is None else not found.complete() or found.__module__ in LOADED
 
 
 def _system(parsed: ParsedName, name: str) -> type[Scheme]:

@@ -80,6 +80,9 @@ def _by_machine(example: Counterexample, nodes: Sequence[str]) -> list[str]:
     for row in example.timeline:
         if row.mark == CRASH:
             lines.append(f"  -- {row.text}  {microseconds(example.instant_ps):>10} us ".ljust(WIDTH, "-"))
+            if not any(other.mark == LOST for other in example.timeline):
+                for fate in example.lost:
+                    lines += cell(TimelineRow(example.instant_ps, fate.node, lost_text(fate), LOST))
         else:
             lines += cell(row)
     return lines + paragraph(example.explanation, INDENT, 2)

@@ -70,6 +70,8 @@ class ProfileFile:
         part: Group | Cursor | None = self.tree
         for name in groups:
             part = part.parts.get(name) if isinstance(part, Group) else None
+        if isinstance(part, Cursor):
+            return  # no map, which is a mistake of its own
         if not isinstance(part, Group):
             written["sets"].wrong("the path of a parameter, as in llc.ddio", f"'{setting.sets}'")
             return

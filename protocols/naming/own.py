@@ -17,6 +17,8 @@ from ...sim.errors import InputError, Mistake
 from ...sim.files import nearest_file, printable
 
 PACKAGE = __name__.rsplit(".", 2)[0]
+LOADED: set[str] = set()
+"""The modules of files that have been loaded."""
 _NAMED = re.compile(r"^class \w+\(.*\bname=\"([\w-]+)\"", re.MULTILINE)
 
 
@@ -48,6 +50,7 @@ def load_file(path: str | Path) -> ModuleType:
         line = error.lineno if isinstance(error, SyntaxError) else own[-1] if own else None
         found = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
         raise InputError(Mistake(found, "Python code that can be imported", str(path), line)) from error
+    LOADED.add(name)
     return module
 
 
