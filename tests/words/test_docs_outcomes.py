@@ -142,7 +142,7 @@ def test_the_switch_delays_what_the_page_says_it_does():
     spec = importlib.util.spec_from_file_location("rpsim.models.pcie_switch", EXAMPLES / "pcie_switch.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    (snippet,) = [b for b in blocks(ROOT / "docs" / "adding.md") if b.language == "python" and "SwitchedLink" in b.text]
+    (snippet,) = [b for b in blocks(ROOT / "docs" / "adding.md") if b.language == "python" and "slot.link = " in b.text]
     plain, switched = Rig(), Rig()
     fitted = {"node": switched.server.node, "system": switched.system, "SwitchedLink": module.SwitchedLink}
     exec(snippet.text, fitted)
