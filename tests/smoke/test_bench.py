@@ -55,7 +55,7 @@ def test_what_is_missed_is_named():
     missed = [line for line in bad if line.endswith("missed")]
     assert any("raw timeouts a verb" in line and "at most 12" in line for line in missed)
     assert any("crash states a second, in units" in line for line in missed)
-    assert any("WRITE 64 B, inline  " in line and "missed" in line for line in bad)
+    assert any("WRITE 64 B, inline  " in line and "12  missed" in line for line in bad)
     assert not any("missed" in line for line in bad if line.strip().startswith(("CAS", "READ 64 KiB")))
     assert all(len(line) <= 80 for line in good + bad)
 

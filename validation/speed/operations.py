@@ -147,7 +147,7 @@ VERBS: dict[str, Operation] = {
     "read_1024": Operation("READ 1 KiB", verb(_READ, 1024), 1_000, 160, 60),
     "read_65536": Operation("READ 64 KiB", verb(_READ, 65536), 200, 16),
     "send_64": Operation("SEND 64 B, received", send(64), 3_000, 160, 30),
-    "spin_64_pairs": Operation("message, 64 spinning pairs", messages(64, 64, 64), 1_024, 256),
+    "spin_64_pairs": Operation("64 spinning pairs", messages(64, 64, 64), 1_024, 256),
     "messaging_put": Operation("PUT 256 B by messages", messages(16, 1, 256), 1_024, 160),
     "cas": Operation("CAS", verb(Opcode.IBV_WR_ATOMIC_CMP_AND_SWP, 8), 1_500, 160),
 }
