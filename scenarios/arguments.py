@@ -38,16 +38,21 @@ class RoleFields(TypedDict, total=False):
     background: Sequence[BackgroundFields]
 
 
-class GroupFields(TypedDict, total=False):
-    """Processes with work of their own."""
+class DrawFields(TypedDict, total=False):
+    """What is drawn: one of YCSB's mixes, or shares of operations."""
 
-    processes: Required[int]
     mix: str | None
     reads: float | None
     inserts: float | None
     scans: float | None
     modifies: float | None
     shares: Mapping[str, float] | None
+
+
+class GroupFields(DrawFields, total=False):
+    """Processes with work of their own."""
+
+    processes: Required[int]
     begin: str
     first: int
     keys: int | None
@@ -55,16 +60,10 @@ class GroupFields(TypedDict, total=False):
     zipf: float | None
 
 
-class YcsbFields(TypedDict, total=False):
+class YcsbFields(DrawFields, total=False):
     """Closed-loop clients with one of YCSB's mixes over Zipfian keys, or with shares of any operations."""
 
     kind: Required[Literal["ycsb", "mix"]]
-    mix: str | None
-    reads: float | None
-    inserts: float | None
-    scans: float | None
-    modifies: float | None
-    shares: Mapping[str, float] | None
     keys: Required[int]
     value: Required[str | int]
     operations: Required[int]
