@@ -290,9 +290,6 @@ def proceed(process: simpy.Process) -> None:
 
 def _copied(error: BaseException) -> BaseException:
     """An undefused failure, as SimPy raises it: a copy with the original as its cause."""
-    copy = type(error).__new__(type(error))  # its constructor may take something else than the arguments that it keeps
-    copy.args, copy.__cause__ = error.args, error
-    carried: Any = error.__reduce__()[2:]  # what it has beside its arguments
-    for state in carried:
-        copy.__setstate__(state)
+    copy = type(error)(*error.args)
+    copy.__cause__ = error
     return copy

@@ -17,7 +17,7 @@ from ..models.system import Node
 from .guarantees import ALWAYS, Claims, Condition
 from .layout import U32, U64, Layout, Rest
 from .parts.rpc import Connection, Listener, VerbsError
-from .scheme import OutcomeUnknown, Request, Role, Scheme
+from .scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme
 
 Code = Generator[Any, Any, Any]
 
@@ -84,7 +84,10 @@ class Mirrored(Scheme, name="mirrored"):
             number = 1 + self.sizes.objects.index(request.step.object)
             try:
                 if value is None:
-                    return (yield from session.call(Get, number=number))
+                    found = yield from session.call(Get, number=number)
+                    if not found:
+                        raise OperationFailed("no record of it is left")
+                    return found
                 yield from session.call(Put, number=number, value=value)
             except VerbsError as error:
                 raise OutcomeUnknown(str(error)) from error
@@ -111,7 +114,7 @@ class Mirrored(Scheme, name="mirrored"):
 
         def on_get(self, thread: Thread, request: Get) -> Code:
             yield from thread.compute()
-            return self.values[request.number]
+            return self.values.get(request.number, b"")
 
         def append(self, thread: Thread, record: bytes) -> Code:
             """Add a record; returns when it is durable there, or here once the mirror is gone."""
@@ -136,8 +139,11 @@ class Mirrored(Scheme, name="mirrored"):
                 reads = self.mirror.listener.accept(thread, self.node, self.each)
             while self.tail < self.length:
                 here, copy = self.log + self.tail, bytes(self.each)
-                if not self.alone:
-                    copy = yield from reads.read(self.mirror.log + self.tail, self.mirror.key, self.each)
+                try:
+                    if not self.alone:
+                        copy = yield from reads.read(self.mirror.log + self.tail, self.mirror.key, self.each)
+                except VerbsError:  # the mirror is gone meanwhile
+                    self.alone = True
                 head = Record.unpack((yield from thread.load(here, Record.size)))
                 if head.number and (yield from thread.crc32_matches(here + 4, self.covered, head.crc)):
                     found = yield from thread.load(here, self.each)

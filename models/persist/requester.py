@@ -16,7 +16,7 @@ from ..primitives.language import Step
 from ..primitives.messages import TRAILER, TRAILER_BYTES, WINDOW_BITS, message_of
 from ..primitives.order import PrimitiveOrder, Range, address_of
 from ..primitives.vocabulary import FOLLOWS, LEVELS, PLACEMENTS, UPDATE, VERBS
-from ..verbs.objects import WorkCompletion
+from ..verbs.objects import CompletedWithError, WorkCompletion
 from ..verbs.opcodes import Opcode, SendFlags, Status
 from ..verbs.work import RecvWR, SendWR
 
@@ -39,12 +39,8 @@ WRITING = ("ATOMIC_WRITE", "WRITE", "FETCH_ADD")
 """Verbs of a ``send`` that write the flag, or count it up."""
 
 
-class PrimitiveFailed(Exception):
-    """A request of it completed with an error; ``completion`` is the ``ibv_wc``."""
-
-    def __init__(self, completion: WorkCompletion) -> None:
-        super().__init__(f"{completion.opcode}: {completion.status}")
-        self.completion = completion
+class PrimitiveFailed(CompletedWithError):
+    """A request of a primitive completed with an error."""
 
 
 @dataclass

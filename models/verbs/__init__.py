@@ -5,7 +5,15 @@ Programs import these names from here.
 """
 
 from .device import Device
-from .objects import ACK_TIMEOUT_PS, CompletionQueue, ProtectionDomain, QueuePair, SharedReceiveQueue, WorkCompletion
+from .objects import (
+    ACK_TIMEOUT_PS,
+    CompletedWithError,
+    CompletionQueue,
+    ProtectionDomain,
+    QueuePair,
+    SharedReceiveQueue,
+    WorkCompletion,
+)
 from .opcodes import (
     CARRIES,
     FLUSHES,
@@ -32,6 +40,7 @@ __all__ = [
     "REMOTE",
     "SIGNALED",
     "Access",
+    "CompletedWithError",
     "CompletionQueue",
     "DataInOrder",
     "Device",

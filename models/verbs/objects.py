@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from typing_extensions import override
+
 from .device import Device
 from .opcodes import CARRIES, NO_PAYLOAD, REMOTE, SENDS, Access, DataInOrder, Opcode, QpType, Status
 from .span import Span
@@ -105,6 +107,26 @@ class WorkCompletion:
     """Of a receive: where in its buffer the message lies."""
     slots: int = 0
     """How many places of the send queue its poll gives back: its own, and those of unsignalled ones before it."""
+
+
+class CompletedWithError(Exception):
+    """A work request completed with an error; ``completion`` is the ``ibv_wc``.
+
+    It is the only argument, since SimPy makes the exception anew from its arguments for each process that it passes.
+    """
+
+    def __init__(self, completion: WorkCompletion) -> None:
+        super().__init__(completion)
+        self.completion = completion
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.completion.opcode}: {self.completion.status}"
+
+    @property
+    def disconnected(self) -> bool:
+        """Whether the other end is gone (and not just this request refused)."""
+        return self.completion.status in (Status.IBV_WC_RETRY_EXC_ERR, Status.IBV_WC_WR_FLUSH_ERR)
 
 
 class Poller(Protocol):

@@ -17,6 +17,7 @@ from ...models.verbs import (
     INLINE,
     REMOTE,
     Access,
+    CompletedWithError,
     CompletionQueue,
     FlushLevel,
     FlushType,
@@ -48,17 +49,8 @@ _FLAGS = {
 """By whether a request is signalled, fenced, inline."""
 
 
-class VerbsError(Exception):
-    """A work request completed with an error; ``completion`` is the ``ibv_wc``."""
-
-    def __init__(self, completion: WorkCompletion) -> None:
-        super().__init__(f"{completion.opcode}: {completion.status}")
-        self.completion = completion
-
-    @property
-    def disconnected(self) -> bool:
-        """Whether the other end is gone (and not just this request refused)."""
-        return self.completion.status in (Status.IBV_WC_RETRY_EXC_ERR, Status.IBV_WC_WR_FLUSH_ERR)
+class VerbsError(CompletedWithError):
+    """A request of a scheme's own completed with an error."""
 
 
 class Door:

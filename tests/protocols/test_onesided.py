@@ -221,3 +221,20 @@ def test_what_does_not_fit_and_what_cannot_come_is_refused():
         world.run(world.poster.read(world.qps[0], world.at[0], world.keys[0], 65))
     with pytest.raises(ValueError, match="2 of 0 requests"):
         world.run(world.poster.wait([], 2))
+
+
+def test_an_error_keeps_its_completion_through_every_process_that_it_passes():
+    """SimPy makes an exception anew from its arguments for each process that waits for the one which failed."""
+    world = Many(1)
+    clock = world.clock
+
+    def refused() -> Code:
+        posted = yield from world.poster.write(world.qps[0], world.at[0], 0xBAD, b"x")
+        yield from world.poster.all([posted])
+
+    def waits(code: Code) -> Code:
+        yield clock.start(code)
+
+    with pytest.raises(VerbsError, match="remote access error") as caught:
+        world.run(waits(waits(refused())))
+    assert caught.value.completion.status is Status.IBV_WC_REM_ACCESS_ERR and not caught.value.disconnected

@@ -141,12 +141,16 @@ class ExecutedFault(Evidence[Breach]):
         for outage in case.scenario.outages:
             node, core = outage.core.split(" ", 1)
             rows.append(TimelineRow(outage.at_ps, node, f"{core} pauses for {exact_duration(outage.for_ps)}"))
-        rows.sort(key=lambda row: row.time_ps)
-        first = replace(fault, parts=self.violation.state.strikes[0].parts, everyone=False, then=None)
+        strikes = self.violation.state.strikes
+        first = replace(fault, parts=strikes[0].parts, everyone=False, then=None)
         crash = [TimelineRow(at_ps, "", first.in_words, "CRASH")]
+        cut_ps = {part.place: strike.at_ps for strike in strikes for part in strike.parts if part.kind == POWER}
         for fate in lost:
             where = "" if fate.place == WIRE else f" may still be in {IN_WORDS[Place(fate.place)]}"
-            crash.append(TimelineRow(at_ps, fate.node, f"{fate.label}{where}: {fate.reason}", "LOST"))
+            lost_ps = at_ps if fate.place == WIRE else cut_ps.get(fate.node, at_ps)
+            row = TimelineRow(lost_ps, fate.node, f"{fate.label}{where}: {fate.reason}", "LOST")
+            (crash if lost_ps == at_ps else rows).append(row)
+        rows.sort(key=lambda row: row.time_ps)
         crash += [TimelineRow(at_ps, *packets, "LOST") for packets in self._packets()]
         return [*(r for r in rows if r.time_ps <= at_ps), *crash, *(r for r in rows if r.time_ps > at_ps)]
 
