@@ -51,7 +51,7 @@ def agree(workload: Workload) -> None:
 
 @pytest.mark.long
 @given(workloads())
-@settings(max_examples=100, suppress_health_check=SLOW_TO_DRAW)
+@settings(max_examples=40, suppress_health_check=SLOW_TO_DRAW)
 def test_both_models_agree_on_random_workloads(workload):
     agree(workload)
 

@@ -121,7 +121,7 @@ def hits(keys, scale, monkeypatch):
         tlb=replace(platform.tlb, entries=64),
     )
     monkeypatch.setattr(experiment_module, "load_platform", lambda name, **settings: small)
-    scenario = ycsb(keys, operations=3 * keys, scale=scale, schemes=["saw"])
+    scenario = ycsb(keys, operations=2 * keys, scale=scale, schemes=["saw"])
     scenario = scenario.model_copy(update={"workload": scenario.workload.model_copy(update={"zipf": 0.0})})
     result = run_variant(scenario, scenario.variants()[0])
     counters = result.system.nodes["server"][0].host.counters

@@ -120,7 +120,7 @@ def test_the_examples_of_objects_print_what_the_page_shows(name, tmp_path, monke
 
 @pytest.mark.long
 def test_what_is_added_as_the_page_says_works(tmp_path):
-    hidden = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "results", "tests", "*.egg-info")
+    hidden = shutil.ignore_patterns(".*", "build", "dist", "results", "tests", "*.egg-info")
     house = shutil.copytree(ROOT, tmp_path / "rpsim", ignore=hidden)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     answers = {}

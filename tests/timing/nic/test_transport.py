@@ -23,7 +23,7 @@ def packet_by_packet(workload: Workload) -> Outcome:
 
 @pytest.mark.long
 @given(workloads())
-@settings(max_examples=100, suppress_health_check=SLOW_TO_DRAW)
+@settings(max_examples=50, suppress_health_check=SLOW_TO_DRAW)
 def test_where_nothing_is_lost_every_time_is_the_same(workload):
     found = difference(workload, arithmetic, packet_by_packet)
     assert found is None, f"\n{found}"
