@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 import re
@@ -19,11 +20,17 @@ from .scheme import ANY_PRIMITIVE, Scheme
 
 def schemes() -> dict[str, type[Scheme]]:
     """Every shipped scheme whose name is complete: importing this folder's modules and packages registers them."""
+    _find_schemes()
+    found = sorted(Scheme.registry.items())
+    return {name: kind for name, kind in found if kind.complete() and kind.__module__ not in LOADED}
+
+
+@functools.cache
+def _find_schemes() -> None:
+    """Import what is in this folder: once, since a fault that is executed asks for its scheme at every instant."""
     package = importlib.import_module(__package__ or "rpsim.protocols")
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
-    found = sorted(Scheme.registry.items())
-    return {name: kind for name, kind in found if kind.complete() and kind.__module__ not in LOADED}
 
 
 def scheme(name: str) -> type[Scheme]:

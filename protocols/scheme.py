@@ -397,7 +397,8 @@ class Scheme(ABC):
 
     def recovery(self) -> Iterable[Role]:
         """The instances that recover after :attr:`failures`, one after the other: each runs its :meth:`Role.recover`,
-        and starts its code when the next one begins. By default those that have failed, come back, and run code.
+        and starts its code when the next one begins. By default those that have failed, come back, and run code. One
+        that stands may be among them: where others live on it recovers beside the code that it runs.
         """
         for name, kind in self.role_types.items():
             if kind.recovers():

@@ -147,6 +147,11 @@ class Clock(simpy.Environment):
         light = [entry for entry in self._queue if len(entry) == 5]
         return [(entry[0], entry[2], entry[4]) for entry in light if entry[1] == HARDWARE]  # type: ignore[misc]
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left to happen, but for who asks."""
+        return not self._queue
+
     def start(self, code: Generator[Any, Any, Any]) -> simpy.Process:
         """Run ``code`` as a process from now on."""
         return self.process(code)

@@ -198,17 +198,23 @@ class Instructions(SoftwareThread):
 
     def crc32_matches(self, address: int, length: int, expected: int) -> Code:
         """Whether a range has this CRC32; returns that. An explorer of crash states may decide (``Core.deciding``)."""
-        if self.core.deciding is not None:
-            if not self.core.undivided:
-                yield from self._turn()
-            access_ps = self.host.access_ps(address, length, False, self.core.agent, self.core.fills)
-            self.account.memory_ps += access_ps
-            yield self.core.run(self, access_ps)
-            found = self.core.deciding(self.host.memory, address, length, expected)
-            if found is not None:
-                yield from self._checksum(length, access_ps)
-                return found
-        return (yield from self.crc32(address, length)) == expected
+        if self.core.deciding is None:
+            return (yield from self.crc32(address, length)) == expected
+        if not self.core.undivided:
+            yield from self._turn()
+        start_ps = self.now_ps
+        access_ps = self.host.access_ps(address, length, False, self.core.agent, self.core.fills)
+        self.account.memory_ps += access_ps
+        yield self.core.run(self, access_ps)
+        found = self.core.deciding(self.host.memory, address, length, expected)
+        if found is None:
+            device = self._attached[address >> DEVICE_SPAN_BITS]
+            data, seen = device.load(self.now_ps, address & OFFSET_MASK, length)
+            if seen or self.host.peers:
+                self._looked(Event.LOAD, self.now_ps, address, start_ps, seen)
+            found = zlib.crc32(data) == expected
+        yield from self._checksum(length, access_ps)
+        return found
 
     def fetched_matches(self, memory: AddressSpace, address: int, length: int, head: int, crc: CrcOf) -> bool | None:
         """Whether what a READ of another node's ``memory`` is going to fetch has its checksum, if an explorer of crash

@@ -196,6 +196,7 @@ class ReceiveEnd:
         "_order",
         "_responses",
         "_writers",
+        "acks_ps",
         "expected_attempt",
         "expected_bytes",
         "expected_key",
@@ -223,6 +224,9 @@ class ReceiveEnd:
         self.unit = unit
         self.off_ps = nic.off_ps
         """As :attr:`SendEnd.off_ps`."""
+        self.acks_ps = nic.off_ps
+        """Until when an acknowledgement must have left to arrive: the same, or earlier where those on their way are
+        lost."""
         self.receive_queue: deque[RecvWR] = qp.receive_queue
         self.used_bytes = 0
         """Used bytes of the multi-packet buffer at the head of that queue."""

@@ -123,10 +123,11 @@ class Nic(Adapter):
         of the queue pair here: when the last bit of each left, in order.
 
         ``departures`` are those of the same run as it went on from here: port and engine may not have caught up. An
-        acknowledgement that the last switch has passed on counts as processed.
+        acknowledgement counts as processed once it may be there, had it not waited at the last switch.
         """
         found: dict[tuple[str, int], set[int]] = {}
         now_ps, lead_ps = self.clock.now_ps, self.port.propagation_ps
+        there_ps = lead_ps + self._fabric.crossing_ps + self._fabric.last_ps
         for when_ps, key, entry in self.clock.pending():
             message, end_ps = (entry[0], entry[-1]) if isinstance(entry, tuple) and entry else (entry, None)
             if not isinstance(message, Message) or phase_of(key) not in (0, RESPONSE):
@@ -140,7 +141,7 @@ class Nic(Adapter):
             if isinstance(end_ps, int) and end_ps <= now_ps:
                 found.setdefault((peer.nic.name, own.number), set()).add(end_ps)
         for packet in departures:
-            if packet.port == self.name and packet.end_ps <= now_ps < packet.start_ps + lead_ps:
+            if packet.port == self.name and packet.end_ps <= now_ps < packet.end_ps + there_ps:
                 found.setdefault((packet.to, packet.queue_pair), set()).add(packet.end_ps)
         return {path: sorted(ends) for path, ends in sorted(found.items())}
 
@@ -166,6 +167,16 @@ class Nic(Adapter):
         for qp in self.queue_pairs:
             end: SendEnd = qp.end
             end.off_ps = end.receive.off_ps = min(end.off_ps, (last_ps or {}).get(qp.number, NEVER))
+            end.receive.acks_ps = min(end.receive.acks_ps, end.off_ps)
+
+    def lose_acknowledgements(self, number: int, last_ps: int) -> None:
+        """Those of a queue pair that leave behind an instant never arrive: the adapter is going to lose its power while
+        they are on their way, and what the last switch has passed on cannot be stopped any more.
+        """
+        for qp in self.queue_pairs:
+            if qp.number == number:
+                receive = qp.end.receive
+                receive.acks_ps = min(receive.acks_ps, last_ps)
 
     def silence(self, gone: Iterable[QueuePair]) -> None:
         """These queue pairs of this adapter cease to be now; what they had accepted is still placed.
@@ -178,6 +189,7 @@ class Nic(Adapter):
             end: SendEnd = qp.end
             if now_ps < end.off_ps:
                 end.off_ps = end.receive.off_ps = now_ps
+                end.receive.acks_ps = min(end.receive.acks_ps, now_ps)
                 qp.broken()
                 self.sram.exists(-self.context_bytes(qp.max_send_wr))
                 for queue in (end.send_queue, end.outstanding, qp.receive_queue):

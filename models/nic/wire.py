@@ -122,7 +122,7 @@ class ShortWire(LeavingRequests):
             heappush(self._queue, (head_ps, HARDWARE, message.key + RESPONSE, self.acknowledgement, message))
             return
         requester = message.end.nic
-        if message.end_ps > message.to.off_ps:  # cut off in the port
+        if message.end_ps > message.to.acks_ps:  # cut off in the port, or lost behind it
             requester.unanswered(message)
             return
         requester.acknowledged(message, self._crossed(requester, message.end_ps, self._headers.ack_bytes))

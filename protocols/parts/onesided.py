@@ -310,19 +310,19 @@ class Poster:
         one that these tell (``crc``); returns the record, or None if it has another.
 
         An explorer of crash states decides the comparison before the bytes are fetched, exactly and without going
-        through all images, if the head has lines of its own.
+        through all images, if the head has lines of its own. Of a record that has another checksum then the head alone
+        is fetched; and if the range is written to meanwhile, the record after all.
         """
         assert qp.peer is not None
         memory = qp.peer.end.nic.host.memory
-        matches = self.thread.fetched_matches(memory, address, length, head, crc)
-        if matches is False:
-            yield from self.thread.compute()
-            return None
+        if self.thread.fetched_matches(memory, address, length, head, crc) is False:
+            yield from self.result((yield from self.read(qp, address, rkey, head)))
+            if self.thread.fetched_matches(memory, address, length, head, crc) is False:
+                yield from self.thread.compute()
+                return None
         data = yield from self.result((yield from self.read(qp, address, rkey, length)))
-        if matches is None:
-            expected = crc(data[:head])
-            matches = expected is not None and (yield from self.thread.crc32_of(data[head:])) == expected
-        return data if matches else None
+        expected = crc(data[:head])
+        return data if expected is not None and (yield from self.thread.crc32_of(data[head:])) == expected else None
 
     def replied(self, request: Posted) -> None:
         """An answer of the other side shows that an unsignalled request is complete: its buffer is free."""

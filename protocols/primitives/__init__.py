@@ -14,6 +14,9 @@ from ...models.primitives.reader import read_primitive
 from ...sim.errors import InputError, unknown
 from ..guarantees import Condition
 
+_SHIPPED: dict[tuple[str, tuple[tuple[str, str], ...]], Primitive] = {}
+"""By name and switches: the shipped ones that have been read. Nobody changes one."""
+
 
 def known_primitives() -> dict[str, Path]:
     """The shipped ones by name."""
@@ -25,10 +28,13 @@ def primitive(name: str | Path, switches: Mapping[str, str] | None = None) -> Pr
 
     Raises InputError for a name or a file that there is not, and for everything that is wrong with the file.
     """
-    known = known_primitives()
     text = str(name)
+    key = text, tuple(sorted((switches or {}).items()))
+    if key in _SHIPPED:
+        return _SHIPPED[key]
+    known = known_primitives()
     if text in known:
-        return _checked(read_primitive(known[text], switches))
+        return _SHIPPED.setdefault(key, _checked(read_primitive(known[text], switches)))
     if "/" in text or text.endswith((".yaml", ".yml")) or Path(text).exists():
         return _checked(read_primitive(Path(name), switches))
     expected = "a file, or a shipped primitive (rpsim list primitives)"

@@ -2,9 +2,9 @@
 
 The replay takes the way that the run took, because every random choice is drawn from the seed. A machine whose power
 fails is back ``crash.down`` later: cold, without queue pairs, its memory as the strike says, line by line when somebody
-first looks. Those that come back recover, in the scheme's order (``Scheme.recovery``); those that stand go on with the
-code that they run. After the survivors have finished the operations that they still had, a fresh client on a machine
-of its own reads every object.
+first looks. Machines recover in the scheme's order (``Scheme.recovery``); those that stand go on with the code that
+they run, beside their part in the recovery, where the scheme gives them one. After the survivors have finished the
+operations that they still had, a fresh client on a machine of its own reads every object.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 from ...models.fabric.fabric import Departure
+from ...models.memory.devices import AddressSpace
 from ...models.persist.requester import PrimitiveFailed
 from ...models.system import Node, Process, System
 from ...protocols.failures import LOST, POWER, PROCESS, Failing
@@ -40,6 +42,9 @@ LOOKED_AT_EVERY_PS = 100_000_000, 100_000_000_000
 Memory = Callable[[System], Callable[[int, int], bytes]]
 """What memory holds when its machine is back: called when power returns, it gives what a line of a device holds, of
 the device's number before and the line's, which is called when the line is first looked at."""
+Compared = Callable[[int, int, int, int], bool | None]
+"""Whether a range of that memory (device before, offset, length) has a checksum, asked before anybody has looked at it;
+None: its bytes say."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,8 @@ class Strike:
     """By machine and number of a queue pair: until when its packets must have left to arrive; others' all do."""
     memory: Memory | None = None
     """Of the machines that come back; needed where one does."""
+    compared: Compared | None = None
+    """Of the same memory; None: bytes are compared."""
     down_ps: int | None = None
     """For how long they are away; None: as the scenario's ``crash`` says."""
 
@@ -171,15 +178,17 @@ class _Execution:
         self.back_ps = self.last_back_ps = 0
         """When the machines of the last strike, and of all, are back."""
         self.on_their_way: dict[str, dict[tuple[str, int], list[int]]] = {}
+        self._compared: dict[int, tuple[int, Compared]] = {}
+        """By the number of a device that came back: its number before, and who compares its ranges."""
 
     def run(self) -> Aftermath:
         """The replay, the faults, the survivors' ends, the reads."""
         experiment, clock = self.experiment, self.clock
-        for strike in self.strikes:
-            while strike.at_ps >= clock.now_ps:
+        for at_ps, happens in self._agenda():
+            while at_ps >= clock.now_ps:
                 with suppress(VerbsError, PrimitiveFailed):
-                    clock.run_until(strike.at_ps + 1)  # exclusive: all events of the instant have happened
-            self._strike(strike)
+                    clock.run_until(at_ps + 1)  # exclusive: all events of the instant have happened
+            happens()
         finished = self._run_on(clock.all_of([experiment.finished, *self.recovering]))
         settled_ps = clock.now_ps
         unread = self._read() if self.strikes and self.reads else {}
@@ -198,6 +207,19 @@ class _Execution:
         )
 
     # the fault --------------------------------------------------------------------------------------------------
+    def _agenda(self) -> list[tuple[int, Callable[[], None]]]:
+        """The faults, and before each from when on acknowledgements do not arrive that are on their way then."""
+        agenda: list[tuple[int, Callable[[], None]]] = []
+        for strike in self.strikes:
+            for part in strike.parts:
+                for number, last_ps in strike.last_ps.get(part.place, {}).items():
+                    agenda.append((last_ps, partial(self._lose, part, number, last_ps)))
+            agenda.append((strike.at_ps, partial(self._strike, strike)))
+        return sorted(agenda, key=lambda each: each[0])
+
+    def _lose(self, part: Failing, number: int, last_ps: int) -> None:
+        self._node(part).nic.lose_acknowledgements(number, last_ps)
+
     def _strike(self, strike: Strike) -> None:
         crashes, roles = self.experiment.history.crashes, self.experiment.at_work.roles
         self.earlier, self.back_ps, self.on_their_way = len(self.recovering), strike.at_ps, {}
@@ -257,18 +279,43 @@ class _Execution:
         line = strike.memory(system)
         for role in roles:
             role.node.power_on(line)
+        if strike.compared is not None:
+            self._let_compare([role.node for role in roles], strike.compared)
         for role in roles:
             _as_at_first(role)
-        recovering = [role for role in scheme.recovery() if role in roles]
+        recovering = list(scheme.recovery())
         for role in roles:
             if role not in recovering and not role.passive:
                 role.start()
         for role in recovering:
-            end = role.node.process(role.node.name).start(_recovered(role))
+            code = _recovered(role) if role in roles else _helping(role)
+            end = role.node.process(role.node.name).start(code)
             yield end
             if end.value is None:
                 return None
         return clock.now_ps
+
+    def _let_compare(self, returned: Iterable[Node], compared: Compared) -> None:
+        """Cores of any machine, that of the fresh client too, may compare what came back with a checksum."""
+        for node in returned:
+            before = node.former[-len(node.devices) :]
+            self._compared |= {
+                new.number: (old.number, compared) for old, new in zip(before, node.devices, strict=True)
+            }
+        for nodes in self.experiment.system.nodes.values():
+            for node in nodes:
+                for core in node.cores:
+                    core.deciding = self._compare
+
+    def _compare(self, memory: AddressSpace, address: int, length: int, checksum: int) -> bool | None:
+        device, offset = memory.locate(address)
+        if device.number not in self._compared:
+            return None
+        device.space.catch_up(self.clock.now_ps)  # what was stored by now touches its lines
+        if device.space.is_touched(offset, length):
+            return None
+        before, compared = self._compared[device.number]
+        return compared(before, offset, length, checksum)
 
     def _node(self, part: Failing) -> Node:
         return _node(self.experiment, self.scenario, part)
@@ -288,10 +335,13 @@ class _Execution:
 
         A thread of a server whose peer is gone, and that does not look for another, comes to its end.
         """
-        either = self.clock.any_of([event, self.clock.start(self._lost_patience())])
+        patience = self.clock.start(self._lost_patience())
+        either = self.clock.any_of([event, patience])
         while not either.processed:
             with suppress(VerbsError, PrimitiveFailed):
                 self.clock.run_until(either)
+        if patience.is_alive:
+            self.clock.end(patience)
         return bool(event.processed)
 
     def _lost_patience(self) -> Generator[Any, Any, None]:
@@ -302,6 +352,8 @@ class _Execution:
         posted = begun
         while clock.now_ps < until_ps and posted - begun < most:
             yield clock.timeout(min(pause_ps, until_ps - clock.now_ps))
+            if clock.is_idle:
+                return
             before, posted = posted, self._posted()
             pause_ps = min(2 * pause_ps, longest_ps) if posted == before else shortest_ps
             if self._returned() != returned or posted < begun:
@@ -378,6 +430,12 @@ def _recovered(role: Role, at_ps: int = 0) -> Generator[Any, Any, int]:
     yield from role.recover(role.node.thread(0, "recovery"))
     role.start()
     return clock.now_ps
+
+
+def _helping(role: Role) -> Generator[Any, Any, int]:
+    """The part of a role that stands in the recovery of another, beside the code that it runs."""
+    yield from role.recover(role.node.thread(0, "recovery"))
+    return role.system.clock.now_ps
 
 
 def arrived(before: RunResult, after: RunResult, label: str) -> list[tuple[str, int, int, int, int]]:

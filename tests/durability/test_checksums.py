@@ -18,16 +18,17 @@ from rpsim.models.durability.views import Content, TornLine
 from rpsim.models.verbs import FLUSHES, REMOTE
 from rpsim.protocols.efactory.efactory import HEADER_BYTES, SET, EFactory
 from rpsim.protocols.layout import U32, Layout
-from rpsim.protocols.parts.onesided import Door, Poster
-from rpsim.protocols.scheme import Request, Role, Scheme
+from rpsim.protocols.parts.onesided import Door, Poster, VerbsError
+from rpsim.protocols.scheme import OutcomeUnknown, Request, Role, Scheme
 from rpsim.scenarios.history import Torn as TornValue
 from rpsim.validation.crash import checksums
 from rpsim.validation.crash.brute_force import BruteForce
 from rpsim.validation.crash.checksums import Check, Guarded, solutions
 from rpsim.validation.crash.explorer import Explorer
 from rpsim.validation.crash.restart import lines_of
+from rpsim.validation.crash.strikes import Walk
 from rpsim.validation.oracle import CONDITIONS
-from rpsim.validation.testing.checks import crash_report
+from rpsim.validation.testing.checks import crash_report, scenario_of
 
 from ..small import PLATFORMS, put, run
 
@@ -230,7 +231,7 @@ class Fetched(Scheme):
 
     class Node(Role, memory=("pm",), passive=True):
         def begin(self):
-            pm, size = self.node.memory["pm"], 2 * (64 + self.sizes.value_bytes)
+            pm, size = self.node.memory["pm"], 2 * each(self)
             if not hasattr(self, "records"):
                 self.records = pm.allocate(size * len(self.sizes.objects), "records", item_bytes=size)
             self.size, self.door = size, Door(self.node)
@@ -245,7 +246,7 @@ class Fetched(Scheme):
             (poster, qp), node, step = session, self.scheme.roles["node"][0], request.step
             length = 64 + self.sizes.value_bytes
             at = node.records + node.size * self.sizes.objects.index(step.object)
-            for copy in (at, at + length):
+            for copy in (at, at + each(self)):
                 if step.value is not None:
                     record = Head.pack(crc=zlib.crc32(step.value), there=1).ljust(64, b"\0") + step.value
                     written = yield from poster.write(qp, copy, node.key, record)
@@ -263,13 +264,18 @@ class Fetched(Scheme):
     def load(self, objects):
         node = self.roles["node"][0]
         for number, value in enumerate(objects.values()):
-            record = Head.pack(crc=zlib.crc32(value), there=1).ljust(64, b"\0") + value
+            record = (Head.pack(crc=zlib.crc32(value), there=1).ljust(64, b"\0") + value).ljust(node.size // 2, b"\0")
             node.node.memory["pm"].space.poke(
                 node.records - node.node.memory["pm"].base + node.size * number, 2 * record
             )
 
     def probe(self, object):
         return Request.of("get", object)
+
+
+def each(role):
+    """The bytes of a copy: its value begins a line, and so does the next copy."""
+    return 64 + -(-role.sizes.value_bytes // 64) * 64
 
 
 def crc_of(head):
@@ -320,3 +326,74 @@ def test_a_reader_that_takes_what_does_not_match_is_caught(fetched):
             return (yield from poster.result((yield from poster.read(qp, at, node.key, length))))[64:]
 
     assert fetching(fetched(Client=Client), "64 B").verdicts["committed"] == "violated"
+
+
+# a machine that comes back to survivors ------------------------------------------------------------------------
+class Beside(Role, memory=("dram",), passive=True):
+    """A machine that stands, so that the fault of the other is executed."""
+
+
+class Surviving(Fetched.Client):
+    """Its put may find nobody."""
+
+    def perform(self, session, request):
+        try:
+            return (yield from super().perform(session, request))
+        except VerbsError as error:
+            raise OutcomeUnknown(str(error)) from error
+
+
+PUT = {"process": 0, "f": "put", "object": "k0"}
+
+
+def returning(kind, value):
+    workload = {"kind": "schedule", "keys": 1, "value": value, "operations": [PUT]}
+    return crash_report(kind, "optane-adr", workload=workload, clients=1, fault="node[0] power", ddio="off")
+
+
+def test_the_checksum_of_memory_that_comes_back_is_decided_as_one_comparison(fetched):
+    """Byte by byte 2 to the 16 torn images of a value are a run each at every instant of its WRITE."""
+    report = returning(fetched(Client=Surviving, Beside=Beside), "128 B")
+    assert report.exhaustive and report.view == "executed"
+    assert set(report.verdicts.values()) == {"holds"} and report.states < 150
+
+
+@pytest.mark.long
+def test_executed_comparisons_find_what_bytes_do(fetched):
+    both = [returning(fetched(Client=Surviving, Beside=Beside, checked=one), "24 B") for one in (True, False)]
+    assert both[0].verdicts == both[1].verdicts and all(one.exhaustive for one in both)
+    assert both[0].states < both[1].states
+
+
+@pytest.mark.long
+def test_who_looks_at_a_range_that_did_not_match_sees_every_other_image(fetched):
+    """The comparison is taken for nothing: then the torn values are there, all of them, and no more."""
+
+    class Looking(Surviving):
+        def perform(self, session, request):
+            if request.step.f == "put":
+                return (yield from super().perform(session, request))
+            (poster, qp), node = session, self.scheme.roles["node"][0]
+            length = 64 + self.sizes.value_bytes
+            yield from poster.read_checked(qp, node.records, node.key, length, 64, crc_of)
+            return (yield from poster.result((yield from poster.read(qp, node.records, node.key, length))))[64:]
+
+    class Plain(Looking):
+        def perform(self, session, request):
+            if request.step.f == "put":
+                return (yield from super().perform(session, request))
+            (poster, qp), node = session, self.scheme.roles["node"][0]
+            length = 64 + self.sizes.value_bytes
+            return (yield from poster.result((yield from poster.read(qp, node.records, node.key, length))))[64:]
+
+    def found(client):
+        kind = fetched(Client=client, Beside=Beside)
+        made = scenario_of(
+            kind, "optane-adr", workload={"kind": "schedule", "keys": 1, "value": "24 B", "operations": [PUT]},
+            clients=1, fault="node[0] power", ddio="off",
+        )  # fmt: skip
+        (variant,) = made.variants()
+        walk = Walk(made, variant)
+        return {state.aftermath.history.operations[-1].result for state in walk.states(walk.instants)}
+
+    assert found(Looking) == found(Plain)

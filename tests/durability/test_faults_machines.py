@@ -16,6 +16,7 @@ from rpsim.app.main import main
 from rpsim.app.terminal.timeline import timeline
 from rpsim.models.durability.views import Views
 from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.protocols.registry import schemes
 from rpsim.protocols.scheme import Scheme
 from rpsim.scenarios.run import inject
 from rpsim.scenarios.run.experiment import run_variant
@@ -35,7 +36,7 @@ WORK = (put(0, "k0"), get(0, "k0"))
 @pytest.fixture(scope="module", autouse=True)
 def example():
     """The example's module, as if its file lay in ``protocols/``, and some twins that lack something."""
-    before = set(Scheme.registry)
+    before = set(schemes()) | set(Scheme.registry)
     name = "rpsim.protocols.two_copies"
     spec = importlib.util.spec_from_file_location(name, EXAMPLE)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
@@ -225,6 +226,17 @@ def test_one_fault_after_another_at_every_instant_of_what_the_first_sets_off():
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("fault", ["data[0] lost then data[1] lost", "data[1] lost then data[0] power"])
+def test_what_the_second_fault_meets_does_not_hang_on_other_instants_of_the_first(fault):
+    """The same instant of the second fault behind another one of the first is another state."""
+    made = failing("two-copies", fault, [put(0, "k0")])
+    walk, found = states(made)
+    alone = [state for at_ps in walk.instants for state in Walk(made, only_variant(made)).states([at_ps])]
+    told = [[tuple(strike.at_ps for strike in state.strikes) for state in some] for some in (found, alone)]
+    assert told[0] == told[1]
+
+
+@pytest.mark.long
 def test_power_fails_again_at_once():
     assert violated(failing("two-copies", "data[0] power in recovery", [put(0, "k0")])) == set()
 
@@ -242,6 +254,19 @@ def test_packets_of_a_dead_client_arrive_at_one_machine_and_not_at_the_other():
     first, second = {"data[0]"}, {"data[1]"}
     assert arrived == {frozenset(), frozenset(first), frozenset(second), frozenset(first | second)}
     assert len(found) > len({state.strikes[0].at_ps for state in found}) == len(walk.instants)
+
+
+@pytest.mark.long
+def test_an_acknowledgement_that_the_last_switch_has_passed_on_arrives_or_not():
+    """The WRITEs of two clients have been acknowledged when the machine fails: each client may learn so, or not."""
+    made = failing("two-copies-unflushed", "data[1] lost", [put(0, "k0"), put(1, "k0")], clients=2)
+    walk = Walk(made, only_variant(made))
+    first, second = [packet for packet in walk.whole.departures if packet.port == "data[1]"][-2:]
+    lead_ps = walk.whole.result.system.fabric.lead_ps
+    at_ps = second.start_ps + lead_ps  # the heads of both are at the switch, which has let them go on
+    assert first.to != second.to and first.start_ps < second.start_ps < at_ps < first.end_ps + 2 * lead_ps
+    found = [[o.outcome for o in state.aftermath.history.operations[:2]] for state in walk.states([at_ps])]
+    assert sorted(found) == [["info", "info"], ["info", "ok"], ["ok", "info"], ["ok", "ok"]]
 
 
 @pytest.mark.long

@@ -18,6 +18,7 @@ from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.errors import InputError
 from rpsim.validation.crash.brute_force import compare
 from rpsim.validation.crash.explorer import ASKED
+from rpsim.validation.crash.strikes import Walk
 from rpsim.validation.testing.checks import Refuted, assert_holds, crash_report, scenario_of
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -136,6 +137,60 @@ def test_a_twin_that_does_not_wait_is_caught(example, fault, told):
 def test_the_primary_goes_on_alone_when_its_mirror_is_gone(example, fault):
     report = assert_holds(example.Mirrored, "optane-adr", "durable", fault=fault, workload=TINY, ddio="off")
     assert report.exhaustive and report.view == "executed"
+
+
+def walked(kind, fault, **workload):
+    """The states of a fault of one of the machines, of a client that puts."""
+    made = scenario_of(kind, "optane-adr", workload=TINY | workload, clients=1, fault=fault, ddio="off")
+    (variant,) = made.variants()
+    walk = Walk(made, variant)
+    return list(walk.states(walk.instants))
+
+
+def records_of(state, role):
+    """The log of a machine as it is at the end."""
+    machine = state.aftermath.result.scheme.roles[role][0]
+    memory, now_ps = machine.node.memory["pm"], state.aftermath.result.system.clock.now_ps
+    return memory.space.read(now_ps, machine.log - memory.base, machine.length)
+
+
+@pytest.mark.parametrize("fault", ["mirror[0] lost", "mirror[0] power", "primary[0] process"])
+def test_the_late_twin_is_right_as_long_as_the_primary_s_memory_stands(example, fault):
+    """What it had not mirrored is in the primary's coherent memory, which outlives the mirror and a process of its own.
+    Only a power failure takes it: that of the primary, in another test.
+    """
+    assert_holds(example.Hasty, "optane-adr", "no_lost_ack", fault=fault, workload=TINY, clients=1, ddio="off")
+    states = walked(example.Hasty, fault)
+    only_here = [state for state in states if records_of(state, "primary") != records_of(state, "mirror")]
+    assert only_here  # it is late in some of them, and yet nothing that was acknowledged is lost there
+    for state in only_here:
+        reads = [o for o in state.aftermath.history.operations if o.f == "get"]
+        assert [read.outcome for read in reads] == ["ok"] and not state.aftermath.unread
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_a_role_that_stands_takes_part_in_the_recovery_of_another(example, helps):
+    """A primary that copies its log to a mirror whose power is back, if the scheme says that it recovers too."""
+
+    class Copying(example.Mirrored, name="mirrored-copying"):
+        def recovery(self):
+            yield from super().recovery()
+            if helps and self.failed("mirror") and not self.failed("primary"):
+                yield self.roles["primary"][0]
+
+        class Primary(example.Mirrored.Primary):
+            def recover(self, thread):
+                if self.scheme.failed("primary"):
+                    yield from super().recover(thread)
+                    return
+                self.link = self.mirror.service.connect(thread, self.node)
+                yield from self.link.persist([(self.mirror.log, (yield from thread.load(self.log, self.length)))])
+
+    try:
+        states = walked(Copying, "mirror[0] power")
+    finally:
+        del Scheme.registry["mirrored-copying"]
+    assert all((records_of(state, "primary") == records_of(state, "mirror")) for state in states) is helps
 
 
 @pytest.mark.slow

@@ -107,6 +107,18 @@ class Check:
                     seen.add(data)
                     yield Decided(True, image, final)
 
+    def others(self, families: Families, at_ps: int, cut: Cut, decided: Cut) -> Iterator[tuple[Content, ...]]:
+        """All images that do not match and decide this about other lines, each once."""
+        seen: set[tuple[bytes, ...]] = set()
+        for alternatives, final in self._by_cut(families, self.keys, at_ps, cut):
+            if final != decided:
+                continue
+            for image in _all_of([_Line(items) for items in alternatives]):
+                data = tuple(content.data for content in image)
+                if data not in seen and not self._matches(image):
+                    seen.add(data)
+                    yield image
+
     def _by_cut(
         self, families: Families, keys: Sequence[LineKey], at_ps: int, cut: Cut
     ) -> Iterator[tuple[list[list[Content | TornLine]], Cut]]:

@@ -19,6 +19,7 @@ from ...scenarios.history import History, Unread
 from ...scenarios.run.inject import Aftermath, run_with_fault
 from ...scenarios.schema.faults import conditions_after
 from ...scenarios.schema.schema import Scenario, Variant
+from ...sim.collector import seldom_collecting
 from ..histories.recorded import judged
 from ..oracle import FINDERS, NOT_READ, Flaw, ObjectHistory, assert_implications
 from .explorer import ASKED
@@ -218,7 +219,13 @@ def execute(
     """Execute the scenario's fault at all instants, or at as many as it samples, in each of its schedules."""
     nothing_fails = scenario.crash.fault.nothing
     found = Executed(tuple(conditions), violating=dict.fromkeys(sorted(conditions), 0), whole_runs=nothing_fails)
-    schedules = scenario.crash.schedules
+    with seldom_collecting():
+        _execute(scenario, variant, found, progress)
+    return found
+
+
+def _execute(scenario: Scenario, variant: Variant, found: Executed, progress: Callable[[float], None]) -> None:
+    conditions, schedules = found.conditions, scenario.crash.schedules
     for schedule in range(schedules):
         walk, few = walk_of(scenario, variant, schedule)
         found.instants += len(walk.instants)
@@ -231,7 +238,6 @@ def execute(
         found.exhaustive = found.exhaustive and walk.complete and len(few) == len(walk.instants)
         if all(condition in found.first for condition in conditions):
             break
-    return found
 
 
 def chosen(every: Sequence[int], scenario: Scenario) -> Iterator[int]:

@@ -3,30 +3,23 @@
 A *state* is a run with all of them decided. The instants of a fault are those of the run without it; of a fault that
 follows another, those of each run with the first. At an instant packets on their way to several machines arrive or
 not: of each queue pair's those that left first. A machine's memory is any image that the rules allow
-(``models.durability``), line by line, chosen when the line is first looked at, by an adapter or a core: depth first
-over these choices, so that images whose difference nobody looks at are one.
+(:mod:`.images`): depth first over what is chosen when somebody looks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice, product
+from itertools import product
 
-from ...models.durability.views import Content, Cut, LineKey, Views
-from ...models.memory.devices import MemoryDevice
-from ...models.system import Node, System
 from ...protocols.failures import CLIENT, POWER, PROCESS, Failing
 from ...scenarios.run.inject import Aftermath, Strike, changes, run_with_faults, takes_part
 from ...scenarios.run.results import RunResult
 from ...scenarios.schema.faults import Fault
 from ...scenarios.schema.schema import Scenario, Variant
-from ...sim.bytespace import Snapshot
-from ...sim.clock import Clock
 from ...sim.trace import NEVER
+from .images import Choices, Image, views_of
 
-Loaded = Mapping[int, Snapshot]
-"""By device: memory at time zero."""
 Fate = Mapping[str, Mapping[int, int]]
 """Of packets on their way (``Strike.last_ps``)."""
 FATES_AT_MOST = 64
@@ -63,92 +56,6 @@ def _parts(fault: Fault, scenario: Scenario, result: RunResult) -> tuple[Failing
     counts = {role: len(nodes) for role, nodes in result.system.nodes.items()}
     counts[CLIENT] = scenario.role(CLIENT).machines  # and not the observer's
     return tuple(Failing(role, index, POWER) for role, count in counts.items() for index in range(count))
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What a line was chosen to hold when it was first looked at: the ``turn``-th of its possible contents."""
-
-    at_ps: int
-    turn: int
-    more: bool
-    """Whether there are further ones."""
-
-
-class Choices:
-    """The choices of one run, in their order: first the ``prescribed`` ones, then the first content of each line."""
-
-    def __init__(self, prescribed: Sequence[int]) -> None:
-        self._prescribed = prescribed
-        self.made: list[Choice] = []
-
-    def take(self, at_ps: int, contents: Iterator[Content]) -> Content:
-        """One of the possible contents of a line; where there is but one nothing is chosen."""
-        turn = len(self.made)
-        wanted = self._prescribed[turn] if turn < len(self._prescribed) else 0
-        found = list(islice(contents, wanted + 2))
-        if len(found) > 1:
-            self.made.append(Choice(at_ps, wanted, len(found) > wanted + 1))
-            return found[wanted]
-        return found[0]
-
-    def next(self, fixed: int) -> list[int] | None:
-        """The choices of the next run, depth first, the first ``fixed`` of them as they were; None behind the last."""
-        for turn in reversed(range(fixed, len(self.made))):
-            if self.made[turn].more:
-                return [made.turn for made in self.made[:turn]] + [self.made[turn].turn + 1]
-        return None
-
-
-class Image:
-    """What memory of machines holds whose power is back, decided line by line.
-
-    It agrees with all that anybody observed until then: behind the failure too, by answers that were on their way.
-    """
-
-    def __init__(self, parts: Iterable[Failing], loaded: Loaded, before: Sequence[Image], choices: Choices) -> None:
-        """``before`` are the images of earlier failures, ``loaded`` is what was there at time zero."""
-        self.chosen: dict[LineKey, Content] = {}
-        """By line, in the order of being looked at."""
-        self.views: Views
-        """From the return on."""
-        self.devices: set[int] = set()
-        """By their numbers before the failure."""
-        self.back_ps = 0
-        self._parts = list(parts)
-        self._loaded = loaded
-        self._before = before
-        self._choices = choices
-        self._cut: Cut = {}
-        self._old: dict[int, int] = {}
-        """The number that a device had before the failure before."""
-        self._clock: Clock
-
-    def __call__(self, system: System) -> Callable[[int, int], bytes]:
-        """Power is back; how to look at a line."""
-        nodes = [system.nodes[part.role][part.index] for part in self._parts]
-        self._clock, self.back_ps = system.clock, system.clock.now_ps
-        self.devices = {device.number for node in nodes for device in node.devices}
-        self._old = {new.number: old.number for node in nodes for old, new in _lives(node)}
-        self.views = _views(system, nodes, self._initial, over=False)
-        return lambda device, line: self.line((device, line))
-
-    def line(self, key: LineKey) -> bytes:
-        """The content of a line that is looked at now."""
-        content = self.chosen.get(key)
-        if content is None:
-            found = self.views.contents(key, self.back_ps, self._cut)
-            content = self._choices.take(self._clock.now_ps, found)
-            self.chosen[key], self._cut = content, content.cut
-        return content.data
-
-    def _initial(self, key: LineKey) -> bytes:
-        """A line of a device's first life is as it was loaded; of a later one, as the failure before left it."""
-        number, line = key
-        old = self._old.get(number)
-        if old is None:
-            return self._loaded[number].line(line)
-        return next(image for image in reversed(self._before) if old in image.devices).line((old, line))
 
 
 @dataclass(frozen=True)
@@ -224,7 +131,6 @@ class Walk:
 
     def _stage(self, turn: int, before: State, instants: Iterable[int], seen: set[Hashable]) -> Iterator[State]:
         stage, last = self.stages[turn], turn + 1 == len(self.stages)
-        later: set[Hashable] = set()  # what was tried of the next fault
         for number, at_ps in enumerate(instants):
             if not turn:
                 self.turn = number
@@ -235,9 +141,10 @@ class Walk:
             fates: list[Fate] = [{}]  # and more, once a run has shown what is on its way
             known = False
             for fate in fates:
+                later: set[Hashable] = set()  # what was tried of the next fault
                 for state in self._images(before, Strike(at_ps, stage.parts, fate), fixed):
                     if not known:
-                        fates += self._fates(before, state, seen)
+                        fates += self._fates(before, state, fixed, seen)
                         known = True
                     if last:
                         yield state
@@ -261,7 +168,8 @@ class Walk:
             returning = Stage(one.parts).returning
             if returning:
                 images.append(Image(returning, self.whole.result.loaded, tuple(images), choices))
-            strikes.append(replace(one, memory=images[-1] if returning else None))
+            image = images[-1] if returning else None
+            strikes.append(replace(one, memory=image, compared=None if image is None else image.compare))
         run = before.aftermath
         aftermath = run_with_faults(self.scenario, self.variant, strikes, self.schedule, departures=run.departures)
         return State(aftermath, tuple(strikes), choices, run)
@@ -270,9 +178,9 @@ class Walk:
         """The instants of a run at which it changes what memory may hold of the machines that come back."""
         system = run.result.system
         nodes = [system.nodes[part.role][part.index] for part in stage.returning]
-        return {at_ps for at_ps, _ in _views(system, nodes, lambda _: b"").changes()}
+        return {at_ps for at_ps, _ in views_of(system, nodes, lambda _: b"").changes()}
 
-    def _fates(self, before: State, state: State, seen: set[Hashable]) -> Iterator[Fate]:
+    def _fates(self, before: State, state: State, fixed: list[int], seen: set[Hashable]) -> Iterator[Fate]:
         """Some of the packets on their way to several machines do not arrive: of each queue pair's the last ones.
 
         A fate after which the same packets have come, at an instant between the same other changes, is left out.
@@ -291,7 +199,7 @@ class Walk:
         if Stage(strike.parts).returning:
             others |= self._memory_changes(before.aftermath, Stage(strike.parts))
         passed = sum(at_ps <= strike.at_ps for at_ps in others)
-        seen.add((passed, frozenset(left)))
+        seen.add((passed, frozenset(left), *fixed))
         if len({to for _, _, to, _ in paths}) < 2:
             return
         cuts = [[None, *(end_ps - 1 for end_ps in reversed(ends))] for *_, ends in paths]
@@ -304,19 +212,6 @@ class Walk:
                 if until_ps is not None:
                     fate.setdefault(machine, {})[number] = until_ps
             came = frozenset(p for p in left if p.end_ps <= fate.get(p.port, {}).get(p.queue_pair, NEVER))
-            if (passed, came) not in seen:
-                seen.add((passed, came))
+            if (passed, came, *fixed) not in seen:
+                seen.add((passed, came, *fixed))
                 yield fate
-
-
-def _views(system: System, nodes: Iterable[Node], initial: Callable[[LineKey], bytes], *, over: bool = True) -> Views:
-    """What memory of machines may hold behind a failure, as far as their devices last."""
-    domains = {device.number: device.domain for node in nodes for device in (*node.former, *node.devices)}
-    whole_lines, iio_wc_survives = system.platform.line_atomicity == "whole", system.platform.iio_wc_survives
-    return Views(system.trace, domains, initial, whole_lines=whole_lines, iio_wc_survives=iio_wc_survives, over=over)
-
-
-def _lives(node: Node) -> Iterator[tuple[MemoryDevice, MemoryDevice]]:
-    """A machine's memory before and after each time that its power came back, device by device."""
-    devices = [*node.former, *node.devices]
-    return zip(devices, devices[len(node.devices) :], strict=False)

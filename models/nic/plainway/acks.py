@@ -55,7 +55,7 @@ def acknowledging(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -
         message.start_ps, message.end_ps = start_ps, end_ps
         if fabric.departures is not None:
             fabric.departures.append(Departure(end_ps, port.name, start_ps, to.number, nic.name))
-        if start_ps > ready_ps or end_ps > to.off_ps:
+        if start_ps > ready_ps or end_ps > to.acks_ps:
             remote.wire.acknowledgement(message)
             return
         tail_in_ps = end_ps + propagation_ps + switch_ps

@@ -163,7 +163,8 @@ def serve_reads(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -> 
         now_ps, work, length = clock._now, message.work, message.length
         attached_there[work.remote_address >> DEVICE_SPAN_BITS].device.space.catch_up(now_ps)
         data = bytes(message.payload)
-        if end.off_ps != NEVER or qp.error or sram.crowded or not outstanding or outstanding[0] is not message:
+        gone = end.off_ps != NEVER or end_ps > to.off_ps
+        if gone or qp.error or sram.crowded or not outstanding or outstanding[0] is not message:
             nic.take_response((message, 0, data, True, end_ps))
             return
         if cqes:
