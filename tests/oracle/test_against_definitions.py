@@ -14,7 +14,7 @@ from rpsim.validation.oracle import CONDITIONS, FINDERS, RegisterHistory, assert
 
 from .histories import UPDATES, Case, feed, random_case, violated
 
-thorough = settings(max_examples=2000)
+thorough = settings(max_examples=1000)
 
 
 def found(case: Case) -> frozenset[Condition]:

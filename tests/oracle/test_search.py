@@ -31,7 +31,7 @@ def test_the_search_and_brute_force_agree(name: str) -> None:
     seen: Counter[bool] = Counter()
     model = MODELS[name]
 
-    @settings(max_examples=400)
+    @settings(max_examples=200)
     @given(st.data())
     def agree(data: st.DataObject) -> None:
         def choose(n: int) -> int:

@@ -72,7 +72,7 @@ def test_on_adr_with_ddio_on_a_process_loses_nothing_that_power_would():
 @pytest.mark.long
 def test_a_successor_that_does_not_recover_writes_over_what_is_there():
     with registered():
-        assert violated(restarted("saw", ycsb(12), processes=2, keys=2))[0] == set()
+        assert violated(restarted("saw", ycsb(8), processes=2, keys=2))[0] == set()
         assert violated(restarted("saw-mutant-forgetful", ycsb(12), processes=2, keys=2))[0] >= {COMMITTED, DURABLE}
 
 

@@ -216,6 +216,7 @@ def test_an_option_says_how_many_machines_play_a_role(made):
         draft(schemes=["many"], roles={"extra": {"machines": 2}}).build()
 
 
+@pytest.mark.long
 def test_crash_takes_a_shape_over_a_primitive(tmp_path, capsys):
     """From Python as on the command line."""
     less = {"workload": {"kind": "ycsb", "mix": "update-only", "keys": 1, "value": "48 B", "operations": 1}}
