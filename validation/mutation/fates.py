@@ -21,11 +21,13 @@ from typing import Any, NamedTuple
 from ...protocols.registry import scheme as scheme_named
 from ...protocols.scheme import Scheme
 from ...scenarios.run.experiment import run_variant
+from ..matrix.testbeds import fitting
 from ..oracle import Inconsistent
 from ..testing.checks import scenario_of
 from .mutants import planted, seeded, watched
 from .operators import Change
 from .trials import trials
+from .trying import FIRST
 
 SECONDS = 10
 """Processor seconds after which a trial is broken off, and no further one begun with this scheme."""
@@ -34,7 +36,7 @@ RUN_SECONDS = 2
 ALONE = "without any crash"
 _JUDGE = __name__.partition(".mutation.")[0]
 """The package of all that judges."""
-_SHORT = (ALONE, "nothing fails", "lives", "server[0] process", "client[0] power")
+_SHORT = (ALONE, "nothing fails", "lives", "a server's process", "a client's power")
 """Runs that come to an end unless their code does not."""
 
 
@@ -152,7 +154,8 @@ def judged(mutant: type[Scheme], tries: Sequence[Try], found: FateVerdict) -> bo
 
 def _run(mutant: type[Scheme]) -> None:
     """A small run in which nothing fails."""
-    scenario = scenario_of(mutant, workload={"mix": "a", "operations": 16, "keys": 2, "value": "64 B"}, clients=2)
+    platform, workload = fitting(mutant, [FIRST[0]])[0], {"mix": "a", "operations": 16, "keys": 2, "value": "64 B"}
+    scenario = scenario_of(mutant, platform, workload=workload, clients=2)
     (variant,) = scenario.variants()
     run_variant(scenario, variant)
 

@@ -10,7 +10,22 @@ from dataclasses import dataclass
 from functools import cache
 
 from .shown import Shown, ways
-from .trying import ALIVE, CLIENT, POWER, RETURNS, SERVER, Ask, Life, Load, of_lives, of_nobody, of_power, of_survivors
+from .trying import (
+    AFTER_CLIENT,
+    AFTER_POWER,
+    AFTER_SERVER,
+    ALIVE,
+    RETURNS,
+    Ask,
+    Life,
+    Load,
+    of_lives,
+    of_machines,
+    of_nobody,
+    of_power,
+    of_survivors,
+    process_of,
+)
 
 
 @dataclass(frozen=True)
@@ -76,10 +91,16 @@ def trials() -> tuple[Trial, ...]:
     found += [_power(*mixed, *adr, schedules=(1, 2)), _power(*forty, *eadr, schedules=(0, 1, 2))]
     found += [*(_lives("lives", *place, LIVES, Life()) for place in (adr, eadr)), _lives("longer lives", *adr, *_LONG)]
     found.append(_power("three updates of two", Load("update-only", 3, 1, "16 B"), *adr, again=True))
-    for fault, conditions in (("client[0] power", CLIENT), ("server[0] process", SERVER)):
-        ask = of_survivors(fault, Load("a", 12, 2, "32 B"), conditions)
+    short = Load("a", 12, 2, "32 B")
+    for name, conditions, ask in (
+        ("a client's power", AFTER_CLIENT, of_survivors(lambda _: "client[0] power", short, AFTER_CLIENT)),
+        ("a server's process", AFTER_SERVER, of_survivors(process_of, short, AFTER_SERVER)),
+    ):
         everything = frozenset({*map(str, conditions), RETURNS})
-        found.append(Trial(f"{fault}, optane-adr, ddio on", ask, everything, fault, dear=True))
+        found.append(Trial(f"{name}, optane-adr, ddio on", ask, everything, name, dear=True))
+    several = of_machines(Load("update-only", 3, 1, "16 B", clients=1), AFTER_SERVER)
+    name, everything = "one of several machines", frozenset(map(str, AFTER_SERVER))
+    found.append(Trial(f"{name}, optane-adr, ddio on", several, everything, name, dear=True))
     return tuple(found)
 
 
@@ -96,12 +117,12 @@ def _power(
     place = f"{platform}, ddio {ddio}" + (", one client" if alone else "")
     what = f"{name}, cores pausing" if any(schedules) else f"{name}, power fails in recovery" if again else name
     ask = of_power(load, platform, ddio, schedules, paused=alone or any(schedules), again=again)
-    return Trial(f"{what}, {platform}, ddio {ddio}", ask, ways(POWER), place, dear=again)
+    return Trial(f"{what}, {platform}, ddio {ddio}", ask, ways(AFTER_POWER), place, dear=again)
 
 
 def _lives(name: str, platform: str, ddio: str, lives: int, life: Life) -> Trial:
     place = f"{platform}, ddio {ddio}"
-    return Trial(f"{name}, {place}", of_lives(platform, ddio, lives, life), ways(POWER), place)
+    return Trial(f"{name}, {place}", of_lives(platform, ddio, lives, life), ways(AFTER_POWER), place)
 
 
 Sound = Mapping[str, frozenset[str]]

@@ -10,14 +10,22 @@ import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ...models.profiles.platform import platform_settings
+from ...protocols.failures import ALL, CLIENT, LOST, POWER, PROCESS
 from ...protocols.guarantees import NO_FAULT, Condition, Verdict
+from ...protocols.objects import REGISTERS
 from ...protocols.scheme import Scheme
 from ...scenarios.arguments import RoleFields
 from ...scenarios.build import Draft
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.inject import instants
+from ...scenarios.schema.faults import IN_RECOVERY, kinds_of
+from ...scenarios.schema.known import SchemeFacts
 from ...scenarios.schema.schema import Scenario, Variant
-from ..crash.executed import breaches
+from ..crash.executed import breaches, judge_state
+from ..crash.strikes import Walk
+from ..matrix.guarantees import every, machines, usual
+from ..matrix.testbeds import fits, fitting
 from ..testing.world import World
 from .shown import Shown, Telling, manner, way
 
@@ -25,14 +33,20 @@ STATES = 4_000
 """At most this many crash states of a run are explored: with some faults the combinations of losses are endless."""
 MOST_STATES = 8_000
 """The limit for a scheme without a fault, explored once: only a run seen in full shows which ways it keeps."""
-POWER = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.MONOTONIC, Condition.DURABLE)
-SERVER = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
-CLIENT = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.LINEARIZABLE)
+RUNS = 2_000
+"""At most this many runs with a fault of one of several machines are made."""
+AFTER_POWER = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.MONOTONIC, Condition.DURABLE)
+AFTER_SERVER = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
+AFTER_CLIENT = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.LINEARIZABLE)
 ALIVE = (Condition.COMMITTED, Condition.LINEARIZABLE)
+FIRST = "optane-adr", "on"
+"""The platform with its DDIO where whoever needs other memory is tried, on one that has it, and nowhere else."""
 RETURNS = "everybody returns"
 """The broken way where a client, a survivor of a fault, or a reader after it, never comes to an end."""
 
 Ask = Callable[[type[Scheme], Collection[str]], Shown]
+UNFIT = Shown(frozenset(), exhaustive=False)
+"""What a trial shows of a scheme that it does not fit: nothing, so that nothing is kept there."""
 
 _PAUSES = tuple(range(1, 7))
 """Schedules in which cores pause, of which a scheme without a fault is seen in all."""
@@ -54,9 +68,10 @@ class Load:
     threads: int = 1
 
     def fits(self, scheme: type[Scheme]) -> bool:
-        """Whether a scheme can be given this load."""
+        """Whether a scheme can be given this load: one of registers."""
         served = any(role.served for role in scheme.role_types.values())
-        return bool(scheme.removals or not self.deletes) and (served or self.threads == 1)
+        able = scheme.model in REGISTERS and bool(scheme.removals or not self.deletes)
+        return able and (served or self.threads == 1)
 
     def scenario(self, scheme: type[Scheme], fault: str, platform: str, ddio: str, seed: int = 1) -> Scenario:
         """A scenario of one variant."""
@@ -67,7 +82,7 @@ class Load:
             f"the trial of {scheme.name}",
             scenario="mutate",
             seed=seed,
-            vary={"platform": [platform], "ddio": [ddio]},
+            vary=_place(scheme, platform, ddio),
             schemes=[scheme.name],
             roles=roles,
             workload={
@@ -83,6 +98,43 @@ class Load:
         ).build()
 
 
+def tried_on(scheme: type[Scheme], platform: str, ddio: str) -> bool:
+    """Whether a scheme is tried there: a platform with its memory, or in the place of the first one that has it."""
+    return fits(scheme, platform) or (platform, ddio) == FIRST
+
+
+def _place(scheme: type[Scheme], platform: str, ddio: str) -> dict[str, list[str]]:
+    name = fitting(scheme, [platform])[0]
+    return {"platform": [name]} | ({"ddio": [ddio]} if "ddio" in platform_settings(name) else {})
+
+
+def power_of(scheme: type[Scheme], *, again: bool = False) -> str | None:
+    """The power failure that ends all machines beside clients; None if the scheme says that it may not suffer it.
+
+    ``again``: and once more in recovery.
+    """
+    several = machines(scheme) > 1
+    if several and POWER not in kinds_of(ALL, SchemeFacts.of(scheme)):
+        return None
+    fault = f"{ALL} {POWER}" if several else usual(scheme)
+    return f"{fault} {IN_RECOVERY}" if again else fault
+
+
+def process_of(scheme: type[Scheme]) -> str | None:
+    """The end of the process of a machine beside clients: the first whose role may suffer that."""
+    facts = SchemeFacts.of(scheme)
+    able = (name for name in scheme.role_types if name != CLIENT and PROCESS in kinds_of(name, facts))
+    return next((f"{name}[0] {PROCESS}" for name in able), None)
+
+
+def one_of_several(scheme: type[Scheme]) -> list[str]:
+    """What a machine beside clients may suffer while another stands: power failures, losses."""
+    if machines(scheme) < 2:
+        return []
+    found = [fault.split() for fault in every(scheme)]
+    return [" ".join(one) for one in found if len(one) == 2 and one[1] in (POWER, LOST) and one[0] != ALL]
+
+
 def of_power(
     load: Load, platform: str, ddio: str, schedules: Sequence[int] = (0,), *, paused: bool = False, again: bool = False
 ) -> Ask:
@@ -90,16 +142,16 @@ def of_power(
 
     ``paused``: a scheme without a fault is seen in schedules in which cores pause too; a fault may have that timing.
     """
-    fault = "server[0] power in recovery" if again else "server[0] power"
 
     def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
-        if not load.fits(scheme):
-            return Shown(frozenset(), exhaustive=False)
+        fault = power_of(scheme, again=again)
+        if fault is None or not load.fits(scheme) or not tried_on(scheme, platform, ddio):
+            return UNFIT
         scenario, variant = _single(load.scenario(scheme, fault, platform, ddio))
         broken: set[str] = set()
         exhaustive = True
         for schedule in sorted({*schedules, *_PAUSES}) if paused and not kept else schedules:
-            explorer = Telling(run_variant(scenario, variant, schedule), POWER)
+            explorer = Telling(run_variant(scenario, variant, schedule), AFTER_POWER)
             explorer.broken = broken
             found = explorer.walk(until=lambda _: not broken.isdisjoint(kept), budget=STATES if kept else MOST_STATES)
             exhaustive = exhaustive and found.exhaustive
@@ -110,13 +162,38 @@ def of_power(
     return ask
 
 
-def of_survivors(fault: str, load: Load, conditions: tuple[Condition, ...]) -> Ask:
-    """A fault that some machine or process survives, at every instant of a run."""
+def of_survivors(fault_of: Callable[[type[Scheme]], str | None], load: Load, conditions: tuple[Condition, ...]) -> Ask:
+    """A fault after which no memory comes back, and which some machine survives, at every instant of a run."""
 
     def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
-        scenario, variant = _single(load.scenario(scheme, fault, "optane-adr", "on"))
+        fault = fault_of(scheme)
+        if fault is None or not load.fits(scheme):
+            return UNFIT
+        scenario, variant = _single(load.scenario(scheme, fault, *FIRST))
         runs = ((scenario, variant, at_ps, 0) for at_ps in instants(scenario, variant, 0)[1])
         return _executed(runs, conditions, kept)
+
+    return ask
+
+
+def of_machines(load: Load, conditions: tuple[Condition, ...]) -> Ask:
+    """One of several machines fails at every instant of a run, and comes back with every image, or never."""
+
+    def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
+        faults = one_of_several(scheme)
+        if not faults or not load.fits(scheme):
+            return UNFIT
+        broken: set[str] = set()
+        exhaustive = True
+        for fault in faults:
+            walk = Walk(*_single(load.scenario(scheme, fault, *FIRST)))
+            walk.most = RUNS
+            for state in walk.states(walk.instants):
+                broken.update(map(str, judge_state(state, conditions)))
+                if not broken.isdisjoint(kept):
+                    return Shown(frozenset(broken))
+            exhaustive = exhaustive and walk.complete
+        return Shown(frozenset(broken), exhaustive)
 
     return ask
 
@@ -132,7 +209,7 @@ def of_nobody(loads: Sequence[Load], seeds: int) -> Ask:
             for load in loads:
                 one = load if scheme.removals else replace(load, deletes=0.0)
                 if one.fits(scheme):
-                    made = one.scenario(scheme, NO_FAULT, "optane-adr", "on", seed + 1)
+                    made = one.scenario(scheme, NO_FAULT, *FIRST, seed + 1)
                     yield *_single(made), 0, seed if seed % 2 else 0
 
     return lambda scheme, kept: _executed(runs(scheme), ALIVE, kept)
@@ -186,6 +263,8 @@ def of_lives(platform: str, ddio: str, lives: int, life: Life) -> Ask:
 
     def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
         broken: set[str] = set()
+        if scheme.model not in REGISTERS or not tried_on(scheme, platform, ddio):
+            return UNFIT
         for seed in range(lives):
             broken.update(_lived(scheme, platform, ddio, seed, life))
             if not broken.isdisjoint(kept):
@@ -197,7 +276,8 @@ def of_lives(platform: str, ddio: str, lives: int, life: Life) -> Ask:
 
 def _lived(scheme: type[Scheme], platform: str, ddio: str, seed: int, life: Life) -> Iterator[str]:
     draw = random.Random(seed)
-    world = World(scheme, platform, ddio=ddio, seed=seed, updates=life.updates)
+    (name,), *settings = _place(scheme, platform, ddio).values()
+    world = World(scheme, name, seed=seed, updates=life.updates, **({"ddio": ddio} if settings else {}))
     removing = seed % 2 == 1  # a history with removals is judged by fewer conditions
     operations = [f for f in scheme.operations if removing or f not in scheme.removals]
     reads = [f for f in operations if f not in scheme.updates]
@@ -221,4 +301,4 @@ def _lived(scheme: type[Scheme], platform: str, ddio: str, seed: int, life: Life
         seen = [o for o in world.history.operations if o.outcome == "ok" and o.f not in scheme.updates]
         manners = {manner(o.result) for o in seen}
         how = next((each for each in ("torn", "unreadable", "absent") if each in manners), "another version")
-        yield from (way(str(condition), how) for condition in wrong if condition in POWER)
+        yield from (way(str(condition), how) for condition in wrong if condition in AFTER_POWER)
