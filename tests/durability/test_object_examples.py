@@ -83,6 +83,22 @@ def test_a_counter_that_does_not_flush_is_caught(example, twin, operations, stor
     assert story in durable.explanation and any(row.mark == "LOST" for row in durable.timeline)
 
 
+@pytest.mark.parametrize(("at", "seen", "verdict"), [
+    ("0.4 us", 0, "holds"), ("0.8 us", 1, "violated"), ("1.2 us", 1, "violated"), ("1.6 us", 1, "violated"),
+    ("2.0 us", 1, "violated"), ("2.4 us", 1, "holds"),
+])  # fmt: skip
+def test_a_reader_that_flushes_nothing_is_wrong_just_where_it_sees_what_is_not_flushed(example, at, seen, verdict):
+    """It reads before the addition is there, or when its adder has flushed it already: nothing is taken back then."""
+    kind, adds = example("counter").LookingCounter, operation(0, "fetch_add", argument=1)
+    workload = listed([adds, operation(1, "read", at=at)])
+    made = scenario_of(kind, workload=workload, **AT)
+    (variant,) = made.variants()
+    added, read = run_variant(made, variant).history.operations
+    assert read.result == seen
+    assert (verdict == "violated") == (seen == 1 and read.return_ps < added.return_ps)
+    assert crash_report(kind, workload=workload, **AT).verdicts["durable"] == verdict
+
+
 @pytest.mark.parametrize("fault", ["server[0] power", "server[0] power in recovery", "all power", "server[0] process"])
 def test_the_persistent_queue_keeps_its_items(example, fault):
     workload = listed(ITEMS, value="64 B")
