@@ -56,6 +56,12 @@ class _Bytes(Field):
         return value.ljust(self.size, b"\0")
 
 
+class _Block(_Bytes):
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.decode = bytes
+
+
 class _Rest(Field):
     @override
     def encode(self, value: bytes) -> bytes:
@@ -78,8 +84,13 @@ def U64() -> Any:
 
 
 def Bytes(size: int) -> Any:
-    """At most ``size`` bytes, padded with zeros."""
+    """At most ``size`` bytes, padded with zeros, which unpacking takes off again: for names, not for values."""
     return _Bytes(size)
+
+
+def Block(size: int) -> Any:
+    """The same, unpacked as it is: ``size`` bytes, zeros at the end included."""
+    return _Block(size)
 
 
 def Rest() -> Any:

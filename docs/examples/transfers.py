@@ -13,7 +13,7 @@ from ..models.cpu import Thread
 from ..models.system import Node
 from ..models.verbs import FLUSHES, REMOTE, QueuePair
 from .guarantees import ALWAYS, Claims, Condition
-from .layout import U32, Bytes, Layout, Rest
+from .layout import U32, Block, Layout, Rest
 from .parts.onesided import Door, Poster, VerbsError
 from .parts.rpc import Connection, Listener
 from .scheme import OutcomeUnknown, Request, Role, Scheme
@@ -27,7 +27,7 @@ class Step(Layout):
 
     kind = U32()
     account = U32()
-    statement = Bytes(8)
+    statement = Block(8)
 
 
 class Transaction(Layout):
@@ -41,7 +41,7 @@ class Redo(Layout):
 
     crc = U32()
     count = U32()
-    steps = Bytes(48)
+    steps = Block(48)
 
 
 class Link(NamedTuple):

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from rpsim.protocols.scheme import Scheme
-from rpsim.validation.testing.checks import crash_report
+from rpsim.scenarios.run.experiment import run_variant
+from rpsim.validation.histories.check import check_history
+from rpsim.validation.histories.read import parse_history
+from rpsim.validation.testing.checks import crash_report, scenario_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "examples"
 
@@ -80,6 +83,22 @@ def test_a_counter_that_does_not_flush_is_caught(example, twin, operations, stor
     assert story in durable.explanation and any(row.mark == "LOST" for row in durable.timeline)
 
 
+@pytest.mark.parametrize(("at", "seen", "verdict"), [
+    ("0.4 us", 0, "holds"), ("0.8 us", 1, "violated"), ("1.2 us", 1, "violated"), ("1.6 us", 1, "violated"),
+    ("2.0 us", 1, "violated"), ("2.4 us", 1, "holds"),
+])  # fmt: skip
+def test_a_reader_that_flushes_nothing_is_wrong_just_where_it_sees_what_is_not_flushed(example, at, seen, verdict):
+    """It reads before the addition is there, or when its adder has flushed it already: nothing is taken back then."""
+    kind, adds = example("counter").LookingCounter, operation(0, "fetch_add", argument=1)
+    workload = listed([adds, operation(1, "read", at=at)])
+    made = scenario_of(kind, workload=workload, **AT)
+    (variant,) = made.variants()
+    added, read = run_variant(made, variant).history.operations
+    assert read.result == seen
+    assert (verdict == "violated") == (seen == 1 and read.return_ps < added.return_ps)
+    assert crash_report(kind, workload=workload, **AT).verdicts["durable"] == verdict
+
+
 @pytest.mark.parametrize("fault", ["server[0] power", "server[0] power in recovery", "all power", "server[0] process"])
 def test_the_persistent_queue_keeps_its_items(example, fault):
     workload = listed(ITEMS, value="64 B")
@@ -113,3 +132,63 @@ def test_a_bank_that_forgets_what_it_had_begun_is_caught(example, twin):
     (half,) = [one for one in report.counterexamples if one.condition == "durable"]
     assert half.operations == 1 and half.object == ("k0", "k1")
     assert half.timeline[-1].text in ("recovery: k0, k1 -> v0, v1", "recovery: k0, k1 -> v1, v0")
+
+
+def mixed(shares, operations=8, keys=2, value="8 B", **more):
+    """Operations that are drawn by their shares."""
+    return {"kind": "mix", "keys": keys, "value": value, "operations": operations, "shares": shares, **more}
+
+
+ITEMS_DRAWN = mixed({"enqueue": 0.6, "dequeue": 0.4}, value="64 B")
+ADDS_DRAWN = mixed({"fetch_add": 0.7, "read": 0.3}, amount=3)
+MOVES_DRAWN = mixed({"txn": 1.0}, keys=3, operations=5, steps=2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("file", "kind", "fault", "workload"),
+    [
+        ("queue", "PersistentQueue", "server[0] power", ITEMS_DRAWN),
+        ("queue", "PersistentQueue", "server[0] process", ITEMS_DRAWN),
+        ("queue", "PersistentQueue", "client[0] process", ITEMS_DRAWN),
+        ("counter", "FlushedCounter", "server[0] power", ADDS_DRAWN),
+        ("transfers", "Bank", "all power", MOVES_DRAWN),
+        ("transfers", "Bank", "no fault", MOVES_DRAWN),
+    ],
+)
+def test_operations_that_are_drawn_are_judged_as_listed_ones(example, file, kind, fault, workload):
+    report = crash_report(getattr(example(file), kind), workload=workload, fault=fault, **AT)
+    assert report.exhaustive and set(report.verdicts.values()) == {"holds"}, report.verdicts
+
+
+@pytest.mark.parametrize(
+    ("file", "kind", "fault", "workload"),
+    [
+        ("queue", "Forgetful", "server[0] power", ITEMS_DRAWN),
+        ("counter", "HastyCounter", "server[0] power", ADDS_DRAWN),
+        ("transfers", "Hasty", "all power", MOVES_DRAWN),
+    ],
+)
+def test_twins_are_caught_by_operations_that_are_drawn(example, file, kind, fault, workload):
+    report = crash_report(getattr(example(file), kind), workload=workload, fault=fault, **AT)
+    assert report.verdicts["durable"] == "violated" and report.counterexamples[0].timeline
+
+
+@pytest.mark.parametrize(
+    ("file", "kind", "workload"),
+    [
+        ("queue", "PersistentQueue", ITEMS_DRAWN),
+        ("counter", "FlushedCounter", ADDS_DRAWN),
+        ("transfers", "Bank", MOVES_DRAWN),
+    ],
+)
+def test_a_run_of_drawn_operations_has_the_history_that_check_reads(example, file, kind, workload):
+    made = scenario_of(getattr(example(file), kind), workload=workload | {"operations": 30}, **AT)
+    (variant,) = made.variants()
+    history = run_variant(made, variant).history
+    assert len(history.operations) == 30 and {o.f for o in history.operations} == set(workload["shares"])
+    assert {o.process for o in history.operations} == {0, 1} and all(o.outcome == "ok" for o in history.operations)
+    model = "kv" if history.model == "register" else history.model
+    loaded = [f"k{number}" for number in range(workload["keys"])]
+    report = check_history(parse_history("\n".join(history.lines(loaded)), "the run"), model)
+    assert str(report.verdicts["linearizable"].verdict) == "holds"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpsim.protocols import layout
-from rpsim.protocols.layout import U32, U64, Bytes, Layout, Rest
+from rpsim.protocols.layout import U32, U64, Block, Bytes, Layout, Rest
 from rpsim.protocols.parts.index import Entry, Location
 from rpsim.protocols.parts.kv import Object
 
@@ -76,3 +76,12 @@ def test_no_location_is_the_word_zero():
 def test_the_example_in_the_documentation_is_true():
     failed, tried = doctest.testmod(layout)
     assert tried and not failed
+
+
+def test_a_block_keeps_the_zeros_at_its_end_and_a_name_does_not():
+    class Both(Layout):
+        name = Bytes(4)
+        value = Block(4)
+
+    found = Both.unpack(Both.pack(name=b"a\0", value=b"a\0"))
+    assert (found.name, found.value) == (b"a", b"a\0\0\0")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...models.profiles.platform import platform_settings
 from ...protocols.failures import ALL, CLIENT, LOST, POWER, PROCESS
@@ -276,8 +277,8 @@ def of_lives(platform: str, ddio: str, lives: int, life: Life) -> Ask:
 
 def _lived(scheme: type[Scheme], platform: str, ddio: str, seed: int, life: Life) -> Iterator[str]:
     draw = random.Random(seed)
-    (name,), *settings = _place(scheme, platform, ddio).values()
-    world = World(scheme, name, seed=seed, updates=life.updates, **({"ddio": ddio} if settings else {}))
+    chosen: dict[str, Any] = {name: value for name, (value,) in _place(scheme, platform, ddio).items()}
+    world = World(scheme, seed=seed, updates=life.updates, **chosen)
     removing = seed % 2 == 1  # a history with removals is judged by fewer conditions
     operations = [f for f in scheme.operations if removing or f not in scheme.removals]
     reads = [f for f in operations if f not in scheme.updates]

@@ -34,6 +34,7 @@ RULE_NAMES = (
     *(f"switch {name}" for name in SWITCHES),
     *(f"domain {name}" for name in DOMAINS),
     *(f"nic {placement}" for placement in Placement),
+    "data_in_order",
     "fence",
     "line word",
     "line whole",

@@ -17,12 +17,13 @@ from .program import LitmusProfile
 
 DOMAINS = ("media", "adr", "eadr", "wsp", "pmr")
 SWITCHES = tuple(field.name for field in fields(Switches))
-KEYS = ("platform", "domain", "ddio", "nic", "pmrwbm", "line", *SWITCHES)
+KEYS = ("platform", "domain", "ddio", "nic", "data_in_order", "pmrwbm", "line", *SWITCHES)
 TRUTHS = {"on": True, "off": False, True: True, False: False}
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "domain": DOMAINS,
     "nic": tuple(str(placement) for placement in Placement),
+    "data_in_order": ("whole message", "128 B", "none"),
     "pmrwbm": (0, 1, 2, 3),
     "line": ("word", "whole"),
 }
@@ -53,7 +54,7 @@ def read_primitives(at: Cursor) -> dict[str, Primitive]:
 
 
 def _profile(name: str, at: Cursor) -> LitmusProfile:
-    if not at.is_map(f"a map with {', '.join(KEYS[:6])}"):
+    if not at.is_map(f"a map with {', '.join(KEYS[:7])}"):
         return LitmusProfile(name)
     at.keys(KEYS)
     chosen: dict[str, Any] = {}
@@ -80,13 +81,15 @@ def _made(name: str, chosen: Mapping[str, Any], at: Cursor) -> LitmusProfile:
         base = shipped(chosen["platform"], {key: chosen[key] for key in ("ddio",) if key in chosen})
         values = {"domain": base.domain, "ddio": base.ddio, "whole_lines": base.whole_lines, "platform": base.platform}
         switches = {"iio_wc_survives": base.switches.iio_wc_survives, **switches}
-    values |= {key: chosen[key] for key in ("domain", "ddio", "pmrwbm") if key in chosen}
+    values |= {key: chosen[key] for key in ("domain", "ddio", "data_in_order", "pmrwbm") if key in chosen}
     if "nic" in chosen:
         values["nic"] = Placement(chosen["nic"])
     if "line" in chosen:
         values["whole_lines"] = chosen["line"] == "whole"
     if values.get("pmrwbm") and values.get("domain") != "pmr":
         at.wrong("domain: pmr", "pmrwbm on a domain that is no PMR")
+    if values.get("data_in_order") and values.get("nic", Placement.STRICT) is not Placement.STRICT:
+        at.wrong("nic: strict", "data_in_order of regions or queue pairs that keep no order")
     return LitmusProfile(name, **values, switches=Switches(**switches))
 
 
@@ -96,8 +99,15 @@ def shipped(platform: str, settings: Mapping[str, bool | str], name: str | None 
     domain = next((memory.domain for memory in loaded.memory.values() if memory.domain in DOMAINS), "media")
     switches = Switches(iio_wc_survives=loaded.iio_wc_survives)
     whole = loaded.line_atomicity == "whole"
+    in_order = settings.get("data_in_order")
     return LitmusProfile(
-        name or platform, domain, loaded.llc.ddio, whole_lines=whole, switches=switches, platform=loaded.name
+        name or platform,
+        domain,
+        loaded.llc.ddio,
+        data_in_order=None if in_order is None else str(in_order),
+        whole_lines=whole,
+        switches=switches,
+        platform=loaded.name,
     )
 
 

@@ -87,6 +87,9 @@ class LitmusProfile:
     domain: str = "adr"
     ddio: bool = True
     nic: Placement = Placement.STRICT
+    data_in_order: str | None = None
+    """In which order the bytes of one WRITE become visible (``nic.data_in_order``); None: it is not said, and words and
+    lines of one TLP come in any order, TLPs as ``nic`` says."""
     pmrwbm: int = 0
     whole_lines: bool = False
     switches: Switches = field(default_factory=Switches)
@@ -145,6 +148,8 @@ class VariableLayout:
     line: Mapping[str, int]
     apart: bool
     """Variables of one operation travel in separate TLPs."""
+    block: Mapping[str, tuple[int, int]]
+    """Which neighbours are in one block of 128 bytes."""
     target: Mapping[str, Target] = field(default_factory=dict)
 
 
@@ -171,11 +176,13 @@ def layout(test: Test, domain: str) -> VariableLayout:
     """Where the variables of ``test`` lie on a platform whose persistence domain is ``domain``."""
     word: dict[str, int] = {}
     line: dict[str, int] = {}
-    for group in groups(test):
+    block: dict[str, tuple[int, int]] = {}
+    for number, group in enumerate(groups(test)):
         first_word, first_line = len(word), len(line)
         for turn, name in enumerate(group):
             word[name] = first_word + (turn // 2 if test.grain == "4" else turn)
             line[name] = first_line + (0 if test.grain in ("4", "8") else turn)
+            block[name] = number, {"64": turn // 2, "tlp": turn}.get(test.grain, 0)
     device = Target.PMR if domain == "pmr" else Target.MEMORY
     target = {name: Target.MEMORY if name.startswith(DRAM) else device for name in word}
-    return VariableLayout(tuple(sorted(word)), word, line, test.grain == "tlp", target)
+    return VariableLayout(tuple(sorted(word)), word, line, test.grain == "tlp", block, target)

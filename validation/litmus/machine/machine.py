@@ -249,6 +249,8 @@ class AbstractMachine(Cores):
 
     def _place_from(self, state: State, turn: int, way: tuple[int, ...]) -> Iterator[tuple[Action, str, State]]:
         for number in bits(way[0]):
+            if self.plan.behind_in_block[number] & way[0]:
+                continue
             left = way[0] & ~(1 << number)
             rest = (left, *way[1:]) if left else way[1:]
             after = state._replace(ways=replace_at(state.ways, turn, rest))

@@ -113,7 +113,10 @@ class LitmusPlan:
         self.layout = layout(test, profile.domain)
         self.variables = self.layout.variables
         self.index = {name: i for i, name in enumerate(self.variables)}
-        self.strict = profile.nic is Placement.STRICT
+        self.strict = profile.nic is Placement.STRICT and profile.data_in_order in (None, "whole message")
+        seen = crash is CrashMoment.NONE and profile.data_in_order is not None
+        self._in_pieces = self.layout.apart or seen
+        """The order of the bytes speaks of who looks at them: a power failure may leave any of one TLP."""
         self.requests = [operation for operation in test.a if operation.request]
         self.kinds = [operation.request for operation in self.requests if operation.request is not None]
         self.qps = sorted({operation.qp for operation in self.requests})
@@ -124,6 +127,7 @@ class LitmusPlan:
         self.updates: list[Update] = []
         self.tlps: list[list[int]] = [self._tlps(i) for i in range(len(self.requests))]
         self.program = [step for operation in test.b for step in self._steps(operation)]
+        self.behind_in_block = self._behind_in_block()
         self.line_mask = {line: self._mask(lambda u, line=line: u.line == line) for line in set(self.line_of)}
         self.word_mask = {i: self._mask(lambda u, i=i: i in u.fields) for i in range(len(self.variables))}
         self.tracked_mask = self._mask(lambda u: u.line in self.tracked)
@@ -160,7 +164,21 @@ class LitmusPlan:
         if operation.request in (RequestKind.READ, RequestKind.FLUSH) or not operation.names:
             return []
         masks = [self._update(request, operation, names).bit for names in self.units(operation.names)]
-        return masks if self.layout.apart else [sum(masks)]
+        return masks if self._in_pieces else [sum(masks)]
+
+    def _behind_in_block(self) -> list[int]:
+        """By update: those of its WRITE that become visible before it, being before it in its block of 128 bytes."""
+        found = [0] * len(self.updates)
+        if self.profile.data_in_order != "128 B" or not self._in_pieces:
+            return found
+        block = [self.layout.block[self.variables[update.fields[0]]] for update in self.updates]
+        for update in self.updates:
+            found[update.number] = sum(
+                other.bit
+                for other in self.updates[: update.number]
+                if other.request == update.request >= 0 and block[other.number] == block[update.number]
+            )
+        return found
 
     def _steps(self, operation: LitmusOperation) -> list[ProgramStep]:
         variable = self.index[operation.names[0]] if operation.names else -1

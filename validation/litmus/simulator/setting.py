@@ -132,6 +132,8 @@ def platform_of(profile: LitmusProfile, random: np.random.Generator, slowest: fl
     # A read that hits saves a part of its own time, so never more than half of it.
     saving_ps = min(parts["llc"].dma_read_hit_saving_ps, parts["pcie"].dma_read_ps // 2)
     parts["llc"] = replace(parts["llc"], ddio=profile.ddio, dma_read_hit_saving_ps=saving_ps)
+    if profile.data_in_order is not None:
+        parts["nic"] = replace(parts["nic"], data_in_order=profile.data_in_order)
     if profile.domain == "pmr":
         peers = {
             name: replace(_perturbed(peer, random, slowest), pmrwbm=profile.pmrwbm) for name, peer in base.peers.items()
