@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 
@@ -21,6 +22,16 @@ class Headers:
     read_response_bytes: int
     """First, last or only packet of a READ response (with AETH)."""
     ack_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableCache:
+    """A cache of its own for entries of one of the host's tables that the adapter uses."""
+
+    entries: int
+    """How many entries it holds."""
+    under_way: int
+    """How many reads of missing entries it has under way; further ones wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +103,9 @@ class NicParameters:
     """An entry of the memory protection table: one for each region."""
     mtt_bytes: int = 8
     """An entry of the memory translation table: one for each page of a region."""
+    caches: Mapping[str, TableCache] = field(default_factory=dict)
+    """Caches of their own, by name: ``contexts``, ``protection``, ``translations``, ``work_requests``. Kinds without
+    one share ``sram``; with none named here all do."""
 
     write_ordering: Literal["per_mkey", "force_relax"] = "per_mkey"
     """Whether inbound requests carry PCIe's relaxed-ordering bit: as their region says, or all of them."""
