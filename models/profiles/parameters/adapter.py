@@ -82,6 +82,12 @@ class NicParameters:
     """Locks of the atomic unit, by the operand's address: atomics that meet at one lock wait for each other."""
     atomic_occupancy_ps: int = 20_000
     """How long an atomic holds the adapter's arithmetic, at any address: the most atomics a second."""
+    atomic_operand_ps: int = 0
+    """The round trip over PCIe of the read of an atomic's operand that a cache has, where it is shorter than
+    ``pcie.dma_read``, which a payload's fetch passes with all its steps; 0: as any DMA read."""
+    atomic_stall: bool = False
+    """Whether an atomic that waits for its operand's lock holds its unit of the receive engine until it has it, so that
+    the requests behind it there wait too; off: it holds up nobody but atomics of its lock."""
     gather_bytes: int = 4096
     """A payload is fetched in pieces of so much (at least an MTU): a packet leaves once its piece is in the adapter."""
     # work requests in memory

@@ -5,6 +5,7 @@ Threads keep a window of requests under way; a rate is what completes between th
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -60,7 +61,7 @@ class Load:
     def stream(
         self, thread: Thread, queue: Any, target: Node, draw: Draw, verb: str, size: int, window: int, verbs: int
     ) -> list[int]:
-        """Let ``thread`` send so many requests to ``target``; returns the list that gets their completions' instants."""
+        """Let ``thread`` send so many requests to ``target``; the list gets the instants of their completions."""
         done: list[int] = []
         source = self._region_of(thread)
         flags = SendFlags.IBV_SEND_SIGNALED
@@ -155,20 +156,20 @@ def rate_over_clients(
     window: int = 128,
     verbs: int = 4000,
 ) -> float:
-    """Requests of 8 B a second to one server, of clients with a thread and queue pairs each: to one word, or own ones."""
+    """Requests of 8 B a second to one server, of clients with a thread each: to one word, or each queue pair to its own."""
     load = Load(platform, clients, cores=1)
     streams = []
     for index, client in enumerate(load.clients):
         queue, there = client.create_cq(), load.server.create_cq()
         ends = [load.connect(client, load.server, queue, there)[0] for _ in range(queue_pairs)]
 
-        def draw(_: np.random.Generator, ends: list[QueuePair] = ends, index: int = index) -> tuple[QueuePair, int]:
-            number = next(turns) % len(ends)
-            return ends[number], 0 if words == "shared" else (index * len(ends) + number) * LINE
+        places = [0 if words == "shared" else (index * queue_pairs + number) * LINE for number in range(queue_pairs)]
+        turns = itertools.cycle(list(zip(ends, places, strict=True)))
 
-        turns = iter(range(1 << 30))
         thread = load.thread(client, 0)
-        streams.append(load.stream(thread, queue, load.server, draw, verb, 8, window, verbs // clients))
+        streams.append(
+            load.stream(thread, queue, load.server, lambda _, t=turns: next(t), verb, 8, window, verbs // clients)
+        )
     return load.run(streams)
 
 
