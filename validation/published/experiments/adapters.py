@@ -156,7 +156,7 @@ def rate_over_clients(
     window: int = 128,
     verbs: int = 4000,
 ) -> float:
-    """Requests of 8 B a second to one server, of clients with a thread each: to one word, or each queue pair to its own."""
+    """Requests of 8 B a second to one server, of clients with a thread each: to one word, or a word a queue pair."""
     load = Load(platform, clients, cores=1)
     streams = []
     for index, client in enumerate(load.clients):
