@@ -74,7 +74,7 @@ class Adapter:
         """When the adapter lost power."""
         self._qp_numbers = itertools.count(1)
         self.ordering = ordering
-        self._switches = platform.switches
+        self.switches = platform.switches
 
     take_in: Callable[[Packet], None]
     serve: Callable[[Packet], None]
@@ -112,7 +112,7 @@ class Adapter:
 
     def execution_order(self) -> ExecutionOrder:
         """A new queue pair's one at its responder."""
-        return ExecutionOrder(self._switches)
+        return ExecutionOrder(self.switches)
 
     def responses(self) -> Responses:
         """A new queue pair's one at its responder."""
@@ -122,7 +122,7 @@ class Adapter:
         """The record of the writes that will arrive through a new queue pair."""
         name = f"queue pair {qp.number} at {self.name}"
         pieces = self.parameters.piece_bytes
-        return Inbound(self.ordering, self.host, name, qp.out_of_order, self._switches, pieces)
+        return Inbound(self.ordering, self.host, name, qp.out_of_order, self.switches, pieces)
 
     def counters(self) -> dict[str, int]:
         """Counters of this adapter by name, as its driver would show them.
