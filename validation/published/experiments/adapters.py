@@ -103,6 +103,12 @@ def _anywhere(queue_pairs: Sequence[QueuePair], places: int = REGION_BYTES // LI
     return lambda random: (queue_pairs[int(random.integers(len(queue_pairs)))], int(random.integers(places)) * LINE)
 
 
+def _in_turn(targets: Sequence[tuple[QueuePair, int]]) -> Draw:
+    """One queue pair after the other, each to its place."""
+    turns = itertools.cycle(targets)
+    return lambda random: next(turns)
+
+
 @experiment("rate-all-to-all", "per_s")
 def rate_all_to_all(
     platform: Platform, queue_pairs: int, *, verb: str = "READ", size: int = 32, window: int = 16, verbs: int = 8000
@@ -162,14 +168,10 @@ def rate_over_clients(
     for index, client in enumerate(load.clients):
         queue, there = client.create_cq(), load.server.create_cq()
         ends = [load.connect(client, load.server, queue, there)[0] for _ in range(queue_pairs)]
-
         places = [0 if words == "shared" else (index * queue_pairs + number) * LINE for number in range(queue_pairs)]
-        turns = itertools.cycle(list(zip(ends, places, strict=True)))
-
+        draw = _in_turn(list(zip(ends, places, strict=True)))
         thread = load.thread(client, 0)
-        streams.append(
-            load.stream(thread, queue, load.server, lambda _, t=turns: next(t), verb, 8, window, verbs // clients)
-        )
+        streams.append(load.stream(thread, queue, load.server, draw, verb, 8, window, verbs // clients))
     return load.run(streams)
 
 
@@ -186,9 +188,7 @@ def rate_over_window(
         end = load.connect(client, server, queue, server.create_cq())[0]
         place = 0 if words == "shared" else number * LINE
         thread = load.thread(client, number)
-        streams.append(
-            load.stream(thread, queue, server, lambda _, e=end, p=place: (e, p), verb, 8, window, verbs // threads)
-        )
+        streams.append(load.stream(thread, queue, server, _in_turn([(end, place)]), verb, 8, window, verbs // threads))
     return load.run(streams)
 
 
@@ -206,7 +206,7 @@ def rate_loss_beside_atomics(
             for number in range(count):
                 queue = client.create_cq()
                 end = load.connect(client, load.server, queue, load.server.create_cq())[0]
-                draw = _anywhere([end]) if kind != "CAS" else lambda _, e=end: (e, 0)
+                draw = _anywhere([end]) if kind != "CAS" else _in_turn([(end, 0)])
                 thread = load.thread(client, number)
                 done = load.stream(thread, queue, load.server, draw, kind, 8, window, verbs // threads)
                 if kind != "CAS":
