@@ -165,10 +165,10 @@ class Thread(SpinningThread, CompletionEvents):
         return domain.reg_mr(address, length, **access)
 
     def dereg_mr(self, domain: ProtectionDomain, region: MemoryRegion) -> Code:
-        """``ibv_dereg_mr``: the adapter forgets the region, then its pages are unpinned; as long as registering."""
+        """``ibv_dereg_mr``: the adapter forgets the region, then its pages are unpinned."""
         system = self._cpu.os
         domain.dereg_mr(region)
-        yield from self.kernel(system.reg_mr_ps + -(-region.length // system.page_bytes) * system.reg_mr_page_ps)
+        yield from self.kernel(system.reg_mr_ps + -(-region.length // system.page_bytes) * system.dereg_mr_page_ps)
 
     def poll(self, queue: CompletionQueue, deadline: Deadline | None = None, *, busy: bool = False) -> Code:
         """Poll until there is a completion; returns the :class:`WorkCompletion`.

@@ -87,6 +87,9 @@ class Switches:
     """A WRITE executes after earlier atomics without a fence (IBTA 1.4, page 291; sources conflict)."""
     relaxed_reads: bool = False
     """Reads carry the relaxed-ordering bit and may pass posted writes (AMD PG344)."""
+    reads_push_relaxed: bool = False
+    """A READ pushes earlier WRITEs although both carry the relaxed-ordering bit (PCIe table 2-40: of the bits only
+    ID-based ordering lets a read pass a posted write; AMD PG344 lets relaxed ones pass)."""
     read_back_publishes: bool = True
     """A READ behind a WRITE makes it visible (PCIe B2a; coreRMA gives no visibility)."""
     iio_wc_survives: bool = False
@@ -232,6 +235,7 @@ class Rule:
     only_ddio: bool | None = None
     only_target: Target | None = None
     not_placement: Placement | None = None
+    """That of reads which may pass writes; the switch ``reads_push_relaxed`` says that none may."""
     needs_pmrwbm: int = 0
     switches: tuple[str, ...] = ()
     """Switches that must be on; with a leading ``!`` that must be off."""
@@ -246,7 +250,7 @@ class Rule:
             return False
         if self.only_target is not None and self.only_target is not here.target:
             return False
-        if self.not_placement is not None and self.not_placement is here.placement:
+        if self.not_placement is here.placement and not here.switches.reads_push_relaxed:
             return False
         if self.needs_pmrwbm & here.pmrwbm != self.needs_pmrwbm:
             return False
@@ -257,7 +261,7 @@ class Rule:
         """The circumstances in words; empty if it always holds."""
         ddio = {None: "", True: "DDIO on", False: "DDIO off"}[self.only_ddio]
         target = f"to {self.only_target}" if self.only_target else ""
-        placement = f"not placed {self.not_placement}" if self.not_placement else ""
+        placement = f"not placed {self.not_placement} or reads_push_relaxed" if self.not_placement else ""
         barrier = f"PMRWBM {self.needs_pmrwbm}" if self.needs_pmrwbm else ""
         switches = (name.replace("!", "not ") for name in self.switches)
         return ", ".join(filter(None, (ddio, target, placement, barrier, *switches)))

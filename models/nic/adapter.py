@@ -32,7 +32,7 @@ from .port import Port
 from .protection import Regions
 from .responses import Responses
 from .slot import Slot
-from .sram import Sram, SramEntry
+from .sram import SramEntry, Tables
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
 
@@ -62,7 +62,7 @@ class Adapter:
         self.receivers = [0] * platform.nic.processing_units
         """By unit of the receive engine: when it has processed all packets so far."""
         self.regions = Regions(host, platform.nic.write_ordering == "force_relax")
-        self.sram = Sram(platform.nic.sram_bytes, partial(host.stream, f"SRAM of {name}"))
+        self.sram = Tables(platform.nic, lambda which: partial(host.stream, f"SRAM of {name}{which}"))
         """The part of the host's tables that the adapter holds."""
         self.contexts = Contexts(self)
         self.doorbells = self.listed = self.wqe_fetches = 0
@@ -74,7 +74,7 @@ class Adapter:
         """When the adapter lost power."""
         self._qp_numbers = itertools.count(1)
         self.ordering = ordering
-        self._switches = platform.switches
+        self.switches = platform.switches
 
     take_in: Callable[[Packet], None]
     serve: Callable[[Packet], None]
@@ -100,18 +100,19 @@ class Adapter:
         """
         self._qp_numbers = before._qp_numbers
 
-    def context_bytes(self, max_send_wr: int | None) -> int:
-        """Bytes of SRAM for a queue pair: its context and its send queue (unbounded: one request)."""
-        return self.parameters.qp_context_bytes + (max_send_wr or 1) * self.parameters.wqe_bytes
+    def keep_context(self, max_send_wr: int | None, count: int = 1) -> None:
+        """A queue pair's context and its send queue (unbounded: one request) exist; with a ``count`` of -1 no more."""
+        self.sram.exist(SramEntry.QP, count)
+        self.sram.exist(SramEntry.WQE, count * (max_send_wr or 1))
 
-    def region_bytes(self, region: MemoryRegion) -> int:
-        """Bytes of SRAM for a region: its protection entry and a translation entry for each page."""
-        pages = len(region.pages(region.address, region.length))
-        return self.parameters.mpt_bytes + pages * self.parameters.mtt_bytes
+    def keep_region(self, region: MemoryRegion, count: int = 1) -> None:
+        """A region's protection entry and a translation entry for each page exist; with a ``count`` of -1 no more."""
+        self.sram.exist(SramEntry.MPT, count)
+        self.sram.exist(SramEntry.MTT, count * len(region.pages(region.address, region.length)))
 
     def execution_order(self) -> ExecutionOrder:
         """A new queue pair's one at its responder."""
-        return ExecutionOrder(self._switches)
+        return ExecutionOrder(self.switches)
 
     def responses(self) -> Responses:
         """A new queue pair's one at its responder."""
@@ -121,7 +122,7 @@ class Adapter:
         """The record of the writes that will arrive through a new queue pair."""
         name = f"queue pair {qp.number} at {self.name}"
         pieces = self.parameters.piece_bytes
-        return Inbound(self.ordering, self.host, name, qp.out_of_order, self._switches, pieces)
+        return Inbound(self.ordering, self.host, name, qp.out_of_order, self.switches, pieces)
 
     def counters(self) -> dict[str, int]:
         """Counters of this adapter by name, as its driver would show them.
@@ -133,8 +134,9 @@ class Adapter:
         found = {"doorbells": self.doorbells, "wqe_fetches": self.wqe_fetches, "posted": posted}
         found |= {f"posted {opcode}": number for opcode, number in ((_WRITE, writes), *self.posted.items()) if number}
         for entry in SramEntry:
-            found[f"sram_hits {entry}"] = self.sram.hits.get(entry, 0)
-            found[f"sram_misses {entry}"] = self.sram.misses.get(entry, 0)
+            room = self.sram.rooms[entry]
+            found[f"sram_hits {entry}"] = room.hits.get(entry, 0)
+            found[f"sram_misses {entry}"] = room.misses.get(entry, 0)
         return found
 
     # packets ------------------------------------------------------------------------------------------------

@@ -60,16 +60,25 @@ class DmaReader:
         """Reads that wait for tags, in order: (number of tags, key, function that starts the read)."""
         self._due: deque[tuple[int, int, int]] = deque()
         """Tags that are free from an instant on at which no event is: (instant, key, number), in order."""
-        self._requests: list[tuple[int, int, int, int, int, tuple[int, int] | None, Look]] = []
+        self._requests: list[tuple[int, int, int, int, int, tuple[int, int] | None, Look, int]] = []
         """Requests by (when they are looked at, number)."""
 
     def request(
-        self, key: int, address: int, length: int, look: Look, *, not_before_ps: int = 0, n_bytes: int | None = None
+        self,
+        key: int,
+        address: int,
+        length: int,
+        look: Look,
+        *,
+        not_before_ps: int = 0,
+        n_bytes: int | None = None,
+        sooner_ps: int = 0,
     ) -> None:
         """A request for a range, or for ``n_bytes`` that the core has just written, enters PCIe now.
 
         ``key`` is free for a hardware event at any instant from now on. ``not_before_ps`` is when all writes are
-        visible that the request has to be behind although they came on another way.
+        visible that the request has to be behind although they came on another way. Host memory answers ``sooner_ps``
+        sooner than a payload's fetch would be back.
         """
         host = self._host
         size = length if n_bytes is None else n_bytes
@@ -82,16 +91,19 @@ class DmaReader:
             looked_at_ps, latency_ps = at_root_ps, peer.dma_read_ps(0, length)
             served = peer.read_ready_ps(at_root_ps + latency_ps // 2), latency_ps
         looked_at_ps = looked_at_ps if looked_at_ps > not_before_ps else not_before_ps
-        heappush(self._requests, (looked_at_ps, next(self._numbers), at_root_ps, address, length, served, look))
+        found = looked_at_ps, next(self._numbers), at_root_ps, address, length, served, look, sooner_ps
+        heappush(self._requests, found)
         heappush(self._queue, (looked_at_ps, HARDWARE, key, self._look, None))
 
     def _look(self, _: None) -> None:
         """Requests of one instant keep their order, whatever their keys are."""
-        at_root_ps, address, length, served, look = heappop(self._requests)[2:]
+        at_root_ps, address, length, served, look, sooner_ps = heappop(self._requests)[2:]
         host = self._host
         if served is None:
             attached = host.attached[address >> DEVICE_SPAN_BITS]
             latency_ps = attached.dma_read_ps(address & OFFSET_MASK, length)
+            if sooner_ps:
+                latency_ps = max(latency_ps - sooner_ps, 2)
             ready_ps = host.read_ready_ps(at_root_ps, latency_ps)
         else:
             ready_ps, latency_ps = served
@@ -113,6 +125,7 @@ class DmaReader:
         part_bytes: int = 0,
         parts: list[int] | None = None,
         observed: list[Chunk] | None = None,
+        sooner_ps: int = 0,
     ) -> None:
         """Read a range; ``done`` is called when the data is in the adapter. The rest is as in :meth:`request`.
 
@@ -144,12 +157,15 @@ class DmaReader:
                 sampled(last_ps)
 
         if self._take(tags, key):
-            self.request(key, address, length, look, not_before_ps=not_before_ps, n_bytes=n_bytes)
+            self.request(key, address, length, look, not_before_ps=not_before_ps, n_bytes=n_bytes, sooner_ps=sooner_ps)
         else:
             for due in self._due:
                 heappush(self._queue, (due[0], HARDWARE, due[1], self.give_back, due[2]))
             self._due.clear()
-            start = partial(self.request, key, address, length, look, not_before_ps=not_before_ps, n_bytes=n_bytes)
+            start = partial(
+                self.request, key, address, length, look, not_before_ps=not_before_ps, n_bytes=n_bytes,
+                sooner_ps=sooner_ps,
+            )  # fmt: skip
             self._waiting.append((tags, key, start))
 
     def completions(self, fetch: Fetch, from_ps: int, part_bytes: int) -> list[int]:

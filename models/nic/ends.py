@@ -26,7 +26,7 @@ from .inbound import Inbound
 from .lanes import Lanes
 from .message import Message, Packet
 from .responses import Responses
-from .sram import Sram
+from .sram import Tables
 
 
 class PlainWay(NamedTuple):
@@ -55,7 +55,7 @@ class EndsAdapter(Protocol):
     """When the adapter lost power."""
     link_in: Pipe | NoPipe
     """The link from the last switch to the adapter."""
-    sram: Sram
+    sram: Tables
     take_in: Callable[[Packet], None]
     """A packet of a WRITE or SEND has been processed."""
     serve: Callable[[Packet], None]

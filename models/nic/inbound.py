@@ -10,7 +10,7 @@ from ...sim.trace import Chunk, NotRecorded
 from ..durability.ordering import Covered, Ordering
 from ..durability.rules import Event, Placement, RequestKind, Switches, Target, executed_before
 from ..host.hostmemory import HostMemory
-from ..memory.devices import DEVICE_SPAN_BITS, HOST_MEMORY
+from ..memory.devices import DEVICE_SPAN_BITS, HOST_MEMORY, OFFSET_MASK
 from .lanes import Counts, Lanes
 
 Observe = Callable[[int], None]
@@ -204,3 +204,16 @@ def _flushed(chunk: Chunk) -> bool:
 def _report(observers: list[Observe], at_ps: int) -> None:
     for observe in observers:
         observe(at_ps)
+
+
+def of_part(observe: Observe, address: int, length: int) -> Observe:
+    """The report of a READ (:meth:`Inbound.observer`) of whose bytes only those from ``address`` on have arrived."""
+    assert isinstance(observe, partial), "a READ's report is one of an observer"
+    first = address & OFFSET_MASK
+
+    def happened(at_ps: int) -> None:
+        returned = observe.keywords["returned"]  # complete once its lines have been fetched
+        part = [one for one in returned if one.address < first + length and first < one.address + len(one.data)]
+        partial(observe, returned=part)(at_ps)
+
+    return happened

@@ -76,13 +76,13 @@ class Nic(Adapter):
     def register(self, address: int, length: int, access: Access, page_bytes: int) -> MemoryRegion:
         """``ibv_reg_mr``. Raises ValueError for access that the memory cannot give."""
         region = self.regions.register(address, length, access, page_bytes)
-        self.sram.exists(self.region_bytes(region))
+        self.keep_region(region)
         return region
 
     def deregister(self, region: MemoryRegion) -> None:
         """``ibv_dereg_mr``. Raises KeyError for a region that is not registered."""
         self.regions.deregister(region)
-        self.sram.exists(-self.region_bytes(region))
+        self.keep_region(region, -1)
         for qp in self.queue_pairs:
             qp.end.receive.routes.pop(region.key, None)
             qp.end.receive.read_routes.pop(region.key, None)
@@ -90,7 +90,7 @@ class Nic(Adapter):
     def open(self, qp: QueuePair) -> SendEnd:
         """``ibv_create_qp``: its two ends; the one that sends knows the other."""
         self.queue_pairs.append(qp)
-        self.sram.exists(self.context_bytes(qp.max_send_wr))
+        self.keep_context(qp.max_send_wr)
         return SendEnd(qp, self)
 
     def connect(self, qp: QueuePair, peer: QueuePair) -> None:
@@ -191,7 +191,7 @@ class Nic(Adapter):
                 end.off_ps = end.receive.off_ps = now_ps
                 end.receive.acks_ps = min(end.receive.acks_ps, now_ps)
                 qp.broken()
-                self.sram.exists(-self.context_bytes(qp.max_send_wr))
+                self.keep_context(qp.max_send_wr, -1)
                 for queue in (end.send_queue, end.outstanding, qp.receive_queue):
                     queue.clear()
                 self.port.withdraw(end, now_ps)

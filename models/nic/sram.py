@@ -1,17 +1,20 @@
 """The entries in an adapter's SRAM of tables that live in host memory: state only, no clock.
 
 Contexts of queue pairs, the protection table's entry of each region (MPT), the translation table's entry of each page
-(MTT) and work requests share the room. Any entry may take any place, and a random one is evicted: the vendor publishes
-neither; hashed sets, as hardware has them, behave alike on average. As long as all that exists fits, everything is
-there: then no lookup is needed (:attr:`Sram.crowded`).
+(MTT) and work requests share one room, but for those kinds that the profile gives a cache of their own (``nic.caches``:
+adapters count hits and misses of each kind apart, NVIDIA NEO-Host). Any entry may take any place, and a random one is
+evicted: the vendor publishes neither; hashed sets, as hardware has them, behave alike on average. As long as all that
+exists fits, everything is there: then no lookup is needed (:attr:`Sram.crowded`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from enum import StrEnum
 
 import numpy as np
+
+from ..profiles.parameters.adapter import NicParameters
 
 DRAWS = 512
 """How many random numbers are drawn at once."""
@@ -26,8 +29,17 @@ class SramEntry(StrEnum):
     WQE = "work request"
 
 
+CACHES = {
+    "contexts": SramEntry.QP,
+    "protection": SramEntry.MPT,
+    "translations": SramEntry.MTT,
+    "work_requests": SramEntry.WQE,
+}
+"""The names of caches in a profile (``nic.caches``), and the kind of entry of each."""
+
+
 class Sram:
-    """The SRAM of one adapter, used in order of time; ``random`` gives the stream that picks victims, at the first."""
+    """A room for entries, used in order of time; ``random`` gives the stream that picks victims, at the first."""
 
     __slots__ = (
         "_bytes",
@@ -101,3 +113,53 @@ class Sram:
         if not self._draws:
             self._draws = self._random().integers(1 << 62, size=DRAWS).tolist()
         return self._draws.pop()
+
+
+class Tables:
+    """All that an adapter holds of the host's tables: one room for the kinds that share it, and one for each other."""
+
+    __slots__ = ("_sizes", "crowded", "rooms", "shared")
+
+    def __init__(self, parameters: NicParameters, random: Callable[[str], Callable[[], np.random.Generator]]) -> None:
+        self._sizes = {
+            SramEntry.QP: parameters.qp_context_bytes,
+            SramEntry.MPT: parameters.mpt_bytes,
+            SramEntry.MTT: parameters.mtt_bytes,
+            SramEntry.WQE: parameters.wqe_bytes,
+        }
+        self.shared = Sram(parameters.sram_bytes, random(""))
+        self.rooms = dict.fromkeys(SramEntry, self.shared)
+        """By kind: where its entries are."""
+        for name, cache in parameters.caches.items():
+            entry = CACHES[name]
+            self.rooms[entry] = Sram(cache.entries * self._sizes[entry], random(f", {name}"))
+        self.crowded = False
+        """Whether something may be missing in any of the rooms."""
+
+    def exist(self, entry: SramEntry, count: int) -> None:
+        """So many entries of a kind have been created (negative: destroyed)."""
+        self.rooms[entry].exists(count * self._sizes[entry])
+        self.crowded = any(room.crowded for room in self._all())
+
+    def look(self, entry: SramEntry, name: Hashable) -> int:
+        """Bytes to read from host memory for an entry: 0 if it is here. From now on it is here."""
+        room = self.rooms[entry]
+        return room.look(entry, name, self._sizes[entry]) if room.crowded else 0
+
+    def put(self, entry: SramEntry, name: Hashable) -> None:
+        """Put an entry in without a lookup."""
+        room = self.rooms[entry]
+        if room.crowded:
+            room.put(entry, name, self._sizes[entry])
+
+    def drop(self, entry: SramEntry, name: Hashable) -> None:
+        """An entry is not needed any more."""
+        self.rooms[entry].drop(entry, name)
+
+    @property
+    def demand_bytes(self) -> int:
+        """Bytes that all existing entries would take."""
+        return sum(room.demand_bytes for room in self._all())
+
+    def _all(self) -> Iterator[Sram]:
+        return iter({id(room): room for room in (self.shared, *self.rooms.values())}.values())

@@ -88,6 +88,8 @@ class Platform:
 
 PAGES = (4 << 10, 2 << 20, 1 << 30)
 """Sizes of pages of x86."""
+TABLES = ("contexts", "protection", "translations", "work_requests")
+"""The host's tables of which an adapter may have a cache (``models.nic.sram``)."""
 _OF_DIMMS = (Domain.MEDIA, Domain.ADR, Domain.EADR, Domain.WSP, Domain.NONE)
 _OF_PEERS = (Domain.PMR, Domain.WSP, Domain.NONE)
 _GROUPS = "media, peers, devices or drives"
@@ -182,6 +184,10 @@ def _check(values: Mapping[str, Any], tree: Group) -> None:
         wrong(f"{tlb.page_bytes} B", "4 KiB, 2 MiB or 1 GiB", "tlb.page")
     if nic.mtu_bytes not in (256, 512, 1024, 2048, 4096):
         wrong(f"{nic.mtu_bytes} B", "256 B, 512 B, 1 KiB, 2 KiB or 4 KiB", "nic.mtu")
+    for name in nic.caches:
+        if name not in TABLES:
+            found, expected = f"the unknown cache '{name}'", f"one of {', '.join(TABLES)}"
+            wrong(found, expected, f"nic.caches.{name}", nearest(name, TABLES))
     for name, peer in values.get("peers", {}).items():
         if peer.pmrwbm > 3:
             wrong(str(peer.pmrwbm), "1, 2 or 3: bits 0 and 1 of PMRCAP.PMRWBM", f"peers.{name}.pmrwbm")

@@ -37,6 +37,10 @@ def scaled(platform: Platform, factor: int) -> Platform:
             l2_bytes=smaller(private.l2_bytes, private.l2_ways),
         ),
         tlb=replace(tlb, entries=-(-tlb.entries // factor)),
-        nic=replace(nic, sram_bytes=max(nic.sram_bytes // factor, nic.qp_context_bytes)),
+        nic=replace(
+            nic,
+            sram_bytes=max(nic.sram_bytes // factor, nic.qp_context_bytes),
+            caches={name: replace(one, entries=max(one.entries // factor, 1)) for name, one in nic.caches.items()},
+        ),
         media=media,
     )

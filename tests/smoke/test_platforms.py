@@ -239,6 +239,11 @@ def test_an_unknown_platform_or_setting_gets_the_nearest_name():
     assert (mistake.expected, mistake.nearest) == ("one of on, off", "off")
 
 
+SOME = "{value: 8, source: us}"
+CACHE = f"{{entries: {SOME}, under_way: {SOME}}}"
+EMPTY_CACHE = f"{{entries: {{value: 0, source: us}}, under_way: {SOME}}}"
+
+
 @pytest.mark.parametrize(
     ("text", "line", "field", "found"),
     [
@@ -269,6 +274,11 @@ def test_an_unknown_platform_or_setting_gets_the_nearest_name():
         ("nic:\n  blueflame: {value: maybe, source: us}\n", 5, "nic.blueflame.value", "'maybe'"),
         ("nic:\n  door_bell: {value: 1 ns, source: us}\n", 5, "nic.door_bell", "the unknown key 'door_bell'"),
         ("nic: fast\n", 4, "nic", "'fast'"),
+        (f"nic:\n  caches:\n    context: {CACHE}\n", 6, "nic.caches.context", "the unknown cache 'context'"),
+        (f"nic:\n  caches:\n    contexts: {EMPTY_CACHE}\n", 6, "nic.caches.contexts.entries.value", "0"),
+        (f"nic:\n  caches:\n    contexts: {{entries: {SOME}}}\n", 6, "nic.caches.contexts.under_way", "nothing"),
+        (f"nic:\n  caches:\n    contexts: {SOME}\n", 6, "nic.caches.contexts", "a map of 2"),
+        ("nic:\n  atomic_stall: {value: unit, source: us}\n", 5, "nic.atomic_stall.value", "'unit'"),
         ("nic:\n  doorbell: {fast: true}\n", 5, "nic.doorbell", "a map of 1"),
         ("nics:\n  doorbell: {value: 1 ns, source: us}\n", 4, "nics", "the unknown key 'nics'"),
         ("fabric:\n  link: {value: 100 Gbps, source: us}\n", 5, "fabric.link.value", "'100 Gbps'"),

@@ -4,6 +4,10 @@ The adapter reads the operand over PCIe behind its own posted writes, computes, 
 The operand's lock is held until it has done all that, so that RDMA atomics of this adapter see each other; how many
 locks there are, hashed by the operand's address, is the device's (Kalia et al., ATC'16, section 3.4). Nothing is locked
 meanwhile for others: a CPU's store, or its CAS, in between is overwritten (ibv_wr_post(3): IBV_ATOMIC_HCA).
+
+*A stall* (``atomic_stall``): an atomic that waits for its lock keeps the unit of the receive engine that it came
+through, and so holds up whatever comes behind it there (Kong et al., NSDI'23, finding 2). How long that will be is
+reckoned ahead, from how long the latest atomic held its lock: packets that arrive meanwhile are processed then.
 """
 
 from __future__ import annotations
@@ -35,6 +39,13 @@ class AtomicUnit:
         self._nic = nic
         self._locks = nic.parameters.atomic_units
         self._occupancy_ps = nic.parameters.atomic_occupancy_ps
+        operand_ps = nic.parameters.atomic_operand_ps
+        self._sooner_ps = max(0, nic.slot.link.parameters.dma_read_ps - operand_ps) if operand_ps else 0
+        self._stalls = nic.parameters.atomic_stall
+        self._since_ps: dict[int, int] = {}
+        """By lock that is held: since when."""
+        self._held_ps = 0
+        """How long the latest atomic held its lock."""
         self._waiting: dict[int, deque[_Waiting]] = {}
         """By lock that is held: the atomics that wait for it."""
         self._free_ps = 0
@@ -54,7 +65,11 @@ class AtomicUnit:
         self.executed += 1
         if lock in self._waiting:
             self.conflicts += 1
-            self._waiting[lock].append(found)
+            waiting = self._waiting[lock]
+            waiting.append(found)
+            if self._stalls:
+                receivers, free_ps = self._nic.receivers, self._since_ps[lock] + len(waiting) * self._held_ps
+                receivers[end.unit] = max(receivers[end.unit], free_ps)
         else:
             self._waiting[lock] = deque()
             self._start(found)
@@ -65,6 +80,7 @@ class AtomicUnit:
     def _start(self, found: _Waiting) -> None:
         """An atomic has its lock: read the operand."""
         end, message, running, operand, observe = found
+        self._since_ps[self._lock(message)] = self._nic.clock.now_ps
         nic, address = self._nic, message.work.remote_address
         observe = end.inbound.behind_results(observe, address)
         nic.slot.settle(message.key)
@@ -74,6 +90,7 @@ class AtomicUnit:
             ATOMIC_BYTES,
             partial(self._compute, end, message, running, operand, observe),
             not_before_ps=end.inbound.lanes(address).placed_ps,
+            sooner_ps=self._sooner_ps,
         )
 
     def _compute(
@@ -105,11 +122,12 @@ class AtomicUnit:
         nic.answers.answer(end, message, now_ps, old, observe)
         end.order.end(running, now_ps)
         lock = self._lock(message)
+        self._held_ps = now_ps - self._since_ps[lock]
         waiting = self._waiting[lock]
         if waiting:
             self._start(waiting.popleft())
         else:
-            del self._waiting[lock]
+            del self._waiting[lock], self._since_ps[lock]
 
 
 def _result(message: Message, old: int) -> int | None:

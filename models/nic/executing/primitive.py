@@ -265,7 +265,7 @@ class PrimitiveRun:
             self._end(step, observe)
 
         nic.slot.settle(self._key(step))
-        relaxed = placement is Placement.RELAXED
+        relaxed = placement is Placement.RELAXED and not self.nic.switches.reads_push_relaxed
         placed_ps = 0 if relaxed else self.end.inbound.lanes(address).placed_ps
         nic.slot.dma.read(self._key(step, 1), address, length, done, by_line=True, not_before_ps=placed_ps)
 
@@ -294,7 +294,7 @@ class PrimitiveRun:
             self._later(step, ready_ps, lambda step: self._end(step, *proofs))
 
         nic.slot.settle(self._key(step))
-        relaxed = placement is Placement.RELAXED
+        relaxed = placement is Placement.RELAXED and not self.nic.switches.reads_push_relaxed
         placed_ps = 0 if relaxed else self.end.inbound.lanes(address).placed_ps
         nic.slot.dma.request(self._key(step, 1), address, 0, look, not_before_ps=placed_ps)
 

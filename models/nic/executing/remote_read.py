@@ -20,6 +20,7 @@ def read(nic: Adapter, end: ReceiveEnd, message: Message, not_before: Callable[[
     """It is ``message``'s turn on its queue pair: read, not before the instant that is known then, and answer."""
     address, length = message.work.remote_address, message.length
     placement = end.inbound.placement(nic.regions.relaxed(message.work.rkey))
+    passes = placement is Placement.RELAXED and not nic.switches.reads_push_relaxed
     mtu_bytes = nic.parameters.mtu_bytes
     parts: list[int] | None = [] if length > mtu_bytes else None
 
@@ -38,7 +39,7 @@ def read(nic: Adapter, end: ReceiveEnd, message: Message, not_before: Callable[[
         length,
         done,
         by_line=True,
-        not_before_ps=0 if placement is Placement.RELAXED else end.inbound.lanes(address).placed_ps,
+        not_before_ps=0 if passes else end.inbound.lanes(address).placed_ps,
         after=not_before,
         sampled=partial(end.order.end, running),
         part_bytes=mtu_bytes,

@@ -70,6 +70,7 @@ class Sent:
         "message",
         "observe",
         "payload",
+        "pieces",
         "psn",
         "sent_ps",
     )
@@ -87,10 +88,20 @@ class Sent:
         self.sent_ps: int | None = None
         """When its last bit has left the port, the last time."""
         self.answer = VOID
-        """Which attempt's response is arriving, and how much of it has."""
+        """Which attempt's response is arriving, and how much has come of all, in order."""
         self.got = 0
+        self.pieces: list[tuple[Message, int, int]] = []
+        """What has come: from which offset to which, and of which sending's response."""
         self.observe: Callable[[int], None] | None = None
         """The proof by its acknowledgement."""
+
+    def take(self, message: Message, at: int, n_bytes: int) -> None:
+        """The bytes from ``at`` on have come, in the response to ``message``: a later sending's take their place."""
+        pieces = [(of, start, min(end, at)) for of, start, end in self.pieces if start < at]
+        if pieces and pieces[-1][0] is message:
+            at = pieces.pop()[1]
+        self.got = self.got + n_bytes
+        self.pieces = [*pieces, (message, at, self.got)]
 
 
 class TransportEnd:

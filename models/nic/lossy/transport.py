@@ -12,12 +12,14 @@ acknowledgements; where nothing is lost it does what they do, to the picosecond.
   answered again. None of them is executed twice but READ (9.7.5.1.1; annex A19, oA19-14 and oA19-15).
 - An unreliable connection loses the rest of a message of which a packet is lost.
 
-A READ is repeated as a whole, where the specification lets it go on from the missing packet.
+A READ goes on from the first packet of its response that is missing, as Linux' rxe does (rxe_req.c, ``req_retry``), or
+is repeated as a whole (``transport.read_retry``). Its completion proves what each response showed of the bytes that it
+brought.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 
 from ...profiles.platform import Platform
@@ -27,7 +29,7 @@ from ...verbs.ties import NEXT_REQUEST, PACKET_SHIFT, RESPONSE, SEQUENCE_NAK
 from ...verbs.work import SIGNALED
 from ..adapter import Adapter
 from ..ends import ReceiveEnd, SendEnd
-from ..inbound import Observe
+from ..inbound import Observe, of_part
 from ..message import Message, Packet, mark
 from ..port import WITHDRAWN
 from .psn import PSN_MASK, Sent, TransportCounters, TransportEnd, distance, psns
@@ -48,6 +50,7 @@ class GoBackN:
         self._port = nic.port
         self._ends: dict[QueuePair, TransportEnd] = {}
         self._ack_interval = platform.transport.ack_interval
+        self._resumes = platform.transport.read_retry == "missing packet"
         self._mtu_bytes = nic.parameters.mtu_bytes
         self._acked_ps = nic.parameters.ack_processing_ps
         self._ack_bytes = nic.parameters.headers.ack_bytes
@@ -138,6 +141,8 @@ class GoBackN:
             again = message.again(end.key)
             again.payload, again.attempt, again.sent_bytes = sent.payload, end.attempt, at
             again.psn, again.sent, again.asks = sent.psn, sent, True
+            if message.opcode is _READ and self._resumes:
+                self._resume(again, sent)
             self._nic.requester.cut(again)
             sent.latest, sent.attempt, sent.sent_ps = again, end.attempt, None
             sent.at_ps = max(now_ps, sent.at_ps)
@@ -146,6 +151,19 @@ class GoBackN:
             self._port.request(sent.at_ps, again, self._nic.wire.request)
         for message in end.send_queue:  # keys rise in the order in which requests go out
             end.key = message.key = end.key + NEXT_REQUEST
+
+    def _resume(self, again: Message, sent: Sent) -> None:
+        """Let a READ ask for what has not come of it: from its first missing packet on."""
+        work, at = sent.message.work, sent.got
+        if at:
+            again.work = replace(
+                work,
+                local_address=work.local_address + at,
+                remote_address=work.remote_address + at,
+                length=work.length - at,
+            )
+            again.length = again.work.length
+            again.psn = (sent.psn + at // self._mtu_bytes) & PSN_MASK
 
     # requester: responses ----------------------------------------------------------------------------------
     def acknowledged(self, message: Message, tail_ps: int) -> None:
@@ -243,16 +261,18 @@ class GoBackN:
             return  # a second response
         if not self._acknowledges(end, kept, sent.psn - 1, message.attempt):
             return
-        if sent.answer == message.attempt and at < sent.got:
+        begins = sent.message.length - message.length  # what this sending asked for, to the end
+        place = begins + at
+        if sent.answer == message.attempt and place < sent.got:
             return  # the same packet once more
         if not at:
-            sent.answer, sent.got = message.attempt, 0
-        if sent.answer != message.attempt or at != sent.got:
+            sent.answer, sent.got = message.attempt, begins
+        if sent.answer != message.attempt or place != sent.got:
             if message.attempt == sent.attempt:
                 kept.counters.implied_nak_seq_err += 1
                 self._retry(end, kept)
             return
-        sent.got += len(payload)
+        sent.take(message, place, len(payload))
         self._progress(kept)
         self._nic.requester.place(packet)
 
@@ -262,6 +282,8 @@ class GoBackN:
             if kept.sent and kept.sent[0] is message.sent:
                 sent = kept.sent.popleft()
                 message = sent.message
+                if len(sent.pieces) > 1 and status is _SUCCESS:
+                    observe = _of_pieces(sent)
                 if distance(sent.last, kept.oldest) >= 0:
                     kept.oldest = (sent.last + 1) & PSN_MASK
                 self._progress(kept)
@@ -347,3 +369,19 @@ class GoBackN:
             answers[message.psn] = payload, observe
             if len(answers) > self._nic.parameters.outstanding_reads:
                 del answers[next(iter(answers))]
+
+
+def _of_pieces(sent: Sent) -> Observe:
+    """The proof by a READ whose bytes came in the responses to several sendings: by each, of those that it brought."""
+    address = sent.message.work.remote_address
+    proofs = [
+        of_part(message.observe, address + start, end - start)
+        for message, start, end in sent.pieces
+        if message.observe is not None
+    ]
+
+    def happened(at_ps: int) -> None:
+        for proof in proofs:
+            proof(at_ps)
+
+    return happened

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 
@@ -21,6 +22,16 @@ class Headers:
     read_response_bytes: int
     """First, last or only packet of a READ response (with AETH)."""
     ack_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableCache:
+    """A cache of its own for entries of one of the host's tables that the adapter uses."""
+
+    entries: int
+    """How many entries it holds."""
+    under_way: int
+    """How many reads of missing entries it has under way; further ones wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,12 @@ class NicParameters:
     """Locks of the atomic unit, by the operand's address: atomics that meet at one lock wait for each other."""
     atomic_occupancy_ps: int = 20_000
     """How long an atomic holds the adapter's arithmetic, at any address: the most atomics a second."""
+    atomic_operand_ps: int = 0
+    """The round trip over PCIe of the read of an atomic's operand that a cache has, where it is shorter than
+    ``pcie.dma_read``, which a payload's fetch passes with all its steps; 0: as any DMA read."""
+    atomic_stall: bool = False
+    """Whether an atomic that waits for its operand's lock holds its unit of the receive engine until it has it, so that
+    the requests behind it there wait too; off: it holds up nobody but atomics of its lock."""
     gather_bytes: int = 4096
     """A payload is fetched in pieces of so much (at least an MTU): a packet leaves once its piece is in the adapter."""
     # work requests in memory
@@ -92,6 +109,9 @@ class NicParameters:
     """An entry of the memory protection table: one for each region."""
     mtt_bytes: int = 8
     """An entry of the memory translation table: one for each page of a region."""
+    caches: Mapping[str, TableCache] = field(default_factory=dict, hash=False)
+    """Caches of their own, by name: ``contexts``, ``protection``, ``translations``, ``work_requests``. Kinds without
+    one share ``sram``; with none named here all do."""
 
     write_ordering: Literal["per_mkey", "force_relax"] = "per_mkey"
     """Whether inbound requests carry PCIe's relaxed-ordering bit: as their region says, or all of them."""

@@ -63,6 +63,8 @@ class OperatingSystem:
     """``ibv_reg_mr``: system call, key, command to the adapter."""
     reg_mr_page_ps: int = 250_000
     """For each page: pinned, and its address given to the adapter."""
+    dereg_mr_page_ps: int = 250_000
+    """For each page of a region that is deregistered: unpinned. As ``reg_mr_page`` by default."""
     page_bytes: int = 4096
     noise: Literal["off", "on"] = "off"
     """Whether timer ticks and stray interrupts take cores away now and then."""
@@ -138,7 +140,7 @@ class CpuParameters:
         }
         system = {
             name: getattr(self.os, name) * 100 // kind.speed_percent
-            for name in ("switch_ps", "syscall_ps", "interrupt_ps", "reg_mr_ps", "reg_mr_page_ps")
+            for name in ("switch_ps", "syscall_ps", "interrupt_ps", "reg_mr_ps", "reg_mr_page_ps", "dereg_mr_page_ps")
         }
         rate = self.memcpy_bits_per_s * kind.speed_percent // 100
         costs = {name: SoftwareCost(cost.time_ps * 100 // kind.speed_percent) for name, cost in self.software.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,3 +13,5 @@ class TransportParameters:
     ack_interval: int = 1
     """WRITEs and SENDs that a responder takes in before it acknowledges them, unless a requester asks for it: with a
     signalled request, with one that is the last for now, and with one that it sends again."""
+    read_retry: Literal["missing packet", "whole"] = "missing packet"
+    """What a requester asks for again of a READ whose response has come in part: the rest of it, or all of it."""

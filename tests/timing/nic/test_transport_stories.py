@@ -7,7 +7,7 @@ import pytest
 from rpsim.models.fabric.disturbance import Disturbance, PacketFault
 from rpsim.models.nic.lossy import transport
 from rpsim.models.verbs import ACK_TIMEOUT_PS, FlushType, QpType, RecvWR, Status
-from rpsim.sim.trace import NEVER
+from rpsim.sim.trace import NEVER, Stage
 
 from ...rig import Rig, line
 from ...verbs import flushable, post_add, post_atomic_write, post_flush, reconnect, returned, word
@@ -292,6 +292,45 @@ def test_a_read_of_several_packets_comes_whole_whichever_is_lost(numbers):
     assert len(rig.chunks(100)) == 1
     rig.run()
     assert len(rig.completions) == 2
+
+
+@pytest.mark.parametrize(("retry", "again", "old_lines"), [("missing packet", 2, 32), ("whole", 4, 0)])
+def test_a_read_goes_on_from_the_packet_that_is_missing(retry, again, old_lines):
+    """Two of four are lost: the first two stay as they were read, the others are as old as the second sending."""
+    rig = rig_with(*lost(ANSWER, 3, 4), nic=SMALL_MTU, transport={"read_retry": retry})
+    rig.server.store(line(3, 64))
+    read = rig.client.post_read(at=rig.clock.now_ps, length=4096)
+    rig.clock.run_until(60_000_000)
+    rig.server.store(line(4, 64))
+    assert rig.client.wait(read).data == line(3, 64)[: old_lines * 64] + line(4, 64)[old_lines * 64 :]
+    server = rig.client.peer.end
+    assert server.nic.reliability.counted(server).packets == 4 + again
+    counts(rig, retransmitted=1, local_ack_timeout_err=1)
+
+
+@pytest.mark.parametrize("numbers", [(2, 5), (2, 6), (1, 5, 9), (3, 4, 5, 6), (4, 5)])
+def test_a_read_that_goes_on_twice_comes_whole(numbers):
+    rig = rig_with(*lost(ANSWER, *numbers), nic=SMALL_MTU)
+    rig.server.store(line(3, 64))
+    read = rig.client.post_read(at=rig.clock.now_ps, length=4096)
+    assert rig.client.wait(read).data == line(3, 64)
+    rig.run()
+    assert len(rig.completions) == 1
+
+
+def test_a_read_in_pieces_proves_what_each_of_them_showed():
+    """Line 40 is written before line 0, which came before the gap and has line 1 behind it, that nobody has seen."""
+    rig = rig_with(*lost(ANSWER, 5, 6), nic=SMALL_MTU, connections=2)  # behind two acknowledgements
+    reader, writer = rig.clients
+    reader.qp.timeout = TIMEOUT
+    writer.write(line(1), line=40)
+    writer.write(line(1), line=0)
+    read = reader.post_read(at=rig.clock.now_ps, length=4096)
+    rig.clock.run_until(60_000_000)
+    writer.write(line(2), line=1)
+    assert reader.wait(read).data[:128] == line(1) + bytes(64)
+    visible = {number: rig.chunks(number)[-1].forced_ps[Stage.VISIBLE] < NEVER for number in (40, 0, 1)}
+    assert visible == {40: True, 0: True, 1: False}
 
 
 def test_a_write_behind_a_read_whose_response_is_lost_completes_behind_it():

@@ -12,6 +12,7 @@ from typing import Any
 
 from ....models.cpu import Code, Thread
 from ....models.kernel.sockets import Epoll, Socket, connect
+from ....models.profiles.parameters.adapter import TableCache
 from ....models.profiles.platform import Platform, load_platform
 from ....models.profiles.vary import varied
 from ....models.storage.aio import AioContext, Iocb
@@ -106,8 +107,14 @@ def primitives(wrap: Wrap) -> list[float]:
 
 
 def verbs(wrap: Wrap) -> list[float]:
-    """Every verb, short and long, and every instruction; once with DIMMs that soon run out of translations and wear."""
-    return [*_verbs(wrap), *_verbs(lambda platform: wrap(varied(platform, WORN)))]
+    """Every verb, short and long, and every instruction; once with DIMMs that soon run out of translations and wear,
+    and adapters' caches that hardly hold anything.
+    """
+
+    def worn(platform: Platform) -> Platform:
+        return replace(varied(platform, WORN), nic=replace(platform.nic, caches={"contexts": TableCache(1, 1)}))
+
+    return [*_verbs(wrap), *_verbs(lambda platform: wrap(worn(platform)))]
 
 
 def _verbs(wrap: Wrap) -> list[float]:
