@@ -26,7 +26,7 @@ from ...models.cpu import Thread
 from ...models.persist.requester import PrimitiveFailed, PrimitiveRequester
 from ...models.persist.service import Service
 from ...models.primitives.messages import TRAILER_BYTES
-from ...models.system import Node, System
+from ...models.system import Node
 from ...models.verbs import REMOTE, QueuePair
 from ...sim.errors import InputError, Mistake
 from ..guarantees import Claims, Condition
@@ -37,7 +37,7 @@ from ..parts.locks import Locks
 from ..parts.onesided import Poster
 from ..parts.rpc import Listener
 from ..primitives import primitive
-from ..scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
+from ..scheme import OutcomeUnknown, Request, Role, Scheme
 from .messages import DONE, LINE, READ, WORD, Message, Sender, Slot, post_write, room_for
 from .objects import ObjectTable
 from .redolog import NONE, LogRing, Operator
@@ -150,7 +150,6 @@ class DurableClient(Role, invokes=True):
         assert value is not None
         session.written = sequence
         operator = Operator.pack(number=number + 1, sequence=sequence)
-        self.scheme.promised[ring.address, sequence] = request.number
         yield from self.persist(session.requester, ring, sequence, value, operator)
 
     def persist(
@@ -262,8 +261,6 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         number, sequence = operator.number - 1, operator.sequence
         yield from thread.compute()
         yield from self.redo(thread, end.ring, operator)
-        if (promise := self.scheme.promised.pop((end.ring.address, sequence), None)) is not None:
-            self.scheme.applied(promise)
         yield from self.table.flush(thread, number)
         yield from end.ring.clear(thread, sequence)
         end.finished.add(sequence)
@@ -340,11 +337,6 @@ class DurableRpc(Scheme):
             text="whether an entry's operator is written behind its data, or with them",
         ),
     }  # fmt: skip
-
-    def __init__(self, system: System, sizes: Sizes) -> None:
-        self.promised: dict[tuple[int, int], int] = {}
-        """For the run's history alone: which operation a call of a log's is."""
-        super().__init__(system, sizes)
 
     @override
     @classmethod
