@@ -22,6 +22,7 @@ from ..sim.errors import nearest
 from .failures import ALL, CLIENT, KINDS, LOST, POWER, PROCESS, Failing
 from .guarantees import Claims
 from .naming import Mode, Option, OptionValue
+from .naming.names import parse_name
 from .objects import FENCES, OPERATIONS, RUN, SYNCS
 from .primitives import primitive
 
@@ -253,7 +254,9 @@ class _OverPrimitive:
     def __get__(self, scheme: object, kind: type[Scheme]) -> Primitive:
         if kind.over is None:
             raise AttributeError(f"{kind.__qualname__} is over no primitive")
-        return primitive(kind.over)
+        part = parse_name(f"scheme over {kind.over}").primitive
+        assert part is not None
+        return primitive(part.word, part.options)
 
 
 class Scheme(ABC):

@@ -102,6 +102,7 @@ class ScheduleFields(TypedDict, total=False):
     operations: Required[Sequence[OperationFields]]
     room: int
     loaded: int
+    work: str
 
 
 class CrashFields(TypedDict, total=False):

@@ -80,7 +80,7 @@ class Service:
         self.slot_bytes = slot_bytes
         self._spins = any(step.do == "watch" for program in self.plan.programs.values() for step in program.steps)
         """Its thread looks at memory in a loop, which nothing interrupts."""
-        self._domain = node.alloc_pd()
+        self._domain = node.process(node.name).alloc_pd()
         self._received, self._sent = node.create_cq(), node.create_cq()
         self.regions: list[MemoryRegion] = []
         """The regions that updates may go to; an immediate names them by their place here."""
@@ -114,7 +114,7 @@ class Service:
 
     def connect(self, thread: Thread, node: Node) -> PrimitiveRequester:
         """A new queue pair for ``thread`` on ``node``: the client's end."""
-        theirs = node.alloc_pd().create_qp(node.create_cq(), node.create_cq(), self.qp_type)
+        theirs = node.process(thread.name).alloc_pd().create_qp(node.create_cq(), node.create_cq(), self.qp_type)
         ours = self._domain.create_qp(self._sent, self._received, self.qp_type)
         datagrams = self.qp_type is QpType.IBV_QPT_UD
         if not datagrams:

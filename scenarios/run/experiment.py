@@ -204,7 +204,7 @@ def build_system(
             waits=count.waits,
             core_type=count.core_type,
             others=sum(load.kind == "network" for load in count.background),
-            work_ps=0 if role.invokes else getattr(scenario.workload, "work_ps", None) or 0,
+            work_ps=0 if role.invokes else scenario.workload.work_ps or 0,
             stolen=tuple((load.device, load.bandwidth) for load in count.background if load.bandwidth is not None),
         )
         specs[name] = [spec] * machines

@@ -109,6 +109,8 @@ def schedule_data(workload: Workload, operations: Iterable[Planned], room: int |
     data: ScheduleFields = {"kind": "schedule", "keys": workload.keys, "value": value, "operations": listed}
     if room is not None:
         data["room"] = room
+    if workload.work_ps:
+        data["work"] = exact_duration(workload.work_ps)
     if isinstance(workload, ListedWorkload) and workload.loaded is not None:
         data["loaded"] = workload.loaded
     elif isinstance(workload, Ycsb) and (there := len(objects(workload, [performed]))) > workload.loaded_keys:

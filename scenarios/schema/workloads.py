@@ -344,6 +344,9 @@ class ListedWorkload(FileMap):
     loaded: CountOrZero | None = Field(
         default=None, description="how many of the objects, from k0 on, are there before time zero; without it all"
     )
+    work_ps: InstantPs | None = Field(
+        default=None, alias="work", description="how long a server computes for each request beside, e.g. '100 us'"
+    )
 
     @property
     def warmup(self) -> int:

@@ -24,7 +24,7 @@ STOREYS: Mapping[str, Sequence[str]] = {
         "kernel", "meter", "system", "persist",
     ),
     "protocols": (
-        "failures guarantees layout", "objects naming primitives", "scheme", "registry parts", "efactory shapes",
+        "failures guarantees layout", "objects naming primitives", "scheme", "registry parts", "efactory rflush shapes",
     ),
     "scenarios": ("history keyspace ycsb arguments", "values", "calls schema", "build", "run"),
     "validation": (

@@ -1,0 +1,116 @@
+"""The messages of calls, byte for byte, and the slot in memory that one of them is written into and found in.
+
+A message is data and a tail behind it, whose last word is the message's turn. So the receiver finds a message that ends
+where its slot ends by looking at one word, whatever its length; it relies on that word to become visible last, as FaRM
+does (Dragojevic et al., NSDI'14, section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from ...models.cpu import Thread
+from ...models.system import Node
+from ...models.verbs import Opcode, QueuePair, SendFlags, SendWR
+from ..layout import U32, U64, Layout
+
+Code = Generator[Any, Any, Any]
+
+READ, WRITE, DONE = 1, 2, 3
+"""Kinds of messages: read an object, write one, and the reply to either."""
+WORD = 8
+LINE = 64
+
+
+class Tail(Layout):
+    """Behind the data of every message."""
+
+    kind = U32()
+    """READ, WRITE or DONE."""
+    length = U32()
+    """Bytes of data before it."""
+    object = U64()
+    """The object's number, from 0."""
+    after = U64()
+    """Of a read: so many writes of this connection come before it."""
+    turn = U64()
+    """The message's number on its path, from 1: the word that says that it is there."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """A request or a reply, as it has been read."""
+
+    kind: int
+    object: int = 0
+    data: bytes = b""
+    after: int = 0
+
+    def pack(self, turn: int) -> bytes:
+        """Its bytes as the message of that number."""
+        tail = Tail.pack(kind=self.kind, length=len(self.data), object=self.object, after=self.after, turn=turn)
+        return self.data + tail
+
+    @staticmethod
+    def load(thread: Thread, end: int) -> Code:
+        """The message that ends at address ``end``."""
+        tail = Tail.unpack((yield from thread.load(end - Tail.size, Tail.size)))
+        data = b""
+        if tail.length:
+            data = yield from thread.load(end - Tail.size - tail.length, tail.length)
+        return Message(tail.kind, tail.object, data, tail.after)
+
+
+def room_for(value_bytes: int) -> int:
+    """Whole lines for a message with so many bytes of data."""
+    return -(-(value_bytes + Tail.size) // LINE) * LINE
+
+
+class Slot:
+    """Room for one message in a node's DRAM, which the other end writes."""
+
+    def __init__(self, node: Node, room: int, name: str = "message") -> None:
+        self.room = room
+        self.address = node.memory["dram"].allocate(room, name, align=LINE)
+        self.end = self.address + room
+        self.taken = 0
+        """How many messages its owner has taken."""
+
+    @property
+    def spot(self) -> tuple[int, bytes]:
+        """What its owner spins on: the last word, as he has seen it."""
+        return self.end - WORD, self.taken.to_bytes(WORD, "little")
+
+    def take(self, thread: Thread) -> Code:
+        """The message whose last word has come."""
+        self.taken += 1
+        return (yield from Message.load(thread, self.end))
+
+
+class Sender:
+    """Sends messages by WRITE into the other end's slot, on a queue pair, from a buffer of its own.
+
+    One message is under way: what comes back shows that it has arrived, so nothing is signalled.
+    """
+
+    def __init__(self, node: Node, qp: QueuePair, slot: Slot, rkey: int) -> None:
+        self.qp, self.rkey = qp, rkey
+        self._there = slot.end
+        self._here = node.memory["dram"].allocate(slot.room, "message buffer", align=LINE) + slot.room
+        self._sent = 0
+
+    def send(self, thread: Thread, message: Message) -> Code:
+        """WRITE a message so that it ends where the slot ends."""
+        self._sent += 1
+        data = message.pack(self._sent)
+        here, there = self._here - len(data), self._there - len(data)
+        yield from thread.store(here, data)
+        yield from post_write(thread, self.qp, here, len(data), there, self.rkey)
+
+
+def post_write(thread: Thread, qp: QueuePair, here: int, length: int, there: int, rkey: int) -> Code:
+    """Post an unsignalled WRITE of what lies in a buffer, inline where it fits."""
+    flags = SendFlags.IBV_SEND_INLINE if length <= qp.max_inline_data else SendFlags.NONE
+    yield from thread.post_send(qp, SendWR(0, Opcode.IBV_WR_RDMA_WRITE, here, length, there, rkey, send_flags=flags))

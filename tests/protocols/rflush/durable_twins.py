@@ -1,0 +1,148 @@
+"""The durable calls broken on purpose, one step at a time: what a checker that never says no would let pass."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rpsim.models.cpu import Thread
+from rpsim.protocols.rflush.durable import DurableConnection, DurableRpc, DurableServer, WFlushRpc
+from rpsim.protocols.rflush.messages import Message
+from rpsim.protocols.rflush.redolog import NONE, Operator
+from rpsim.protocols.scheme import Scheme
+
+Code = Generator[Any, Any, Any]
+
+
+class ExecutedBeforeDurable(WFlushRpc, name="wflush-rpc-twin-executed-before-durable"):
+    """Whoever sees an operator executes the call."""
+
+    title = "the server does not flush the operator before it executes"
+
+    class Server(DurableServer):
+        def make_durable(self, thread: Thread, operator: int) -> Code:
+            yield from ()
+
+
+class RemovedBeforeDurable(WFlushRpc, name="wflush-rpc-twin-removed-before-durable"):
+    """The entry goes while the object is in the cache."""
+
+    title = "an entry is removed before the object is durable"
+
+    class Server(DurableServer):
+        def execute(self, end: DurableConnection, operator: Operator, thread: Thread) -> Code:
+            yield from self.redo(thread, end.ring, operator)
+            yield from end.ring.clear(thread, operator.sequence)
+            yield from self.table.flush(thread, operator.number - 1)
+            end.finished.add(operator.sequence)
+            yield from self.tell(thread, end)
+
+
+class RemovalUnflushed(WFlushRpc, name="wflush-rpc-twin-removal-unflushed"):
+    """The slot is free for the next call while the old operator may still come back over its data."""
+
+    title = "an entry's removal is not durable when its slot is used again"
+
+    class Server(DurableServer):
+        def execute(self, end: DurableConnection, operator: Operator, thread: Thread) -> Code:
+            yield from self.redo(thread, end.ring, operator)
+            yield from self.table.flush(thread, operator.number - 1)
+            yield from thread.store(end.ring.operator(operator.sequence), NONE)
+            end.finished.add(operator.sequence)
+            yield from self.tell(thread, end)
+
+
+class RemovedInAnyOrder(WFlushRpc, name="wflush-rpc-twin-removed-in-any-order"):
+    """If power fails again, an older call may be left of two, and undo the newer one."""
+
+    title = "recovery flushes all removals together"
+
+    class Server(DurableServer):
+        def recover_unit(self, thread: Thread, unit: Any) -> Code:
+            ring = self.rings[unit]
+            operators = yield from ring.scan(thread)
+            for operator in operators:
+                yield from self.redo(thread, ring, operator)
+                yield from self.table.flush(thread, operator.number - 1)
+            for operator in operators:
+                yield from thread.store(ring.operator(operator.sequence), NONE)
+            for operator in operators:
+                yield from thread.flush(ring.operator(operator.sequence), 8)
+
+
+class RecoveredBySlot(WFlushRpc, name="wflush-rpc-twin-recovered-by-slot"):
+    """Slots are used in turn: the first one may have the latest call."""
+
+    title = "recovery executes the entries as they lie"
+
+    class Server(DurableServer):
+        def recover_unit(self, thread: Thread, unit: Any) -> Code:
+            ring = self.rings[unit]
+            operators = yield from ring.scan(thread)
+            for operator in sorted(operators, key=lambda one: one.sequence % ring.slots):
+                yield from self.redo(thread, ring, operator)
+                yield from self.table.flush(thread, operator.number - 1)
+            for operator in operators:
+                yield from ring.clear(thread, operator.sequence)
+
+
+class NotRecovered(WFlushRpc, name="wflush-rpc-twin-not-recovered"):
+    """What was acknowledged and not executed is lost."""
+
+    title = "recovery leaves the log alone"
+
+    class Server(DurableServer):
+        def recover_unit(self, thread: Thread, unit: Any) -> Code:
+            yield from ()
+
+
+class ReadsAhead(WFlushRpc, name="wflush-rpc-twin-reads-ahead"):
+    """A read is answered at once, whatever the log still has of that object."""
+
+    title = "a read overtakes the writes before it"
+
+    class Server(DurableServer):
+        def poll(self, thread: Thread) -> Code:
+            hand_over = self.dispatcher.hand_over
+
+            def ahead(thread: Thread, name: Any, job: Any) -> Code:
+                is_read = isinstance(job.args[1], Message)
+                return hand_over(thread, (name, "read") if is_read else name, job)
+
+            self.dispatcher.hand_over = ahead
+            return super().poll(thread)
+
+
+class OutOfOrder(WFlushRpc, name="wflush-rpc-twin-out-of-order"):
+    """Two workers may execute two calls on one object in either order."""
+
+    title = "calls on one object are executed in parallel"
+
+    class Server(DurableServer):
+        def poll(self, thread: Thread) -> Code:
+            hand_over = self.dispatcher.hand_over
+            self.dispatcher.hand_over = lambda thread, name, job: hand_over(thread, object(), job)
+            return super().poll(thread)
+
+
+TWINS: Mapping[str, type[DurableRpc]] = {
+    kind.name.removeprefix("wflush-rpc-twin-"): kind
+    for kind in (
+        ExecutedBeforeDurable, RemovedBeforeDurable, RemovalUnflushed, RemovedInAnyOrder, RecoveredBySlot, NotRecovered,
+        ReadsAhead, OutOfOrder,
+    )
+}  # fmt: skip
+for _kind in TWINS.values():
+    del Scheme.registry[_kind.name]
+
+
+@contextmanager
+def registered() -> Iterator[None]:
+    """While this lasts, scenarios may name the twins as they name any scheme."""
+    Scheme.registry.update({kind.name: kind for kind in TWINS.values()})
+    try:
+        yield
+    finally:
+        for kind in TWINS.values():
+            del Scheme.registry[kind.name]

@@ -1,0 +1,192 @@
+"""The durable calls: what survives every power failure, what a caller waits for, and what each broken twin loses.
+
+By the paper an acknowledged call is durable with DDIO off (Duan et al., SC'21, section 4.2): of one connection. With
+DDIO on, what the adapter has pushed is in the cache. Recovery's order between connections is nobody's promise.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from rpsim.protocols.guarantees import Condition
+from rpsim.protocols.registry import scheme
+from rpsim.sim.errors import InputError
+from rpsim.validation.crash.explore import explore
+from rpsim.validation.crash.explorer import Explorer
+
+from ...small import get, only_variant, put, run, scenario, ycsb
+from .durable_twins import TWINS, registered
+
+COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
+JUDGED = {COMMITTED, LOST, DURABLE}
+OWN_OBJECTS = [{"processes": 1, "first": 0, "keys": 1}, {"processes": 1, "first": 1, "keys": 1}]
+PUTS = [put(0, "k0")] * 6
+SLOW = {"kind": "schedule", "operations": PUTS, "work": "20 us"}
+"""Calls wait in the log, since each takes 20 us."""
+
+
+@pytest.fixture(autouse=True)
+def _twins_are_known():
+    with registered():
+        yield
+
+
+def vary(ddio, domain="adr"):
+    return {"platform": ["rflush-testbed"], "ddio": [ddio], "domain": [domain]}
+
+
+small = partial(run, vary=vary("off"))
+
+
+def refuted(name, work, ddio="off", domain="adr", **more):
+    """What is refuted when every crash point of the run has been looked at."""
+    found = Explorer(run(name, work, vary=vary(ddio, domain), **more), conditions=JUDGED).walk()
+    assert found.exhaustive
+    return found.first.keys() & JUDGED
+
+
+def executed(name, work, fault, **more):
+    """What is refuted for a fault that is executed, or none, or one that strikes again."""
+    made = scenario(name, work, vary=vary("off"), crash={"fault": fault}, **more)
+    report = explore(run(name, work, vary=vary("off"), crash={"fault": fault}, **more), made, only_variant(made))
+    assert report.exhaustive
+    return {str(condition) for condition, verdict in report.verdicts.items() if verdict == "violated"}
+
+
+# the happy path ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["wflush-rpc", "sflush-rpc", "wflush-rpc over rflush-write-emulated"])
+@pytest.mark.parametrize("value", ["8 B", "1 KiB"])
+def test_reads_find_what_was_written_and_the_log_is_empty_at_the_end(name, value):
+    work = [put(0, "k0"), put(0, "k0"), get(0, "k0"), put(0, "k0"), get(0, "k0", at_ns=100_000)]
+    result = small(name, work, value=value)
+    assert [o.result for o in result.history.operations if o.f == "get"] == [2, 4]
+    server = result.scheme.roles["server"][0]
+    pm = server.node.memory["pm"]
+    words = [
+        pm.space.read(result.system.clock.now_ps, ring.operator(slot) - pm.base, 8)
+        for ring in server.rings
+        for slot in range(ring.slots)
+    ]
+    assert words == [bytes(8)] * 8
+
+
+def test_a_caller_goes_on_before_its_call_is_executed_until_all_slots_are_taken():
+    """Four calls are acknowledged at the flush's round trip; the fifth waits for the first one's slot, 20 us later."""
+    took = [o.return_ps - o.invoke_ps for o in small("wflush-rpc", SLOW).history.operations]
+    assert max(took[:4]) < 4_000_000 and min(took[4:]) > 10_000_000
+
+
+def test_two_workers_execute_calls_on_different_objects_side_by_side():
+    work = {"kind": "schedule", "operations": [put(0, f"k{turn % 2}") for turn in range(10)], "work": "20 us"}
+    one, two = (small("wflush-rpc", work, keys=2, roles={"server": {"threads": n}}) for n in (1, 2))
+    assert 1.7 < one.history.operations[-1].return_ps / two.history.operations[-1].return_ps < 2.1
+
+
+def test_a_ring_lies_where_sizes_alone_put_it():
+    server = small("wflush-rpc", PUTS).scheme.roles["server"][0]
+    assert len(server.rings) == 2 and {ring.length for ring in server.rings} == {64 + 4 * 64}
+    assert server.rings[1].address == server.rings[0].address + server.rings[0].length
+
+
+# every crash point -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["wflush-rpc", "sflush-rpc", "wflush-rpc[slots=1]", "wflush-rpc over wflush-emulated"])
+@pytest.mark.parametrize("value", ["8 B", "256 B"])
+def test_what_was_acknowledged_survives_with_ddio_off(name, value):
+    assert refuted(name, ycsb(6), keys=2, value=value) == set()
+
+
+@pytest.mark.parametrize("domain", ["adr", "eadr"])
+def test_what_was_acknowledged_and_waits_in_the_log_is_executed_by_recovery(domain):
+    assert refuted("wflush-rpc", SLOW, domain=domain) == set()
+
+
+def test_with_ddio_on_the_data_are_in_the_cache():
+    assert refuted("wflush-rpc", PUTS[:2], "on", value="64 B") == JUDGED
+    assert refuted("wflush-rpc", PUTS[:2], "on", "eadr", value="64 B") == set()
+    assert refuted("wflush-rpc over ibta-flush-persistent", PUTS[:2], "on", value="64 B") == set()
+
+
+def test_two_connections_that_write_one_object_have_no_order_after_a_failure():
+    """An acknowledged call of one is undone by an older one of the other, which recovery executes later."""
+    work = {"kind": "schedule", "work": "20 us", "operations": [put(1, "k0"), put(0, "k0", at_ns=8_000)]}
+    assert LOST in refuted("wflush-rpc", work, processes=2)
+    own = {"kind": "ycsb", "operations": 6, "mix": "update-only", "groups": OWN_OBJECTS}
+    assert refuted("wflush-rpc", own, processes=2, keys=2) == set()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", ["server[0] power in recovery", "server[0] process", "client[0] process"])
+def test_a_failure_of_recovery_of_the_process_or_of_a_client_loses_nothing(fault):
+    assert executed("wflush-rpc", PUTS[:3], fault) == set()
+
+
+# twins -------------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_flush_acknowledged_calls_are_lost():
+    assert refuted("wflush-rpc over no-flush", PUTS[:2], value="64 B") >= {LOST, DURABLE}
+
+
+def test_an_operator_that_comes_with_its_data_may_be_there_without_them():
+    """Of one WRITE the adapter may bring any line first: what recovery takes for a call was never whole."""
+    assert refuted("wflush-rpc[operator=together]", PUTS[:2]) == JUDGED
+
+
+@pytest.mark.parametrize("twin", ["executed-before-durable", "removed-before-durable", "not-recovered"])
+def test_a_call_that_is_not_durable_in_one_place_or_the_other_is_lost(twin):
+    assert refuted(TWINS[twin].name, PUTS[:2], value="64 B") >= {LOST, DURABLE}
+
+
+@pytest.mark.long
+def test_a_removal_that_is_not_durable_brings_an_old_call_back():
+    assert refuted(TWINS["removal-unflushed"].name, PUTS, value="8 B") == {LOST, DURABLE}
+
+
+def test_recovery_goes_by_the_order_of_calls_and_not_of_slots():
+    assert refuted(TWINS["recovered-by-slot"].name, SLOW) == {LOST, DURABLE}
+
+
+@pytest.mark.long
+def test_removals_that_are_not_in_order_undo_a_call_when_power_fails_again():
+    work = {"kind": "schedule", "operations": PUTS[:3], "work": "20 us"}
+    again = "server[0] power in recovery"
+    assert executed("wflush-rpc", work, again) == set()
+    assert executed(TWINS["removed-in-any-order"].name, work, again) == {"durable", "no_lost_ack"}
+
+
+LATE = {"core": "server[0] core 2", "at": "4 us", "for": "60 us"}
+"""The first worker has taken a call, and is away while the second one could overtake it."""
+
+
+@pytest.mark.parametrize(("twin", "late"), [("reads-ahead", []), ("out-of-order", [LATE])])
+def test_calls_on_one_object_keep_their_order(twin, late):
+    read = get(0, "k0", at_ns=100_000) if late else get(0, "k0")
+    work = {"kind": "schedule", "operations": [put(0, "k0"), put(0, "k0"), put(0, "k0"), read], "work": "20 us"}
+    how = {"roles": {"server": {"threads": 2}}, "outages": late}
+    assert executed("wflush-rpc", work, "no fault", **how) == set()
+    assert executed(TWINS[twin].name, work, "no fault", **how) == {"linearizable"}
+
+
+# names -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("wflush-rpc over rflush-send", "'rflush-send' in 'wflush-rpc over rflush-send'"),
+        ("wflush-rpc over wflus", "wflus"),
+        ("wflush-rpc[slot=2]", "slot"),
+        ("wflush-rpc[operator=first]", "operator=first"),
+        ("wflush-rpc[slots=0]", "slots=0"),
+    ],
+)
+def test_a_wrong_name_is_refused_in_one_line(name, found):
+    with pytest.raises(InputError) as error:
+        scheme(name)
+    assert found in str(error.value) and "\n" not in str(error.value)
