@@ -260,8 +260,15 @@ def far_share_over_mix(
     turn = ["read"] * reads + ["ntstore"] * writes
 
     def measured(name: str) -> float:
+        """Regions that have been gone through before, each piece as its place in the turn before was."""
         machine = LoadedMachine(platform, name, threads)
-        return _bandwidth(machine, turn, size, _places(machine, size, turn[-1], "sequential", None))
+        each = TOTAL_BYTES // threads
+        regions = [machine.allocate(each) for _ in machine.threads]
+        for kinds in ([*turn[1:], turn[0]], turn):
+            places = [iter(range(base, base + each, size)) for base in regions]
+            rate = _bandwidth(machine, kinds, size, places)
+            machine.run(machine.threads[0].wbinvd())
+        return rate
 
     return measured(far) / measured(memory)
 
