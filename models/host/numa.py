@@ -1,7 +1,7 @@
 """A machine of several sockets: each has caches, I/O ways, memory controllers and a root port of its own.
 
-:class:`NumaSocket` is what a machine of one socket is as a whole. Lines cross the link (``interconnect.py``) where their
-memory, or a copy of them, is at another one:
+:class:`NumaSocket` is what a machine of one socket is as a whole. Lines cross the link (``interconnect.py``) if
+their memory, or a copy of them, is at another one:
 
 - A core's lines come into the caches of its own socket, whichever memory they are of (Intel 64 and IA-32 Architectures
   Optimization Reference Manual, non-inclusive shared cache: a caching agent for each slice, a home agent for each
