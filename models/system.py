@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
+from itertools import cycle, repeat
 from typing import Any, Literal
 
 import simpy
@@ -21,7 +22,7 @@ from .durability.ordering import Ordering
 from .durability.places import Domain
 from .fabric.disturbance import Disturbance, Weather
 from .fabric.fabric import Fabric
-from .host.hostmemory import HostMemory
+from .host.numa import build_sockets
 from .kernel.system_calls import Kernel
 from .memory.bandwidth import without
 from .memory.devices import AddressSpace, MemoryDevice
@@ -62,6 +63,15 @@ class NodeSpec:
     """What its software computes for each request, beside the platform's ``cpu.request``."""
 
 
+def places_of_cores(platform: Platform) -> Iterator[str]:
+    """The sockets of a node's cores, core by core: ``cpu.socket`` (or the first) is filled, then the next one."""
+    if not platform.sockets:
+        return repeat("")
+    names = list(platform.sockets)
+    first = names.index(platform.cpu.socket) if platform.cpu.socket else 0
+    return cycle([name for name in names[first:] + names[:first] for _ in range(platform.sockets[name].cores)])
+
+
 class Node:
     """One machine; ``name`` is its role and index (``server[0]``)."""
 
@@ -87,7 +97,9 @@ class Node:
             size = platform.kind_of(kind).capacity_bytes * profile.dimms
             self.devices.append(MemoryDevice(number, index, device_name, kind, domain, profile.dimms, size))
         self.memory = AddressSpace(self.devices)
-        self.host = HostMemory(system.clock, system.trace, platform, self.memory, system.streams)
+        self.sockets = build_sockets(system.clock, system.trace, platform, self.memory, system.streams)
+        self.host = self.sockets[platform.nic.socket or next(iter(self.sockets))]
+        """Memory as the adapter's socket addresses it."""
         self.kind = platform.cpu.types[spec.core_type] if spec.core_type is not None else None
         cpu = platform.cpu if self.kind is None else platform.cpu.of_type(self.kind)
         self.cpu = replace(cpu, request_ps=cpu.request_ps + spec.work_ps) if spec.work_ps else cpu
@@ -110,6 +122,8 @@ class Node:
                 self.cores.append(FairCore(system.ordering, core, away, agent, fills, system.clock, os, mates))
             else:
                 self.cores.append(Core(system.ordering, core, away, agent, fills))
+        for made, socket in zip(self.cores, places_of_cores(platform), strict=False):
+            made.host = self.sockets[socket]
         if os.smt > 1:
             for one, other in zip(mates[::2], mates[1::2], strict=False):
                 one.sibling, other.sibling = other, one
@@ -182,7 +196,7 @@ class Node:
             system.clock,
             system.ordering,
             system.platform,
-            self.host,
+            self.cores[core].host or self.host,
             self.cores[core],
             name,
             hand_over=self._hand_over,

@@ -15,6 +15,7 @@ from ...sim.stations import Fifo
 from ...sim.trace import Flush
 from ..durability.ordering import Ordering
 from ..host.fillbuffers import FillBuffers
+from ..host.hostmemory import HostMemory
 from ..memory.devices import AddressSpace
 from .accounting import Account
 
@@ -109,6 +110,8 @@ class Core:
         self.ntstores = ordering.trace.channel(f"non-temporal stores of {name}", ordered=False)
         self.flushes: list[Flush] = []
         """Flushes that are issued and not fenced yet."""
+        self.host: HostMemory | None = None
+        """Memory as the core's socket addresses it; None: its threads know."""
         self.fills = FillBuffers(fill_buffers)
         """The fill buffers for lines on their way to the core or from it."""
         self.fence_ps = 0

@@ -58,6 +58,8 @@ class Instructions(SoftwareThread):
         flushes as a fence does (Intel SDM, CLWB): other agents see its stores from here before it runs there.
         """
         core, trace, now_ps = self.core, self._ordering.trace, self.now_ps
+        if to.host is not None:
+            self.host, self._attached = to.host, to.host.attached
         flushes, core.flushes = core.flushes, []
         left = core.stores, trace.count(core.stores), core.ntstores, trace.count(core.ntstores), flushes
         self.core = to
@@ -174,7 +176,7 @@ class Instructions(SoftwareThread):
             yield self.core.run(self, cost_ps)
             core, now_ps, piece = self.core, self.now_ps, data[done : done + take]
             queued_ps = device.ntstore(offset + done, piece, core.ntstores, self._writer("ntstore"), now_ps)
-            core.fills.take(max(queued_ps, now_ps + self._cpu.ntstore_hold_ps))
+            core.fills.take(max(queued_ps, now_ps + self._cpu.ntstore_hold_ps + device.write_hold_ps))
             core.fence_ps = max(core.fence_ps, queued_ps, device.drained_ps((offset + done) // LINE_BYTES))
             done += take
 

@@ -43,6 +43,8 @@ class AttachedMemory(ABC):
     """Where a request goes, as PCIe sees it."""
     dma_path: Path
     """The way of an adapter's writes."""
+    write_hold_ps = 0
+    """The time beyond ``cpu.ntstore_hold`` for which a non-temporal store holds its buffer, as at a far socket."""
 
     @override
     def __init_subclass__(cls, parameters: type[Any] | None = None) -> None:

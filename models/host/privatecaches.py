@@ -19,9 +19,10 @@ from .cacheset import DIRTY, LINE_BITS, Key, Tags
 from .llc import CacheCounters, IoWrite, Llc, Traffic
 
 
-def victims_from(streams: Streams, device: int) -> int:
-    """The seed for choosing lines to evict, in the host whose first memory device has this number."""
-    return int(streams.stream(f"cache victims of the host of device {device}").integers(1 << 62))
+def victims_from(streams: Streams, device: int, socket: int = 0) -> int:
+    """The seed for choosing lines to evict, in a socket of the host whose first memory device has this number."""
+    which = f", socket {socket}" if socket else ""
+    return int(streams.stream(f"cache victims of the host of device {device}{which}").integers(1 << 62))
 
 
 class Level(IntEnum):

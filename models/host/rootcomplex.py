@@ -44,6 +44,9 @@ class RootComplex:
         self.last_visible_ps = 0
         """When all posted writes that came to the root port so far are visible, completions included; they keep
         their order, except late ones."""
+        self.ordered_ps = 0
+        """No posted write shows before this instant, whichever memory it goes to: one at another socket takes longer.
+        """
         self.memory_ready_ps = 0
         """When memory can serve the DMA read that was looked at last."""
         self.line_ps = service_ps(LINE_BYTES, platform.pcie.tlp_bits_per_s)

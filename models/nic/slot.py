@@ -80,7 +80,9 @@ class Slot:
         if self.cqes:
             self.settle(key)
         host, last_ps = self.host, self.host.last_visible_ps
-        visible_ps = message.start_ps = self.link.write(self._clock._now, self._cqe_bytes)[1] + self.posted_write_ps
+        visible_ps = self.link.write(self._clock._now, self._cqe_bytes)[1] + self.posted_write_ps
+        visible_ps = max(visible_ps, host.ordered_ps)
+        message.start_ps = visible_ps
         host.last_visible_ps = visible_ps if visible_ps > last_ps else last_ps
         heappush(self._queue, (visible_ps, HARDWARE, key, self._visible, message))
 
@@ -118,7 +120,9 @@ class Slot:
             cqe.start_ps = NEVER
             return
         host = self.host
-        cqe.start_ps = visible_ps = self.link.write(at_ps, self._cqe_bytes)[1] + self.posted_write_ps
+        visible_ps = self.link.write(at_ps, self._cqe_bytes)[1] + self.posted_write_ps
+        visible_ps = max(visible_ps, host.ordered_ps)
+        cqe.start_ps = visible_ps
         last_ps = host.last_visible_ps
         host.last_visible_ps = visible_ps if visible_ps > last_ps else last_ps
 
@@ -153,6 +157,7 @@ class Slot:
         self.settle(key)
         host = self.host
         visible_ps = self.link.write(self._clock.now_ps, self._cqe_bytes)[1] + self.posted_write_ps
+        visible_ps = max(visible_ps, host.ordered_ps)
         host.last_visible_ps = max(visible_ps, host.last_visible_ps)
         visible_ps = max(visible_ps, not_before_ps)
         if hop is not None and completion.span is not None:

@@ -25,6 +25,7 @@ from .parameters.cpu import CpuParameters
 from .parameters.fabric import FabricParameters
 from .parameters.memory import ImcParameters, MediaParameters, MemoryParameters
 from .parameters.pcie import PcieParameters
+from .parameters.sockets import InterconnectParameters, SocketParameters
 from .parameters.storage import DriveParameters, KernelParameters, PeerParameters
 from .parameters.transport import TransportParameters
 from .profiles import ProfileSetting, profile_names, read_profile
@@ -62,6 +63,10 @@ class Platform:
     drives: Mapping[str, DriveParameters] = field(default_factory=dict)
     kernel: KernelParameters = field(default_factory=KernelParameters)
     transport: TransportParameters = field(default_factory=TransportParameters)
+    sockets: Mapping[str, SocketParameters] = field(default_factory=dict)
+    """By name, in the order in which cores are numbered; none: a machine is one socket."""
+    interconnect: InterconnectParameters = field(default_factory=InterconnectParameters)
+    """The link between sockets."""
     switches: Switches = field(default_factory=Switches)
     """How the ordering rules read what their sources leave open."""
     cost: Mapping[str, PartCost] = field(default_factory=dict)
@@ -196,6 +201,7 @@ def _check(values: Mapping[str, Any], tree: Group) -> None:
         if name not in parts:
             wrong(f"the unknown part '{name}'", f"one of {', '.join(parts)}", f"cost.{name}", nearest(name, parts))
     _check_storage(values, wrong)
+    _check_sockets(values, wrong)
     pcie = values["pcie"]
     for path, found, known in (
         ("pcie.generation", pcie.generation, pcie_rate.GIGATRANSFERS),
@@ -250,6 +256,24 @@ def _check_drive(name: str, memory: MemoryParameters, drive: DriveParameters, wr
         wrong(f"'{memory.domain}'", expected, f"memory.{name}.domain")
     elif memory.dimms != 1:
         wrong(str(memory.dimms), f"1: {memory.device} is one device", f"memory.{name}.dimms")
+
+
+def _check_sockets(values: Mapping[str, Any], wrong: Callable[..., None]) -> None:
+    """What belongs to a socket belongs to one that there is, and there is a link between two."""
+    sockets: Mapping[str, SocketParameters] = values.get("sockets", {})
+    expected = f"one of {', '.join(sockets)}" if sockets else "nothing: this platform has no sockets"
+    named = [(f"memory.{name}", memory.socket) for name, memory in values["memory"].items()]
+    for path, socket in (*named, ("nic", values["nic"].socket), ("cpu", values["cpu"].socket)):
+        if socket and socket not in sockets:
+            wrong(f"the unknown socket '{socket}'", expected, f"{path}.socket", nearest(socket, sockets))
+    interconnect: InterconnectParameters = values.get("interconnect", InterconnectParameters())
+    if len(sockets) > 1 and not (interconnect.link_bits_per_s and interconnect.crossing_ps):
+        found = "a link without " + ("a bandwidth" if interconnect.crossing_ps else "the time of a crossing")
+        missing = "link" if interconnect.crossing_ps else "crossing"
+        wrong(found, f"interconnect.{missing}, since there are {len(sockets)} sockets", "sockets")
+    cores = sum(socket.cores for socket in sockets.values())
+    if sockets and cores != values["cpu"].cores:
+        wrong(f"{cores} cores on {len(sockets)} sockets", f"the {values['cpu'].cores} cores of cpu.cores", "sockets")
 
 
 def _check_storage(values: Mapping[str, Any], wrong: Callable[..., None]) -> None:

@@ -17,7 +17,7 @@ from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.schema.load import load_scenario, scenario_names
 from rpsim.validation.crash.explore import explore
 
-WHOLE = {"efactory", "client-crash", "server-process", "recovery-crash", "cleaning-crash"}
+WHOLE = {"efactory", "far-adapter", "client-crash", "server-process", "recovery-crash", "cleaning-crash"}
 """Small enough as they are."""
 QUICK = ("update-only", "recovery-crash")
 CORNERS = 4

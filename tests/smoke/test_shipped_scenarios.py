@@ -24,7 +24,15 @@ from rpsim.validation.crash.explore import explore
 FINGERPRINTS = Path(__file__).parent / "fingerprints.json"
 
 SHORT = {"workload.operations": 160, "workload.warmup": 0, "crash.schedules": 1}
-WHOLE = {"efactory", "client-crash", "server-process", "recovery-crash", "cleaning-crash", "durable-rpc"}
+WHOLE = {
+    "efactory",
+    "far-adapter",
+    "client-crash",
+    "server-process",
+    "recovery-crash",
+    "cleaning-crash",
+    "durable-rpc",
+}
 """Small enough as they are."""
 
 

@@ -75,6 +75,11 @@ EFFECTIVE = [
     ("drives.haishen5_flash.cache_read", "90 us", reading_runs.storage),
     ("drives.haishen5_flash.read", "500 us", reading_runs.storage),
     ("kernel.epoll", "9 us", reading_runs.sockets),
+    ("interconnect.crossing", "90 ns", reading_runs.numa),
+    ("interconnect.link", "1 GB/s", reading_runs.numa),
+    ("interconnect.header", "64 B", reading_runs.numa),
+    ("interconnect.directory", "none", reading_runs.numa),
+    ("memory.far_pm.socket", "socket0", reading_runs.numa),
 ]
 
 

@@ -16,11 +16,13 @@ from ....validation.published.scoreboard import NOT_ANALYSED, Bound, Claim, Clai
 from ...terminal.output import as_json, folder, footer, manifest, replacing, writable, write_json
 from ...terminal.progress import bar
 from ...terminal.text import paragraph, plural, table
+from . import without
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
     from ....validation.published.curves.curves import Curve
+    from ....validation.published.curves.mechanisms import Mechanism, Without
     from ....validation.published.curves.sweep import Variation
 
 KEPT = ".hardware-points.jsonl"
@@ -31,12 +33,16 @@ def main(options: argparse.Namespace) -> int:
     began = time.monotonic()
     curves = chosen(options.component, options.quick)
     settings = {"component": options.component, "quick": options.quick, "sweep": options.sweep}
+    mechanisms = _mechanisms(options.without)
+    if mechanisms:
+        settings["without"] = [mechanism.name for mechanism in mechanisms]
     target = folder(options.out, "hardware", settings, 1, "reproduce")
     kept = Kept(writable(options.out) / KEPT)
     done: list[str] = []
     try:
         board = _run(curves, options.jobs, kept, done)
         variations = _sweep(curves, board, options.jobs, kept, done) if options.sweep else []
+        found = _without(curves, board, mechanisms, options.jobs, kept, done) if mechanisms else []
     except KeyboardInterrupt:
         told = f"{plural(len(done), 'point')} are kept: the same command goes on from there"
         print(told, file=sys.stderr)
@@ -46,7 +52,7 @@ def main(options: argparse.Namespace) -> int:
 
         write(board, Path(options.pages))
     summary = board.summary()
-    answer = document(board, summary, variations)
+    answer = document(board, summary, variations, found)
     with replacing(target) as draft:
         write_json(draft / "summary.json", answer)
         _write_claims(draft / "claims.csv", board.claims())
@@ -61,11 +67,13 @@ def main(options: argparse.Namespace) -> int:
         print(as_json({**answer, "results": target.as_posix()}), end="")
     else:
         end = footer(target, "" if options.no_report else "report.html")
-        print("\n".join([*text(board, summary, variations), "", *end]))
+        print("\n".join([*text(board, summary, variations, found), "", *end]))
     return 0 if summary.met else 1
 
 
-def document(board: Board, summary: Summary, variations: Sequence[Variation] = ()) -> dict[str, Any]:
+def document(
+    board: Board, summary: Summary, variations: Sequence[Variation] = (), found: Sequence[Without] = ()
+) -> dict[str, Any]:
     """The scoreboard and its summary as JSON."""
     answer: dict[str, Any] = {
         "subject": "hardware",
@@ -91,10 +99,14 @@ def document(board: Board, summary: Summary, variations: Sequence[Variation] = (
             }
             for one in variations
         ]
+    if found:
+        answer["without"] = without.document(found)
     return answer
 
 
-def text(board: Board, summary: Summary, variations: Sequence[Variation] = ()) -> list[str]:
+def text(
+    board: Board, summary: Summary, variations: Sequence[Variation] = (), found: Sequence[Without] = ()
+) -> list[str]:
     """The scoreboard as lines of a terminal: a row for each curve, the missed ones and why, the bar."""
     lines: list[str] = []
     for component in dict.fromkeys(result.curve.component for result in board.results):
@@ -108,6 +120,8 @@ def text(board: Board, summary: Summary, variations: Sequence[Variation] = ()) -
         lines.append("")
     if variations:
         lines += ["with one badly known parameter at an end of its range", *_variations(summary, variations), ""]
+    if found:
+        lines += [*without.text(found), ""]
     return lines + _bar(summary)
 
 
@@ -183,6 +197,22 @@ def _sweep(curves: Sequence[Curve], board: Board, jobs: int, kept: Kept, done: l
     points = sum(map(len, again(curves).values()))
     with bar("sweep", points) as shown:
         return sweep(curves, board, jobs, _updates(shown, done), kept)
+
+
+def _mechanisms(names: Sequence[str] | None) -> list[Mechanism]:
+    from ....validation.published.curves.mechanisms import chosen_mechanisms
+
+    return chosen_mechanisms(names) if names else []
+
+
+def _without(
+    curves: Sequence[Curve], board: Board, mechanisms: Sequence[Mechanism], jobs: int, kept: Kept, done: list[str]
+) -> list[Without]:
+    from ....validation.published.curves import mechanisms as scoreboards
+
+    points = sum(len(todo) for one in mechanisms for todo in scoreboards.touched(curves, one).values())
+    with bar("without", points) as shown:
+        return scoreboards.without(curves, board, mechanisms, jobs, _updates(shown, done), kept)
 
 
 def _updates(shown: tqdm[Any], done: list[str]) -> Callable[[str], None]:

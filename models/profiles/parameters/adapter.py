@@ -119,6 +119,8 @@ class NicParameters:
     """The answer of ``ibv_query_qp_data_in_order`` for WRITEs and SENDs: bytes become visible in the order of their
     addresses, or do so within each aligned block of 128 bytes, or in any order. In the last two cases blocks or lines
     overtake each other on their way to memory, those of different messages too."""
+    socket: str = ""
+    """The socket whose root port it is at: a key of ``Platform.sockets``; empty: the first."""
 
     @property
     def piece_bytes(self) -> int | None:

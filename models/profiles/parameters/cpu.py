@@ -125,6 +125,8 @@ class CpuParameters:
     """Other cores that nodes may have."""
     software: Mapping[str, SoftwareCost] = field(default_factory=dict)
     """Named costs that schemes charge by ``Thread.software``."""
+    socket: str = ""
+    """The socket of the first core: a key of ``Platform.sockets``; empty: the first. The others come after it."""
 
     @property
     def crc_ps_per_byte(self) -> int:

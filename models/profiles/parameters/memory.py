@@ -103,3 +103,6 @@ class MemoryParameters:
     """Its persistence domain: the places whose bytes survive a power failure (``models.durability.places``)."""
     dimms: int
     """How many of them there are, interleaved; of a device beside the adapter there is one."""
+    socket: str = ""
+    """The socket whose memory controllers, or root port, they are at: a key of ``Platform.sockets``; empty: the first.
+    """

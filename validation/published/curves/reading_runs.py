@@ -24,6 +24,7 @@ from ....scenarios.arguments import RoleFields
 from ....scenarios.build import Draft
 from ....scenarios.run.experiment import run_variant
 from ....scenarios.run.results import RunResult
+from ...rigs.pair import Pair
 
 Wrap = Callable[[Platform], Platform]
 PAGE = 4096
@@ -266,13 +267,33 @@ def sockets(wrap: Wrap) -> list[float]:
     return times
 
 
+def numa(wrap: Wrap) -> list[float]:
+    """A WRITE and a READ of an adapter, and instructions of a core, that cross the link between two sockets."""
+    pair = Pair(wrap(load_platform("fast20-sockets")), memory="far_pm")
+    thread, times = pair.server_thread(), list[float]()
+
+    def code() -> Code:
+        for opcode in (Opcode.IBV_WR_RDMA_WRITE, Opcode.IBV_WR_RDMA_READ):
+            yield from pair.thread.post_send(pair.queue_pairs[0], pair.work(opcode, PAGE))
+            yield from pair.thread.poll(pair.sent)
+            times.append(pair.clock.now_ps)
+        yield from thread.load(pair.target + 4 * PAGE, PAGE)
+        times.append(pair.clock.now_ps)
+        yield from thread.ntstore(pair.target + 8 * PAGE, bytes(PAGE))
+        yield from thread.sfence()
+        times.append(pair.clock.now_ps)
+
+    pair.run(code())
+    return times
+
+
 def _take(socket: Socket, thread: Thread, n_bytes: int) -> Code:
     while n_bytes:
         n_bytes -= len((yield from socket.recv(thread, n_bytes)))
 
 
 RUNS: Sequence[Callable[[Wrap], list[float]]] = (
-    stores, scheduling, losses, primitives, verbs, storage, sockets,
+    stores, scheduling, losses, primitives, verbs, storage, sockets, numa,
 )  # fmt: skip
 
 

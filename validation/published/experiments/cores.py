@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Generator, Iterator
+from itertools import cycle
 from typing import Any
 
 from ....models.cpu import Thread
@@ -227,14 +228,17 @@ def _places(machine: LoadedMachine, size: int, access: str, pattern: str, total:
     return [of_thread(number, base, start.randrange(APART_BYTES // size)) for number, base in enumerate(bases)]
 
 
-def _bandwidth(machine: LoadedMachine, access: str, size: int, places: list[Iterator[int]], fence: int = 0) -> float:
-    """The bandwidth, in bytes a second, of threads whose addresses come from ``places``."""
+def _bandwidth(
+    machine: LoadedMachine, access: str | list[str], size: int, places: list[Iterator[int]], fence: int = 0
+) -> float:
+    """The bandwidth, in bytes a second, of threads whose addresses come from ``places``; a list is a cycle."""
+    kinds = [ACCESSES[kind] for kind in ([access] if isinstance(access, str) else access)]
     progress: list[int] = []
 
     def code(thread: Thread, where: Iterator[int]) -> Code:
         unfenced = 0
-        for address in where:
-            yield from ACCESSES[access](thread, address, size)
+        for touch, address in zip(cycle(kinds), where, strict=False):
+            yield from touch(thread, address, size)
             unfenced += size
             if fence and unfenced >= fence:
                 yield from thread.sfence()
@@ -245,6 +249,28 @@ def _bandwidth(machine: LoadedMachine, access: str, size: int, places: list[Iter
     for done in running:
         machine.clock.run_until(done)
     return steady(sorted(progress), size)
+
+
+@experiment("far-share-over-mix", "ratio", NO_ADAPTER)
+def far_share_over_mix(
+    platform: Platform, mix: str, *, threads: int = 1, size: int = 256, memory: str = "pm", far: str = "far_pm"
+) -> float:
+    """Bandwidth of the other socket's memory over the own one's, so many reads to so many ntstores (FAST'20, 5.4)."""
+    reads, writes = (int(part) for part in mix.split(":"))
+    turn = ["read"] * reads + ["ntstore"] * writes
+
+    def measured(name: str) -> float:
+        """Regions that have been gone through before, each piece as its place in the turn before was."""
+        machine = LoadedMachine(platform, name, threads)
+        each = TOTAL_BYTES // threads
+        regions = [machine.allocate(each) for _ in machine.threads]
+        for kinds in ([*turn[1:], turn[0]], turn):
+            places = [iter(range(base, base + each, size)) for base in regions]
+            rate = _bandwidth(machine, kinds, size, places)
+            machine.run(machine.threads[0].wbinvd())
+        return rate
+
+    return measured(far) / measured(memory)
 
 
 def steady(instants_ps: list[int], size: int) -> float:
