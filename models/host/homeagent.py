@@ -14,7 +14,7 @@ from ..profiles.platform import Platform
 from .cacheset import LINE_BITS, LINE_MASK, Key
 
 UNDER_WAY_LINES = 4096
-"""With more lines than this on record, the ones that have arrived are forgotten."""
+"""With more lines than this on record, and twice what the last time left, the ones that have arrived are forgotten."""
 
 
 class HomeAgent:
@@ -32,6 +32,7 @@ class HomeAgent:
         }
         self._under_way: dict[Key, int] = {}
         """Lines that left for memory, and when a write pending queue has them (forgotten some time after that)."""
+        self._most_under_way = UNDER_WAY_LINES
 
     def left_ps(self, key: Key) -> int:
         """When a line that left the caches is in a write pending queue; an instant of the past if it did not leave."""
@@ -68,9 +69,10 @@ class HomeAgent:
         number, line = key >> LINE_BITS, key & LINE_MASK
         arrive_ps = at_ps + max(0, way_ps - self._platform.imc.wpq_accept_ps)
         queued_ps, stored_ps = self._controllers[number].write_line(line, arrive_ps, flush, at_ps)
-        if len(self._under_way) >= UNDER_WAY_LINES:
+        if len(self._under_way) >= self._most_under_way:
             now_ps = self._clock.now_ps
             self._under_way = {other: ps for other, ps in self._under_way.items() if ps > now_ps}
+            self._most_under_way = max(UNDER_WAY_LINES, 2 * len(self._under_way))
         self._under_way[key] = queued_ps
         return queued_ps, stored_ps
 
