@@ -55,7 +55,7 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
     ) -> int:
         root, device = self._root, self.device
         visible_ps = arrive_ps + self._posted_write_ps
-        if credits is not None and (root.ddio or late_ps):
+        if credits is not None and (root.takes_at_once or late_ps):
             credits.give(visible_ps, len(data))
             credits = None
         last_ps = root.last_visible_ps
@@ -70,7 +70,10 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         else:
             insert(inbox, entry)
         if credits is not None:
-            root.owed[id(entry)] = credits, len(data)
+            if root.ddio:
+                root.hold(visible_ps, credits, len(data))
+            else:
+                root.owed[id(entry)] = credits, len(data)
         if len(inbox) > INBOX_WRITES:
             root.catch_up(accepted_ps)
         if chunk is not None:
@@ -111,7 +114,10 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
             inbox.append((first_ps, number, offset, offset + len(data), parts))
             if credits is not None:
                 for size, at_ps in parts:
-                    credits.give(at_ps, size)
+                    if root.takes_at_once:
+                        credits.give(at_ps, size)
+                    else:
+                        root.held.append((at_ps, credits, size))
         else:
             at = offset
             for size, at_ps in parts:

@@ -6,8 +6,10 @@ the next look at the caches (:meth:`RootComplex.catch_up`).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from functools import partial
+from operator import itemgetter
 
 from ...sim.bytespace import LINE_BYTES, lines
 from ...sim.clock import Clock
@@ -23,6 +25,9 @@ from .homeagent import HomeAgent
 from .llc import CacheCounters, IoWrite
 from .privatecaches import Caches, victims_from
 
+PORT = 0
+"""The number of the root port among those whose lines keep their order before a DIMM: the host has one."""
+
 
 class RootComplex:
     """The root complex of one host. Calls come in order of time."""
@@ -32,6 +37,8 @@ class RootComplex:
         self.trace = trace
         self.platform = platform
         self.ddio = platform.llc.ddio
+        self.takes_at_once = self.ddio and not platform.llc.victims_hold
+        """An inbound write gives its credits back as soon as it is visible."""
         self.caches = Caches(platform.llc, platform.private, partial(victims_from, streams, memory.by_index[0].number))
         self.home = HomeAgent(clock, trace, platform, memory)
         self.access = CacheAccess(platform, self.caches, self.home)
@@ -41,6 +48,8 @@ class RootComplex:
         """When the last of all that ever came into it is visible."""
         self.owed: dict[int, tuple[PostedCredits, int]] = {}
         """By the ``id`` of an inbound write in the inbox: the credits to give back when it is taken, and its bytes."""
+        self.held: deque[tuple[int, PostedCredits, int]] = deque()
+        """The same with DDIO on, for each TLP of the inbox: when it is visible, its credits and its bytes."""
         self.last_visible_ps = 0
         """When all posted writes that came to the root port so far are visible, completions included; they keep
         their order, except late ones."""
@@ -60,7 +69,9 @@ class RootComplex:
     @property
     def next_taken_ps(self) -> int | None:
         """When the next write with credits to give back is taken; None without one. Comes after :meth:`catch_up`."""
-        return self.inbox[0][0] if self.owed else None
+        if self.owed:
+            return self.inbox[0][0]
+        return self.held[0][0] if self.held else None
 
     def catch_up(self, now_ps: int) -> None:
         """Hand the inbound writes until ``now_ps`` to the caches, and with DDIO off to the write pending queues.
@@ -71,11 +82,7 @@ class RootComplex:
         if not inbox or inbox[0][0] > now_ps:
             return
         if self.ddio:
-            for at_ps, key, reads in self.caches.io_writes(inbox, now_ps):
-                if reads:
-                    self.home.read_line(key, at_ps, at_ps)
-                else:
-                    self.home.write_back(key, at_ps)
+            self._allocate(now_ps)
             return
         keep, drain_ps = self.platform.llc.non_allocating_hit == "update", self.platform.llc.iio_wc_drain_ps
         while inbox and inbox[0][0] <= now_ps:
@@ -90,7 +97,7 @@ class RootComplex:
                 if not merged and (start > line * LINE_BYTES or end < (line + 1) * LINE_BYTES):
                     self.counters.io_fills += 1  # memory writes whole lines: it reads this one before
                     way_ps += self.home.read_line(key, visible_ps, visible_ps)[0]
-                queued_ps, stored_ps = self.home.queue(key, visible_ps, way_ps)
+                queued_ps, stored_ps = self.home.queue(key, visible_ps, way_ps, port=PORT)
                 self._last_queued_ps = max(self._last_queued_ps, queued_ps)
                 taken_ps = max(taken_ps, queued_ps)
                 if self._devices[number].traced:
@@ -99,6 +106,33 @@ class RootComplex:
                 credits, size = self.owed.pop(id(entry), (None, 0))
                 if credits is not None:
                     credits.give(taken_ps, size)
+
+    def hold(self, at_ps: int, credits: PostedCredits, n_bytes: int) -> None:
+        """A TLP that is visible at ``at_ps`` keeps its credits until the caches have made room for it."""
+        held, one = self.held, (at_ps, credits, n_bytes)
+        if held and held[-1][0] > at_ps:
+            held.insert(bisect_right(held, at_ps, key=itemgetter(0)), one)
+        else:
+            held.append(one)
+
+    def _allocate(self, now_ps: int) -> None:
+        """With DDIO on: the inbound writes until now are in the cache; what has to go leaves, what is missing comes.
+
+        TLPs that are visible at one instant keep their credits until the last of them has its room.
+        """
+        home, held = self.home, self.held
+        taken: dict[int, int] = {}
+        for at_ps, key, reads in self.caches.io_writes(self.inbox, now_ps):
+            if reads:
+                took_ps, not_before_ps = home.read_line(key, at_ps, at_ps)
+                ready_ps = max(at_ps, not_before_ps) + took_ps
+            else:
+                ready_ps = home.write_back(key, at_ps, port=PORT)
+            if held and ready_ps > taken.get(at_ps, 0):
+                taken[at_ps] = ready_ps
+        while held and held[0][0] <= now_ps:
+            at_ps, credits, n_bytes = held.popleft()
+            credits.give(taken.get(at_ps, at_ps), n_bytes)
 
     def looked_at_ps(self, at_root_ps: int) -> int:
         """When a read request, at the root complex at ``at_root_ps``, is looked at: behind all posted writes."""

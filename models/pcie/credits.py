@@ -1,9 +1,9 @@
 """Flow-control credits for posted writes: the room in the root port's receive queue.
 
 A posted TLP needs a header credit and a data credit for each 16 B of payload before it is handed to the link, and gives
-both back when the write has been *taken* from there: by the cache, or, with DDIO off, by a write pending queue. When
-memory is slow, credits run out and writes stay in the adapter. Credits come back in any order; the instant is often
-known ahead.
+both back when the write has been *taken* from there: by the cache, behind the dirty line that has to go for it, or, with
+DDIO off, by a write pending queue. When memory is slow, credits run out and writes stay in the adapter. Credits come
+back in any order; the instant is often known ahead.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def matter(platform: Platform) -> bool:
     They cannot where the cache takes all, ``pcie.posted_write`` after it has crossed the link, and the link is too slow
     to use them up until then.
     """
-    pcie = platform.pcie
-    if not platform.llc.ddio or platform.peers or platform.devices:
+    pcie, llc = platform.pcie, platform.llc
+    if not llc.ddio or llc.victims_hold or platform.peers or platform.devices:
         return True
 
     def sent_within(payload: int) -> int:

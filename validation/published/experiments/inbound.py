@@ -2,7 +2,8 @@
 
 Cores of one machine post WRITEs, each over a queue pair of its own, ``window`` under way for each, until much more has
 come than staging and caches hold. *Scaled*: the shared cache has so many times fewer slices, so that its I/O ways are
-full after a short run; a line leaves it later than the DIMM's buffers remember in either case.
+full after a short run, and the adapter's staging is smaller; a line leaves either later than the DIMM's buffers
+remember all the same.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ BYTES = 5 * MIB
 MOST_WRITES = 24_000
 SCALE = 12
 """The I/O ways of a cache of 33 MiB hold half a MiB then."""
+STAGING_SCALE = 8
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ def written(
     llc = replace(llc, size_bytes=llc.size_bytes // llc.slices * slices, slices=slices)
     devices = tuple(dict.fromkeys(("dram", memory)))
     specs = {"server": [NodeSpec(memory=devices)], "client": [NodeSpec(cores=clients)]}
-    system = System(replace(platform, llc=llc), specs, seed=1)
+    nic = replace(platform.nic, staging_bytes=max(platform.nic.staging_bytes // STAGING_SCALE, platform.nic.mtu_bytes))
+    system = System(replace(platform, llc=llc, nic=nic), specs, seed=1)
     server, client = system.nodes["server"][0], system.nodes["client"][0]
     device, clock = server.memory[memory], system.clock
     target = device.allocate(REGION_BYTES, "target", align=PAGE_BYTES)
