@@ -62,9 +62,7 @@ class HomeAgent:
             self._trace.wrote_back(number, line, at_ps, queued_ps, stored_ps)
         return queued_ps
 
-    def queue(
-        self, key: Key, at_ps: int, way_ps: int, flush: bool = False, port: int | None = None
-    ) -> tuple[int, int]:
+    def queue(self, key: Key, at_ps: int, way_ps: int, flush: bool = False, port: int | None = None) -> tuple[int, int]:
         """A line leaves for memory at ``at_ps``: undisturbed it is queued ``way_ps`` later, the acceptance included.
 
         ``port`` is that of :meth:`write_back`. Returns when a write pending queue has it, and when the medium has.

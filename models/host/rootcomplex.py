@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from operator import itemgetter
 
@@ -17,7 +18,7 @@ from ...sim.streams import Streams
 from ...sim.trace import Trace
 from ..memory.devices import AddressSpace
 from ..memory.xpbuffer import service_ps
-from ..pcie.credits import PostedCredits
+from ..pcie.credits import UNIT_BYTES, PostedCredits
 from ..profiles.platform import Platform
 from .access import CacheAccess
 from .cacheset import line_key
@@ -25,6 +26,7 @@ from .homeagent import HomeAgent
 from .llc import CacheCounters, IoWrite
 from .privatecaches import Caches, victims_from
 
+INBOX_WRITES = 4096
 PORT = 0
 """The number of the root port among those whose lines keep their order before a DIMM: the host has one."""
 
@@ -50,6 +52,15 @@ class RootComplex:
         """By the ``id`` of an inbound write in the inbox: the credits to give back when it is taken, and its bytes."""
         self.held: deque[tuple[int, PostedCredits, int]] = deque()
         """The same with DDIO on, for each TLP of the inbox: when it is visible, its credits and its bytes."""
+        self.when_crowded: list[Callable[[], None]] = []
+        """With DDIO on: calls to make when the first dirty line has to go for an inbound write."""
+        self._io_tlps = platform.llc.io_bytes // platform.pcie.mps_bytes
+        self.most_writes = INBOX_WRITES
+        """With so many inbound writes waiting the caches take the visible ones even if nothing looks at them, ..."""
+        self.most_tlps = INBOX_WRITES * self._io_tlps
+        """... and with so many TLPs of writes that have several, where somebody may have to wait for victims."""
+        if self.ddio and not self.takes_at_once:
+            self._look_after(self._io_tlps // 2)
         self.last_visible_ps = 0
         """When all posted writes that came to the root port so far are visible, completions included; they keep
         their order, except late ones."""
@@ -109,11 +120,16 @@ class RootComplex:
 
     def hold(self, at_ps: int, credits: PostedCredits, n_bytes: int) -> None:
         """A TLP that is visible at ``at_ps`` keeps its credits until the caches have made room for it."""
-        held, one = self.held, (at_ps, credits, n_bytes)
+        held, one = self.held, (at_ps, *credits.owner(n_bytes))
         if held and held[-1][0] > at_ps:
             held.insert(bisect_right(held, at_ps, key=itemgetter(0)), one)
         else:
             held.append(one)
+
+    def _look_after(self, tlps: int) -> None:
+        """Look for victims when so many TLPs of several or one a write have come."""
+        self.most_tlps = max(1, tlps)
+        self.most_writes = min(INBOX_WRITES, self.most_tlps)
 
     def _allocate(self, now_ps: int) -> None:
         """With DDIO on: the inbound writes until now are in the cache; what has to go leaves, what is missing comes.
@@ -124,15 +140,24 @@ class RootComplex:
         taken: dict[int, int] = {}
         for at_ps, key, reads in self.caches.io_writes(self.inbox, now_ps):
             if reads:
-                took_ps, not_before_ps = home.read_line(key, at_ps, at_ps)
-                ready_ps = max(at_ps, not_before_ps) + took_ps
-            else:
-                ready_ps = home.write_back(key, at_ps, port=PORT)
-            if held and ready_ps > taken.get(at_ps, 0):
-                taken[at_ps] = ready_ps
+                home.read_line(key, at_ps, at_ps)
+                continue
+            queued_ps = home.write_back(key, at_ps, port=PORT)
+            if held and queued_ps > taken.get(at_ps, 0):
+                taken[at_ps] = queued_ps
+        if self.when_crowded:
+            self._look_after(self._io_tlps // 8)
+            if self.counters.leaked:
+                calls, self.when_crowded = self.when_crowded, []
+                for call in calls:
+                    call()
         while held and held[0][0] <= now_ps:
             at_ps, credits, n_bytes = held.popleft()
-            credits.give(taken.get(at_ps, at_ps), n_bytes)
+            if at_ps in taken:
+                credits.give(taken[at_ps], n_bytes)
+            else:  # they are back already
+                credits.headers += 1
+                credits.data += -(-n_bytes // UNIT_BYTES)
 
     def looked_at_ps(self, at_root_ps: int) -> int:
         """When a read request, at the root complex at ``at_root_ps``, is looked at: behind all posted writes."""

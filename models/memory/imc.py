@@ -128,9 +128,7 @@ class Dimm:
         self._lines_read = 0
         self._waited_ps = 0
 
-    def write(
-        self, line: int, sent_ps: int, arrive_ps: int, flush: bool, port: int | None = None
-    ) -> tuple[int, int]:
+    def write(self, line: int, sent_ps: int, arrive_ps: int, flush: bool, port: int | None = None) -> tuple[int, int]:
         """A line that was sent at ``sent_ps`` arrives; returns when the queue has it and when it is on the medium.
 
         ``port`` is the root port that it came from, whose lines keep their order; None: a core.
@@ -321,8 +319,8 @@ class MemoryController:
         """A line arrives at ``arrive_ps``; returns (in the write pending queue, on the medium).
 
         ``flush`` says that an instruction or a verb writes it back, not an eviction or an inbound write; ``sent_ps`` is
-        when it has left for here, which is now (None: when it arrives). ``port`` is the root port that it came from, whose
-        lines keep their order; None: a core.
+        when it has left for here, which is now (None: when it arrives). ``port`` is the root port that it came from,
+        whose lines keep their order; None: a core.
         """
         dimm, local = self._find(line)
         return dimm.write(local, arrive_ps if sent_ps is None else sent_ps, arrive_ps, flush, port)

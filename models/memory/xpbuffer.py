@@ -112,8 +112,8 @@ class XpBuffer:
         self._random = (seed * 2_654_435_761 + 12_345) & 0x7FFFFFFF
         self._combines = controller.lsq_combines
         self._outside: list[int] = []
-        """Lines that have been sent and are not in the queues in front of the buffer yet, in any order; for each line of
-        root port n, -1 - n."""
+        """Lines that have been sent and are not in the queues in front of the buffer yet, in any order; for each line
+        of root port n, -1 - n."""
         self._ports: dict[int, deque[int]] = {}
         """The lines of each root port that are outside, in their order, by that number."""
         self._queue: dict[int, list[int]] = {}
@@ -131,14 +131,12 @@ class XpBuffer:
         self.media_read_bytes = 0
         self.migrations = 0
 
-    def write(
-        self, line: int, at_ps: int, waiting: int = 0, queued: int = 0, port: int | None = None
-    ) -> Entered:
+    def write(self, line: int, at_ps: int, waiting: int = 0, queued: int = 0, port: int | None = None) -> Entered:
         """A line is sent that arrives at ``at_ps``, never earlier than before; returns the lines that go in because of
         it.
 
-        Of the lines sent before it ``waiting`` wait now for a place in the queues, and ``queued`` are in them. The lines
-        of one root port, ``port``, keep their order.
+        Of the lines sent before it ``waiting`` wait now for a place in the queues, and ``queued`` are in them. The
+        lines of one root port, ``port``, keep their order.
         """
         self.lines_written += 1
         outside = self._outside

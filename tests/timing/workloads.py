@@ -73,6 +73,7 @@ def platforms(draw: st.DrawFn, nodes: int) -> Platform:
         pcie={
             "tlp_bits_per_s": draw(one([base.pcie.tlp_bits_per_s, 9_999_999_999])),
             "posted_write_ps": base.pcie.posted_write_ps + draw(one([0, 7, 1_000_003])),
+            "tlp_cut": draw(one(["first byte", "aligned"])),
             "read_tags": draw(one([base.pcie.read_tags, 5, 1])),
             "numa_ps": draw(one([0, 100_001])),
             "posted_headers": draw(one([base.pcie.posted_headers, 32, 3, 1])),

@@ -114,9 +114,19 @@ class Adapter:
         return Pair(self, number, sent, received, reads, posts, executed, responses, answers, gone)
 
     # PCIe -----------------------------------------------------------------------------------------------------
+    def _tlps(self, address: int, length: int) -> list[tuple[int, int]]:
+        """A write cut where TLPs end: (address, length) pieces."""
+        most, pieces = self._pcie.mps_bytes, list[tuple[int, int]]()
+        if self._pcie.tlp_cut == "aligned":
+            return aligned(address, length, most)
+        for page, rest in aligned(address, length, 4096):
+            first = min(most - page % 4, rest)  # payload is counted in dwords
+            pieces += [(page, first), *((page + at, min(most, rest - at)) for at in range(first, rest, most))]
+        return pieces
+
     def _write(self, address: int, data: bytes, key: Key) -> None:
-        """Payload goes to the host as posted writes, none of which crosses a multiple of the largest TLP."""
-        for part, (at, length) in enumerate(aligned(address, len(data), self._pcie.mps_bytes)):
+        """Payload goes to the host as posted writes, one TLP each."""
+        for part, (at, length) in enumerate(self._tlps(address, len(data))):
             piece = data[at - address : at - address + length]
             self.sim.process(self._posted(at, piece, key._replace(part=key.part + part), staged=False))
 
@@ -129,7 +139,7 @@ class Adapter:
     def _drain(self) -> Process:
         while True:
             address, data, key, gone = yield self._accepted.get()
-            for part, (at, length) in enumerate(aligned(address, len(data), self._pcie.mps_bytes)):
+            for part, (at, length) in enumerate(self._tlps(address, len(data))):
                 if self._credits_matter:
                     yield self._headers.get(1)
                     yield self._data.get(-(-length // UNIT_BYTES))

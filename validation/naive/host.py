@@ -121,7 +121,7 @@ class Host:
             for _, key, reads in self.caches.io_writes(deque([write]), self.sim.now_ps):
                 line = (key >> LINE_BITS, key & LINE_MASK)
                 if reads:
-                    taken.append(self.sim.process(self._filled(*self._from_memory([line], 1, 0))))
+                    self._from_memory([line], 1, 0)
                 else:
                     taken.append(self.write_back(line, port=0))
             if not self.platform.llc.victims_hold:
@@ -137,11 +137,6 @@ class Host:
             self._draining += taken
         self.poke(address, data)
         return taken
-
-    def _filled(self, took_ps: int, behind: list[simpy.Event]) -> Process:
-        """A line has come from memory."""
-        yield self.sim.all_of(behind)
-        yield self.sim.timeout(took_ps)
 
     def read_latency(self, address: int, length: int) -> tuple[int, list[simpy.Event]]:
         """A DMA read is looked up now: its round trip, and the events that have to happen before memory can
