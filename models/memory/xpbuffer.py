@@ -174,6 +174,9 @@ class XpBuffer:
         there = object.__new__(XpBuffer)
         for name in self.__slots__:
             setattr(there, name, deepcopy(getattr(self, name)))
+        queued = there._queued
+        while there._outside:
+            there._move(len(there._outside) - 1, queued, at_ps)
         there._move(0, 0, at_ps)
         return there
 

@@ -28,12 +28,14 @@ MIB = 1 << 20
 REGION_BYTES = 96 * MIB
 LEAST_ROUNDS = 4
 """Windows of each client: the first ones fill what lies before the memory."""
-BYTES = 5 * MIB
+BYTES = 5 * MIB // 2
 """Into each memory, in all; less for small ones, of which there are at most MOST_WRITES."""
-MOST_WRITES = 24_000
-SCALE = 12
-"""The I/O ways of a cache of 33 MiB hold half a MiB then."""
-STAGING_SCALE = 8
+MOST_WRITES = 12_000
+UNDER_WAY_BYTES = MIB // 4
+"""At least two WRITEs of a client are under way, further ones only up to this."""
+SCALE = 24
+"""The I/O ways of a cache of 33 MiB hold a quarter of a MiB then."""
+STAGING_SCALE = 16
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def written(
 
     ``random``: to anywhere, at multiples of ``align`` (0: of the size, or of a page if it is larger).
     """
-    llc = platform.llc
+    llc, window = platform.llc, min(window, max(2, UNDER_WAY_BYTES // size))
     slices = max(1, llc.slices // scale)
     llc = replace(llc, size_bytes=llc.size_bytes // llc.slices * slices, slices=slices)
     devices = tuple(dict.fromkeys(("dram", memory)))
