@@ -58,6 +58,7 @@ class CacheAccess:
         """Lines whose tags are in the caches before their data: the instant at which a prefetch brings each."""
         dram = platform.memory.get("dram")
         self._flush_all_ps = llc.size_bytes * llc.flush_all_ps_per_byte
+        self._victims_hold = llc.victims_hold
         self._walk_ps = platform.media[dram.device].load_ps if dram is not None and dram.device in platform.media else 0
 
     def cost_ps(
@@ -88,17 +89,20 @@ class CacheAccess:
                     at_ps += self._walk(core, missed, start_ps)
         each_ps = self._store_ps if dirty else self._load_ps
         for key in range(first, last + 1) if length else ():
-            level = caches.access(core, key, dirty)
+            level, victim_ps = caches.access(core, key, dirty), 0
             if caches.evicted:
-                self._evict(start_ps)
+                victim_ps = self._evict(start_ps)
             if level is not _L1:
                 took_ps, not_before_ps = self._level_ps[level], 0
                 if level is _MEMORY:
                     if dirty:  # behind what this line still has to bring to memory
                         at_ps = max(at_ps, self._memory.left_ps(key))
                     took_ps, not_before_ps = self._memory.read_line(key, start_ps, fills.free_ps(at_ps))
+                shared_ps = took_ps // self._buffers
+                if victim_ps:  # its buffer has the data until the line that had to go is in the queue
+                    took_ps = max(took_ps, victim_ps - max(fills.free_ps(at_ps), not_before_ps))
                 if dirty:  # the store buffer hides the rest
-                    at_ps = fills.take_for(at_ps, took_ps) + took_ps // self._buffers
+                    at_ps = fills.take_for(at_ps, took_ps) + shared_ps
                 else:
                     at_ps = fills.take_for(at_ps, took_ps, not_before_ps)
                     ready_ps = (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps
@@ -144,7 +148,8 @@ class CacheAccess:
             done_ps = max(done_ps, self._memory.write_back(key, at_ps, flush=True))
         return done_ps
 
-    def _evict(self, at_ps: int) -> None:
+    def _evict(self, at_ps: int) -> int:
+        """Lines that had to go leave for memory; returns when a queue has them, 0 where nobody waits for that."""
         evicted, self._caches.evicted = self._caches.evicted, []
-        for key in evicted:
-            self._memory.write_back(key, at_ps)
+        last_ps = max([self._memory.write_back(key, at_ps) for key in evicted])
+        return last_ps if self._victims_hold else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import repeat
 
 from typing_extensions import override
 
@@ -18,9 +19,6 @@ from .cacheset import LINE_BITS, line_key
 from .fillbuffers import FillBuffers
 from .llc import insert
 from .rootcomplex import RootComplex
-
-INBOX_WRITES = 4096
-"""With this many inbound writes waiting, the caches take the visible ones even if nothing looks at the caches."""
 
 
 class Dimms(AttachedMemory, parameters=MediaParameters):
@@ -55,7 +53,7 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
     ) -> int:
         root, device = self._root, self.device
         visible_ps = arrive_ps + self._posted_write_ps
-        if credits is not None and (root.ddio or late_ps):
+        if credits is not None and (root.takes_at_once or late_ps):
             credits.give(visible_ps, len(data))
             credits = None
         last_ps = root.last_visible_ps
@@ -70,8 +68,15 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         else:
             insert(inbox, entry)
         if credits is not None:
-            root.owed[id(entry)] = credits, len(data)
-        if len(inbox) > INBOX_WRITES:
+            if root.ddio:
+                held = root.held
+                if credits.__class__ is not PostedCredits or (held and held[-1][0] > visible_ps):
+                    root.hold(visible_ps, credits, len(data))
+                else:
+                    held.append((visible_ps, credits, len(data)))
+            else:
+                root.owed[id(entry)] = credits, len(data)
+        if len(inbox) > root.most_writes:
             root.catch_up(accepted_ps)
         if chunk is not None:
             number = chunk.number
@@ -101,7 +106,7 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         root, device = self._root, self.device
         way_ps = self._posted_write_ps
         first_ps = tlps[0][2] + way_ps
-        if first_ps < root.inbox_ps:
+        if first_ps < root.inbox_ps or (len(tlps) > 1 and (offset + tlps[0][0]) % LINE_BYTES):
             return super().dma_writes(offset, data, channel, writer, accepted_ps, tlps, credits)
         sizes, starts, arrivals = zip(*tlps, strict=True)
         instants: list[int] = [arrive_ps + way_ps for arrive_ps in arrivals]
@@ -109,9 +114,11 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         inbox, number = root.inbox, self._number
         if root.ddio:
             inbox.append((first_ps, number, offset, offset + len(data), parts))
-            if credits is not None:
+            if credits is not None and root.takes_at_once:
                 for size, at_ps in parts:
                     credits.give(at_ps, size)
+            elif credits is not None:
+                root.held.extend(zip(instants, repeat(credits), sizes, strict=False))
         else:
             at = offset
             for size, at_ps in parts:
@@ -122,7 +129,7 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         visible_ps = root.inbox_ps = instants[-1]
         last_ps = root.last_visible_ps
         root.last_visible_ps = visible_ps if visible_ps > last_ps else last_ps
-        if len(inbox) > INBOX_WRITES:
+        if len(inbox) * len(tlps) > root.most_tlps:
             root.catch_up(accepted_ps)
         if device.traced:
             moves = list(zip(sizes, starts, instants, strict=True))

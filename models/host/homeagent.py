@@ -14,7 +14,7 @@ from ..profiles.platform import Platform
 from .cacheset import LINE_BITS, LINE_MASK, Key
 
 UNDER_WAY_LINES = 4096
-"""With more lines than this on record, the ones that have arrived are forgotten."""
+"""With more lines than this on record, and twice what the last time left, the ones that have arrived are forgotten."""
 
 
 class HomeAgent:
@@ -32,6 +32,7 @@ class HomeAgent:
         }
         self._under_way: dict[Key, int] = {}
         """Lines that left for memory, and when a write pending queue has them (forgotten some time after that)."""
+        self._most_under_way = UNDER_WAY_LINES
 
     def left_ps(self, key: Key) -> int:
         """When a line that left the caches is in a write pending queue; an instant of the past if it did not leave."""
@@ -48,29 +49,31 @@ class HomeAgent:
         """As :meth:`read_line`, of a range of a device's lines; the reader takes one line each ``pace_ps``."""
         return self._controllers[number].read_lines(first, last, at_ps, pace_ps)
 
-    def write_back(self, key: Key, at_ps: int, flush: bool = False) -> int:
+    def write_back(self, key: Key, at_ps: int, flush: bool = False, port: int | None = None) -> int:
         """A dirty line leaves the caches at ``at_ps``; returns when a write pending queue has it.
 
-        ``flush``: an instruction or a verb caused it, not an eviction.
+        ``flush``: an instruction or a verb caused it, not an eviction. ``port``: a write from this root port did, whose
+        lines keep their order; None: a core.
         """
         number, line = key >> LINE_BITS, key & LINE_MASK
         device = self._devices[number]
-        queued_ps, stored_ps = self.queue(key, at_ps, self._platform.media[device.kind].clwb_to_wpq_ps, flush)
+        queued_ps, stored_ps = self.queue(key, at_ps, self._platform.media[device.kind].clwb_to_wpq_ps, flush, port)
         if device.traced:
             self._trace.wrote_back(number, line, at_ps, queued_ps, stored_ps)
         return queued_ps
 
-    def queue(self, key: Key, at_ps: int, way_ps: int, flush: bool = False) -> tuple[int, int]:
+    def queue(self, key: Key, at_ps: int, way_ps: int, flush: bool = False, port: int | None = None) -> tuple[int, int]:
         """A line leaves for memory at ``at_ps``: undisturbed it is queued ``way_ps`` later, the acceptance included.
 
-        Returns when a write pending queue has it, and when the medium has.
+        ``port`` is that of :meth:`write_back`. Returns when a write pending queue has it, and when the medium has.
         """
         number, line = key >> LINE_BITS, key & LINE_MASK
         arrive_ps = at_ps + max(0, way_ps - self._platform.imc.wpq_accept_ps)
-        queued_ps, stored_ps = self._controllers[number].write_line(line, arrive_ps, flush, at_ps)
-        if len(self._under_way) >= UNDER_WAY_LINES:
+        queued_ps, stored_ps = self._controllers[number].write_line(line, arrive_ps, flush, at_ps, port)
+        if len(self._under_way) >= self._most_under_way:
             now_ps = self._clock.now_ps
             self._under_way = {other: ps for other, ps in self._under_way.items() if ps > now_ps}
+            self._most_under_way = max(UNDER_WAY_LINES, 2 * len(self._under_way))
         self._under_way[key] = queued_ps
         return queued_ps, stored_ps
 

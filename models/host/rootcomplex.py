@@ -6,8 +6,11 @@ the next look at the caches (:meth:`RootComplex.catch_up`).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
+from collections.abc import Callable
 from functools import partial
+from operator import itemgetter
 
 from ...sim.bytespace import LINE_BYTES, lines
 from ...sim.clock import Clock
@@ -15,13 +18,17 @@ from ...sim.streams import Streams
 from ...sim.trace import Trace
 from ..memory.devices import AddressSpace
 from ..memory.xpbuffer import service_ps
-from ..pcie.credits import PostedCredits
+from ..pcie.credits import UNIT_BYTES, PostedCredits
 from ..profiles.platform import Platform
 from .access import CacheAccess
 from .cacheset import line_key
 from .homeagent import HomeAgent
 from .llc import CacheCounters, IoWrite
 from .privatecaches import Caches, victims_from
+
+INBOX_WRITES = 4096
+PORT = 0
+"""The number of the root port among those whose lines keep their order before a DIMM: the host has one."""
 
 
 class RootComplex:
@@ -32,6 +39,8 @@ class RootComplex:
         self.trace = trace
         self.platform = platform
         self.ddio = platform.llc.ddio
+        self.takes_at_once = self.ddio and not platform.llc.victims_hold
+        """An inbound write gives its credits back as soon as it is visible."""
         self.caches = Caches(platform.llc, platform.private, partial(victims_from, streams, memory.by_index[0].number))
         self.home = HomeAgent(clock, trace, platform, memory)
         self.access = CacheAccess(platform, self.caches, self.home)
@@ -41,6 +50,17 @@ class RootComplex:
         """When the last of all that ever came into it is visible."""
         self.owed: dict[int, tuple[PostedCredits, int]] = {}
         """By the ``id`` of an inbound write in the inbox: the credits to give back when it is taken, and its bytes."""
+        self.held: deque[tuple[int, PostedCredits, int]] = deque()
+        """The same with DDIO on, for each TLP of the inbox: when it is visible, its credits and its bytes."""
+        self.when_crowded: list[Callable[[], None]] = []
+        """With DDIO on: calls to make when the first dirty line has to go for an inbound write."""
+        self._io_tlps = platform.llc.io_bytes // platform.pcie.mps_bytes
+        self.most_writes = INBOX_WRITES
+        """With so many inbound writes waiting the caches take the visible ones even if nothing looks at them, ..."""
+        self.most_tlps = INBOX_WRITES * self._io_tlps
+        """... and with so many TLPs of writes that have several, where somebody may have to wait for victims."""
+        if self.ddio and not self.takes_at_once:
+            self._look_after(self._io_tlps // 2)
         self.last_visible_ps = 0
         """When all posted writes that came to the root port so far are visible, completions included; they keep
         their order, except late ones."""
@@ -63,7 +83,9 @@ class RootComplex:
     @property
     def next_taken_ps(self) -> int | None:
         """When the next write with credits to give back is taken; None without one. Comes after :meth:`catch_up`."""
-        return self.inbox[0][0] if self.owed else None
+        if self.owed:
+            return self.inbox[0][0]
+        return self.held[0][0] if self.held else None
 
     def catch_up(self, now_ps: int) -> None:
         """Hand the inbound writes until ``now_ps`` to the caches, and with DDIO off to the write pending queues.
@@ -74,11 +96,7 @@ class RootComplex:
         if not inbox or inbox[0][0] > now_ps:
             return
         if self.ddio:
-            for at_ps, key, reads in self.caches.io_writes(inbox, now_ps):
-                if reads:
-                    self.home.read_line(key, at_ps, at_ps)
-                else:
-                    self.home.write_back(key, at_ps)
+            self._allocate(now_ps)
             return
         keep, drain_ps = self.platform.llc.non_allocating_hit == "update", self.platform.llc.iio_wc_drain_ps
         while inbox and inbox[0][0] <= now_ps:
@@ -93,7 +111,7 @@ class RootComplex:
                 if not merged and (start > line * LINE_BYTES or end < (line + 1) * LINE_BYTES):
                     self.counters.io_fills += 1  # memory writes whole lines: it reads this one before
                     way_ps += self.home.read_line(key, visible_ps, visible_ps)[0]
-                queued_ps, stored_ps = self.home.queue(key, visible_ps, way_ps)
+                queued_ps, stored_ps = self.home.queue(key, visible_ps, way_ps, port=PORT)
                 self._last_queued_ps = max(self._last_queued_ps, queued_ps)
                 taken_ps = max(taken_ps, queued_ps)
                 if self._devices[number].traced:
@@ -102,6 +120,47 @@ class RootComplex:
                 credits, size = self.owed.pop(id(entry), (None, 0))
                 if credits is not None:
                     credits.give(taken_ps, size)
+
+    def hold(self, at_ps: int, credits: PostedCredits, n_bytes: int) -> None:
+        """A TLP that is visible at ``at_ps`` keeps its credits until the caches have made room for it."""
+        held, one = self.held, (at_ps, *credits.owner(n_bytes))
+        if held and held[-1][0] > at_ps:
+            held.insert(bisect_right(held, at_ps, key=itemgetter(0)), one)
+        else:
+            held.append(one)
+
+    def _look_after(self, tlps: int) -> None:
+        """Look for victims when so many TLPs of several or one a write have come."""
+        self.most_tlps = max(1, tlps)
+        self.most_writes = min(INBOX_WRITES, self.most_tlps)
+
+    def _allocate(self, now_ps: int) -> None:
+        """With DDIO on: the inbound writes until now are in the cache; what has to go leaves, what is missing comes.
+
+        TLPs that are visible at one instant keep their credits until the last of them has its room.
+        """
+        home, held = self.home, self.held
+        taken: dict[int, int] = {}
+        for at_ps, key, reads in self.caches.io_writes(self.inbox, now_ps):
+            if reads:
+                home.read_line(key, at_ps, at_ps)
+                continue
+            queued_ps = home.write_back(key, at_ps, port=PORT)
+            if held and queued_ps > taken.get(at_ps, 0):
+                taken[at_ps] = queued_ps
+        if self.when_crowded:
+            self._look_after(self._io_tlps // 8)
+            if self.counters.leaked:
+                calls, self.when_crowded = self.when_crowded, []
+                for call in calls:
+                    call()
+        while held and held[0][0] <= now_ps:
+            at_ps, credits, n_bytes = held.popleft()
+            if at_ps in taken:
+                credits.give(taken[at_ps], n_bytes)
+            else:  # they are back already
+                credits.headers += 1
+                credits.data += -(-n_bytes // UNIT_BYTES)
 
     def looked_at_ps(self, at_root_ps: int) -> int:
         """When a read request, at the root complex at ``at_root_ps``, is looked at: behind all posted writes."""

@@ -86,6 +86,7 @@ class Dimm:
         controller = media.controller
         self._accept_ps = imc.wpq_accept_ps
         self._hit_ps = imc.wpq_hit_ps
+        self._port_order = imc.port_order == "kept"
         self._load_ps = media.load_ps
         self._near_ps = media.near_load_ps or media.load_ps
         at_medium = media.write_delay_per == "medium"
@@ -127,8 +128,11 @@ class Dimm:
         self._lines_read = 0
         self._waited_ps = 0
 
-    def write(self, line: int, sent_ps: int, arrive_ps: int, flush: bool) -> tuple[int, int]:
-        """A line that was sent at ``sent_ps`` arrives; returns when the queue has it and when it is on the medium."""
+    def write(self, line: int, sent_ps: int, arrive_ps: int, flush: bool, port: int | None = None) -> tuple[int, int]:
+        """A line that was sent at ``sent_ps`` arrives; returns when the queue has it and when it is on the medium.
+
+        ``port`` is the root port that it came from, whose lines keep their order; None: a core.
+        """
         last_ps = self._last_ps
         if arrive_ps < last_ps:
             arrive_ps = last_ps
@@ -156,7 +160,7 @@ class Dimm:
             stored_ps = left_ps + self._write_ps
         else:
             came, had, went = self._gates.before(sent_ps)
-            entered = buffer.write(line, arrive_ps, came - had, had - went)
+            entered = buffer.write(line, arrive_ps, came - had, had - went, port if self._port_order else None)
             left_ps, stored_ps = self._take_in(entered, line, queued_ps, count)
             self._gates.pass_at(came_ps, queued_ps, self._stage_ps)
         places[place] = left_ps
@@ -272,11 +276,13 @@ class Dimm:
 
     @property
     def traffic(self) -> Traffic:
-        """The traffic of this DIMM and its medium so far."""
+        """The traffic of this DIMM and its medium so far: for all lines that were sent, those that wait included."""
         written, buffer = self._count * LINE_BYTES, self.buffer
         read = self._lines_read * LINE_BYTES
         if buffer is None:
             return Traffic(written, read, written, read, 0, self._waited_ps)
+        if buffer.waits:
+            buffer = buffer.emptied(self._last_ps)
         media = buffer.media_written_bytes, buffer.media_read_bytes, buffer.migrations
         return Traffic(written, read, *media, self._waited_ps)
 
@@ -302,14 +308,22 @@ class MemoryController:
             dimm = self.dimms[number] = Dimm(self._imc, self._media, number)
         return dimm, local * self._chunk + within
 
-    def write_line(self, line: int, arrive_ps: int, flush: bool = False, sent_ps: int | None = None) -> tuple[int, int]:
+    def write_line(
+        self,
+        line: int,
+        arrive_ps: int,
+        flush: bool = False,
+        sent_ps: int | None = None,
+        port: int | None = None,
+    ) -> tuple[int, int]:
         """A line arrives at ``arrive_ps``; returns (in the write pending queue, on the medium).
 
         ``flush`` says that an instruction or a verb writes it back, not an eviction or an inbound write; ``sent_ps`` is
-        when it has left for here, which is now (None: when it arrives).
+        when it has left for here, which is now (None: when it arrives). ``port`` is the root port that it came from,
+        whose lines keep their order; None: a core.
         """
         dimm, local = self._find(line)
-        return dimm.write(local, arrive_ps if sent_ps is None else sent_ps, arrive_ps, flush)
+        return dimm.write(local, arrive_ps if sent_ps is None else sent_ps, arrive_ps, flush, port)
 
     def read_line(self, line: int, at_ps: int, issued_ps: int) -> tuple[int, int]:
         """Read one line of a range that is asked for at ``at_ps``; the reader comes to it at ``issued_ps``.

@@ -7,13 +7,15 @@ move (Wang et al., MICRO'20). Both models of the timing ask this one, in the ord
 
 While the write pending queue is full, lines wait outside: in the fill buffers of cores and on the mesh, from where the
 memory controller takes them in no documented order. Which of the waiting lines goes in next is a draw here, so
-that the lines of many writers come mixed, and XPLines have to go before they are complete. The queues behind are in
-order, and combine their lines of one XPLine (LSQ; Wang et al., MICRO'20).
+that the lines of many writers come mixed, and XPLines have to go before they are complete. Where the draw falls on a
+line of a root port, its first one goes: posted writes do not overtake each other. The queues behind are in order, and
+combine their lines of one XPLine (LSQ; Wang et al., MICRO'20).
 """
 
 from __future__ import annotations
 
 from collections import deque
+from copy import deepcopy
 from typing import NamedTuple
 
 from ...sim.bytespace import LINE_BYTES
@@ -68,6 +70,7 @@ class XpBuffer:
         "_page",
         "_parameters",
         "_period_ps",
+        "_ports",
         "_queue",
         "_queued",
         "_random",
@@ -109,7 +112,10 @@ class XpBuffer:
         self._random = (seed * 2_654_435_761 + 12_345) & 0x7FFFFFFF
         self._combines = controller.lsq_combines
         self._outside: list[int] = []
-        """Lines that have been sent and are not in the queues in front of the buffer yet, in any order."""
+        """Lines that have been sent and are not in the queues in front of the buffer yet, in any order; for each line
+        of root port n, -1 - n."""
+        self._ports: dict[int, deque[int]] = {}
+        """The lines of each root port that are outside, in their order, by that number."""
         self._queue: dict[int, list[int]] = {}
         """Lines in those queues: XPLine by XPLine where lines are combined, else one by one."""
         self._queued = 0
@@ -125,27 +131,54 @@ class XpBuffer:
         self.media_read_bytes = 0
         self.migrations = 0
 
-    def write(self, line: int, at_ps: int, waiting: int = 0, queued: int = 0) -> Entered:
+    def write(self, line: int, at_ps: int, waiting: int = 0, queued: int = 0, port: int | None = None) -> Entered:
         """A line is sent that arrives at ``at_ps``, never earlier than before; returns the lines that go in because of
         it.
 
-        Of the lines sent before it ``waiting`` wait now for a place in the queues, and ``queued`` are in them.
+        Of the lines sent before it ``waiting`` wait now for a place in the queues, and ``queued`` are in them. The
+        lines of one root port, ``port``, keep their order.
         """
         self.lines_written += 1
         outside = self._outside
         if not outside and not self._queued and not waiting and not queued:
             return self._goes_in(line, at_ps)
-        outside.append(line)
+        if port is None:
+            outside.append(line)
+        else:
+            outside.append(-1 - port)
+            self._ports.setdefault(-1 - port, deque()).append(line)
         self._sent[line] = self._sent.get(line, 0) + 1
+        return self._move(waiting, queued, at_ps)
+
+    def _move(self, waiting: int, queued: int, at_ps: int) -> Entered:
+        """Lines go on until so many are left outside and in the queues; returns those that go in."""
+        outside = self._outside
         while len(outside) > waiting:
             index = self._draw(len(outside))
             outside[index], outside[-1] = outside[-1], outside[index]
-            self._enqueue(outside.pop())
+            one = outside.pop()
+            self._enqueue(one if one >= 0 else self._ports[one].popleft())
         entered = NOTHING
         while self._queued > queued:
             for one in self._dequeue():
                 entered = entered.and_then(self._goes_in(one, at_ps))
         return entered
+
+    @property
+    def waits(self) -> bool:
+        """Whether lines have been sent that are not in the buffer yet."""
+        return bool(self._sent)
+
+    def emptied(self, at_ps: int) -> XpBuffer:
+        """A copy in which all lines that have been sent are in."""
+        there = object.__new__(XpBuffer)
+        for name in self.__slots__:
+            setattr(there, name, deepcopy(getattr(self, name)))
+        queued = there._queued
+        while there._outside:
+            there._move(len(there._outside) - 1, queued, at_ps)
+        there._move(0, 0, at_ps)
+        return there
 
     def _enqueue(self, line: int) -> None:
         key = line // self._lines if self._combines else self.lines_written

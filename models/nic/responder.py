@@ -51,7 +51,6 @@ class Responder:
         """The first of them and its address, if it is not known yet when there is room for it."""
         draw = partial(nic.host.draw, f"staging of {nic.name}")
         self.drain = Staging(nic.clock, nic.slot, platform, draw, self._leaves_staging)
-        self._credits = self.drain.credits
         self._atomic_unit = AtomicUnit(nic)
         self.flush_issue_ps, self.flush_keeps_lines = platform.cpu.clwb_ps, not platform.cpu.clwb_invalidates
         """A FLUSH writes lines back as a core does."""
@@ -205,7 +204,7 @@ class Responder:
         lanes, now_ps = end.inbound.lanes(address), self.clock._now
         writer = f"{message.opcode}, {message.span.label}" if message.span is not None else end.writers[message.opcode]
         tlps = [
-            (len(piece), lanes.accept(kind, placement, at, piece, writer, now_ps, self._credits))
+            (len(piece), lanes.accept(kind, placement, at, piece, writer, now_ps, self.drain.credits))
             for at, piece in self.slot.link.tlps(address, data)
         ]
         self.drain.wait(end, key, tlps)
@@ -234,7 +233,7 @@ class Responder:
             start_ps, at_root_ps = self.slot.link.write(now_ps, len(piece))
             if staged is not None:
                 self.staging.give(at_root_ps, len(piece))
-            credits = self._credits if staged is not None else None
+            credits = self.drain.credits if staged is not None else None
             lanes.write(kind, placement, at, piece, writer, now_ps, start_ps, at_root_ps, credits)
 
     def post_result(self, end: ReceiveEnd, message: Message, data: bytes, operand: Operand) -> None:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ...sim.clock import Clock
-from ..pcie.credits import PostedCredits, matter, units
+from ..pcie.credits import UNIT_BYTES, PostedCredits, count_at_once, matter, units
 from ..profiles.platform import Platform
 from ..verbs.objects import QueuePair
 from .ends import ReceiveEnd
@@ -53,11 +53,15 @@ class Staging:
         self._draw = draw
         self._order = pcie.staging_order
         self._mps_bytes = pcie.mps_bytes
-        self.credits = (
-            PostedCredits(pcie.posted_headers, pcie.posted_data_bytes, pcie.mps_bytes) if matter(platform) else None
-        )
-        self.always_open = self.credits is None and self._order == "arrival"
+        self._pcie = pcie
+        self.credits: PostedCredits | None = None
+        """The root port's, while they are counted."""
+        self.always_open = self._order == "arrival"
         """Nothing ever waits: the plain case, in which :meth:`open` need not be called."""
+        if count_at_once(platform):
+            self.count()
+        elif matter(platform):
+            slot.host.when_crowded.append(self.count)
         self._queues: dict[ReceiveEnd | None, deque[StagedPacket]] = {}
         """By queue pair, in the order in which they began to wait; all in one queue where order of arrival rules."""
         self._last: dict[ReceiveEnd, StagedPacket] = {}
@@ -65,6 +69,12 @@ class Staging:
         self._sending: StagedPacket | None = None
         self._running = False
         self._holds: Callable[[QueuePair], int] | None = None
+
+    def count(self) -> None:
+        """Count the root port's credits from now on; what is under way already has none."""
+        pcie = self._pcie
+        self.credits = PostedCredits(pcie.posted_headers, pcie.posted_data_bytes, pcie.mps_bytes)
+        self.always_open = False
 
     def hold_up(self, holds: Callable[[QueuePair], int]) -> None:
         """From now on a packet stays for as long as ``holds`` says, in picoseconds: nothing bounds how long it may.
@@ -78,7 +88,16 @@ class Staging:
         """Whether a packet with ``length`` bytes for ``address`` may go to PCIe now; takes its credits if so."""
         if self._last or self._holds is not None or (self._order != "arrival" and self._slot.link.free_ps > now_ps):
             return False
-        return self.credits is None or self._take(now_ps, *units(address, length, self._mps_bytes))
+        credits, mps_bytes = self.credits, self._mps_bytes
+        if credits is None:
+            return True
+        if length <= mps_bytes - address % mps_bytes:  # as below, for one TLP
+            data = -(-length // UNIT_BYTES)
+            if credits.headers and credits.data >= data:
+                credits.headers -= 1
+                credits.data -= data
+                return True
+        return self._take(now_ps, *units(address, length, mps_bytes, self._pcie.tlp_cut == "first byte"))
 
     def wait(self, end: ReceiveEnd, key: int, tlps: list[tuple[int, Leave]]) -> None:
         """A packet's TLPs (bytes, the call when it leaves) have to wait; the first of them may go at once."""

@@ -1,9 +1,9 @@
 """Flow-control credits for posted writes: the room in the root port's receive queue.
 
 A posted TLP needs a header credit and a data credit for each 16 B of payload before it is handed to the link, and gives
-both back when the write has been *taken* from there: by the cache, or, with DDIO off, by a write pending queue. When
-memory is slow, credits run out and writes stay in the adapter. Credits come back in any order; the instant is often
-known ahead.
+both back when the write has been *taken* from there: by the cache, behind the dirty line that has to go for it, or,
+with DDIO off, by a write pending queue. When memory is slow, credits run out and writes stay in the adapter. Credits
+come back in any order; the instant is often known ahead.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from heapq import heappop, heappush
 from typing_extensions import override
 
 from ..profiles.platform import Platform
+from .link import cut
 
+FEW_IO_BYTES = 65_536
+"""I/O ways that hold less than this may be full before anybody looks."""
 UNIT_BYTES = 16
 """Bytes of payload for each data credit (PCIe base specification, section 2.6.1)."""
 
@@ -49,6 +52,10 @@ class PostedCredits:
         """A TLP of so many bytes of payload is taken at ``at_ps``: its credits come back."""
         heappush(self._coming, (at_ps, 1, -(-n_bytes // UNIT_BYTES)))
 
+    def owner(self, n_bytes: int) -> tuple[PostedCredits, int]:
+        """The credits that come back, and of how many bytes, where ``n_bytes`` are taken."""
+        return self, n_bytes
+
     def for_tlp(self, n_bytes: int) -> PostedCredits:
         """These credits for the last piece of a TLP of ``n_bytes`` that memory takes in pieces: the TLP's come back."""
         return _OfTlp(self, n_bytes)
@@ -72,9 +79,16 @@ class _OfTlp(PostedCredits):
     def give(self, at_ps: int, n_bytes: int) -> None:
         self._credits.give(at_ps, self._bytes)
 
+    @override
+    def owner(self, n_bytes: int) -> tuple[PostedCredits, int]:
+        return self._credits, self._bytes
 
-def units(address: int, length: int, mps_bytes: int) -> tuple[int, int]:
-    """The credits of a write cut into TLPs at the multiples of MPS: headers, data."""
+
+def units(address: int, length: int, mps_bytes: int, first_byte: bool = False) -> tuple[int, int]:
+    """The credits of a write cut into TLPs (:func:`models.pcie.link.cut`): headers, data."""
+    if first_byte and address % mps_bytes:
+        sizes = cut(address, length, mps_bytes, True)
+        return len(sizes), sum(-(-size // UNIT_BYTES) for size in sizes)
     first = mps_bytes - address % mps_bytes
     if length <= first:
         return 1, -(-length // UNIT_BYTES)
@@ -82,10 +96,25 @@ def units(address: int, length: int, mps_bytes: int) -> tuple[int, int]:
     return 1 - (-rest // mps_bytes), -(-first // UNIT_BYTES) - (-rest // UNIT_BYTES)
 
 
-def matter(platform: Platform) -> bool:
-    """Whether the posted credits can run out at all.
+def count_at_once(platform: Platform) -> bool:
+    """Whether credits are counted from the first write on, as they are where :func:`matter` says more than victims.
 
-    They cannot where the cache takes all, ``pcie.posted_write`` after it has crossed the link, and the link is too slow
+    With DDIO on they are otherwise counted from the first victim on. The caches look for one when half of what the I/O
+    ways hold has come, then at each eighth (and at any look at them); that may be late where they hold little.
+    """
+    llc = platform.llc
+    return _run_out(platform) or (llc.ddio and llc.victims_hold and llc.io_bytes < FEW_IO_BYTES)
+
+
+def matter(platform: Platform) -> bool:
+    """Whether the posted credits can run out at all: a victim may hold them, or the link uses them up."""
+    return _run_out(platform) or (platform.llc.ddio and platform.llc.victims_hold)
+
+
+def _run_out(platform: Platform) -> bool:
+    """Whether the link can use the credits up, or memory that is not behind the cache.
+
+    It cannot where the cache takes all, ``pcie.posted_write`` after it has crossed the link, and the link is too slow
     to use them up until then.
     """
     pcie = platform.pcie

@@ -8,11 +8,15 @@ SIGCOMM'18 (pcie-model).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 from ...sim.bytespace import LINE_BYTES
 from ...sim.stations import Pipe
 from ..profiles.parameters.pcie import PcieParameters
 
+DWORD_BYTES = 4
+PAGE_BYTES = 4096
+"""No TLP crosses a multiple of this (PCIe base specification, section 2.2.7)."""
 Tlp = tuple[int, int, int]
 """A posted write: how many bytes, when it leaves the adapter, when it is at the root port."""
 
@@ -25,6 +29,7 @@ class PcieLink:
         self._up = Pipe(parameters.tlp_bits_per_s)
         self._down = Pipe(parameters.tlp_bits_per_s)
         self._mps_bytes = parameters.mps_bytes
+        self._first_byte = parameters.tlp_cut == "first byte"
         self._write_header_bytes = parameters.tlp_header_write_bytes
         self._write_times: dict[int, tuple[int, int]] = {}
         """By size: how long a write takes in whole picoseconds, and the remainder as the pipe counts it."""
@@ -73,14 +78,18 @@ class PcieLink:
             start_ps, rest = now_ps, 0
         # How much of the link's time has gone when each of them is out, in scale-ths of a picosecond since start_ps:
         # those of MPS are a step apart.
-        first = min(mps_bytes - address % mps_bytes, length)
-        full, last = divmod(length - first, mps_bytes)
-        sizes = [first, *[mps_bytes] * full]
-        gone, mps_time = rest + (header_bytes + first) * step, (header_bytes + mps_bytes) * step
-        times = [*range(gone, gone + full * mps_time + 1, mps_time)]
-        if last:
-            sizes.append(last)
-            times.append(times[-1] + (header_bytes + last) * step)
+        if self._first_byte and address % mps_bytes:
+            sizes = cut(address, length, mps_bytes, True)
+            times = [*accumulate(((header_bytes + size) * step for size in sizes), initial=rest)][1:]
+        else:
+            first = min(mps_bytes - address % mps_bytes, length)
+            full, last = divmod(length - first, mps_bytes)
+            sizes = [first, *[mps_bytes] * full]
+            gone, mps_time = rest + (header_bytes + first) * step, (header_bytes + mps_bytes) * step
+            times = [*range(gone, gone + full * mps_time + 1, mps_time)]
+            if last:
+                sizes.append(last)
+                times.append(times[-1] + (header_bytes + last) * step)
         ends = [start_ps - -time // scale for time in times]  # rounded up
         begin_ps = start_ps + 1 if rest else start_ps
         took_ps, up._rest = divmod(times[-1], scale)
@@ -130,12 +139,28 @@ class PcieLink:
         return n_bytes + _pieces(n_bytes, address, self._most_completion_bytes) * self._completion_header_bytes
 
     def tlps(self, address: int, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """A write cut into TLPs of at most MPS, none crossing a multiple of MPS (hence none a 4 KiB boundary)."""
-        mps, done = self.parameters.mps_bytes, 0
-        while done < len(data):
-            take = min(mps - (address + done) % mps, len(data) - done)
-            yield address + done, data[done : done + take]
-            done += take
+        """A write cut into TLPs of at most MPS, none crossing a 4 KiB boundary (:func:`cut`)."""
+        done = 0
+        for size in cut(address, len(data), self._mps_bytes, self._first_byte):
+            yield address + done, data[done : done + size]
+            done += size
+
+
+def cut(address: int, length: int, mps_bytes: int, first_byte: bool) -> list[int]:
+    """The sizes of the TLPs of a write: each MPS from its first byte on, and at pages, or at the multiples of MPS.
+
+    Payload is counted in dwords (PCIe base specification, section 2.2.2): bytes before the first one are part of MPS.
+    """
+    sizes = []
+    while length:
+        if first_byte:
+            room = min(mps_bytes - address % DWORD_BYTES, PAGE_BYTES - address % PAGE_BYTES)
+        else:
+            room = mps_bytes - address % mps_bytes
+        size = min(room, length)
+        sizes.append(size)
+        address, length = address + size, length - size
+    return sizes
 
 
 def _pieces(n_bytes: int, address: int, most: int) -> int:

@@ -73,6 +73,7 @@ def platforms(draw: st.DrawFn, nodes: int) -> Platform:
         pcie={
             "tlp_bits_per_s": draw(one([base.pcie.tlp_bits_per_s, 9_999_999_999])),
             "posted_write_ps": base.pcie.posted_write_ps + draw(one([0, 7, 1_000_003])),
+            "tlp_cut": draw(one(["first byte", "aligned"])),
             "read_tags": draw(one([base.pcie.read_tags, 5, 1])),
             "numa_ps": draw(one([0, 100_001])),
             "posted_headers": draw(one([base.pcie.posted_headers, 32, 3, 1])),
@@ -88,12 +89,14 @@ def platforms(draw: st.DrawFn, nodes: int) -> Platform:
             "policy": draw(one(["lru", "random", "unpredictable"])),
             "non_allocating_hit": draw(one(["invalidate", "update"])),
             "scattered_page_bytes": draw(one([0, 4096])),
+            "victims_hold": draw(st.booleans()),
         },
         private=draw(one([{}, TINY, {"fill_buffers": 1}, {"l1_bytes": 0, "l2_bytes": 0}])),
         tlb={"entries": draw(one([1536, 2, 0])), "page_bytes": 4096},
         imc={
             "wpq_bytes": draw(one([base.imc.wpq_bytes, 128, 64])),
             "interleave_bytes": draw(one([base.imc.interleave_bytes, 64])),
+            "port_order": draw(one(["kept", "drawn"])),
         },
         media={
             "write_bandwidth_bits_per_s": draw(one([17_600_000_000, 2_512_345_679, 400_000_000])),

@@ -18,6 +18,7 @@ from ...sim.units import PS_PER_S
 from .engine import PCIE, Gate, Key, Process, Simulation, Station, Ticket, Wire
 from .host import Host
 from .network import Network, Packet
+from .pieces import aligned, by_line, packets, tlps
 from .workload import Request
 
 BEHIND = 1 << 20
@@ -115,8 +116,8 @@ class Adapter:
 
     # PCIe -----------------------------------------------------------------------------------------------------
     def _write(self, address: int, data: bytes, key: Key) -> None:
-        """Payload goes to the host as posted writes, none of which crosses a multiple of the largest TLP."""
-        for part, (at, length) in enumerate(aligned(address, len(data), self._pcie.mps_bytes)):
+        """Payload goes to the host as posted writes, one TLP each."""
+        for part, (at, length) in enumerate(tlps(self._pcie, address, len(data))):
             piece = data[at - address : at - address + length]
             self.sim.process(self._posted(at, piece, key._replace(part=key.part + part), staged=False))
 
@@ -129,7 +130,7 @@ class Adapter:
     def _drain(self) -> Process:
         while True:
             address, data, key, gone = yield self._accepted.get()
-            for part, (at, length) in enumerate(aligned(address, len(data), self._pcie.mps_bytes)):
+            for part, (at, length) in enumerate(tlps(self._pcie, address, len(data))):
                 if self._credits_matter:
                     yield self._headers.get(1)
                     yield self._data.get(-(-length // UNIT_BYTES))
@@ -466,28 +467,6 @@ class Adapter:
             span = message.span if hop else None
             key = pair.key(message, 3)
             self.sim.process(self._completion(pair.sent, message, span, hop, key))
-
-
-def packets(data: bytes, mtu_bytes: int) -> list[tuple[int, bytes, bool]]:
-    """A message cut into packets: (where, what, whether it is the last); one for no bytes."""
-    return [
-        (at, data[at : at + mtu_bytes], at + mtu_bytes >= len(data)) for at in range(0, max(1, len(data)), mtu_bytes)
-    ]
-
-
-def by_line(address: int, length: int) -> list[tuple[int, int]]:
-    """A range cut where lines begin: (address, length) pieces."""
-    return aligned(address, length, LINE_BYTES)
-
-
-def aligned(address: int, length: int, most: int) -> list[tuple[int, int]]:
-    """A range cut at the multiples of ``most``: (address, length) pieces."""
-    pieces = []
-    while length:
-        take = min(most - address % most, length)
-        pieces.append((address, take))
-        address, length = address + take, length - take
-    return pieces
 
 
 def _slots(address: int, pieces: list[tuple[int, int]], order: Sequence[int], part_bytes: int) -> list[list[int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import simpy
@@ -82,12 +82,12 @@ class Thread:
                 if touch.cost_ps or touch.reading is not None:
                     buffer = yield from self.core.buffer()
                     cost_ps = touch.begin()
-                    self.core.leaves(buffer, [self.sim.timeout(cost_ps)])
+                    self.core.leaves(buffer, [self.sim.timeout(cost_ps), *touch.victims])
                 yield self.sim.timeout(cost_ps // self._buffers + self._cpu.store_ps)
                 continue
             if touch.fetched:
                 buffer = yield from self.core.buffer()
-                fetch = self.sim.process(self._fetch(touch.behind, touch.begin(), buffer))
+                fetch = self.sim.process(self._fetch(touch.behind, touch.begin(), touch.victims, buffer))
                 if wait:
                     coming.append(fetch)
                 else:
@@ -99,10 +99,17 @@ class Thread:
             yield self.sim.timeout(touch.cost_ps)
         yield self.sim.all_of(coming)
 
-    def _fetch(self, behind: simpy.Event | None, cost_ps: int, buffer: simpy.resources.resource.Request) -> Process:
+    def _fetch(
+        self,
+        behind: simpy.Event | None,
+        cost_ps: int,
+        victims: Sequence[simpy.Event],
+        buffer: simpy.resources.resource.Request,
+    ) -> Process:
         if behind is not None:
             yield behind
         yield self.sim.timeout(cost_ps)
+        yield self.sim.all_of(list(victims))
         self.core.fills.release(buffer)
 
     # memory ---------------------------------------------------------------------------------------------------

@@ -85,13 +85,16 @@ class Dimm:
     def _busy_ps(self, n_bytes: int, bits_per_s: int) -> int:
         return -(-n_bytes * 8 * PS_PER_S // bits_per_s)
 
-    def send(self, line: int, way_ps: int, flush: bool) -> simpy.Event:
-        """A line leaves for this DIMM now; the event is its acceptance by the queue, undisturbed after ``way_ps``."""
+    def send(self, line: int, way_ps: int, flush: bool, port: int | None = None) -> simpy.Event:
+        """A line leaves for this DIMM now; the event is its acceptance by the queue, undisturbed after ``way_ps``.
+
+        ``port``: the root port that it came from; None: a core.
+        """
         queued = self._waiting[line] = self._sim.event()
         left = self._left[line] = self._sim.event()
         way_ps = max(0, way_ps - self._imc.wpq_accept_ps)
         tickets = self._order.ticket(), self._turns.ticket()
-        self._sim.process(self._line(line, way_ps, flush, tickets, self._planned(line, way_ps), queued, left))
+        self._sim.process(self._line(line, way_ps, flush, tickets, self._planned(line, way_ps, port), queued, left))
         return queued
 
     def _line(
@@ -137,7 +140,7 @@ class Dimm:
                 yield from self._takes_in(turns, steps)
                 self._went.append(self._sim.now_ps)
 
-    def _planned(self, line: int, way_ps: int) -> Steps:
+    def _planned(self, line: int, way_ps: int, port: int | None) -> Steps:
         """The steps that the line will have to take; lines must be planned in the order of sending."""
         self._last_arrival_ps = max(self._last_arrival_ps, self._sim.now_ps + way_ps)
         if self._buffer is None:
@@ -145,7 +148,8 @@ class Dimm:
             return Steps(None, 0, [], 0, [])
         xpline = line * LINE_BYTES // self._media.line_bytes
         rewritten = self._in_flight.get(xpline)
-        before_ps, gone, after_ps, full = self._buffer.write(line, self._last_arrival_ps, *self._under_way())
+        port = port if self._imc.port_order == "kept" else None
+        before_ps, gone, after_ps, full = self._buffer.write(line, self._last_arrival_ps, *self._under_way(), port)
         return Steps(rewritten, before_ps, [*map(self._flies, gone)], after_ps, [*map(self._flies, full)])
 
     def _under_way(self) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -39,6 +39,8 @@ class Touch(NamedTuple):
     """A store: what its line takes is shared by all fill buffers, one of which it occupies."""
     reading: Callable[[], int] | None = None
     """To be called when the core comes to it: how long memory takes from then on."""
+    victims: Sequence[simpy.Event] = ()
+    """Lines that had to go for it: its fill buffer waits until they have gone."""
 
     def begin(self) -> int:
         """The core comes to it: how long it takes."""
@@ -91,10 +93,10 @@ class Host:
         offset = stripe * chunk_bytes + within % chunk_bytes
         return dimms[within // chunk_bytes], offset // LINE_BYTES
 
-    def send(self, line: Line, way_ps: int, flush: bool = False) -> simpy.Event:
+    def send(self, line: Line, way_ps: int, flush: bool = False, port: int | None = None) -> simpy.Event:
         """A line leaves for memory now; the event is its acceptance by a write pending queue."""
         dimm, index = self._find(line)
-        queued = dimm.send(index, way_ps, flush)
+        queued = dimm.send(index, way_ps, flush, port)
         self._under_way[line] = queued
 
         def arrived(_: simpy.Event) -> None:
@@ -105,15 +107,15 @@ class Host:
         queued.callbacks.append(arrived)
         return queued
 
-    def write_back(self, line: Line, flush: bool = False) -> simpy.Event:
+    def write_back(self, line: Line, flush: bool = False, port: int | None = None) -> simpy.Event:
         """A dirty line leaves the caches now."""
-        return self.send(line, self.platform.media[self._devices[line[0]].kind].clwb_to_wpq_ps, flush)
+        return self.send(line, self.platform.media[self._devices[line[0]].kind].clwb_to_wpq_ps, flush, port)
 
     # the adapter's side ---------------------------------------------------------------------------------------
     def inbound(self, address: int, data: bytes) -> list[simpy.Event]:
         """A posted write becomes visible now; returns the events that have to happen before memory has taken it."""
         device, offset = self.memory.locate(address)
-        taken = []
+        taken: list[simpy.Event] = []
         if self.platform.llc.ddio:
             write = (self.sim.now_ps, device.number, offset, offset + len(data))
             for _, key, reads in self.caches.io_writes(deque([write]), self.sim.now_ps):
@@ -121,7 +123,9 @@ class Host:
                 if reads:
                     self._from_memory([line], 1, 0)
                 else:
-                    self.write_back(line)
+                    taken.append(self.write_back(line, port=0))
+            if not self.platform.llc.victims_hold:
+                taken = []
         else:
             keep = self.platform.llc.non_allocating_hit == "update"
             for line in self.lines(address, len(data)):
@@ -129,8 +133,8 @@ class Host:
                 start, end = line[1] * LINE_BYTES, (line[1] + 1) * LINE_BYTES
                 if not self.caches.flush(line_key(*line), keep) and (offset > start or offset + len(data) < end):
                     way_ps += self._from_memory([line], 1, 0)[0]
-                taken.append(self.send(line, way_ps))
-        self._draining += taken
+                taken.append(self.send(line, way_ps, port=0))
+            self._draining += taken
         self.poke(address, data)
         return taken
 
@@ -196,7 +200,7 @@ class Host:
             self._evict()
         for line in self.lines(address, length):
             level = self.caches.access(core, line_key(*line), dirty)
-            self._evict()
+            victims = self._evict()
             key, took_ps, behind, reads = line_key(*line), level_ps.get(level, 0), None, None
             if level is Level.MEMORY:
                 dimm, index = self._find(line)
@@ -204,11 +208,11 @@ class Host:
                 behind, reads = self.sim.all_of(reading.behind), partial(dimm.issue, reading)
             if dirty:
                 before = self._under_way.get(line) if level is Level.MEMORY else None
-                found.append(Touch(took_ps, before, dirty=True, reading=reads))
+                found.append(Touch(took_ps, before, dirty=True, reading=reads, victims=victims))
             elif level is Level.L1:
                 found.append(Touch(cpu.load_ps, coming=self.coming.get(key), key=key))
             else:
-                found.append(Touch(took_ps, behind, True, self.coming.get(key), key, reading=reads))
+                found.append(Touch(took_ps, behind, True, self.coming.get(key), key, reading=reads, victims=victims))
         return found
 
     def before_fence(self, line: Line) -> simpy.Event | None:
@@ -216,10 +220,11 @@ class Host:
         dimm, index = self._find(line)
         return dimm.before_fence(index)
 
-    def _evict(self) -> None:
-        for key in self.caches.evicted:
-            self.write_back((key >> LINE_BITS, key & LINE_MASK))
+    def _evict(self) -> Sequence[simpy.Event]:
+        """Lines that had to go leave; returns the events that whoever put them out has to wait for."""
+        left = [self.write_back((key >> LINE_BITS, key & LINE_MASK)) for key in self.caches.evicted]
         self.caches.evicted.clear()
+        return left if self.platform.llc.victims_hold else ()
 
     def flush(self, line: Line, keep: bool) -> list[simpy.Event]:
         """A core writes a line back now; returns the events that have to happen before the line is certainly queued."""

@@ -34,8 +34,17 @@ class LlcParameters:
     """
     load_ps: int = 0
     """A core's load that hits here; 0: as in its first-level cache."""
+    victims_hold: bool = False
+    """A write that allocates keeps its PCIe credits, and a core's miss its fill buffer, until the dirty line that has
+    to go for it is in a write pending queue; off: nobody waits.
+    """
     flush_all_ps_per_byte: int = 0
     """The time of ``wbinvd`` for each byte of the cache, dirty or not."""
+
+    @property
+    def io_bytes(self) -> int:
+        """How much the ways hold in which DMA writes may allocate."""
+        return self.size_bytes // self.ways * self.io_ways
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ class ImcParameters:
     wpq_accept_ps: int
     """The time of one line on the bus of its channel, which reads share, until it is accepted."""
     interleave_bytes: int
+    port_order: Literal["kept", "drawn"] = "drawn"
+    """How lines of one root port that wait for a full queue go in: in their order, or drawn like those of cores."""
     wpq_hit_ps: int = 50_000
     """A core's load of a line that is in the write pending queue still."""
 

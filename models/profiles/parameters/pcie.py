@@ -41,6 +41,8 @@ class PcieParameters:
     """The time by which a round trip to memory takes longer because the adapter is on another socket."""
     switch_ps: int = 0
     """The time that a PCIe switch between adapter and root port takes to forward a TLP; 0: there is none."""
+    tlp_cut: Literal["first byte", "aligned"] = "aligned"
+    """Where the adapter cuts a write: each MPS from its first byte on, and at pages, or at the multiples of MPS."""
     staging_order: Literal["arrival", "round-robin", "random"] = "arrival"
     """In which order the adapter's arbiter lets packets of several queue pairs go from staging to PCIe."""
 

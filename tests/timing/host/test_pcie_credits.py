@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.pcie.credits import UNIT_BYTES, PostedCredits, matter, units
-from rpsim.models.pcie.link import PcieLink
+from rpsim.models.pcie.credits import UNIT_BYTES, PostedCredits, count_at_once, matter, units
+from rpsim.models.pcie.link import PcieLink, cut
 from rpsim.models.profiles.parameters.memory import Controller
 from rpsim.models.profiles.platform import load_platform
 from rpsim.sim.trace import Stage
@@ -45,10 +45,21 @@ def test_credits_that_would_never_do_are_refused():
         PostedCredits(1, 128, 256)
 
 
-@given(st.integers(0, 5000), st.integers(1, 5000), st.sampled_from([64, 128, 256, 512]))
-def test_what_a_write_needs_is_what_its_tlps_need(address, length, mps):
-    tlps = [part for _, part in PcieLink(replace(PLATFORM.pcie, mps_bytes=mps)).tlps(address, bytes(length))]
-    assert units(address, length, mps) == (len(tlps), sum(-(-len(part) // UNIT_BYTES) for part in tlps))
+@pytest.mark.parametrize("where", ["first byte", "aligned"])
+@given(address=st.integers(0, 5000), length=st.integers(1, 5000), mps=st.sampled_from([64, 128, 256, 512]))
+def test_what_a_write_needs_is_what_its_tlps_need(where, address, length, mps):
+    link = PcieLink(replace(PLATFORM.pcie, mps_bytes=mps, tlp_cut=where))
+    tlps = [part for _, part in link.tlps(address, bytes(length))]
+    needed = units(address, length, mps, where == "first byte")
+    assert needed == (len(tlps), sum(-(-len(part) // UNIT_BYTES) for part in tlps))
+
+
+@pytest.mark.parametrize(
+    ("where", "sizes"), [("first byte", [255, 256, 256, 228, 256, 49]), ("aligned", [227, 256, 256, 256, 256, 49])]
+)
+def test_where_tlps_end(where, sizes):
+    """A write of 1,300 B that begins 995 B before the end of a page: none crosses that end; dwords are whole."""
+    assert cut(4096 - 995, 1300, 256, where == "first byte") == sizes
 
 
 @pytest.mark.long
@@ -57,7 +68,7 @@ def test_what_a_write_needs_is_what_its_tlps_need(address, length, mps):
 def test_credits_that_do_not_matter_are_never_used_up(mixed, same):
     """The fastest streams that the link carries, of one size and of many."""
     pcie = PLATFORM.pcie
-    assert not matter(PLATFORM)
+    assert not matter(changed(PLATFORM, llc={"victims_hold": False}))
     for sizes in (mixed, [same] * 300, [1] * 300):
         link, credits = PcieLink(pcie), PostedCredits(pcie.posted_headers, pcie.posted_data_bytes, pcie.mps_bytes)
         for size in sizes:
@@ -68,7 +79,8 @@ def test_credits_that_do_not_matter_are_never_used_up(mixed, same):
 
 @pytest.mark.parametrize("few", [{"posted_headers": 32}, {"posted_data_bytes": 2048}])
 def test_few_credits_matter(few):
-    assert matter(changed(PLATFORM, pcie=few))
+    assert matter(changed(PLATFORM, pcie=few, llc={"victims_hold": False}))
+    assert count_at_once(changed(PLATFORM, pcie=few)) and not count_at_once(PLATFORM)
     assert matter(load_platform("optane-adr", ddio="off"))
 
 

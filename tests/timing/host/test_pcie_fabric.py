@@ -97,14 +97,15 @@ def test_a_cable_has_two_ends():
 # PCIe -----------------------------------------------------------------------------------------------------------
 
 
-@given(st.integers(0, 10_000), st.integers(0, 2000), st.sampled_from([64, 128, 256, 512]))
-def test_tlps_carry_every_byte_once_within_their_boundaries(address, length, mps):
+@pytest.mark.parametrize("where", ["first byte", "aligned"])
+@given(address=st.integers(0, 10_000), length=st.integers(0, 2000), mps=st.sampled_from([64, 128, 256, 512]))
+def test_tlps_carry_every_byte_once_within_their_boundaries(where, address, length, mps):
     data = bytes(at % 251 for at in range(length))
-    link = PcieLink(replace(PLATFORM.pcie, mps_bytes=mps))
-    at = address
+    link = PcieLink(replace(PLATFORM.pcie, mps_bytes=mps, tlp_cut=where))
+    bound, at = 4096 if where == "first byte" else mps, address
     for start, part in link.tlps(address, data):
         assert start == at and 0 < len(part) <= mps
-        assert start // mps == (start + len(part) - 1) // mps
+        assert start // bound == (start + len(part) - 1) // bound
         at += len(part)
     assert at == address + len(data)
     assert b"".join(part for _, part in link.tlps(address, data)) == data

@@ -24,9 +24,10 @@ WRITES = st.lists(st.tuples(st.integers(0, 3_000_000), st.integers(0, 5000), st.
 
 
 @pytest.mark.long
-@given(RATES, MPS, WRITES)
-def test_on_the_link(rate, mps, writes):
-    one, other = (PcieLink(replace(PLATFORM.pcie, tlp_bits_per_s=rate, mps_bytes=mps)) for _ in range(2))
+@given(RATES, MPS, WRITES, st.sampled_from(["first byte", "aligned"]))
+def test_on_the_link(rate, mps, writes, where):
+    pcie = replace(PLATFORM.pcie, tlp_bits_per_s=rate, mps_bytes=mps, tlp_cut=where)
+    one, other = PcieLink(pcie), PcieLink(pcie)
     now_ps = 0
     for gap_ps, address, length in writes:
         now_ps += gap_ps
