@@ -26,9 +26,11 @@ from .parameters.fabric import FabricParameters
 from .parameters.memory import ImcParameters, MediaParameters, MemoryParameters
 from .parameters.pcie import PcieParameters
 from .parameters.storage import DriveParameters, KernelParameters, PeerParameters
+from .parameters.tails import TailParameters
 from .parameters.transport import TransportParameters
 from .profiles import ProfileSetting, profile_names, read_profile
 from .reader import Group, Parameter, ProfileReader, place
+from .tails import check_tails
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Platform:
     drives: Mapping[str, DriveParameters] = field(default_factory=dict)
     kernel: KernelParameters = field(default_factory=KernelParameters)
     transport: TransportParameters = field(default_factory=TransportParameters)
+    tails: TailParameters = field(default_factory=TailParameters)
+    """What makes a few operations take longer, as far as it is switched on."""
     switches: Switches = field(default_factory=Switches)
     """How the ordering rules read what their sources leave open."""
     cost: Mapping[str, PartCost] = field(default_factory=dict)
@@ -190,6 +194,7 @@ def _check(values: Mapping[str, Any], tree: Group) -> None:
         if name not in parts:
             wrong(f"the unknown part '{name}'", f"one of {', '.join(parts)}", f"cost.{name}", nearest(name, parts))
     _check_storage(values, wrong)
+    check_tails(values, wrong)
     pcie = values["pcie"]
     for path, found, known in (
         ("pcie.generation", pcie.generation, pcie_rate.GIGATRANSFERS),

@@ -41,6 +41,10 @@ class PcieParameters:
     """The time by which a round trip to memory takes longer because the adapter is on another socket."""
     switch_ps: int = 0
     """The time that a PCIe switch between adapter and root port takes to forward a TLP; 0: there is none."""
+    error_every_bytes: int = 0
+    """How many bytes pass both ways between two bit errors, on the average; 0: not known (``tails.replays``)."""
+    replay_ps: int = 0
+    """From the end of a TLP that an error has damaged until it is sent again."""
     staging_order: Literal["arrival", "round-robin", "random"] = "arrival"
     """In which order the adapter's arbiter lets packets of several queue pairs go from staging to PCIe."""
 

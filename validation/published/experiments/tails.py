@@ -21,11 +21,12 @@ OVERWRITES, BLOCK_BYTES = 15_000, 1 << 16
 """Writes of one overwrite test to a block of a region, for two blocks at most: enough for a block to move."""
 OPERATIONS = 3000
 """Of one latency test: at 2 us each they meet six ticks of 1,000 Hz, two in a thousand."""
-STREAMS = 8
+STREAMS = 23
+"""Beside the core that is timed: all others of a socket of FAST'20's machine, as MLC has them."""
 IN_FLIGHT = 10
 """Lines of one stream on their way, as many as a core has fill buffers."""
 STREAM_BYTES = 1 << 24
-TRAFFIC_BYTES = 2 << 20
+TRAFFIC_BYTES = 4 << 20
 """What the streams move before loads are timed, and then once more: until then buffers fill."""
 
 
