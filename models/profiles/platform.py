@@ -143,8 +143,13 @@ def _load(name: str, settings: tuple[tuple[str, str | bool | int], ...]) -> Plat
             mistakes.append(Mistake(found, expected, nearest=nearest(text, declared[key].values)))
         else:
             chosen[key] = text
+    given = {key for key, _ in settings}
     for key, setting in declared.items():
-        profile.put(setting, chosen[key])
+        stated = None if key in given else profile.stated(setting)
+        if stated is None:
+            profile.put(setting, chosen[key])
+        else:
+            chosen[key] = stated
     if "devices" in profile.tree.parts:
         find_kinds()
     values = reader.read(Platform, profile.tree, skip=_NOT_READ)
