@@ -45,6 +45,14 @@ WORN = {
     "media.optane.controller.wear_writes": "2",
 }
 """Of the DIMMs: what only long runs would show."""
+TAILS = {
+    "tails.refresh": "on",
+    "tails.arbitration": "on",
+    "tails.replays": "on",
+    "pcie.error_every": "16 KiB",
+    "media.dram.refresh_every": "1 us",
+}
+"""Sources of tails, so frequent that a short run meets each."""
 
 
 def stores(wrap: Wrap) -> list[float]:
@@ -106,8 +114,10 @@ def primitives(wrap: Wrap) -> list[float]:
 
 
 def verbs(wrap: Wrap) -> list[float]:
-    """Every verb, short and long, and every instruction; once with DIMMs that soon run out of translations and wear."""
-    return [*_verbs(wrap), *_verbs(lambda platform: wrap(varied(platform, WORN)))]
+    """Every verb, short and long, and every instruction; once with DIMMs that soon run out of translations and wear,
+    and once with all sources of tails."""
+    worn = _verbs(lambda platform: wrap(varied(platform, WORN)))
+    return [*_verbs(wrap), *worn, *_verbs(lambda platform: wrap(varied(platform, TAILS)))]
 
 
 def _verbs(wrap: Wrap) -> list[float]:
