@@ -69,42 +69,38 @@ class Rows:
         """By bank: when its row is open."""
         self._refresh = refresh
 
-    def near(self, line: int) -> bool:
-        """Whether the line's row is open; it is from now on."""
+    def write(self, line: int, at_ps: int) -> None:
+        """A line comes to be written: its row is open from now on."""
         if not self._row_lines:
-            return False
+            return
         row = line // self._row_lines
         bank = row % self._banks
         if self._open.get(bank) == row:
-            return True
+            return
         self._open[bank] = row
-        return False
-
-    def write(self, line: int, at_ps: int) -> None:
-        """A line comes to be written: its row is open from now on."""
-        if not self.near(line) and self._cycle_ps:
-            self._opens(line, at_ps)
+        if self._cycle_ps:
+            begin_ps = max(self._free_ps.get(bank, 0), at_ps)
+            self._free_ps[bank] = begin_ps + self._cycle_ps
+            self._opened_ps[bank] = begin_ps + self._opening_ps
 
     def read(self, line: int, at_ps: int) -> tuple[bool, int]:
         """A line comes to be read: whether its row is open, and when the DIMM begins with it."""
-        near = self.near(line)
         if self._refresh is not None:
             at_ps = self._refresh.over_ps(at_ps)
+        if not self._row_lines:
+            return False, at_ps
+        row = line // self._row_lines
+        bank = row % self._banks
+        near = self._open.get(bank) == row
         if not self._cycle_ps:
+            self._open[bank] = row
             return near, at_ps
-        if not near:
-            return False, self._opens(line, at_ps)
-        opened_ps = self._opened_ps.get(self._bank(line), 0)
-        return True, opened_ps if opened_ps > at_ps else at_ps
-
-    def _bank(self, line: int) -> int:
-        return line // self._row_lines % self._banks if self._row_lines else line % self._banks
-
-    def _opens(self, line: int, at_ps: int) -> int:
-        """When a bank begins to open a line's row, which it is told now."""
-        bank = self._bank(line)
+        if near:
+            opened_ps = self._opened_ps.get(bank, 0)
+            return True, opened_ps if opened_ps > at_ps else at_ps
+        self._open[bank] = row
         begin_ps = self._free_ps.get(bank, 0)
         begin_ps = max(begin_ps, at_ps)
         self._free_ps[bank] = begin_ps + self._cycle_ps
         self._opened_ps[bank] = begin_ps + self._opening_ps
-        return begin_ps
+        return False, begin_ps
