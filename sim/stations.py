@@ -111,6 +111,10 @@ class Pipe:
         """How long ``n_bytes`` take on an idle pipe."""
         return -(-n_bytes * self._step // self._scale)
 
+    def busy_until(self, at_ps: int) -> None:
+        """It carries nothing until an instant that is not before it is free: what comes goes behind that."""
+        self._free_ps, self._rest = at_ps, 0
+
     def send(self, arrive_ps: int, n_bytes: int) -> tuple[int, int]:
         """When the first bit of a message that arrives now goes in, and when its last bit is out."""
         if arrive_ps < self._last_ps:

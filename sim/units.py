@@ -90,7 +90,7 @@ def parse_rate(text: str) -> int:
     """``"100 Gb/s"`` or ``"6.5 GB/s"`` as bits per second. Raises ValueError, also for a rate of zero."""
     value = _half_up(_parse(text, _RATES, "rate", "b/s, Kb/s, Mb/s, Gb/s, Tb/s, B/s, KB/s, MB/s, GB/s", "100 Gb/s"))
     if value == 0:
-        raise ValueError(f"'{text}' is not a rate: it is zero")
+        raise ValueError(f"'{text}' is not a rate: one above 0, as in 100 Gb/s")
     return value
 
 

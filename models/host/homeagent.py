@@ -7,8 +7,10 @@ has left the caches, or the IIO's write cache, waits until a write pending queue
 from __future__ import annotations
 
 from ...sim.clock import Clock
+from ...sim.streams import Streams
 from ...sim.trace import Trace
 from ..memory.devices import AddressSpace
+from ..memory.dram import refreshes
 from ..memory.imc import MemoryController, Traffic
 from ..profiles.platform import Platform
 from .cacheset import LINE_BITS, LINE_MASK, Key
@@ -20,13 +22,18 @@ UNDER_WAY_LINES = 4096
 class HomeAgent:
     """The home agent of one host. Calls come in order of time; lines are named as in the caches (``Key``)."""
 
-    def __init__(self, clock: Clock, trace: Trace, platform: Platform, memory: AddressSpace) -> None:
+    def __init__(self, clock: Clock, trace: Trace, platform: Platform, memory: AddressSpace, streams: Streams) -> None:
         self._clock = clock
         self._trace = trace
         self._platform = platform
         self._devices = {device.number: device for device in memory.devices.values()}
         self._controllers = {
-            device.number: MemoryController(platform.imc, platform.media[device.kind], device.dimms)
+            device.number: MemoryController(
+                platform.imc,
+                platform.media[device.kind],
+                device.dimms,
+                refreshes(platform.tails, platform.media[device.kind], streams, device.number),
+            )
             for device in memory.devices.values()
             if device.kind in platform.media
         }

@@ -42,7 +42,7 @@ class RootComplex:
         self.takes_at_once = self.ddio and not platform.llc.victims_hold
         """An inbound write gives its credits back as soon as it is visible."""
         self.caches = Caches(platform.llc, platform.private, partial(victims_from, streams, memory.by_index[0].number))
-        self.home = HomeAgent(clock, trace, platform, memory)
+        self.home = HomeAgent(clock, trace, platform, memory, streams)
         self.access = CacheAccess(platform, self.caches, self.home)
         self.inbox: deque[IoWrite] = deque()
         """Inbound writes that caches and queues do not know yet, in order of time."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ...sim.bytespace import LINE_BYTES
 from ..profiles.parameters.memory import ImcParameters, MediaParameters
-from .dram import Rows
+from .dram import Refresh, Refreshes, Rows, never
 from .xpbuffer import Entered, XpBuffer, service_ps
 
 RECENT = 512
@@ -82,7 +82,7 @@ class Gates:
 class Dimm:
     """One DIMM behind its write pending queue. All questions in the order in which lines leave for it."""
 
-    def __init__(self, imc: ImcParameters, media: MediaParameters, number: int) -> None:
+    def __init__(self, imc: ImcParameters, media: MediaParameters, number: int, refresh: Refresh | None = None) -> None:
         controller = media.controller
         self._accept_ps = imc.wpq_accept_ps
         self._hit_ps = imc.wpq_hit_ps
@@ -95,9 +95,11 @@ class Dimm:
         self._places = [0] * max(1, imc.wpq_bytes // LINE_BYTES)
         """Write pending queue: when its places are free, in a ring."""
         self.buffer = XpBuffer(media, number) if controller.buffer_bytes else None
-        self._rows = Rows(media)
+        self._rows = Rows(media, refresh)
         unit = media.line_bytes if self.buffer is not None else LINE_BYTES
         self._unit_write_ps = service_ps(unit, media.write_bandwidth_bits_per_s)
+        self._behind_writes_ps = media.read_behind_writes * self._unit_write_ps
+        """For how much of the work that the medium was given a read waits at most."""
         self._unit_read_ps = service_ps(unit, media.read_bandwidth_bits_per_s)
         self._unit_lines = max(1, unit // LINE_BYTES)
         self._fence_drains = controller.fence_drains
@@ -156,7 +158,7 @@ class Dimm:
             media_ps = self._media_free_ps
             left_ps = self._media_free_ps = (queued_ps if queued_ps > media_ps else media_ps) + self._unit_write_ps
             self._stage_ps = queued_ps
-            self._rows.near(line)
+            self._rows.write(line, arrive_ps)
             stored_ps = left_ps + self._write_ps
         else:
             came, had, went = self._gates.before(sent_ps)
@@ -242,7 +244,7 @@ class Dimm:
         buffer = self.buffer
         if buffer is None:
             media_ps, gone_ps, late_ps = lines * self._unit_read_ps, 0, 0
-            total_ps = self._near_ps if self._rows.near(line) else self._load_ps
+            total_ps = 0
         else:
             xpline = line // self._unit_lines
             free_ps = max(free_ps, self._in_flight.get(xpline, 0))
@@ -252,6 +254,11 @@ class Dimm:
             total_ps = self._load_ps
         start_ps = self._read_free_ps if self._read_free_ps > at_ps else at_ps
         self._read_free_ps = start_ps + media_ps
+        if buffer is None:
+            near, start_ps = self._rows.read(line, start_ps)
+            total_ps = self._near_ps if near else self._load_ps
+        if self._behind_writes_ps and self._media_free_ps > start_ps:
+            start_ps += min(self._media_free_ps - start_ps, self._behind_writes_ps)
         begin_ps = self._stage_ps if self._stage_ps > at_ps else at_ps
         self._media_free_ps = max(self._media_free_ps, begin_ps) + media_ps + gone_ps
         took_ps = (start_ps - issued_ps if start_ps > issued_ps else 0) + total_ps + late_ps
@@ -290,7 +297,8 @@ class Dimm:
 class MemoryController:
     """The DIMMs of one memory device."""
 
-    def __init__(self, imc: ImcParameters, media: MediaParameters, dimms: int) -> None:
+    def __init__(self, imc: ImcParameters, media: MediaParameters, dimms: int, refreshes: Refreshes = never) -> None:
+        self._refreshes = refreshes
         self._chunk = max(1, (media.interleave_bytes or imc.interleave_bytes) // LINE_BYTES)
         self._count = dimms
         self._imc, self._media = imc, media
@@ -305,7 +313,7 @@ class MemoryController:
         local, number = divmod(chunk, self._count)
         dimm = self.dimms.get(number)
         if dimm is None:
-            dimm = self.dimms[number] = Dimm(self._imc, self._media, number)
+            dimm = self.dimms[number] = Dimm(self._imc, self._media, number, self._refreshes(number))
         return dimm, local * self._chunk + within
 
     def write_line(

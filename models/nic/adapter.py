@@ -22,6 +22,7 @@ from ..profiles.platform import Platform
 from ..verbs.objects import QueuePair
 from ..verbs.opcodes import NON_POSTED, Opcode
 from ..verbs.work import MemoryRegion
+from .arbitration import Arbitration
 from .contexts import Contexts
 from .duties import Answering, Reliability, Requesting, Responding, Wire
 from .ends import ReceiveEnd, SendEnd
@@ -55,12 +56,17 @@ class Adapter:
         self.number = fabric.number(name)
         self.host = host
         self.parameters = platform.nic
-        self.slot = Slot(clock, host, platform, arbiter)
+        self.slot = Slot(clock, name, host, platform, arbiter)
         self.port = Port(clock, fabric, name, platform.nic)
         self.link_in = fabric.last_link(name)
         """The link from the last switch to this adapter."""
         self.receivers = [0] * platform.nic.processing_units
         """By unit of the receive engine: when it has processed all packets so far."""
+        self.arbitration: Arbitration | None = None
+        """When turns come in either engine, if they do not come as soon as they can."""
+        if platform.tails.arbitration:
+            stream = partial(host.stream, f"arbitration of {name}")
+            self.arbitration = Arbitration(platform.nic.arbitration_ps, stream)
         self.regions = Regions(host, platform.nic.write_ordering == "force_relax")
         self.sram = Tables(platform.nic, lambda which: partial(host.stream, f"SRAM of {name}{which}"))
         """The part of the host's tables that the adapter holds."""
@@ -151,7 +157,8 @@ class Adapter:
         """As :meth:`received`, of the packet of the request ``message`` whose payload starts at ``at``."""
         nic = self.parameters
         occupancy_ps = nic.rx_read_occupancy_ps if message.opcode in NON_POSTED else nic.rx_occupancy_ps
-        return self.received(tail_ps, end, nic.rx_packet_occupancy_ps if at else occupancy_ps)
+        done_ps = self.received(tail_ps, end, nic.rx_packet_occupancy_ps if at else occupancy_ps)
+        return done_ps if self.arbitration is None else self.arbitration.turn_ps(end, done_ps)
 
     def response_received(self, tail_ps: int, end: SendEnd) -> int:
         """As :meth:`received`, of a packet of a response to ``end``."""

@@ -53,6 +53,8 @@ class Nic(Adapter):
         arbiter: Callable[[], np.random.Generator],
     ) -> None:
         super().__init__(clock, ordering, name, platform, host, fabric, arbiter)
+        if self.arbitration is not None:
+            self.takes_plain_way = False
         self._fabric = fabric
         self.requester: Requester = Requester(self, self._way_of)
         self.responder: Responder = Responder(self, platform)

@@ -49,7 +49,7 @@ class Requester:
             plain = end.plain = self._way_of(end)
         if plain.post(work, payload):
             return
-        at_ps = self.clock._now + self._doorbell_ps
+        at_ps = self._seen_ps(end)
         message = _posted(end, work, payload)
         if qp.error:
             self.clock.hardware(at_ps, message.key, self._flushed, message)
@@ -59,6 +59,12 @@ class Requester:
             self._nic.posted[message.opcode] = self._nic.posted.get(message.opcode, 0) + 1
         end.send_queue.append(message)
         heappush(self._queue, (at_ps, HARDWARE, message.key, self.doorbell, [message]))
+
+    def _seen_ps(self, end: SendEnd) -> int:
+        """When the adapter sees a doorbell that leaves the core now, and the turn of its queue pair has come."""
+        at_ps = self.clock._now + self._doorbell_ps
+        arbitration = self._nic.arbitration
+        return at_ps if arbitration is None else arbitration.turn_ps(end, at_ps)
 
     def originate(self, qp: QueuePair, work: SendWR, payload: bytes) -> None:
         """A message that the adapter itself sends, with its payload: no doorbell, and nothing to fetch."""
@@ -76,7 +82,7 @@ class Requester:
             return
         end: SendEnd = qp.end
         messages = [_posted(end, work, payload) for work, payload in zip(works, payloads, strict=True)]
-        at_ps = self.clock._now + self._doorbell_ps
+        at_ps = self._seen_ps(end)
         self._nic.doorbells += 1
         self._nic.listed += len(works) - 1
         for message in messages:

@@ -15,6 +15,7 @@ import numpy as np
 from ...sim.clock import HARDWARE, Clock
 from ...sim.trace import NEVER
 from ..host.hostmemory import HostMemory
+from ..pcie.replay import replaying_link
 from ..pcie.rootport import root_link
 from ..profiles.platform import Platform
 from ..verbs.objects import CompletionQueue, WorkCompletion
@@ -46,10 +47,18 @@ class Slot:
     """The slot of one adapter; ``arbiter`` decides in which order the lines of a READ are read."""
 
     def __init__(
-        self, clock: Clock, host: HostMemory, platform: Platform, arbiter: Callable[[], np.random.Generator]
+        self,
+        clock: Clock,
+        name: str,
+        host: HostMemory,
+        platform: Platform,
+        arbiter: Callable[[], np.random.Generator],
     ) -> None:
         self.host = host
-        self.link = root_link(platform.pcie)
+        if platform.tails.replays:
+            self.link = replaying_link(platform.pcie, host.stream(f"replays of {name}"))
+        else:
+            self.link = root_link(platform.pcie)
         self.dma = DmaReader(clock, host, self.link, arbiter, self.settle)
         self.cqes: list[tuple[int, int, Message | ReceiveCqe]] = []
         """Completions by (instant, key)."""

@@ -206,6 +206,10 @@ class Service:
                     yield from self._flush(thread, step, places)
                 case "fence":
                     yield from thread.sfence()
+                case "read pmrsts":
+                    target = targets[0][0]
+                    if self.node.host.destination(target).pmrwbm:
+                        yield from thread.read_pmrsts(target)
                 case "store flag":
                     assert flag is not None
                     yield from thread.store(*flag)

@@ -79,6 +79,8 @@ class Primitive:
     """The chosen reading of each option, by its name."""
     batching: int = 1
     """How many updates one run of the steps may cover."""
+    memory: str = "any"
+    """The memory that it is for: ``pmr`` for a drive's persistent memory region alone."""
     packet: str = ""
     """The name of the updates' own packets, where the responder's adapter acts on their arrival."""
     header_bytes: int = 0

@@ -12,7 +12,7 @@ from ...sim.units import parse_bytes, parse_duration_ps
 from ...sim.yaml_source import Source, parse_yaml, read_yaml
 from .language import Choice, Primitive, PrimitiveOption, Step, Value
 from .plan import is_requester, problems
-from .vocabulary import ACTIONS, FOLLOWS, STATUSES, TRANSPORTS, UPDATE, ActionParameter, Kind, StepPlace
+from .vocabulary import ACTIONS, FOLLOWS, MEMORIES, STATUSES, TRANSPORTS, UPDATE, ActionParameter, Kind, StepPlace
 
 FIELDS: Mapping[str, str] = {
     "name": "what it is called, as in `rpsim list primitives`",
@@ -21,6 +21,7 @@ FIELDS: Mapping[str, str] = {
     "status": "one of " + ", ".join(STATUSES),
     "transport": "a list of " + ", ".join(TRANSPORTS) + "; the first is used (default RC)",
     "follows": "how updates may travel, a list of " + ", ".join(FOLLOWS) + "; the first is used (default WRITE)",
+    "memory": "the memory that it is for, one of " + ", ".join(MEMORIES) + " (default any)",
     "packet": "the name of the updates' own packets, where the responder's adapter acts on their arrival",
     "header": "what those packets carry beside the headers of the verb that they replace (default 0 B)",
     "steps": "a list of steps",
@@ -59,6 +60,7 @@ def _read(source: Source, switches: Mapping[str, str]) -> Primitive:
         status=at["status"].choice(STATUSES),
         transport=_words(at.get("transport", "RC"), TRANSPORTS),
         follows=_words(at.get("follows", "WRITE"), tuple(FOLLOWS)),
+        memory=at.get("memory", MEMORIES[0]).choice(MEMORIES),
         steps=tuple(steps),
         complete=_named(at, "complete", UPDATE),
         claims={key: _claim(claim) for key, claim in at.get("claims", {}).fields(FIELDS["claims"]).items()},

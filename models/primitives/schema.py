@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .reader import FIELDS, STEP_FIELDS, wanted
-from .vocabulary import ACTIONS, FOLLOWS, STATUSES, TRANSPORTS, Action, ActionParameter, Kind, StepPlace
+from .vocabulary import ACTIONS, FOLLOWS, MEMORIES, STATUSES, TRANSPORTS, Action, ActionParameter, Kind, StepPlace
 
 _TEXT = {"type": "string", "minLength": 1}
 _DURATION = {"type": "string", "pattern": r"^\s*\d[\d_]*(\.\d*)?\s*(ps|ns|us|µs|ms|s)\s*$"}
@@ -35,6 +35,8 @@ def _field(name: str) -> dict[str, Any]:
             return _list_of(list(TRANSPORTS))
         case "follows":
             return _list_of(list(FOLLOWS))
+        case "memory":
+            return {"enum": list(MEMORIES)}
         case "header":
             return _SIZE
         case "batching":

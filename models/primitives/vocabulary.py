@@ -94,6 +94,7 @@ PLACEMENTS = {
 }
 STATUSES = ("specified", "in use", "proposed", "emulated")
 TRANSPORTS = ("RC", "UC", "UD")
+MEMORIES = ("any", "pmr")
 UPDATE = "update"
 """The default of ``after`` for the first step: the updates that the primitive follows."""
 
@@ -278,6 +279,12 @@ _ACTIONS = (
         ),
     ),
     Action(StepPlace.RESPONDER_CPU, "fence", "sfence", "stores are visible, flushes of before are done"),
+    Action(
+        StepPlace.RESPONDER_CPU,
+        "read pmrsts",
+        "read the register PMRSTS of the drive whose region the updates went to; of other memory: nothing",
+        "where PMRCAP.PMRWBM has bit 1: what the region's buffer had is in the region",
+    ),
     Action(StepPlace.RESPONDER_CPU, "store flag", "store the flag", "nothing by itself"),
     Action(StepPlace.RESPONDER_CPU, "reply", "the responder's thread posts a SEND to the requester"),
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from .language import Primitive, Step, Value
 from .reader import default_after
-from .vocabulary import ActionParameter, Kind
+from .vocabulary import MEMORIES, ActionParameter, Kind
 
 
 def dump_primitive(primitive: Primitive) -> str:
@@ -18,6 +18,8 @@ def dump_primitive(primitive: Primitive) -> str:
     lines = [f"{name}: {_quoted(getattr(primitive, name))}" for name in ("name", "title", "source", "status")]
     lines.append(f"transport: {_quoted(list(primitive.transport))}")
     lines.append(f"follows: {_quoted(list(primitive.follows))}")
+    if primitive.memory != MEMORIES[0]:
+        lines.append(f"memory: {_quoted(primitive.memory)}")
     if primitive.packet:
         lines.append(f"packet: {_quoted(primitive.packet)}")
     if primitive.header_bytes:

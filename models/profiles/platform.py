@@ -27,9 +27,11 @@ from .parameters.memory import ImcParameters, MediaParameters, MemoryParameters
 from .parameters.pcie import PcieParameters
 from .parameters.sockets import InterconnectParameters, SocketParameters
 from .parameters.storage import DriveParameters, KernelParameters, PeerParameters
+from .parameters.tails import TailParameters
 from .parameters.transport import TransportParameters
 from .profiles import ProfileSetting, profile_names, read_profile
 from .reader import Group, Parameter, ProfileReader, place
+from .tails import check_tails
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class Platform:
     """By name, in the order in which cores are numbered; none: a machine is one socket."""
     interconnect: InterconnectParameters = field(default_factory=InterconnectParameters)
     """The link between sockets."""
+    tails: TailParameters = field(default_factory=TailParameters)
+    """What makes a few operations take longer, as far as it is switched on."""
     switches: Switches = field(default_factory=Switches)
     """How the ordering rules read what their sources leave open."""
     cost: Mapping[str, PartCost] = field(default_factory=dict)
@@ -146,8 +150,13 @@ def _load(name: str, settings: tuple[tuple[str, str | bool | int], ...]) -> Plat
             mistakes.append(Mistake(found, expected, nearest=nearest(text, declared[key].values)))
         else:
             chosen[key] = text
+    given = {key for key, _ in settings}
     for key, setting in declared.items():
-        profile.put(setting, chosen[key])
+        stated = None if key in given else profile.stated(setting)
+        if stated is None:
+            profile.put(setting, chosen[key])
+        else:
+            chosen[key] = stated
     if "devices" in profile.tree.parts:
         find_kinds()
     values = reader.read(Platform, profile.tree, skip=_NOT_READ)
@@ -202,6 +211,7 @@ def _check(values: Mapping[str, Any], tree: Group) -> None:
             wrong(f"the unknown part '{name}'", f"one of {', '.join(parts)}", f"cost.{name}", nearest(name, parts))
     _check_storage(values, wrong)
     _check_sockets(values, wrong)
+    check_tails(values, wrong)
     pcie = values["pcie"]
     for path, found, known in (
         ("pcie.generation", pcie.generation, pcie_rate.GIGATRANSFERS),

@@ -63,6 +63,17 @@ class ProfileFile:
                 settings[name] = ProfileSetting(name, sets, words, _word(default), source)
         return settings
 
+    def stated(self, setting: ProfileSetting) -> str | None:
+        """The value that a file over the one that declares the setting states for its parameter; None: none does."""
+        part: Group | Cursor | None = self.tree
+        for name in setting.sets.split("."):
+            part = part.parts.get(name) if isinstance(part, Group) else None
+        if not isinstance(part, Cursor) or not isinstance(part.data, Mapping) or "value" not in part.data:
+            return None
+        if part.source.file == self.settings[setting.name].source.file:
+            return None
+        return _word(part.data["value"])
+
     def put(self, setting: ProfileSetting, value: str) -> None:
         """Put the setting's value where it belongs in the tree, with the setting's own source."""
         written = self.settings[setting.name]

@@ -45,6 +45,7 @@ def controllers() -> st.SearchStrategy[Controller]:
         ait_miss_ps=st.just(100_000),
         wear_writes=st.sampled_from([0, 5]),
         wear_pause_ps=st.just(3_000_000),
+        wear_counts=st.sampled_from(["each block", "hottest block"]),
     )
 
 
@@ -52,7 +53,9 @@ def controllers() -> st.SearchStrategy[Controller]:
 def platforms(draw: st.DrawFn, nodes: int) -> Platform:
     """Small staging, few WPQ entries, slow media, a slow slot, tiny caches, small packets: or none of it."""
     base = load_platform(
-        draw(st.sampled_from(["optane-adr", "optane-eadr"])), ddio=draw(st.sampled_from(["on", "off"]))
+        draw(st.sampled_from(["optane-adr", "optane-eadr"])),
+        ddio=draw(st.sampled_from(["on", "off"])),
+        refresh=draw(st.booleans()),
     )
     one = st.sampled_from
     return changed(

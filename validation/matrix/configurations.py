@@ -66,6 +66,11 @@ def quick() -> list[Configuration]:
     return [_server(domain, ddio) for domain in ("adr", "eadr") for ddio in ("on", "off")]
 
 
+def methods() -> list[Configuration]:
+    """Each domain that survives caches or not, and the battery, with DDIO on and off."""
+    return [_server(domain, ddio) for domain in ("adr", "eadr", "wsp") for ddio in ("on", "off")]
+
+
 def every() -> list[Configuration]:
     """Domain x DDIO x ordering x medium, and the drive's region with each barrier."""
     domains, orderings, media = ("media", "adr", "eadr", "wsp"), ("per_mkey", "force_relax"), ("optane", "dram")
@@ -73,7 +78,7 @@ def every() -> list[Configuration]:
     return [*servers, *(_drive(pmrwbm) for pmrwbm in BARRIERS)]
 
 
-SETS: Mapping[str, Any] = {"usual": usual, "quick": quick, "every": every}
+SETS: Mapping[str, Any] = {"usual": usual, "quick": quick, "methods": methods, "every": every}
 
 
 def configurations(names: Sequence[str]) -> list[Configuration]:

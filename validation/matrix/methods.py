@@ -102,9 +102,10 @@ def _name(question: Question, shape: str, name: str) -> str:
 
 def _timed(question: Question) -> list[Method]:
     methods = []
+    memory = str(question.configuration.load().memory["pm"].domain)
     for name in question.primitives:
         found = primitive(name)
-        if question.update in found.follows:
+        if question.update in found.follows and found.memory in ("any", memory):
             result = run(_name(question, "word", name), question.configuration, BYTES, 1, question.seed)
             cost = latency(result)
             if cost is not None and not getattr(result.scheme, "refused", None):

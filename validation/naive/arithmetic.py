@@ -159,4 +159,4 @@ class ArithmeticSystem:
 
 def arithmetic(workload: Workload) -> Outcome:
     """Drive the arithmetic model with a workload; every second request has a span."""
-    return ArithmeticSystem(workload, spans_every=2).run()
+    return ArithmeticSystem(workload.comparable(), spans_every=2).run()

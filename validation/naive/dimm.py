@@ -9,7 +9,7 @@ from typing import NamedTuple
 import simpy
 from simpy.resources.resource import PriorityRequest
 
-from ...models.memory.dram import Rows
+from ...models.memory.dram import Refresh, Rows
 from ...models.memory.xpbuffer import XpBuffer
 from ...models.profiles.platform import Platform
 from ...sim.bytespace import LINE_BYTES
@@ -46,12 +46,14 @@ class Reading(NamedTuple):
 class Dimm:
     """The way of lines to one DIMM: in the order in which they were sent, through bounded queues, to the medium."""
 
-    def __init__(self, sim: Simulation, platform: Platform, kind: str, number: int) -> None:
+    def __init__(
+        self, sim: Simulation, platform: Platform, kind: str, number: int, refresh: Refresh | None = None
+    ) -> None:
         media, imc = platform.media[kind], platform.imc
         self._sim = sim
         self._media, self._imc = media, imc
         self._buffer = XpBuffer(media, number) if media.controller.buffer_bytes else None
-        self._rows = Rows(media)
+        self._rows = Rows(media, refresh)
         self._order = Gate(sim)
         self._entrance = Station(sim)
         self._places = Station(sim, max(1, imc.wpq_bytes // LINE_BYTES))
@@ -144,7 +146,7 @@ class Dimm:
         """The steps that the line will have to take; lines must be planned in the order of sending."""
         self._last_arrival_ps = max(self._last_arrival_ps, self._sim.now_ps + way_ps)
         if self._buffer is None:
-            self._rows.near(line)
+            self._rows.write(line, self._last_arrival_ps)
             return Steps(None, 0, [], 0, [])
         xpline = line * LINE_BYTES // self._media.line_bytes
         rewritten = self._in_flight.get(xpline)
@@ -221,7 +223,7 @@ class Dimm:
             return Reading(self._imc.wpq_hit_ps, 0, behind)
         if self._buffer is None:
             reads_ps, writes_ps, late_ps = lines * self._busy_ps(LINE_BYTES, media.read_bandwidth_bits_per_s), 0, 0
-            took_ps = media.near_load_ps if media.near_load_ps and self._rows.near(line) else media.load_ps
+            took_ps = 0
         else:
             xpline = line * LINE_BYTES // media.line_bytes
             flying = self._in_flight.get(xpline)
@@ -235,6 +237,9 @@ class Dimm:
         start_ps = max(self._sim.now_ps, self._read_free_ps)
         self._read_free_ps = start_ps + reads_ps
         fetched = None
+        if self._buffer is None:
+            near, start_ps = self._rows.read(line, start_ps)
+            took_ps = media.near_load_ps if media.near_load_ps and near else media.load_ps
         if self._buffer is not None:
             fetched = self._fetched[xpline] = self._sim.event()
         return Reading(took_ps + late_ps, start_ps, behind, fetched)

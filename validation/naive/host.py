@@ -13,6 +13,7 @@ from ...models.host.cacheset import LINE_BITS, LINE_MASK, line_key
 from ...models.host.privatecaches import Caches, Level, victims_from
 from ...models.host.tlb import Tlb
 from ...models.memory.devices import AddressSpace
+from ...models.memory.dram import refreshes
 from ...models.profiles.platform import Platform
 from ...sim.bytespace import LINE_BYTES, lines
 from ...sim.streams import Streams
@@ -59,7 +60,11 @@ class Host:
         self._tlbs: dict[int, Tlb] = {}
         self._devices = {device.number: device for device in memory.devices.values()}
         self._dimms = {
-            device.number: [Dimm(sim, platform, device.kind, number) for number in range(device.dimms)]
+            device.number: [
+                Dimm(sim, platform, device.kind, number, of(number))
+                for of in (refreshes(platform.tails, platform.media[device.kind], streams, device.number),)
+                for number in range(device.dimms)
+            ]
             for device in memory.devices.values()
         }
         self._under_way: dict[Line, simpy.Event] = {}

@@ -162,4 +162,4 @@ class NaiveSystem:
 
 def naive(workload: Workload) -> Outcome:
     """Drive the naive model with a workload."""
-    return NaiveSystem(workload).run()
+    return NaiveSystem(workload.comparable()).run()

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from typing_extensions import override
 
+from ...models.profiles.parameters.counts import NONE
 from ...models.profiles.platform import Platform, load_platform
 
 POOL_BYTES = 32 * 1024
@@ -131,6 +132,11 @@ class Workload:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
+
+    def comparable(self) -> Workload:
+        """The same on a platform without what the naive model has not: reads that wait for writes of the medium."""
+        media = {kind: replace(one, read_behind_writes=NONE) for kind, one in self.platform.media.items()}
+        return replace(self, platform=replace(self.platform, media=media))
 
     def receives(self, node: int) -> int:
         """How many SENDs a node gets."""

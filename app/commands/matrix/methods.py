@@ -18,7 +18,7 @@ from .arguments import listed, one_seed, platforms
 def main(options: argparse.Namespace) -> int:
     """Search, print, write; returns 0 where every question has an answer, else 1."""
     began = time.monotonic()
-    where = configurations(["quick"] if options.platforms is None else platforms(options))
+    where = configurations(["methods"] if options.platforms is None else platforms(options))
     todo = questions(where, listed(options.primitives), one_seed(options))
     inputs = {"questions": [[one.configuration.label, one.receive_in, one.update, one.kind] for one in todo]}
     target = folder(options.out, "methods", inputs | {"of": todo[0].primitives}, todo[0].seed, "methods")

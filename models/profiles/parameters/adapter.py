@@ -78,6 +78,8 @@ class NicParameters:
     """How long a request that the responder has to execute and answer (READ, atomics, FLUSH) holds that unit."""
     rx_packet_occupancy_ps: int = 20_000
     """How long a further packet of a message, and each packet of a response, holds its unit."""
+    arbitration_ps: int = 0
+    """Between the earliest and the latest turn of a message, in either engine; 0: not known (``tails.arbitration``)."""
     atomic_units: int = 1
     """Locks of the atomic unit, by the operand's address: atomics that meet at one lock wait for each other."""
     atomic_occupancy_ps: int = 20_000

@@ -7,4 +7,4 @@ from typing import NewType
 CountOrZero = NewType("CountOrZero", int)
 """A whole number from 0; an ``int`` without a unit is one from 1."""
 
-ONE = CountOrZero(1)
+NONE, ONE = CountOrZero(0), CountOrZero(1)

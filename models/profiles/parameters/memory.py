@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ...durability.places import Domain
+from .counts import NONE, CountOrZero
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Controller:
     """After so many writes to one block of the medium it is moved elsewhere; 0: never."""
     wear_pause_ps: int = 0
     """How long the DIMM writes nothing else meanwhile."""
+    wear_counts: Literal["each block", "hottest block"] = "each block"
+    """What ``wear_writes`` counts: the writes to each block, or by how much those to one block lead all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,15 @@ class MediaParameters:
     row_bytes: int = 0
     """The bytes that a bank of DRAM holds open; 0: rows make no difference."""
     banks: int = 16
+    row_cycle_ps: int = 0
+    """Between two rows that one bank opens (tRC); 0: a bank opens any number of rows at once."""
+    refresh_every_ps: int = 0
+    """Between two refreshes of a rank (tREFI); 0: not known. They happen with ``tails.refresh``."""
+    refresh_ps: int = 0
+    """How long it reads nothing then (tRFC)."""
+    read_behind_writes: CountOrZero = NONE
+    """The most writes of the medium's unit that a read waits for which the medium was given before; 0: it waits for
+    none."""
     interleave_bytes: int = 0
     """Over the DIMMs of a device; 0: ``ImcParameters.interleave_bytes``."""
     write_delay_ps: int = 0

@@ -43,6 +43,10 @@ class PcieParameters:
     """The time that a PCIe switch between adapter and root port takes to forward a TLP; 0: there is none."""
     tlp_cut: Literal["first byte", "aligned"] = "aligned"
     """Where the adapter cuts a write: each MPS from its first byte on, and at pages, or at the multiples of MPS."""
+    error_every_bytes: int = 0
+    """How many bytes pass both ways between two bit errors, on the average; 0: not known (``tails.replays``)."""
+    replay_ps: int = 0
+    """From the end of a TLP that an error has damaged until it is sent again."""
     staging_order: Literal["arrival", "round-robin", "random"] = "arrival"
     """In which order the adapter's arbiter lets packets of several queue pairs go from staging to PCIe."""
 

@@ -36,6 +36,8 @@ SHOWN = "eadr on, wsp on"
 """It is visible, and nothing else."""
 FLUSHED_BY_CPU = "adr on, adr off, eadr on, eadr off, wsp on"
 """A core's clwb or clflush reaches the queue, not the medium, and no PMR."""
+FENCED_BY_CPU = "eadr on, eadr off, wsp on"
+"""Its stores are in its caches, which survive there; DDIO makes no difference to them."""
 LOADED = ", pmr"
 """The responder's CPU has loaded from the PMR, to see that something has come: that is the barrier."""
 PERSISTENT = FLUSHED_BY_CPU + ", media on, media off"
@@ -47,6 +49,7 @@ DURABLE = {
     "rofence": NEVER,
     "gflush adapter=asks the host": SHOWN,
     "read-after-write": PUSHED,
+    "read-after-imm": PUSHED,
     "read-after-send": NEVER,
     "read-after-send in pm": PUSHED,
     "pmr-write-read-back": PUSHED,
@@ -73,6 +76,8 @@ DURABLE = {
     "write-send-cpu-flush": FLUSHED_BY_CPU,
     "write-imm-cpu-flush": FLUSHED_BY_CPU,
     "send-cpu-copy": FLUSHED_BY_CPU,
+    "send-cpu-copy-fence": FENCED_BY_CPU,
+    "pmr-write-status-read": PUSHED,
     "ibta-flush-global": SHOWN,
     "ibta-flush-global level=region": SHOWN,
     "ibta-flush-persistent": PERSISTENT,

@@ -232,3 +232,13 @@ def test_a_copy_less_leaves_nothing_at_the_target():
     certain, world = outcome(without("send-cpu-copy", "copy"), platform_of("adr"), receive_in="pm")
     assert certain  # in the receive buffer, which was flushed
     assert world.images([(world.address(0), LINE)]) == {(bytes(LINE),)}
+
+
+@pytest.mark.parametrize(("step", "certain"), [("nothing", True), ("barrier", False), ("read", False)])
+def test_reading_pmrsts_is_the_barrier_of_a_region_that_says_so(step, certain):
+    """Bit 1 alone: neither the READ nor the register is enough without the other."""
+    base = platform_of("pmr")
+    kind = base.memory["pm"].device
+    platform = replace(base, peers={**base.peers, kind: replace(base.peers[kind], pmrwbm=2)})
+    what = primitive("pmr-write-status-read") if step == "nothing" else without("pmr-write-status-read", step)
+    assert outcome(what, platform)[0] == certain

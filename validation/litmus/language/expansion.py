@@ -200,6 +200,7 @@ class _Expansion:
             "receive": lambda step: self._b(f"recv {self.qp}"),
             "fence": lambda step: self._b("fence"),
             "reply": lambda step: self._b("reply"),
+            "read pmrsts": lambda step: self._b("pmrsts"),
             "compute": lambda step: None,
             "flush": self._flush,
             "copy": self._copy,

@@ -47,6 +47,14 @@ WORN = {
     "media.optane.controller.wear_writes": "2",
 }
 """Of the DIMMs: what only long runs would show."""
+TAILS = {
+    "tails.refresh": "on",
+    "tails.arbitration": "on",
+    "tails.replays": "on",
+    "pcie.error_every": "16 KiB",
+    "media.dram.refresh_every": "1 us",
+}
+"""Sources of tails, so frequent that a short run meets each."""
 
 
 def stores(wrap: Wrap) -> list[float]:
@@ -109,13 +117,14 @@ def primitives(wrap: Wrap) -> list[float]:
 
 def verbs(wrap: Wrap) -> list[float]:
     """Every verb, short and long, and every instruction; once with DIMMs that soon run out of translations and wear,
-    and adapters' caches that hardly hold anything.
+    and adapters' caches that hardly hold anything, and once with all sources of tails.
     """
 
     def worn(platform: Platform) -> Platform:
         return replace(varied(platform, WORN), nic=replace(platform.nic, caches={"contexts": TableCache(1, 1)}))
 
-    return [*_verbs(wrap), *_verbs(lambda platform: wrap(worn(platform)))]
+    hard = [*_verbs(lambda platform: wrap(worn(platform))), *_verbs(lambda platform: wrap(varied(platform, TAILS)))]
+    return [*_verbs(wrap), *hard]
 
 
 def _verbs(wrap: Wrap) -> list[float]:
