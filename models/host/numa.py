@@ -86,11 +86,11 @@ class NumaSocket(HostMemory):
         link: Interconnect,
     ) -> None:
         super().__init__(clock, trace, platform, memory, streams)
-        self.index = index
+        self.index = self.port = index
         self.link = link
         seed = partial(victims_from, streams, memory.by_index[0].number, index)
         self.caches: NumaCaches = NumaCaches(platform, seed)
-        self.home: NumaHome = NumaHome(clock, trace, platform, near, self)
+        self.home: NumaHome = NumaHome(clock, trace, platform, near, streams, self)
         self.access = CacheAccess(platform, self.caches, self.home)
         self.all: Sequence[NumaSocket] = (self,)
         self.others: Sequence[NumaSocket] = ()
@@ -187,8 +187,16 @@ class NumaCaches(Caches):
 class NumaHome(HomeAgent):
     """The home agent of one socket, and the way to the others': lines of their memory cross the link."""
 
-    def __init__(self, clock: Clock, trace: Trace, platform: Platform, near: AddressSpace, socket: NumaSocket) -> None:
-        super().__init__(clock, trace, platform, near)
+    def __init__(
+        self,
+        clock: Clock,
+        trace: Trace,
+        platform: Platform,
+        near: AddressSpace,
+        streams: Streams,
+        socket: NumaSocket,
+    ) -> None:
+        super().__init__(clock, trace, platform, near, streams)
         self._socket = socket
         self._directory = platform.interconnect.directory == "memory"
         self._elsewhere: set[Key] = set()
@@ -234,24 +242,24 @@ class NumaHome(HomeAgent):
         return took_ps + socket.link.fetch_ps(socket.index, home._socket.index, at_ps, at_ps, count), not_before_ps
 
     @override
-    def write_back(self, key: Key, at_ps: int, flush: bool = False, later_ps: int = 0) -> int:
+    def write_back(self, key: Key, at_ps: int, flush: bool = False, port: int | None = None, later_ps: int = 0) -> int:
         """``later_ps``: how much later than ``at_ps`` it leaves, since another socket asks for it."""
         number, line = key >> LINE_BITS, key & LINE_MASK
         device = (self._of(number) or self)._devices[number]
         way_ps = self._platform.media[device.kind].clwb_to_wpq_ps + later_ps
-        queued_ps, stored_ps = self.queue(key, at_ps, way_ps, flush)
+        queued_ps, stored_ps = self.queue(key, at_ps, way_ps, flush, port)
         if device.traced:
             self._trace.wrote_back(number, line, at_ps, queued_ps, stored_ps)
         return queued_ps
 
     @override
-    def queue(self, key: Key, at_ps: int, way_ps: int, flush: bool = False) -> tuple[int, int]:
+    def queue(self, key: Key, at_ps: int, way_ps: int, flush: bool = False, port: int | None = None) -> tuple[int, int]:
         home, socket = self._of(key >> LINE_BITS), self._socket
         if home is None:
             self._elsewhere.discard(key)  # what is written says that no other socket has it
-            return super().queue(key, at_ps, way_ps, flush)
+            return super().queue(key, at_ps, way_ps, flush, port)
         crossed_ps = socket.link.write_ps(socket.index, home._socket.index, at_ps)
-        return home.queue(key, at_ps, way_ps + crossed_ps, flush)
+        return home.queue(key, at_ps, way_ps + crossed_ps, flush, port)
 
     @override
     def drained_ps(self, number: int, line: int) -> int:
@@ -389,5 +397,5 @@ class NumaDimms(Dimms):
         if root.caches.flush(key, keep):
             at = root.caches.dirty_at
             owner, later_ps = (root, 0) if at is None else (root.others[at], crossing_ps)
-            queued_ps = max(queued_ps, owner.home.write_back(key, issued_ps, True, later_ps))
+            queued_ps = max(queued_ps, owner.home.write_back(key, issued_ps, True, later_ps=later_ps))
         return queued_ps + crossing_ps if self._far and queued_ps > issued_ps else queued_ps

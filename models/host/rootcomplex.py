@@ -27,12 +27,13 @@ from .llc import CacheCounters, IoWrite
 from .privatecaches import Caches, victims_from
 
 INBOX_WRITES = 4096
-PORT = 0
-"""The number of the root port among those whose lines keep their order before a DIMM: the host has one."""
 
 
 class RootComplex:
     """The root complex of one host. Calls come in order of time."""
+
+    port = 0
+    """The number of the root port among those whose lines keep their order before a DIMM: one a socket."""
 
     def __init__(self, clock: Clock, trace: Trace, platform: Platform, memory: AddressSpace, streams: Streams) -> None:
         self.clock = clock
@@ -111,7 +112,7 @@ class RootComplex:
                 if not merged and (start > line * LINE_BYTES or end < (line + 1) * LINE_BYTES):
                     self.counters.io_fills += 1  # memory writes whole lines: it reads this one before
                     way_ps += self.home.read_line(key, visible_ps, visible_ps)[0]
-                queued_ps, stored_ps = self.home.queue(key, visible_ps, way_ps, port=PORT)
+                queued_ps, stored_ps = self.home.queue(key, visible_ps, way_ps, port=self.port)
                 self._last_queued_ps = max(self._last_queued_ps, queued_ps)
                 taken_ps = max(taken_ps, queued_ps)
                 if self._devices[number].traced:
@@ -145,7 +146,7 @@ class RootComplex:
             if reads:
                 home.read_line(key, at_ps, at_ps)
                 continue
-            queued_ps = home.write_back(key, at_ps, port=PORT)
+            queued_ps = home.write_back(key, at_ps, port=self.port)
             if held and queued_ps > taken.get(at_ps, 0):
                 taken[at_ps] = queued_ps
         if self.when_crowded:
