@@ -1,0 +1,82 @@
+"""The calls that the durable ones are compared with, each by its two paths.
+
+Source: Duan et al., SC'21, section 3 and figure 2, which reduces each system to how requests and replies travel; the
+stores that HERD and Octopus are otherwise known for are not meant.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ..guarantees import Claims, Condition
+from ..scheme import Limits
+from .calls import CallScheme
+from .messages import Tail
+from .paths import ByDatagram, ByImmediate, BySend, ByUnreliableWrite, ByWrite, ByWriteAndFlag, LeftThere
+
+DATAGRAM_BYTES = 4096
+
+
+class DaRpc(CallScheme, name="darpc"):
+    """SEND; the receive completion; SEND as the reply."""
+
+    title = "SEND, executed and flushed by the server, SEND as the reply"
+    section = "section 3, figure 2a"
+    requests, replies = BySend, BySend
+
+
+class Farm(CallScheme, name="farm"):
+    """WRITE into a ring whose last byte the server polls; WRITE into a slot that the client polls."""
+
+    title = "WRITE into a ring that the server polls, WRITE as the reply"
+    section = "section 3, figure 2b"
+    requests, replies = ByWrite, ByWrite
+
+
+class HerdRpc(CallScheme, name="herd-rpc"):
+    """WRITE over an unreliable connection; the reply in the same way, as the paper abstracts it.
+
+    Whoever loses a message waits for ever: there is no time-out yet.
+    """
+
+    title = "unreliable WRITE that the server polls, unreliable WRITE as the reply"
+    section = "section 3, figure 2c"
+    requests, replies = ByUnreliableWrite, ByUnreliableWrite
+
+
+class Fasst(CallScheme, name="fasst"):
+    """SEND of a datagram; the receive completion; SEND of a datagram. Nobody tells a client that a server is gone."""
+
+    title = "a datagram, executed and flushed by the server, a datagram as the reply"
+    section = "section 3, figure 2d"
+    requests, replies = ByDatagram, ByDatagram
+    limits = Limits(
+        value_bytes=DATAGRAM_BYTES - Tail.size,
+        source=f"a datagram of {DATAGRAM_BYTES} B (IBTA 9.8.3) has the message's {Tail.size} B as well",
+    )
+    faults: ClassVar = {"server": ("power",), "client": ("power", "process")}
+    claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: "server power"}
+
+
+class L5(CallScheme, name="l5"):
+    """WRITE of the request, WRITE of a flag into a mailbox that the server polls; WRITE as the reply."""
+
+    title = "WRITE, and WRITE of a flag that the server polls, WRITE as the reply"
+    section = "section 3, figure 2e"
+    requests, replies = ByWriteAndFlag, ByWrite
+
+
+class Rfp(CallScheme, name="rfp"):
+    """WRITE that the server polls; the result stays in its memory until the client has READ it."""
+
+    title = "WRITE that the server polls, the reply left for the client's READ"
+    section = "section 3, figure 2f"
+    requests, replies = ByWrite, LeftThere
+
+
+class OctopusRpc(CallScheme, name="octopus-rpc"):
+    """WRITE with immediate, which identifies itself; its completion; WRITE with immediate back."""
+
+    title = "WRITE with immediate, executed and flushed by the server, the same as the reply"
+    section = "section 3, figure 2h"
+    requests, replies = ByImmediate, ByImmediate

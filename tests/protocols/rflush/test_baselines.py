@@ -1,0 +1,147 @@
+"""The calls beside the durable ones: which verbs they use, what survives, what is torn in place.
+
+A call that has returned is durable (Duan et al., SC'21, section 3). The server overwrites objects in place: one word
+cannot be torn, four lines are, by a call under way, and that is no verdict on the call's reply.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from rpsim.app.main import main
+from rpsim.protocols.guarantees import Condition
+from rpsim.protocols.rflush.baselines import DaRpc, Farm
+from rpsim.protocols.rflush.calls import CallServer
+from rpsim.protocols.scheme import Scheme
+from rpsim.scenarios.run.experiment import run_variant
+from rpsim.validation.crash.explore import explore
+from rpsim.validation.crash.explorer import Explorer
+
+from ...small import get, only_variant, put, run, scenario, ycsb
+
+COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
+JUDGED = {COMMITTED, LOST, DURABLE}
+ON_THE_WIRE = {
+    "darpc": {"SEND"},
+    "farm": {"WRITE"},
+    "herd-rpc": {"WRITE"},
+    "fasst": {"SEND"},
+    "l5": {"WRITE"},
+    "rfp": {"WRITE", "READ"},
+    "octopus-rpc": {"WRITE WITH IMMEDIATE"},
+}
+MESSAGES = {"darpc": 2, "farm": 2, "herd-rpc": 2, "fasst": 2, "l5": 3, "octopus-rpc": 2}
+"""Work requests of both sides for an operation; RFP's are more, as often as a READ comes in vain."""
+WORK = [put(0, "k0"), get(1, "k0", at_ns=20_000), put(1, "k0", at_ns=40_000), get(0, "k0", at_ns=60_000)]
+
+
+class Unflushed(CallServer):
+    """A server that replies when the object is in its cache."""
+
+    def flush(self, thread, number):
+        yield from ()
+
+
+class UnflushedFarm(Farm, name="farm-twin-unflushed"):
+    """Nothing is durable when a call returns."""
+
+    title = "farm without the flush"
+    Server = Unflushed
+
+
+class UnflushedDaRpc(DaRpc, name="darpc-twin-unflushed"):
+    """Nothing is durable when a call returns."""
+
+    title = "darpc without the flush"
+    Server = Unflushed
+
+
+TWINS = (UnflushedFarm, UnflushedDaRpc)
+for _twin in TWINS:
+    del Scheme.registry[_twin.name]
+
+
+@pytest.fixture(autouse=True)
+def _twins_are_known():
+    Scheme.registry.update({twin.name: twin for twin in TWINS})
+    yield
+    for twin in TWINS:
+        del Scheme.registry[twin.name]
+
+
+def vary(domain="adr", ddio="off"):
+    return {"platform": ["rflush-testbed"], "ddio": [ddio], "domain": [domain]}
+
+
+small = partial(run, vary=vary())
+
+
+def refuted(name, work, domain="adr", ddio="off", **more):
+    """What is refuted when every crash point of the run has been looked at."""
+    found = Explorer(run(name, work, vary=vary(domain, ddio), **more), conditions=JUDGED).walk()
+    assert found.exhaustive
+    return found.first.keys() & JUDGED
+
+
+@pytest.mark.parametrize("name", ON_THE_WIRE)
+@pytest.mark.parametrize("value", ["8 B", "1 KiB"])
+def test_calls_take_the_verbs_of_their_paper_and_find_what_was_written(name, value):
+    made = scenario(name, WORK, vary=vary(), processes=2, value=value)
+    result = run_variant(made, only_variant(made), metered=True)
+    fields = result.summary()
+    assert [o.result for o in result.history.operations if o.f == "get"] == [1, 3]
+    traffic = fields["traffic"]
+    assert set().union(*(row["verbs"] for row in traffic)) == ON_THE_WIRE[name]
+    posts = sum(sum(row["verbs"].values()) for row in traffic)
+    if name in MESSAGES:
+        assert posts == MESSAGES[name] * len(WORK)
+    else:
+        assert posts > 2 * len(WORK)
+
+
+def test_a_large_message_goes_as_one_request_and_one_reply():
+    took = [o.return_ps - o.invoke_ps for o in small("farm", WORK, processes=2, value="64 KiB").history.operations]
+    assert all(10_000_000 < each < 200_000_000 for each in took)
+
+
+@pytest.mark.parametrize("name", ON_THE_WIRE)
+@pytest.mark.parametrize(("domain", "ddio"), [("adr", "off"), ("adr", "on"), ("eadr", "off"), ("eadr", "on")])
+def test_a_call_that_has_returned_is_durable_where_it_cannot_be_torn(name, domain, ddio):
+    assert refuted(name, ycsb(8), domain, ddio, keys=2, processes=2) == set()
+
+
+@pytest.mark.parametrize("name", ON_THE_WIRE)
+def test_a_call_under_way_tears_what_it_overwrites_in_place(name):
+    assert refuted(name, ycsb(4), keys=2, value="256 B", processes=2) == JUDGED
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_without_its_flush_a_call_is_lost_but_where_caches_survive(twin):
+    assert refuted(twin.name, ycsb(6)) >= {LOST, DURABLE}
+    assert refuted(twin.name, ycsb(6), "eadr") == set()
+
+
+def test_flushing_one_line_as_the_public_code_does_loses_the_others():
+    """By itself, with no call under way: the whole value had returned."""
+    one = Explorer(small("farm[flush=one line]", [put(0, "k0"), put(0, "k0")], value="128 B"), conditions=JUDGED).walk()
+    assert one.loses(LOST, acknowledged=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["farm", "darpc", "rfp", "octopus-rpc", "l5", "herd-rpc"])
+@pytest.mark.parametrize("fault", ["server[0] process", "client[0] process"])
+def test_a_process_that_dies_takes_no_call_with_it(name, fault):
+    how = {"vary": vary(), "processes": 2, "crash": {"fault": fault}}
+    made = scenario(name, ycsb(4), **how)
+    report = explore(run(name, ycsb(4), **how), made, only_variant(made))
+    assert report.exhaustive and set(map(str, report.verdicts.values())) == {"holds"}
+
+
+def test_a_value_that_no_datagram_holds_is_refused(tmp_path, capsys):
+    file = tmp_path / "big.yaml"
+    lines = "scenario: big\nplatform: rflush-testbed\nschemes: [fasst]\n"
+    file.write_text(lines + "workload: {kind: ycsb, mix: a, keys: 2, value: 4 KiB, operations: 4}\n", encoding="utf-8")
+    assert main(["run", str(file)]) == 2
+    assert "a datagram of 4096 B" in capsys.readouterr().err
