@@ -194,7 +194,10 @@ def test_a_run_of_drawn_operations_has_the_history_that_check_reads(example, fil
     assert str(report.verdicts["linearizable"].verdict) == "holds"
 
 
-SCANS = {"kind": "ycsb", "mix": None, "keys": 4, "value": "8 B", "operations": 6, "scans": 0.5, "inserts": 0.2, "scan_length": 2}
+SCANS = {
+    "kind": "ycsb", "mix": None, "keys": 4, "value": "8 B", "operations": 6, "scans": 0.5, "inserts": 0.2,
+    "scan_length": 2,
+}  # fmt: skip
 
 
 @pytest.fixture
