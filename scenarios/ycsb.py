@@ -51,7 +51,7 @@ LONGEST_SCAN = 100
 
 UPDATE, READ = "put", "get"
 """The operations of these workloads. A scan is one request of several reads, of keys that follow each other; each of
-its reads is judged alone.
+its reads is judged alone, unless objects follow the model ``txn``: then a request is a transaction, and a scan is one.
 """
 DELETE = "delete"
 """The operations that some updates become if a workload says so: YCSB's core workloads delete nothing."""

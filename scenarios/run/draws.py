@@ -7,8 +7,9 @@ them, ``workload.deletes[i]``, ``workload.scans[i]`` and ``workload.steps[i]``; 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 
@@ -69,6 +70,8 @@ class Drawing:
         random = self._streams.stream(f"workload.process[{process}]")
         draw = self._shares if part.draws.shares is not None else self._ycsb
         operations = list(draw(part, keys, process, count, random))
+        if draw == self._ycsb and self._kind.model == "txn":
+            operations = list(_transactions(operations))
         if part.begin_ps and operations:
             operations[0] = replace(operations[0], not_before_ps=part.begin_ps)
         return operations
@@ -151,6 +154,14 @@ class Drawing:
             ("r" if only_read else "w", f"k{part.first + one}") for only_read, one in zip(reads, numbers, strict=True)
         )
         return Planned(process, "txn", "", not all(reads), argument=steps)
+
+
+def _transactions(operations: Sequence[Planned]) -> Iterator[Planned]:
+    """Each request as a transaction of its reads and writes, which take effect together: a scan is one."""
+    for _, same in groupby(enumerate(operations), lambda row: -1 - row[0] if row[1].batch is None else row[1].batch):
+        steps = tuple(("w" if each.is_update else "r", each.object) for _, each in same)
+        process = operations[0].process
+        yield Planned(process, "txn", "", any(kind == "w" for kind, _ in steps), argument=steps)
 
 
 def draw_past(workload: Ycsb, processes: int, streams: Streams, planned: Plan) -> list[PastOperation]:

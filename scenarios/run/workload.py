@@ -33,8 +33,17 @@ def objects(workload: Workload, planned: Iterable[Sequence[Planned]] = ()) -> Ke
     inserted: Iterable[Sequence[Planned]] = ()
     if isinstance(workload, Ycsb) and _inserts(workload):
         inserted = planned
-    newest = max((int(o.object[1:]) for operations in inserted for o in operations if o.object), default=-1)
+    names = (name for operations in inserted for o in operations for name in _named(o))
+    newest = max((int(name[1:]) for name in names), default=-1)
     return KeySpace(max(workload.keys, newest + 1))
+
+
+def _named(planned: Planned) -> Iterator[str]:
+    """The objects of an operation: of a transaction those of its steps."""
+    if planned.object:
+        yield planned.object
+    elif planned.f == "txn" and isinstance(planned.argument, tuple):
+        yield from (name for _, name in planned.argument)
 
 
 def _inserts(workload: Ycsb) -> bool:

@@ -172,7 +172,8 @@ class Ycsb(Draws):
     @classmethod
     def _schemes_have_operations(cls, value: str, info: ValidationInfo) -> str:
         for scheme, facts in context_of(info).chosen.items():
-            if value == "ycsb" and not {UPDATE, READ} <= set(facts.operations):
+            able = "txn" in facts.operations if facts.model == "txn" else {UPDATE, READ} <= set(facts.operations)
+            if value == "ycsb" and not able:
                 operations = ", ".join(facts.operations)
                 raise complaint(f"'ycsb' for {scheme} (operations: {operations})", f"schemes with {UPDATE} and {READ}")
         return value

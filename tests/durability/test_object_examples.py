@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rpsim.protocols.scheme import Scheme
+from rpsim.protocols.scheme import Request, Scheme
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.validation.histories.check import check_history
 from rpsim.validation.histories.read import parse_history
@@ -192,3 +192,66 @@ def test_a_run_of_drawn_operations_has_the_history_that_check_reads(example, fil
     loaded = [f"k{number}" for number in range(workload["keys"])]
     report = check_history(parse_history("\n".join(history.lines(loaded)), "the run"), model)
     assert str(report.verdicts["linearizable"].verdict) == "holds"
+
+
+SCANS = {
+    "kind": "ycsb", "mix": None, "keys": 4, "value": "8 B", "operations": 6, "scans": 0.5, "inserts": 0.2,
+    "scan_length": 2,
+}  # fmt: skip
+
+
+@pytest.fixture
+def scanning(example):
+    """The bank with scans: its accounts are keys that follow each other."""
+    bank = example("transfers").Bank
+    made = []
+
+    def make(**body):
+        made.append(type("Scanning", (bank,), {"scans": True, "inserts": "txn", **body}, name=f"scanning-{len(made)}"))
+        return made[-1]
+
+    yield make
+    for one in made:
+        del Scheme.registry[one.name]
+
+
+def test_a_scan_is_one_transaction_of_reads(scanning):
+    made = scenario_of(scanning(), workload=SCANS | {"operations": 40}, **AT)
+    (variant,) = made.variants()
+    history = run_variant(made, variant).history
+    kinds = {tuple(kind for kind, *_ in o.argument) for o in history.operations}
+    assert kinds == {("r",), ("r", "r"), ("w",)}
+    new = {name for o in history.operations for kind, name, _ in o.argument if name not in ("k0", "k1", "k2", "k3")}
+    assert new and all(o.outcome == "ok" for o in history.operations)
+    report = check_history(parse_history("\n".join(history.lines(["k0", "k1", "k2", "k3"])), "the run"), "txn")
+    assert str(report.verdicts["linearizable"].verdict) == "holds"
+
+
+@pytest.mark.long
+def test_scans_are_judged_whole_after_a_power_failure(scanning):
+    report = crash_report(scanning(), workload=SCANS, fault="all power", **AT)
+    assert report.exhaustive and set(report.verdicts.values()) == {"holds"}
+
+
+def test_a_scan_that_mixes_two_instants_is_caught(scanning):
+    """Its client asks for one account after the other, and has something else to do in between."""
+    whole_scans = scanning()
+
+    class Client(whole_scans.Client):
+        def perform(self, session, request):
+            if any(step.f == "w" for step in request.steps):
+                return (yield from super().perform(session, request))
+            found = ()
+            for step in request.steps:
+                found += yield from super().perform(session, Request((step,)))
+                yield from session.thread.work(5_000_000)
+            return found
+
+    writes, reads = [["w", "k0"], ["w", "k1"]], [["r", "k0"], ["r", "k1"]]
+    work = [{"process": 0, "f": "txn", "steps": writes, "at": f"{turn} us"} for turn in range(0, 24, 2)]
+    work += [{"process": 1, "f": "txn", "steps": reads, "at": f"{turn} us"} for turn in range(0, 24, 3)]
+    whole, mixed = (
+        crash_report(kind, workload=listed(work, keys=2), fault="no fault", **AT)
+        for kind in (whole_scans, scanning(Client=Client))
+    )
+    assert whole.verdicts["linearizable"] == "holds" and mixed.verdicts["linearizable"] == "violated"
