@@ -187,5 +187,5 @@ def test_processes_that_think_wait_for_each_other_before_the_server_is_busy():
     alone, thinking, again = puts(1), puts(3, think="20 us"), puts(3, think="20 us")
     assert thinking == again
     assert min(thinking) == pytest.approx(min(alone), rel=0.01)
-    assert len(set(thinking)) > 2 * len(set(puts(3)))  # each wait is another one
-    assert max(thinking) > 1.2 * max(alone)
+    assert max(thinking) > 1.05 * max(alone)
+    assert len(set(thinking)) > len(set(alone))  # each wait is another one
