@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -251,8 +251,11 @@ def _client(
     kind, clock, metered = type(at_work), at_work.system.clock, experiment.metered
     held: list[Number] = []  # the blocks that it has allocated, oldest first
     waiting = deque(requests(operations))
+    pause_ps = _pauses(experiment, operations)
     while waiting:
         group = waiting.popleft()
+        if pause_ps is not None:
+            yield clock.until(clock.now_ps + pause_ps())
         if group[0].not_before_ps > clock.now_ps:
             yield clock.until(group[0].not_before_ps)
         frees = group[0].f == "free" and group[0].argument is None
@@ -295,6 +298,15 @@ def _client(
             metered.ended(operation, thread, span)
         if group[0].until_empty and outcome == "ok" and operation.result is not None:
             waiting.appendleft(group)
+
+
+def _pauses(experiment: AssembledVariant, operations: Sequence[Planned]) -> Callable[[], int] | None:
+    """How long a process thinks before each operation: drawn exponentially, as for requests that know of no other."""
+    think_ps = getattr(experiment.scenario.workload, "think_ps", None)
+    if not think_ps or not operations:
+        return None
+    random = experiment.system.streams.stream(f"think of process {operations[0].process}")
+    return lambda: int(random.exponential(think_ps))
 
 
 def _invoked(experiment: AssembledVariant, planned: Planned, given: Hashable) -> Operation:

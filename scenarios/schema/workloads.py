@@ -144,6 +144,9 @@ class Ycsb(Draws):
     work_ps: InstantPs | None = Field(
         default=None, alias="work", description="how long a server computes for each request beside, e.g. '100 us'"
     )
+    think_ps: InstantPs | None = Field(
+        default=None, alias="think", description="a process's mean pause before an operation, at random, e.g. '10 us'"
+    )
     past: CountOrZero = Field(default=0, description="how many operations came before time zero, and shaped the state")
     groups: tuple[ClientGroup, ...] = Field(default=(), description="a list of groups of processes")
 

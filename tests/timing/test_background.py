@@ -177,3 +177,15 @@ def test_noise_makes_a_tail_and_leaves_the_median(quick):
 
 def test_noise_is_off_and_costs_nothing_unless_it_is_asked_for():
     assert run().spent["server"]["kernel_ns"] == 0
+
+
+def test_processes_that_think_wait_for_each_other_before_the_server_is_busy():
+    def puts(processes, **more):
+        fields = {"kind": "ycsb", "mix": "update-only", "keys": 20, "value": "256 B", "operations": 150, "zipf": 0.0}
+        return run(processes=processes, workload=fields | more).latency_ps["put"].tolist()
+
+    alone, thinking, again = puts(1), puts(3, think="20 us"), puts(3, think="20 us")
+    assert thinking == again
+    assert min(thinking) == pytest.approx(min(alone), rel=0.01)
+    assert max(thinking) > 1.05 * max(alone)
+    assert len(set(thinking)) > len(set(alone))  # each wait is another one
