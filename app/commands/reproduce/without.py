@@ -20,15 +20,17 @@ def text(found: Sequence[Without]) -> list[str]:
     lines = ["without one mechanism, on the curves that it may touch"]
     lines += table(["", "curves", "points", "met", "without", "lost", "won"], rows, 1)
     for one in found:
+        if not one.board.results:
+            continue
         off = ", ".join(f"{path} = {value}" for path, value in one.mechanism.off.items())
         lines += ["", *paragraph(f"{one.mechanism.name}: {one.mechanism.title} ({off})", 2)]
-        if not one.board.results:
-            lines += paragraph("no curve that was run has it", 4)
-            continue
         needed = [f"{name} ({met} of {points} met, {left} without)" for name, points, met, left in one.needed_by()]
         lines += paragraph("needed by " + ", ".join(needed) if needed else "no curve needs it", 4, 2)
         if one.won():
             lines += paragraph(f"{plural(len(one.won()), 'point')} met only without: {', '.join(one.won())}", 4, 2)
+    absent = [one.mechanism.name for one in found if not one.board.results]
+    if absent:
+        lines += ["", *paragraph(f"no curve that was run has {', '.join(absent)}", 2)]
     return lines
 
 

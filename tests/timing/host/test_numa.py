@@ -112,6 +112,14 @@ def test_reads_of_far_memory_stop_at_the_link():
     assert 16 * each * 1e12 / system.clock.now_ps == pytest.approx(10e9 * 64 / 72, rel=0.1)
 
 
+def test_far_non_temporal_stores_hold_their_buffers_for_two_round_trips():
+    """Ten buffers, each for its issue, ``cpu.ntstore_hold`` (137 ns) and the ways: one line each 25.9 ns."""
+    system, node = machine()
+    thread, at = node.thread(0, "thread"), node.memory["far_dram"].allocate(1 << 16, "region")
+    held_ps = run(system, took_ps(thread, thread.ntstore(at, bytes(1 << 16))))
+    assert held_ps / (1 << 10) == pytest.approx((10_000 + 137_000 + 4 * CROSSING_PS) / 10, rel=0.02)
+
+
 # coherence ------------------------------------------------------------------------------------------------------------
 def lines_of(node, socket):
     return set(node.sockets[socket].caches.llc.tags.state) | set(node.sockets[socket].caches._holders)
@@ -170,6 +178,15 @@ def test_a_directory_in_memory_is_written_when_a_far_core_reads_a_line_first(dir
         run(system, thread.load(at, 8))
         run(system, thread.wbinvd())
     assert node.host.home.traffic(node.memory["far_pm"].number).written_bytes == written
+
+
+def test_a_line_that_comes_home_is_written_again_when_it_leaves_again():
+    system = System(load_platform("fast20-sockets"), {"server": [NodeSpec(memory=MEMORY)]}, seed=1)
+    node = system.nodes["server"][0]
+    thread, at = node.thread(0, "thread"), node.memory["far_pm"].allocate(LINE, "line")
+    for step in (thread.load(at, 8), thread.ntstore(at, bytes(LINE)), thread.load(at, 8)):
+        run(system, step)
+    assert node.host.home.traffic(node.memory["far_pm"].number).written_bytes == 3 * LINE
 
 
 # an adapter -----------------------------------------------------------------------------------------------------------
