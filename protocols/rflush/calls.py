@@ -179,15 +179,10 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         if request.kind == READ:
             data = yield from self.table.read(thread, request.object)
         else:
-            yield from self.table.store(thread, request.object, (yield from self.data_of(thread, end, request)))
+            yield from self.table.store(thread, request.object, request.data)
             yield from self.flush(thread, request.object)
         assert end.replies is not None
         yield from end.replies.send(thread, Message(DONE, request.object, data))
-
-    def data_of(self, thread: Thread, end: CallConnection, request: Message) -> Code:
-        """What a write is to write."""
-        yield from ()
-        return request.data
 
     def flush(self, thread: Thread, number: int) -> Code:
         """Make what has been written durable."""

@@ -374,3 +374,17 @@ class SFlushRpc(DurableRpc, name="sflush-rpc"):
 
     title = "SEND, then SFlush into the redo log: durable at its acknowledgement, executed later"
     over = "sflush[operator=behind data]"
+
+
+class WRFlushRpc(DurableRpc, name="w-rflush-rpc"):
+    """A WRITE alone: the server's adapter makes it durable on arrival, and notifies the client."""
+
+    title = "WRITE into the redo log, which the adapter flushes on arrival: durable at its notification"
+    over = "rflush-write[operator=behind data]"
+
+
+class SRFlushRpc(DurableRpc, name="s-rflush-rpc"):
+    """A SEND alone: the server's adapter copies it into the redo log, makes it durable, and notifies the client."""
+
+    title = "SEND, which the adapter copies into the redo log on arrival: durable at its notification"
+    over = "rflush-send[target=memory, operator=behind data]"
