@@ -17,7 +17,7 @@ from ...models.verbs import REMOTE, Opcode, SendWR, Status
 from ..layout import U32, U64, Layout
 from ..naming import Option
 from .calls import CallClient, CallConnection, CallScheme, CallServer, CallSession
-from .messages import LINE, Message
+from .messages import LINE, CallMessage
 from .paths import ByWrite
 
 Code = Generator[Any, Any, Any]
@@ -42,14 +42,14 @@ class WarmSession(CallSession):
     every: int = field(default=1, kw_only=True)
 
     @override
-    def call(self, message: Message, length: int) -> Code:
+    def call(self, message: CallMessage, length: int) -> Code:
         if self.calls % self.every:
             return (yield from super().call(message, length))
         thread, data = self.thread, message.pack(0)
         yield from thread.store(self.buffer, data)
         region = yield from thread.reg_mr(self.domain, self.buffer, len(data), access=REMOTE)
         address = Address.pack(address=self.buffer, key=region.key, length=len(data))
-        reply = yield from super().call(Message(WARM_UP, message.object, address), length)
+        reply = yield from super().call(CallMessage(WARM_UP, message.object, address), length)
         yield from thread.dereg_mr(self.domain, region)
         return reply
 
@@ -81,7 +81,7 @@ class ScaleRpc(CallScheme, name="scalerpc"):
             self.fetched = [memory.allocate(self.room, "fetched", align=LINE) for _ in range(self.sizes.threads)]
 
         @override
-        def execute(self, thread: Thread, end: CallConnection, request: Message) -> Code:
+        def execute(self, thread: Thread, end: CallConnection, request: CallMessage) -> Code:
             if request.kind == WARM_UP:
                 request = yield from self.fetch(thread, end, Address.unpack(request.data))
             if request is not None:
@@ -95,4 +95,4 @@ class ScaleRpc(CallScheme, name="scalerpc"):
             completion = yield from thread.poll(qp.send_cq)
             if completion.status is not Status.IBV_WC_SUCCESS:
                 return None
-            return (yield from Message.load(thread, here + place.length))
+            return (yield from CallMessage.load(thread, here + place.length))
