@@ -21,15 +21,11 @@ from ..naming import Option
 from ..parts.locks import Locks
 from ..parts.rpc import Listener
 from ..scheme import OutcomeUnknown, Request, Role, Scheme
-from .messages import DONE, READ, WRITE, Message, room_for
+from .messages import DONE, READ, WRITE, CallMessage, Disconnected, room_for
 from .objects import ObjectTable
-from .paths import ByWrite, Path
+from .paths import ByWrite, MessagePath
 
 Code = Generator[Any, Any, Any]
-
-
-class Disconnected(Exception):
-    """The other end of the connection is gone."""
 
 
 @dataclass
@@ -38,11 +34,11 @@ class CallSession:
 
     thread: Thread
     domain: ProtectionDomain
-    requests: Path
-    replies: Path
+    requests: MessagePath
+    replies: MessagePath
     calls: int = 0
 
-    def call(self, message: Message, length: int) -> Code:
+    def call(self, message: CallMessage, length: int) -> Code:
         """A request; returns its reply, which has ``length`` bytes of data."""
         self.calls += 1
         yield from self.requests.send(self.thread, message)
@@ -74,7 +70,7 @@ class CallClient(Role, invokes=True):
         while True:
             try:
                 if value is None:
-                    reply = yield from session.call(Message(READ, number), self.sizes.value_bytes)
+                    reply = yield from session.call(CallMessage(READ, number), self.sizes.value_bytes)
                     return reply.data
                 yield from self.write(session, number, value)
                 return None
@@ -86,15 +82,15 @@ class CallClient(Role, invokes=True):
 
     def write(self, session: CallSession, number: int, value: bytes) -> Code:
         """A call that writes; returns when the server has replied."""
-        yield from session.call(Message(WRITE, number, value), 0)
+        yield from session.call(CallMessage(WRITE, number, value), 0)
 
 
 @dataclass
 class CallConnection:
     """The server's end of one connection."""
 
-    requests: Path
-    replies: Path | None = None
+    requests: MessagePath
+    replies: MessagePath | None = None
 
 
 class CallServer(Role, memory=("dram", "pm"), served=True):
@@ -173,21 +169,16 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
             yield from thread.compute()
             yield from self.locks.under(thread, request.object, self.execute(thread, end, request))
 
-    def execute(self, thread: Thread, end: CallConnection, request: Message) -> Code:
+    def execute(self, thread: Thread, end: CallConnection, request: CallMessage) -> Code:
         """Read or write the object in place, and reply."""
         data = b""
         if request.kind == READ:
             data = yield from self.table.read(thread, request.object)
         else:
-            yield from self.table.store(thread, request.object, (yield from self.data_of(thread, end, request)))
+            yield from self.table.store(thread, request.object, request.data)
             yield from self.flush(thread, request.object)
         assert end.replies is not None
-        yield from end.replies.send(thread, Message(DONE, request.object, data))
-
-    def data_of(self, thread: Thread, end: CallConnection, request: Message) -> Code:
-        """What a write is to write."""
-        yield from ()
-        return request.data
+        yield from end.replies.send(thread, CallMessage(DONE, request.object, data))
 
     def flush(self, thread: Thread, number: int) -> Code:
         """Make what has been written durable."""
@@ -201,8 +192,8 @@ class CallScheme(Scheme):
     paper = "Duan et al., SC'21"
     Client = CallClient
     Server = CallServer
-    requests: ClassVar[type[Path]] = ByWrite
-    replies: ClassVar[type[Path]] = ByWrite
+    requests: ClassVar[type[MessagePath]] = ByWrite
+    replies: ClassVar[type[MessagePath]] = ByWrite
     operations = ("put", "get")
     updates = frozenset({"put"})
     claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: SERVER_CRASH}

@@ -38,21 +38,17 @@ from ..parts.onesided import Poster
 from ..parts.rpc import Listener
 from ..primitives import primitive
 from ..scheme import OutcomeUnknown, Request, Role, Scheme
-from .messages import DONE, LINE, READ, WORD, Message, Sender, Slot, post_write, room_for
+from .messages import DONE, LINE, READ, WORD, CallMessage, Disconnected, MessageSlot, Sender, post_write, room_for
 from .objects import ObjectTable
 from .redolog import NONE, LogRing, Operator
 
 Code = Generator[Any, Any, Any]
 
 
-class Disconnected(Exception):
-    """The other end of the connection is gone."""
-
-
 class DurableConnection:
     """The server's end of one connection: what it knows of the ring, and where it answers."""
 
-    def __init__(self, number: int, ring: LogRing, requests: Slot) -> None:
+    def __init__(self, number: int, ring: LogRing, requests: MessageSlot) -> None:
         self.number = number
         self.ring = ring
         self.requests = requests
@@ -60,7 +56,7 @@ class DurableConnection:
         """The call whose entry is taken next."""
         self.seen = [NONE] * ring.slots
         """By slot: the operator that the poller has seen there last."""
-        self.held: Message | None = None
+        self.held: CallMessage | None = None
         """A read that waits for writes of its connection."""
         self.finished: set[int] = set()
         self.removed = 0
@@ -84,7 +80,7 @@ class DurableSession:
     ring: LogRing
     requester: PrimitiveRequester
     requests: Sender
-    replies: Slot
+    replies: MessageSlot
     count: int
     """Where that count lies."""
     written: int = 0
@@ -103,7 +99,7 @@ class DurableSession:
                 raise Disconnected
             self.removed = int.from_bytes((yield from self.thread.load(self.count, WORD)), "little")
 
-    def call(self, message: Message) -> Code:
+    def call(self, message: CallMessage) -> Code:
         """A request beside the log; returns its reply."""
         yield from self.requests.send(self.thread, message)
         if (yield from self.thread.spin([self.replies.spot], queue_pairs=[self.requests.qp])) is None:
@@ -133,7 +129,7 @@ class DurableClient(Role, invokes=True):
         while True:
             try:
                 if request.step.value is None:
-                    reply = yield from session.call(Message(READ, number, after=session.written))
+                    reply = yield from session.call(CallMessage(READ, number, after=session.written))
                     return reply.data
                 yield from self.write(session, number, request)
                 return None
@@ -192,7 +188,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         self.dispatcher = Dispatcher(self.system.clock)
         self.locks = Locks(self.system.clock, self.sizes.threads)
         self.connections = [
-            DurableConnection(number, ring, Slot(self.node, room_for(0), "request"))
+            DurableConnection(number, ring, MessageSlot(self.node, room_for(0), "request"))
             for number, ring in enumerate(self.rings)
         ]
         self.admitted = 0
@@ -216,7 +212,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         theirs = poster.open()
         ours = self.listener.door.admit(theirs)
         here, there = self.node.memory["dram"], node.memory["dram"]
-        replies, count = Slot(node, room_for(self.sizes.value_bytes), "reply"), there.allocate(LINE, "removed")
+        replies, count = MessageSlot(node, room_for(self.sizes.value_bytes), "reply"), there.allocate(LINE, "removed")
         key = poster.domain.reg_mr(replies.address, replies.room, REMOTE).key
         end.replies = Sender(self.node, ours, replies, key)
         end.qp = ours
@@ -282,11 +278,11 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
             yield from thread.store(here, end.removed.to_bytes(WORD, "little"))
             yield from post_write(thread, end.qp, here, WORD, there, key)
 
-    def answer(self, end: DurableConnection, request: Message, thread: Thread) -> Code:
+    def answer(self, end: DurableConnection, request: CallMessage, thread: Thread) -> Code:
         """A read: the object as the writes before it have left it."""
         yield from thread.compute()
         data = yield from self.table.read(thread, request.object)
-        yield from end.replies.send(thread, Message(DONE, request.object, data))
+        yield from end.replies.send(thread, CallMessage(DONE, request.object, data))
 
     # after a failure: what the logs have is executed, connection by connection, each in its order ---------------------
     @override
@@ -374,3 +370,17 @@ class SFlushRpc(DurableRpc, name="sflush-rpc"):
 
     title = "SEND, then SFlush into the redo log: durable at its acknowledgement, executed later"
     over = "sflush[operator=behind data]"
+
+
+class WRFlushRpc(DurableRpc, name="w-rflush-rpc"):
+    """A WRITE alone: the server's adapter makes it durable on arrival, and notifies the client."""
+
+    title = "WRITE into the redo log, which the adapter flushes on arrival: durable at its notification"
+    over = "rflush-write[operator=behind data]"
+
+
+class SRFlushRpc(DurableRpc, name="s-rflush-rpc"):
+    """A SEND alone: the server's adapter copies it into the redo log, makes it durable, and notifies the client."""
+
+    title = "SEND, which the adapter copies into the redo log on arrival: durable at its notification"
+    over = "rflush-send[target=memory, operator=behind data]"

@@ -24,6 +24,10 @@ WORD = 8
 LINE = 64
 
 
+class Disconnected(Exception):
+    """The other end of a connection is gone."""
+
+
 class Tail(Layout):
     """Behind the data of every message."""
 
@@ -40,7 +44,7 @@ class Tail(Layout):
 
 
 @dataclass(frozen=True)
-class Message:
+class CallMessage:
     """A request or a reply, as it has been read."""
 
     kind: int
@@ -60,7 +64,7 @@ class Message:
         data = b""
         if tail.length:
             data = yield from thread.load(end - Tail.size - tail.length, tail.length)
-        return Message(tail.kind, tail.object, data, tail.after)
+        return CallMessage(tail.kind, tail.object, data, tail.after)
 
 
 def room_for(value_bytes: int) -> int:
@@ -68,7 +72,7 @@ def room_for(value_bytes: int) -> int:
     return -(-(value_bytes + Tail.size) // LINE) * LINE
 
 
-class Slot:
+class MessageSlot:
     """Room for one message in a node's DRAM, which the other end writes."""
 
     def __init__(self, node: Node, room: int, name: str = "message") -> None:
@@ -86,7 +90,7 @@ class Slot:
     def take(self, thread: Thread) -> Code:
         """The message whose last word has come."""
         self.taken += 1
-        return (yield from Message.load(thread, self.end))
+        return (yield from CallMessage.load(thread, self.end))
 
 
 class Sender:
@@ -95,13 +99,13 @@ class Sender:
     One message is under way: what comes back shows that it has arrived, so nothing is signalled.
     """
 
-    def __init__(self, node: Node, qp: QueuePair, slot: Slot, rkey: int) -> None:
+    def __init__(self, node: Node, qp: QueuePair, slot: MessageSlot, rkey: int) -> None:
         self.qp, self.rkey = qp, rkey
         self._there = slot.end
         self._here = node.memory["dram"].allocate(slot.room, "message buffer", align=LINE) + slot.room
         self._sent = 0
 
-    def send(self, thread: Thread, message: Message) -> Code:
+    def send(self, thread: Thread, message: CallMessage) -> Code:
         """WRITE a message so that it ends where the slot ends."""
         self._sent += 1
         data = message.pack(self._sent)

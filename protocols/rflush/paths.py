@@ -26,7 +26,7 @@ from ...models.verbs import (
     Status,
     WorkCompletion,
 )
-from .messages import LINE, WORD, Message, Slot, Tail, post_write
+from .messages import LINE, WORD, CallMessage, MessageSlot, Tail, post_write
 
 Code = Generator[Any, Any, Any]
 
@@ -34,7 +34,7 @@ GRH_BYTES = 40
 """Before a datagram in its receive buffer: the global route header (IBTA 9.8.3)."""
 
 
-class Path(ABC):
+class MessagePath(ABC):
     """One direction of one connection; the receiver's side is there before anybody connects."""
 
     spun: ClassVar[bool] = True
@@ -62,7 +62,7 @@ class Path(ABC):
         raise TypeError(f"{type(self).__name__} is found by a completion")
 
     @abstractmethod
-    def send(self, thread: Thread, message: Message) -> Code:
+    def send(self, thread: Thread, message: CallMessage) -> Code:
         """The sender sends a message. One is under way: what comes back shows that it has arrived."""
 
     @abstractmethod
@@ -81,7 +81,7 @@ class Path(ABC):
             return None
         return (yield from self.take(thread, completion))
 
-    def build(self, thread: Thread, message: Message) -> Code:
+    def build(self, thread: Thread, message: CallMessage) -> Code:
         """Put a message into the sender's buffer; returns where it begins, and its length."""
         self.sent += 1
         data = message.pack(self.sent)
@@ -89,12 +89,12 @@ class Path(ABC):
         return self.buffer - len(data), len(data)
 
 
-class ByWrite(Path):
+class ByWrite(MessagePath):
     """WRITE into a slot; the receiver spins on its last word (FaRM's ring, of one slot)."""
 
     def __init__(self, node: Node, domain: ProtectionDomain, room: int) -> None:
         super().__init__(node, domain, room)
-        self.slot = Slot(node, room)
+        self.slot = MessageSlot(node, room)
         self.key = domain.reg_mr(self.slot.address, room, REMOTE).key
 
     @property
@@ -103,7 +103,7 @@ class ByWrite(Path):
         return self.slot.spot
 
     @override
-    def send(self, thread: Thread, message: Message) -> Code:
+    def send(self, thread: Thread, message: CallMessage) -> Code:
         here, length = yield from self.build(thread, message)
         yield from post_write(thread, self.qp, here, length, self.slot.end - length, self.key)
 
@@ -137,7 +137,7 @@ class ByWriteAndFlag(ByWrite):
         return self._mailbox, bytes([self.slot.taken % 256])
 
     @override
-    def send(self, thread: Thread, message: Message) -> Code:
+    def send(self, thread: Thread, message: CallMessage) -> Code:
         yield from super().send(thread, message)
         yield from thread.store(self._flag, bytes([self.sent % 256]))
         yield from post_write(thread, self.qp, self._flag, 1, self._mailbox, self._mailbox_key)
@@ -154,7 +154,7 @@ class ByImmediate(ByWrite):
         other.post_recv(RecvWR(0, 0, 0))
 
     @override
-    def send(self, thread: Thread, message: Message) -> Code:
+    def send(self, thread: Thread, message: CallMessage) -> Code:
         here, length = yield from self.build(thread, message)
         flags = SendFlags.IBV_SEND_INLINE if length <= self.qp.max_inline_data else SendFlags.NONE
         opcode, there = Opcode.IBV_WR_RDMA_WRITE_WITH_IMM, self.slot.end - length
@@ -167,7 +167,7 @@ class ByImmediate(ByWrite):
         return (yield from self.slot.take(thread))
 
 
-class BySend(Path):
+class BySend(MessagePath):
     """SEND; the receiver polls the receive completion, and finds the message in the buffer that he had posted."""
 
     spun = False
@@ -185,7 +185,7 @@ class BySend(Path):
         other.post_recv(self._received)
 
     @override
-    def send(self, thread: Thread, message: Message) -> Code:
+    def send(self, thread: Thread, message: CallMessage) -> Code:
         here, length = yield from self.build(thread, message)
         flags = SendFlags.IBV_SEND_INLINE if length <= self.qp.max_inline_data else SendFlags.NONE
         destination = self.other if self.type is QpType.IBV_QPT_UD else None
@@ -195,7 +195,7 @@ class BySend(Path):
     @override
     def take(self, thread: Thread, completion: WorkCompletion | None) -> Code:
         assert completion is not None
-        message = yield from Message.load(thread, self._received.local_address + completion.byte_len)
+        message = yield from CallMessage.load(thread, self._received.local_address + completion.byte_len)
         thread.post_recv(self.other, self._received)
         return message
 
@@ -220,7 +220,7 @@ class LeftThere(ByWrite):
         self._there = domain.reg_mr(self.buffer - self.room, self.room, REMOTE).key
 
     @override
-    def send(self, thread: Thread, message: Message) -> Code:
+    def send(self, thread: Thread, message: CallMessage) -> Code:
         yield from self.build(thread, message)
 
     @override

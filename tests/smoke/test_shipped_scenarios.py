@@ -24,6 +24,8 @@ from rpsim.validation.crash.explore import explore
 FINGERPRINTS = Path(__file__).parent / "fingerprints.json"
 
 SHORT = {"workload.operations": 160, "workload.warmup": 0, "crash.schedules": 1}
+FEW = {"workload.operations": 30, "workload.keys": 8}
+"""For those with many schemes and objects, all of which are read at the end."""
 WHOLE = {
     "efactory",
     "far-adapter",
@@ -37,7 +39,7 @@ WHOLE = {
 
 
 def short(name, **more):
-    settings = {} if name in WHOLE else SHORT | more
+    settings = {} if name in WHOLE else SHORT | (FEW if name.startswith("rpc-") else {}) | more
     return load_scenario(name, [f"{field}={value}" for field, value in settings.items()])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rpsim.models.cpu import Thread
 from rpsim.protocols.rflush.durable import DurableConnection, DurableRpc, DurableServer, WFlushRpc
-from rpsim.protocols.rflush.messages import Message
+from rpsim.protocols.rflush.messages import CallMessage
 from rpsim.protocols.rflush.redolog import NONE, Operator
 from rpsim.protocols.scheme import Scheme
 
@@ -107,7 +107,7 @@ class ReadsAhead(WFlushRpc, name="wflush-rpc-twin-reads-ahead"):
             hand_over = self.dispatcher.hand_over
 
             def ahead(thread: Thread, name: Any, job: Any) -> Code:
-                is_read = isinstance(job.args[1], Message)
+                is_read = isinstance(job.args[1], CallMessage)
                 return hand_over(thread, (name, "read") if is_read else name, job)
 
             self.dispatcher.hand_over = ahead

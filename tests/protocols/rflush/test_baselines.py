@@ -31,10 +31,11 @@ ON_THE_WIRE = {
     "l5": {"WRITE"},
     "rfp": {"WRITE", "READ"},
     "octopus-rpc": {"WRITE WITH IMMEDIATE"},
+    "scalerpc": {"WRITE", "READ"},
 }
 MESSAGES = {"darpc": 2, "farm": 2, "herd-rpc": 2, "fasst": 2, "l5": 3, "octopus-rpc": 2}
 """Work requests of both sides for an operation; RFP's are more, as often as a READ comes in vain."""
-WORK = [put(0, "k0"), get(1, "k0", at_ns=20_000), put(1, "k0", at_ns=40_000), get(0, "k0", at_ns=60_000)]
+WORK = [put(0, "k0"), get(1, "k0", at_ns=200_000), put(1, "k0", at_ns=400_000), get(0, "k0", at_ns=600_000)]
 
 
 class Unflushed(CallServer):
@@ -106,6 +107,13 @@ def test_a_large_message_goes_as_one_request_and_one_reply():
     assert all(10_000_000 < each < 200_000_000 for each in took)
 
 
+def test_one_call_in_so_many_is_a_warm_up_which_registers_memory():
+    work = [put(0, "k0")] * 9
+    took = [o.return_ps - o.invoke_ps for o in small("scalerpc[warmup=4]", work).history.operations]
+    assert [turn for turn, each in enumerate(took) if each > 30_000_000] == [0, 4, 8]
+    assert max(took[1:4]) < 6_000_000
+
+
 @pytest.mark.parametrize("name", ON_THE_WIRE)
 @pytest.mark.parametrize(("domain", "ddio"), [("adr", "off"), ("adr", "on"), ("eadr", "off"), ("eadr", "on")])
 def test_a_call_that_has_returned_is_durable_where_it_cannot_be_torn(name, domain, ddio):
@@ -130,7 +138,7 @@ def test_flushing_one_line_as_the_public_code_does_loses_the_others():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["farm", "darpc", "rfp", "octopus-rpc", "l5", "herd-rpc"])
+@pytest.mark.parametrize("name", ["farm", "darpc", "rfp", "octopus-rpc", "l5", "herd-rpc", "scalerpc"])
 @pytest.mark.parametrize("fault", ["server[0] process", "client[0] process"])
 def test_a_process_that_dies_takes_no_call_with_it(name, fault):
     how = {"vary": vary(), "processes": 2, "crash": {"fault": fault}}

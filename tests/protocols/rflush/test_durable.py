@@ -21,6 +21,7 @@ from .durable_twins import TWINS, registered
 
 COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
 JUDGED = {COMMITTED, LOST, DURABLE}
+FAMILY = ("wflush-rpc", "sflush-rpc", "w-rflush-rpc", "s-rflush-rpc")
 OWN_OBJECTS = [{"processes": 1, "first": 0, "keys": 1}, {"processes": 1, "first": 1, "keys": 1}]
 PUTS = [put(0, "k0")] * 6
 SLOW = {"kind": "schedule", "operations": PUTS, "work": "20 us"}
@@ -58,7 +59,7 @@ def executed(name, work, fault, **more):
 # the happy path ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["wflush-rpc", "sflush-rpc", "wflush-rpc over rflush-write-emulated"])
+@pytest.mark.parametrize("name", [*FAMILY, "wflush-rpc over rflush-write-emulated"])
 @pytest.mark.parametrize("value", ["8 B", "1 KiB"])
 def test_reads_find_what_was_written_and_the_log_is_empty_at_the_end(name, value):
     work = [put(0, "k0"), put(0, "k0"), get(0, "k0"), put(0, "k0"), get(0, "k0", at_ns=100_000)]
@@ -95,7 +96,7 @@ def test_a_ring_lies_where_sizes_alone_put_it():
 # every crash point -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["wflush-rpc", "sflush-rpc", "wflush-rpc[slots=1]", "wflush-rpc over wflush-emulated"])
+@pytest.mark.parametrize("name", [*FAMILY, "wflush-rpc[slots=1]", "wflush-rpc over wflush-emulated"])
 @pytest.mark.parametrize("value", ["8 B", "256 B"])
 def test_what_was_acknowledged_survives_with_ddio_off(name, value):
     assert refuted(name, ycsb(6), keys=2, value=value) == set()
@@ -106,9 +107,13 @@ def test_what_was_acknowledged_and_waits_in_the_log_is_executed_by_recovery(doma
     assert refuted("wflush-rpc", SLOW, domain=domain) == set()
 
 
-def test_with_ddio_on_the_data_are_in_the_cache():
-    assert refuted("wflush-rpc", PUTS[:2], "on", value="64 B") == JUDGED
-    assert refuted("wflush-rpc", PUTS[:2], "on", "eadr", value="64 B") == set()
+@pytest.mark.parametrize("name", FAMILY)
+def test_with_ddio_on_the_data_are_in_the_cache(name):
+    assert refuted(name, PUTS[:2], "on", value="64 B") == JUDGED
+    assert refuted(name, PUTS[:2], "on", "eadr", value="64 B") == set()
+
+
+def test_a_primitive_that_flushes_the_cache_may_have_ddio_on():
     assert refuted("wflush-rpc over ibta-flush-persistent", PUTS[:2], "on", value="64 B") == set()
 
 

@@ -13,10 +13,12 @@ STORE = ["no fault", "client[0] process", "server[0] process", "server[0] power"
 @pytest.mark.parametrize("name", sorted(schemes()))
 def test_a_store_may_suffer_what_one_server_may(name):
     kind = schemes()[name]
-    assert every(kind) == STORE
+    files = dict(zip(STORE, ["no-fault", "survivors", "survivors", "server-power", "power-in-recovery"], strict=True))
+    if name == "fasst":  # of a datagram's queue pair nobody learns that its other end is gone
+        del files["server[0] process"]
+    assert every(kind) == list(files)
     assert usual(kind) == "server[0] power"
-    files = ["no-fault", "survivors", "survivors", "server-power", "power-in-recovery"]
-    assert [scenario_of(fault, kind) for fault in STORE] == files
+    assert {fault: scenario_of(fault, kind) for fault in files} == files
 
 
 class Replicated(Scheme):

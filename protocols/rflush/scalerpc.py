@@ -1,0 +1,98 @@
+"""ScaleRPC: FaRM's paths, but in a warm-up the server fetches the request from the client.
+
+Source: Duan et al., SC'21, section 3, figure 2g, and 5.1 (one warm-up in 100 calls). In a warm-up the client registers
+the request's buffer as it goes (public code) and WRITEs its address alone; the server READs the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+from ...models.cpu import Thread
+from ...models.verbs import REMOTE, Opcode, SendWR, Status
+from ..layout import U32, U64, Layout
+from ..naming import Option
+from .calls import CallClient, CallConnection, CallScheme, CallServer, CallSession
+from .messages import LINE, CallMessage
+from .paths import ByWrite
+
+Code = Generator[Any, Any, Any]
+
+WARM_UP = 4
+"""The kind of a message whose data say where the request is to be fetched."""
+
+
+class Address(Layout):
+    """Where a client's request lies."""
+
+    address = U64()
+    key = U32()
+    length = U32()
+
+
+@dataclass
+class WarmSession(CallSession):
+    """A client process that has a call fetched now and then."""
+
+    buffer: int = 0
+    every: int = field(default=1, kw_only=True)
+
+    @override
+    def call(self, message: CallMessage, length: int) -> Code:
+        if self.calls % self.every:
+            return (yield from super().call(message, length))
+        thread, data = self.thread, message.pack(0)
+        yield from thread.store(self.buffer, data)
+        region = yield from thread.reg_mr(self.domain, self.buffer, len(data), access=REMOTE)
+        address = Address.pack(address=self.buffer, key=region.key, length=len(data))
+        reply = yield from super().call(CallMessage(WARM_UP, message.object, address), length)
+        yield from thread.dereg_mr(self.domain, region)
+        return reply
+
+
+class ScaleRpc(CallScheme, name="scalerpc"):
+    """As FaRM; of a hundred calls one is a warm-up, with a READ by the server in it."""
+
+    title = "as farm, but one call in a hundred is fetched by the server's READ"
+    section = "section 3, figure 2g"
+    requests, replies = ByWrite, ByWrite
+    options: ClassVar[dict[str, Option]] = {
+        "warmup": Option(100, at_least=1, source="section 5.1: 100", text="of how many calls one is a warm-up"),
+    }
+
+    class Client(CallClient):
+        scheme: ScaleRpc
+
+        @override
+        def connect(self, thread: Thread) -> WarmSession:
+            session = super().connect(thread)
+            buffer = self.node.memory["dram"].allocate(self.server.room, "request", align=LINE)
+            return WarmSession(**vars(session), buffer=buffer, every=self.scheme.option("warmup"))
+
+    class Server(CallServer):
+        @override
+        def begin(self) -> None:
+            super().begin()
+            memory = self.node.memory["dram"]
+            self.fetched = [memory.allocate(self.room, "fetched", align=LINE) for _ in range(self.sizes.threads)]
+
+        @override
+        def execute(self, thread: Thread, end: CallConnection, request: CallMessage) -> Code:
+            if request.kind == WARM_UP:
+                request = yield from self.fetch(thread, end, Address.unpack(request.data))
+            if request is not None:
+                yield from super().execute(thread, end, request)
+
+        def fetch(self, thread: Thread, end: CallConnection, place: Address) -> Code:
+            """READ a request from the client; returns it, None where the client is gone."""
+            qp, here = end.requests.other, self.fetched[self.connections.index(end) % self.sizes.threads]
+            work = SendWR(0, Opcode.IBV_WR_RDMA_READ, here, place.length, place.address, place.key)
+            yield from thread.post_send(qp, work)
+            completion = yield from thread.poll(qp.send_cq)
+            if completion.status is not Status.IBV_WC_SUCCESS:
+                return None
+            return (yield from CallMessage.load(thread, here + place.length))
