@@ -152,7 +152,7 @@ def _load(name: str, settings: tuple[tuple[str, str | bool | int], ...]) -> Plat
             chosen[key] = text
     given = {key for key, _ in settings}
     for key, setting in declared.items():
-        stated = None if key in given else profile.stated(setting)
+        stated = None if key in given else profile.stated.get(key)
         if stated is None:
             profile.put(setting, chosen[key])
         else:

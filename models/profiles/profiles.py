@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -46,10 +46,24 @@ class ProfileFile:
     tree: Group
     extends: tuple[str, ...] = ()
     """The profiles and parts that it is put over, the first one lowest."""
+    stated: Mapping[str, str] = field(default_factory=dict)
+    """By setting: the value that a file over the one that declares it states for its parameter, in place of the
+    default."""
 
     def over(self, other: ProfileFile) -> ProfileFile:
         """This one's values and settings over another's."""
-        return replace(self, tree=merge(other.tree, self.tree), settings=dict(other.settings) | dict(self.settings))
+        inherited = {name: at for name, at in other.settings.items() if name not in self.settings}
+        stated = {name: other.stated[name] for name in inherited if name in other.stated}
+        for name, at in inherited.items():
+            value = _leaf(self.tree, at["sets"].data)
+            if value is not None:
+                stated[name] = _word(value)
+        return replace(
+            self,
+            tree=merge(other.tree, self.tree),
+            settings=dict(other.settings) | dict(self.settings),
+            stated=stated | dict(self.stated),
+        )
 
     def declared(self) -> dict[str, ProfileSetting]:
         """The settings by name, without the ones with a mistake."""
@@ -62,17 +76,6 @@ class ProfileFile:
             else:
                 settings[name] = ProfileSetting(name, sets, words, _word(default), source)
         return settings
-
-    def stated(self, setting: ProfileSetting) -> str | None:
-        """The value that a file over the one that declares the setting states for its parameter; None: none does."""
-        part: Group | Cursor | None = self.tree
-        for name in setting.sets.split("."):
-            part = part.parts.get(name) if isinstance(part, Group) else None
-        if not isinstance(part, Cursor) or not isinstance(part.data, Mapping) or "value" not in part.data:
-            return None
-        if part.source.file == self.settings[setting.name].source.file:
-            return None
-        return _word(part.data["value"])
 
     def put(self, setting: ProfileSetting, value: str) -> None:
         """Put the setting's value where it belongs in the tree, with the setting's own source."""
@@ -124,11 +127,17 @@ def _read(name: str, extends: Cursor | None, chain: tuple[FilePath, ...], mistak
     for name_of_base in bases:
         base = _read(name_of_base, at["extends"], (*chain, path), mistakes)
         below = base if below is None else base.over(below)
-    if below is not None:
-        tree = merge(below.tree, tree)
-        settings = dict(below.settings) | settings
     description = " ".join(str(at.get("description", "").data).split())
-    return ProfileFile(at, own_name, title, description, settings, tree, bases)
+    own = ProfileFile(at, own_name, title, description, settings, tree, bases)
+    return own if below is None else own.over(below)
+
+
+def _leaf(tree: Group, path: Any) -> Any:
+    """The value that a tree states at a dotted path; None if it states none."""
+    part: Group | Cursor | None = tree
+    for name in str(path).split("."):
+        part = part.parts.get(name) if isinstance(part, Group) else None
+    return part.data.get("value") if isinstance(part, Cursor) and isinstance(part.data, Mapping) else None
 
 
 def _bases(data: Mapping[str, Any]) -> tuple[str, ...]:
