@@ -19,6 +19,17 @@ from ..memory.devices import AddressSpace
 from .accounting import Account
 
 
+class LateFlush:
+    """A flush behind the store to its line: it leaves when the core has the line."""
+
+    __slots__ = ("leaves_ps", "queued_ps")
+
+    def __init__(self, leaves_ps: int) -> None:
+        self.leaves_ps = leaves_ps
+        self.queued_ps = 0
+        """When a write pending queue has the line; 0 before it leaves."""
+
+
 class CoreThread(Protocol):
     """A thread as its core knows it."""
 
@@ -112,7 +123,10 @@ class Core:
         self.fills = FillBuffers(fill_buffers)
         """The fill buffers for lines on their way to the core or from it."""
         self.fence_ps = 0
-        """The instant until which a fence waits for all flushes and non-temporal stores."""
+        """The instant until which a fence waits for all flushes and non-temporal stores that have left."""
+        self.late: deque[LateFlush] = deque()
+        """Flushes of lines that the core did not have yet, as many as it has fill buffers: the store buffer is in
+        order."""
 
     def start_ps(self, now_ps: int) -> int:
         """When an instruction that is issued now is executed: behind those of other threads, and behind an outage."""

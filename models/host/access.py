@@ -3,8 +3,9 @@
 Loads of one instruction overlap: the core issues the next line a first-level load's time after the last one, and as
 many lines as it has fill buffers may be on their way from further out (Intel 64 and IA-32 Architectures Optimization
 Reference Manual, "line fill buffers"). Stores retire into the store buffer and do not wait for their lines, but each
-line is read before it is written ("read for ownership"). Closed form, as interval analysis prices overlapping misses
-(Karkhanis and Smith, ISCA'04): a line costs the time to bring it, divided by the number of fill buffers.
+line is read before it is written ("read for ownership"), which takes a fill buffer: a stream of stores goes as one of
+loads. A line is written back, and a fence goes on, once the core has it. Fences order what becomes visible, not what is
+read: a store right behind a fence has asked for its line while the fence waited.
 """
 
 from __future__ import annotations
@@ -54,6 +55,9 @@ class CacheAccess:
         self._level_ps = (cpu.load_ps, private.l2_load_ps or cpu.load_ps, llc.load_ps or cpu.load_ps, 0)
         self._private_bytes = private.l2_bytes
         self._buffers = private.fill_buffers
+        self._waited = private.read_for_ownership == "waited"
+        self.owned: dict[Key, int] = {}
+        """Lines that cores have stored to before they had them: the instant at which each comes."""
         self._coming: dict[Key, int] = {}
         """Lines whose tags are in the caches before their data: the instant at which a prefetch brings each."""
         dram = platform.memory.get("dram")
@@ -94,10 +98,20 @@ class CacheAccess:
             if level is not _L1:
                 took_ps, not_before_ps = self._level_ps[level], 0
                 if level is _MEMORY:
-                    if dirty:  # behind what this line still has to bring to memory
+                    if dirty and not self._waited:  # behind what this line still has to bring to memory
                         at_ps = max(at_ps, self._memory.left_ps(key))
                     took_ps, not_before_ps = self._memory.read_line(key, start_ps, fills.free_ps(at_ps))
-                if dirty:  # the store buffer hides the rest
+                if dirty and self._waited:
+                    if level is _MEMORY:
+                        not_before_ps = max(not_before_ps, self._memory.left_ps(key))
+                    if start_ps == fills.fenced_ps:  # asked for while the fence waited
+                        took_ps = max(0, took_ps - fills.ahead_ps)
+                    at_ps = fills.take_for(at_ps, took_ps, not_before_ps)
+                    owned_ps = (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps
+                    fills.stored_ps = max(fills.stored_ps, owned_ps)
+                    self._owns(key, owned_ps, start_ps)
+                    at_ps += took_ps // self._buffers  # the store buffer hides the rest
+                elif dirty:
                     at_ps = fills.take_for(at_ps, took_ps) + took_ps // self._buffers
                 else:
                     at_ps = fills.take_for(at_ps, took_ps, not_before_ps)
@@ -122,6 +136,12 @@ class CacheAccess:
         if len(self._coming) >= MOST_COMING:
             self._coming = {other: ps for other, ps in self._coming.items() if ps > now_ps}
         self._coming[key] = ready_ps
+
+    def _owns(self, key: Key, owned_ps: int, now_ps: int) -> None:
+        """Record that a core has a line that it stored to at ``owned_ps``."""
+        if len(self.owned) >= MOST_COMING:
+            self.owned = {other: ps for other, ps in self.owned.items() if ps > now_ps}
+        self.owned[key] = owned_ps
 
     def _walk(self, core: int, entries: list[Key], start_ps: int) -> int:
         """How long page walks take that load these entries of the page tables."""

@@ -174,6 +174,11 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         return root.caches.are_near(agent, self._number, lines(offset, length))
 
     @override
+    def owned_ps(self, line: int) -> int:
+        owned = self._root.access.owned
+        return owned.get(self._number << LINE_BITS | line, 0) if owned else 0
+
+    @override
     def when_taken(self, line: int, told: Callable[[], None]) -> Callable[[], None]:
         taken, key = self._root.caches.taken, self._number << LINE_BITS | line
         taken[key] = [*taken.get(key, ()), told]

@@ -13,11 +13,17 @@ from heapq import heappush, heapreplace
 class FillBuffers:
     """When each buffer of a core is free again. Only that core calls it, for one instruction after the other."""
 
-    __slots__ = ("_busy", "count")
+    __slots__ = ("_busy", "ahead_ps", "count", "fenced_ps", "stored_ps")
 
     def __init__(self, count: int) -> None:
         self.count = count
         self._busy: list[int] = []
+        self.stored_ps = 0
+        """When the core has all lines that it stored to so far: a fence waits for that."""
+        self.fenced_ps = -1
+        """When the core's last fence was over, ..."""
+        self.ahead_ps = 0
+        """... and for how long it had waited."""
 
     def free_ps(self, at_ps: int) -> int:
         """The first instant, at ``at_ps`` or later, at which one of them is free."""

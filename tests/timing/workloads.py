@@ -89,7 +89,8 @@ def platforms(draw: st.DrawFn, nodes: int) -> Platform:
             "non_allocating_hit": draw(one(["invalidate", "update"])),
             "scattered_page_bytes": draw(one([0, 4096])),
         },
-        private=draw(one([{}, TINY, {"fill_buffers": 1}, {"l1_bytes": 0, "l2_bytes": 0}])),
+        private=draw(one([{}, TINY, {"fill_buffers": 1}, {"l1_bytes": 0, "l2_bytes": 0}]))
+        | {"read_for_ownership": draw(one(["waited", "shared"]))},
         tlb={"entries": draw(one([1536, 2, 0])), "page_bytes": 4096},
         imc={
             "wpq_bytes": draw(one([base.imc.wpq_bytes, 128, 64])),

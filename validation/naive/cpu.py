@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator
 from typing import Any
 
@@ -27,6 +28,10 @@ class Core:
         self.station = Station(sim, level=THREAD)
         self.pending: list[simpy.Event] = []
         """The lines that a fence waits for: those on their way to write pending queues."""
+        self.late: deque[simpy.Event] = deque()
+        """Flushes of lines that the core did not have yet: when write pending queues have them."""
+        self.fenced = -1, 0
+        """When its last fence was over, and for how long it had waited."""
         self.fills = simpy.Resource(sim, fill_buffers)
         """Lines on their way to the core or from it."""
         self._sim = sim
@@ -72,9 +77,19 @@ class Thread:
 
     def _touch(self, touched: list[Touch], wait: bool = True) -> Process:
         coming: list[simpy.Event] = []
+        fenced_ps, waited_ps = self.core.fenced
+        ahead_ps = waited_ps if fenced_ps == self.sim.now_ps else 0
         for touch in touched:
             if touch.coming is not None and not touch.coming.processed and wait:
                 coming.append(touch.coming)
+            if touch.dirty and touch.fetched:
+                buffer = yield from self.core.buffer()
+                cost_ps = max(0, touch.begin() - ahead_ps)
+                owned = self.sim.process(self._fetch(touch.behind, cost_ps, buffer))
+                self.host.owned[touch.key] = owned
+                self.core.pending.append(owned)
+                yield self.sim.timeout(cost_ps // self._buffers + self._cpu.store_ps)
+                continue
             if touch.dirty:
                 if touch.behind is not None:
                     yield touch.behind
@@ -170,9 +185,27 @@ class Thread:
                 yield turn
                 buffer = yield from self.core.buffer()
                 yield from self._wait(self.sim.timeout(cost_ps))
+                owned = self.host.owned.get(line_key(*line))
+                if owned is not None and not owned.processed:
+                    while len(self.core.late) >= self._buffers and not owned.processed:
+                        yield from self._wait(self.core.late.popleft())
+                    if not owned.processed:
+                        self.core.fills.release(buffer)
+                        queued = self.sim.event()
+                        self.core.late.append(queued)
+                        self.core.pending += [owned, self.sim.process(self._flush_late(owned, queued, line, keep))]
+                        continue
                 waits = self.host.flush(line, keep)
                 self.core.pending += [*waits, *self._drained(line)]
                 self.core.leaves(buffer, waits)
+
+    def _flush_late(self, owned: simpy.Event, queued: simpy.Event, line: Line, keep: bool) -> Process:
+        """The line leaves when the core has it."""
+        yield from self._wait(owned)
+        waits = self.host.flush(line, keep)
+        yield self.sim.all_of(waits)
+        queued.succeed()
+        yield self.sim.all_of(self._drained(line))
 
     def _drained(self, line: Line) -> list[simpy.Event]:
         drained = self.host.before_fence(line)
@@ -183,6 +216,9 @@ class Thread:
         for line in self.host.lines(address, length):
             with self.core.station.join((self._number,)) as turn:
                 yield from self._wait(turn)
+                owned = self.host.owned.get(line_key(*line))
+                if owned is not None and not owned.processed:
+                    yield from self._wait(owned)
                 waits = self.host.flush(line, keep=False)
                 cost_ps = self._cpu.clflush_ps if waits else self._cpu.clflush_clean_ps
                 yield from self._wait(self.sim.all_of([*waits, self.sim.timeout(cost_ps)]))
@@ -191,9 +227,11 @@ class Thread:
         """Wait until all that this core has flushed is in write pending queues."""
         with self.core.station.join((self._number,)) as turn:
             yield turn
+            issued_ps = self.sim.now_ps
             waits, self.core.pending = self.core.pending, []
             yield self.sim.all_of(waits)
             yield from self._wait(self.sim.timeout(self._cpu.sfence_ps))
+            self.core.fenced = self.sim.now_ps, self.sim.now_ps - issued_ps
 
     def compute(self) -> Process:
         """A server's software for one request."""

@@ -62,6 +62,8 @@ class Host:
         }
         self._under_way: dict[Line, simpy.Event] = {}
         """Lines that have left for memory, until a write pending queue has them."""
+        self.owned: dict[int, simpy.Event] = {}
+        """Lines that cores have stored to before they had them."""
         self.coming: dict[int, simpy.Event] = {}
         """Lines that prefetches bring."""
         self._draining: list[simpy.Event] = []
@@ -204,6 +206,12 @@ class Host:
                 behind, reads = self.sim.all_of(reading.behind), partial(dimm.issue, reading)
             if dirty:
                 before = self._under_way.get(line) if level is Level.MEMORY else None
+                if private.read_for_ownership == "waited":
+                    waits = [event for event in (before, behind) if event is not None]
+                    fetched = level is not Level.L1
+                    after = self.sim.all_of(waits) if waits else None
+                    found.append(Touch(took_ps, after, fetched, None, key, True, reads))
+                    continue
                 found.append(Touch(took_ps, before, dirty=True, reading=reads))
             elif level is Level.L1:
                 found.append(Touch(cpu.load_ps, coming=self.coming.get(key), key=key))

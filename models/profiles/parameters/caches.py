@@ -50,6 +50,9 @@ class PrivateCacheParameters:
     """A load that hits in the second level."""
     fill_buffers: int = 1
     """How many lines of one core may be on their way at once, to it or from it past the caches."""
+    read_for_ownership: Literal["shared", "waited"] = "shared"
+    """``waited``: who flushes a line, or fences, waits until the core has read the line that it stored to. ``shared``:
+    nobody does, and a store is held for its line's share of the fill buffers."""
 
 
 @dataclass(frozen=True, slots=True)
