@@ -5,7 +5,7 @@ many lines as it has fill buffers may be on their way from further out (Intel 64
 Reference Manual, "line fill buffers"). Stores retire into the store buffer and do not wait for their lines, but each
 line is read before it is written ("read for ownership"), which takes a fill buffer: a stream of stores goes as one of
 loads. A line is written back, and a fence goes on, once the core has it. Fences order what becomes visible, not what is
-read: a store right behind a fence has asked for its line while the fence waited.
+read: a store so soon behind a fence that a core which runs ahead has come to it meanwhile has asked for its line then.
 """
 
 from __future__ import annotations
@@ -98,13 +98,11 @@ class CacheAccess:
             if level is not _L1:
                 took_ps, not_before_ps = self._level_ps[level], 0
                 if level is _MEMORY:
-                    if dirty and not self._waited:  # behind what this line still has to bring to memory
+                    if dirty:  # behind what this line still has to bring to memory
                         at_ps = max(at_ps, self._memory.left_ps(key))
                     took_ps, not_before_ps = self._memory.read_line(key, start_ps, fills.free_ps(at_ps))
                 if dirty and self._waited:
-                    if level is _MEMORY:
-                        not_before_ps = max(not_before_ps, self._memory.left_ps(key))
-                    if start_ps == fills.fenced_ps:  # asked for while the fence waited
+                    if start_ps - fills.fenced_ps < fills.ahead_ps:  # asked for while the fence waited
                         took_ps = max(0, took_ps - fills.ahead_ps)
                     at_ps = fills.take_for(at_ps, took_ps, not_before_ps)
                     owned_ps = (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps

@@ -124,6 +124,9 @@ class Dimm:
         self._in_flight: dict[int, int] = {}
         """XPLines that the medium was given to write, and when it has them."""
         self._recent = RECENT
+        self._asked_ps, self._settle_ps = controller.read_after_persist_ps, controller.settle_ps
+        self._settles: dict[int, tuple[int, int]] = {}
+        """XPLines that lines have come to: when the last one came, and until when reads wait that have asked for it."""
         self._lines_read = 0
         self._waited_ps = 0
 
@@ -159,6 +162,8 @@ class Dimm:
             entered = buffer.write(line, arrive_ps, came - had, had - went)
             left_ps, stored_ps = self._take_in(entered, line, queued_ps, count)
             self._gates.pass_at(came_ps, queued_ps, self._stage_ps)
+            if self._asked_ps:
+                self._settles[line // self._unit_lines] = (left_ps, 0)
         places[place] = left_ps
         if len(self._queued) >= self._recent:
             self._forget(arrive_ps - LONG_PS)
@@ -204,6 +209,7 @@ class Dimm:
     def _forget(self, since_ps: int) -> None:
         self._queued = {line: seen for line, seen in self._queued.items() if seen[1] > since_ps}
         self._in_flight = {xpline: ps for xpline, ps in self._in_flight.items() if ps > since_ps}
+        self._settles = {xpline: seen for xpline, seen in self._settles.items() if seen[0] > since_ps}
         self._recent = max(RECENT, 2 * len(self._queued))
 
     def _delayed_ps(self, line: int, arrive_ps: int, flush: bool) -> int:
@@ -242,6 +248,8 @@ class Dimm:
         else:
             xpline = line // self._unit_lines
             free_ps = max(free_ps, self._in_flight.get(xpline, 0))
+            if self._settles:
+                free_ps = max(free_ps, self._settled_ps(xpline, at_ps))
             media_ps, gone_ps, late_ps = buffer.read(line, lines)
             if not media_ps:
                 return self._near_ps, max(free_ps, self._fetched.get(xpline, 0))
@@ -256,6 +264,14 @@ class Dimm:
                 self._fetched = {other: ps for other, ps in self._fetched.items() if ps > at_ps}
             self._fetched[xpline] = max(issued_ps, free_ps) + max(0, took_ps - self._near_ps)
         return took_ps, free_ps
+
+    def _settled_ps(self, xpline: int, at_ps: int) -> int:
+        """Until when a read waits that asks at ``at_ps`` for an XPLine which lines may have come to."""
+        came_ps, until_ps = self._settles.get(xpline, (0, 1))
+        if not until_ps:
+            until_ps = min(max(at_ps, came_ps) + self._asked_ps, came_ps + self._settle_ps)
+            self._settles[xpline] = came_ps, until_ps
+        return until_ps
 
     def left_ps(self, line: int) -> int:
         """When a line that came last left the write pending queue; 0 for one that was never there, or long ago."""

@@ -41,6 +41,8 @@ def controllers() -> st.SearchStrategy[Controller]:
         lsq_combines=st.booleans(),
         ingest_ps=st.sampled_from([0, 21_800, 70_001]),
         fence_drains=st.booleans(),
+        read_after_persist_ps=st.sampled_from([0, 900_001]),
+        settle_ps=st.just(2_000_003),
         ait_bytes=st.sampled_from([0, 4096]),
         ait_miss_ps=st.just(100_000),
         wear_writes=st.sampled_from([0, 5]),

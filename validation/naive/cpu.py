@@ -78,11 +78,13 @@ class Thread:
     def _touch(self, touched: list[Touch], wait: bool = True) -> Process:
         coming: list[simpy.Event] = []
         fenced_ps, waited_ps = self.core.fenced
-        ahead_ps = waited_ps if fenced_ps == self.sim.now_ps else 0
+        ahead_ps = waited_ps if self.sim.now_ps - fenced_ps < waited_ps else 0
         for touch in touched:
             if touch.coming is not None and not touch.coming.processed and wait:
                 coming.append(touch.coming)
             if touch.dirty and touch.fetched:
+                if touch.left is not None:
+                    yield touch.left
                 buffer = yield from self.core.buffer()
                 cost_ps = max(0, touch.begin() - ahead_ps)
                 owned = self.sim.process(self._fetch(touch.behind, cost_ps, buffer))

@@ -39,6 +39,8 @@ class Touch(NamedTuple):
     """A store: what its line takes is shared by all fill buffers, one of which it occupies."""
     reading: Callable[[], int] | None = None
     """To be called when the core comes to it: how long memory takes from then on."""
+    left: simpy.Event | None = None
+    """Of a store: the line is on its way to memory until then, and the core waits for it."""
 
     def begin(self) -> int:
         """The core comes to it: how long it takes."""
@@ -207,10 +209,8 @@ class Host:
             if dirty:
                 before = self._under_way.get(line) if level is Level.MEMORY else None
                 if private.read_for_ownership == "waited":
-                    waits = [event for event in (before, behind) if event is not None]
                     fetched = level is not Level.L1
-                    after = self.sim.all_of(waits) if waits else None
-                    found.append(Touch(took_ps, after, fetched, None, key, True, reads))
+                    found.append(Touch(took_ps, behind, fetched, None, key, True, reads, before))
                     continue
                 found.append(Touch(took_ps, before, dirty=True, reading=reads))
             elif level is Level.L1:
