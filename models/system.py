@@ -101,7 +101,7 @@ class Node:
         self.cores: list[Core] = []
         """Those of the role's code; behind them those of other programs."""
         mates: list[FairCore] = []
-        fills = platform.private.fill_buffers
+        fills = platform.private.fill_buffers, platform.private.prefetch_lines
         for index in range(spec.cores + spec.others):
             core = f"{name} core {index}"
             agent = system.fabric.number(name) << CORE_BITS | index

@@ -93,7 +93,7 @@ class Core:
         name: str,
         outages: Sequence[tuple[int, int]] = (),
         agent: int = 0,
-        fill_buffers: int = 1,
+        fill_buffers: tuple[int, int] = (1, 0),
     ) -> None:
         self.name = name
         self.agent = agent
@@ -120,7 +120,7 @@ class Core:
         self.ntstores = ordering.trace.channel(f"non-temporal stores of {name}", ordered=False)
         self.flushes: list[Flush] = []
         """Flushes that are issued and not fenced yet."""
-        self.fills = FillBuffers(fill_buffers)
+        self.fills = FillBuffers(*fill_buffers)
         """The fill buffers for lines on their way to the core or from it."""
         self.fence_ps = 0
         """The instant until which a fence waits for all flushes and non-temporal stores that have left."""

@@ -187,12 +187,35 @@ class Instructions(SoftwareThread):
             done += take
 
     def memcpy(self, destination: int, source: int, length: int) -> Code:
-        """Copy by loads and stores: the time to start, then to bring its lines, then for its bytes."""
+        """Copy by loads and stores: the time to start, then to bring its lines and to move its bytes, which overlap.
+
+        It takes what the slowest of the three does; lines to load and lines to store share the fill buffers.
+        """
         if length >= self._cpu.memcpy_string_bytes:
             self.account.copy_ps += self._cpu.memcpy_start_ps
             yield self.core.run(self, self._cpu.memcpy_start_ps)
-        data = yield from self.load(source, length)
-        yield from self.store(destination, data)
+        if not self._cpu.memcpy_overlaps or not length:
+            data = yield from self.load(source, length)
+            yield from self.store(destination, data)
+            return
+        if not self.core.undivided:
+            yield from self._turn()
+        core, start_ps = self.core, self.clock._now
+        load_ps = self.host.access_ps(source, length, False, core.agent, core.fills)
+        store_ps = self.host.access_ps(destination, length, True, core.agent, core.fills)
+        memory_ps = max(load_ps, store_ps)
+        copy_ps = max(0, self._copy_ps(length) - memory_ps)
+        self.account.memory_ps += memory_ps
+        self.account.copy_ps += copy_ps
+        yield core.run(self, memory_ps + copy_ps)
+        data, seen = self.host.load(self.clock._now, source, length)
+        if seen or self.host.peers:
+            self._looked(Event.LOAD, self.clock._now, source, start_ps, seen)
+        core, traced = self.core, self.host.attached[destination >> DEVICE_SPAN_BITS].device.traced
+        writer = self._writer("store") if traced else ""
+        self.host.store(destination, data, core.stores, writer, self.clock._now)
+        if core.pauses is not None:
+            core.may_pause(self.clock._now, traced)
 
     def crc32(self, address: int, length: int) -> Code:
         """The CRC32 of a range; returns it.
@@ -359,7 +382,7 @@ class Instructions(SoftwareThread):
         self.account.fences += 1
         self.account.flush_ps += cost_ps
         yield self.core.run(self, cost_ps)
-        fills.fenced_ps, fills.ahead_ps = self.now_ps, self.now_ps - issued_ps
+        fills.fenced(issued_ps, self.now_ps)
         self._ordering.happened(
             Event.SFENCE,
             self.now_ps,

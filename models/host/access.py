@@ -16,6 +16,7 @@ from ...sim.bytespace import LINE_BYTES
 from ..profiles.platform import Platform
 from .cacheset import LINE_BITS, Key
 from .fillbuffers import FillBuffers
+from .prefetcher import NO_STREAM, PAGE_LINES, Prefetcher
 from .privatecaches import Caches, Level
 from .tlb import Tlb
 
@@ -26,10 +27,11 @@ class Memory(Protocol):
     def left_ps(self, key: Key) -> int:
         """When a line that left the caches is in a write pending queue; an instant of the past if it did not leave."""
 
-    def read_line(self, key: Key, at_ps: int, issued_ps: int) -> tuple[int, int]:
+    def read_line(self, key: Key, at_ps: int, issued_ps: int, lead_ps: int = 0) -> tuple[int, int]:
         """Read a line: (how long that takes, the instant until which the read has to wait first).
 
-        ``at_ps`` is when the instruction begins that touches it, ``issued_ps`` when the core comes to it.
+        ``at_ps`` is when the instruction begins that touches it, ``issued_ps`` when the core comes to it; somebody has
+        asked for it ``lead_ps`` before the former.
         """
 
     def write_back(self, key: Key, at_ps: int, flush: bool = False) -> int:
@@ -54,7 +56,11 @@ class CacheAccess:
         self._store_ps = cpu.store_ps
         self._level_ps = (cpu.load_ps, private.l2_load_ps or cpu.load_ps, llc.load_ps or cpu.load_ps, 0)
         self._private_bytes = private.l2_bytes
+        self._near_ps = self._level_ps[1]
         self._buffers = private.fill_buffers
+        self._ahead = private.prefetch_lines
+        self._prefetchers: dict[int, Prefetcher] = {}
+        """By core, where they have prefetchers."""
         self._waited = private.read_for_ownership == "waited"
         self.owned: dict[Key, int] = {}
         """Lines that cores have stored to before they had them: the instant at which each comes."""
@@ -91,28 +97,44 @@ class CacheAccess:
                 if missed:
                     at_ps += self._walk(core, missed, start_ps)
         each_ps = self._store_ps if dirty else self._load_ps
+        streams, stream, within = self._prefetchers.get(core), NO_STREAM, -1
+        if streams is None and self._ahead:
+            streams = self._prefetchers[core] = Prefetcher(self._ahead)
+        fenced_ps = fills.ahead_ps if dirty and self._waited and start_ps - fills.fenced_ps < fills.ahead_ps else 0
         for key in range(first, last + 1) if length else ():
             level = caches.access(core, key, dirty)
             if caches.evicted:
                 self._evict(start_ps)
             if level is not _L1:
-                took_ps, not_before_ps = self._level_ps[level], 0
+                took_ps, not_before_ps, buffers = self._level_ps[level], 0, fills
+                if streams is not None:
+                    if key // PAGE_LINES != within:
+                        within = key // PAGE_LINES
+                        stream = streams.follow(key, min(last, key | PAGE_LINES - 1), dirty, start_ps)
+                    if key - stream.first > 1:
+                        buffers = fills.streams
                 if level is _MEMORY:
-                    if dirty:  # behind what this line still has to bring to memory
-                        at_ps = max(at_ps, self._memory.left_ps(key))
-                    took_ps, not_before_ps = self._memory.read_line(key, start_ps, fills.free_ps(at_ps))
+                    lead_ps = fenced_ps
+                    if streams is not None and buffers is not fills:
+                        lead_ps = max(lead_ps, streams.lead_ps(stream, key, start_ps))
+                    left_ps = self._memory.left_ps(key) if dirty or lead_ps else 0
+                    if left_ps > start_ps - lead_ps:  # nobody has asked for it since the core gave it up
+                        lead_ps = 0
+                    if dirty and left_ps > at_ps:  # behind what this line still has to bring to memory
+                        at_ps = left_ps
+                    took_ps, not_before_ps = self._memory.read_line(key, start_ps, buffers.free_ps(at_ps), lead_ps)
+                    if lead_ps:
+                        took_ps = max(self._near_ps, took_ps - lead_ps)
                 if dirty and self._waited:
-                    if start_ps - fills.fenced_ps < fills.ahead_ps:  # asked for while the fence waited
-                        took_ps = max(0, took_ps - fills.ahead_ps)
-                    at_ps = fills.take_for(at_ps, took_ps, not_before_ps)
+                    at_ps = buffers.take_for(at_ps, took_ps, not_before_ps)
                     owned_ps = (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps
                     fills.stored_ps = max(fills.stored_ps, owned_ps)
                     self._owns(key, owned_ps, start_ps)
                     at_ps += took_ps // self._buffers  # the store buffer hides the rest
                 elif dirty:
-                    at_ps = fills.take_for(at_ps, took_ps) + took_ps // self._buffers
+                    at_ps = buffers.take_for(at_ps, took_ps) + took_ps // self._buffers
                 else:
-                    at_ps = fills.take_for(at_ps, took_ps, not_before_ps)
+                    at_ps = buffers.take_for(at_ps, took_ps, not_before_ps)
                     ready_ps = (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps
                     if not wait:
                         self._comes(key, ready_ps, start_ps)

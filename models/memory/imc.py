@@ -222,7 +222,7 @@ class Dimm:
             return 0
         return 0 if follows or (self._delay_per == "flush" and not flush) else self._delay_ps
 
-    def read(self, line: int, lines: int, at_ps: int, issued_ps: int) -> tuple[int, int]:
+    def read(self, line: int, lines: int, at_ps: int, issued_ps: int, lead_ps: int = 0) -> tuple[int, int]:
         """Lines of one unit of the medium are read: how long that takes, and an instant before which it waits.
 
         The request queues for the medium from ``at_ps`` on, and it leaves the reader at ``issued_ps``, not earlier than
@@ -249,7 +249,7 @@ class Dimm:
             xpline = line // self._unit_lines
             free_ps = max(free_ps, self._in_flight.get(xpline, 0))
             if self._settles:
-                free_ps = max(free_ps, self._settled_ps(xpline, at_ps))
+                free_ps = max(free_ps, self._settled_ps(xpline, at_ps, lead_ps))
             media_ps, gone_ps, late_ps = buffer.read(line, lines)
             if not media_ps:
                 return self._near_ps, max(free_ps, self._fetched.get(xpline, 0))
@@ -265,11 +265,13 @@ class Dimm:
             self._fetched[xpline] = max(issued_ps, free_ps) + max(0, took_ps - self._near_ps)
         return took_ps, free_ps
 
-    def _settled_ps(self, xpline: int, at_ps: int) -> int:
-        """Until when a read waits that asks at ``at_ps`` for an XPLine which lines may have come to."""
+    def _settled_ps(self, xpline: int, at_ps: int, lead_ps: int) -> int:
+        """Until when a read waits that asked ``lead_ps`` before ``at_ps`` for an XPLine with lines that came late."""
         came_ps, until_ps = self._settles.get(xpline, (0, 1))
+        if lead_ps and at_ps - lead_ps < came_ps:
+            return 0
         if not until_ps:
-            until_ps = min(max(at_ps, came_ps) + self._asked_ps, came_ps + self._settle_ps)
+            until_ps = min(max(at_ps - lead_ps, came_ps) + self._asked_ps, came_ps + self._settle_ps)
             self._settles[xpline] = came_ps, until_ps
         return until_ps
 
@@ -327,13 +329,14 @@ class MemoryController:
         dimm, local = self._find(line)
         return dimm.write(local, arrive_ps if sent_ps is None else sent_ps, arrive_ps, flush)
 
-    def read_line(self, line: int, at_ps: int, issued_ps: int) -> tuple[int, int]:
+    def read_line(self, line: int, at_ps: int, issued_ps: int, lead_ps: int = 0) -> tuple[int, int]:
         """Read one line of a range that is asked for at ``at_ps``; the reader comes to it at ``issued_ps``.
 
-        Returns (how long it takes from then on, an instant before which it waits).
+        Returns (how long it takes from then on, an instant before which it waits). Who has asked for it ``lead_ps``
+        before that has not met the lines that came since.
         """
         dimm, local = self._find(line)
-        return dimm.read(local, 1, at_ps, issued_ps)
+        return dimm.read(local, 1, at_ps, issued_ps, lead_ps)
 
     def read_lines(self, first: int, last: int, at_ps: int, pace_ps: int = 0) -> tuple[int, int]:
         """Read a range of lines at ``at_ps``: (how long it takes, an instant before which it waits).

@@ -92,7 +92,7 @@ def platforms(draw: st.DrawFn, nodes: int) -> Platform:
             "scattered_page_bytes": draw(one([0, 4096])),
         },
         private=draw(one([{}, TINY, {"fill_buffers": 1}, {"l1_bytes": 0, "l2_bytes": 0}]))
-        | {"read_for_ownership": draw(one(["waited", "shared"]))},
+        | {"read_for_ownership": draw(one(["waited", "shared"])), "prefetch_lines": draw(one([0, 16, 3]))},
         tlb={"entries": draw(one([1536, 2, 0])), "page_bytes": 4096},
         imc={
             "wpq_bytes": draw(one([base.imc.wpq_bytes, 128, 64])),

@@ -9,6 +9,7 @@ from typing import Any
 import simpy
 
 from ...models.host.cacheset import line_key
+from ...models.host.fillbuffers import RUN_AHEAD
 from ...models.profiles.platform import Platform
 from ...models.verbs import Span
 from ...sim.bytespace import LINE_BYTES
@@ -23,7 +24,7 @@ Load = Generator[simpy.Event, Any, bytes]
 class Core:
     """A server that threads queue for, and what its flushes wait for."""
 
-    def __init__(self, sim: Simulation, number: int, fill_buffers: int) -> None:
+    def __init__(self, sim: Simulation, number: int, fill_buffers: int, prefetch_lines: int = 0) -> None:
         self.number = number
         self.station = Station(sim, level=THREAD)
         self.pending: list[simpy.Event] = []
@@ -34,11 +35,19 @@ class Core:
         """When its last fence was over, and for how long it had waited."""
         self.fills = simpy.Resource(sim, fill_buffers)
         """Lines on their way to the core or from it."""
+        self.streams = simpy.Resource(sim, prefetch_lines) if prefetch_lines else None
+        """Lines of streams on their way to the core."""
         self._sim = sim
 
-    def buffer(self) -> Generator[simpy.Event, Any, simpy.resources.resource.Request]:
-        """Until it has a fill buffer for one more line."""
-        request = self.fills.request()
+    def is_over(self, issued_ps: int) -> None:
+        """A fence is over that was issued then: how far the core has run ahead."""
+        now_ps, (over_ps, ahead_ps) = self._sim.now_ps, self.fenced
+        before_ps = ahead_ps + issued_ps - over_ps if issued_ps - over_ps < ahead_ps else 0
+        self.fenced = now_ps, min(now_ps - issued_ps + before_ps, RUN_AHEAD * (now_ps - issued_ps))
+
+    def buffer(self, streamed: bool = False) -> Generator[simpy.Event, Any, simpy.resources.resource.Request]:
+        """Until it has a fill buffer for one more line, or one of those for lines of streams."""
+        request = (self.streams if streamed and self.streams is not None else self.fills).request()
         yield request
         return request
 
@@ -48,7 +57,7 @@ class Core:
 
     def _leaves(self, buffer: simpy.resources.resource.Request, waits: list[simpy.Event]) -> Process:
         yield self._sim.all_of(waits)
-        self.fills.release(buffer)
+        buffer.resource.release(buffer)
 
 
 class Thread:
@@ -62,6 +71,7 @@ class Thread:
         self.span: Span | None = None
         self._cpu, self._nic = platform.cpu, platform.nic
         self._buffers = platform.private.fill_buffers
+        self._cpu_waits = platform.private.read_for_ownership == "waited"
         self._number = number
 
     def _wait(self, event: simpy.Event) -> Process:
@@ -77,19 +87,17 @@ class Thread:
 
     def _touch(self, touched: list[Touch], wait: bool = True) -> Process:
         coming: list[simpy.Event] = []
-        fenced_ps, waited_ps = self.core.fenced
-        ahead_ps = waited_ps if self.sim.now_ps - fenced_ps < waited_ps else 0
         for touch in touched:
             if touch.coming is not None and not touch.coming.processed and wait:
                 coming.append(touch.coming)
             if touch.dirty and touch.fetched:
                 if touch.left is not None:
                     yield touch.left
-                buffer = yield from self.core.buffer()
-                cost_ps = max(0, touch.begin() - ahead_ps)
-                owned = self.sim.process(self._fetch(touch.behind, cost_ps, buffer))
-                self.host.owned[touch.key] = owned
-                self.core.pending.append(owned)
+                buffer = yield from self.core.buffer(touch.streamed)
+                cost_ps = touch.begin()
+                assert touch.owned is not None
+                self.sim.process(self._own(self._fetch(touch.behind, cost_ps, buffer), touch.owned))
+                self.core.pending.append(touch.owned)
                 yield self.sim.timeout(cost_ps // self._buffers + self._cpu.store_ps)
                 continue
             if touch.dirty:
@@ -97,13 +105,13 @@ class Thread:
                     yield touch.behind
                 cost_ps = 0
                 if touch.cost_ps or touch.reading is not None:
-                    buffer = yield from self.core.buffer()
+                    buffer = yield from self.core.buffer(touch.streamed)
                     cost_ps = touch.begin()
                     self.core.leaves(buffer, [self.sim.timeout(cost_ps)])
                 yield self.sim.timeout(cost_ps // self._buffers + self._cpu.store_ps)
                 continue
             if touch.fetched:
-                buffer = yield from self.core.buffer()
+                buffer = yield from self.core.buffer(touch.streamed)
                 fetch = self.sim.process(self._fetch(touch.behind, touch.begin(), buffer))
                 if wait:
                     coming.append(fetch)
@@ -116,11 +124,15 @@ class Thread:
             yield self.sim.timeout(touch.cost_ps)
         yield self.sim.all_of(coming)
 
+    def _own(self, fetch: Process, owned: simpy.Event) -> Process:
+        yield from fetch
+        owned.succeed()
+
     def _fetch(self, behind: simpy.Event | None, cost_ps: int, buffer: simpy.resources.resource.Request) -> Process:
         if behind is not None:
             yield behind
         yield self.sim.timeout(cost_ps)
-        self.core.fills.release(buffer)
+        buffer.resource.release(buffer)
 
     # memory ---------------------------------------------------------------------------------------------------
     def load(self, address: int, length: int) -> Load:
@@ -148,7 +160,7 @@ class Thread:
         """Store; the bytes appear at the end."""
         with self.core.station.join((self._number,)) as turn:
             yield from self._wait(turn)
-            yield from self._touch(self.host.touch(self.core.number, address, len(data), dirty=True))
+            yield from self._touch(self.host.touch(self.core.number, address, len(data), True, self._ahead_ps()))
             yield from self._wait(self.sim.timeout(len(data) * 8 * PS_PER_S // self._cpu.memcpy_bits_per_s))
             self.host.poke(address, data)
 
@@ -201,6 +213,13 @@ class Thread:
                 self.core.pending += [*waits, *self._drained(line)]
                 self.core.leaves(buffer, waits)
 
+    def _ahead_ps(self) -> int:
+        """How far the core has run ahead of its last fences, if it is still within that."""
+        over_ps, ahead_ps = self.core.fenced
+        if self._cpu_waits and self.sim.now_ps - over_ps < ahead_ps:
+            return ahead_ps
+        return 0
+
     def _flush_late(self, owned: simpy.Event, queued: simpy.Event, line: Line, keep: bool) -> Process:
         """The line leaves when the core has it."""
         yield from self._wait(owned)
@@ -233,7 +252,7 @@ class Thread:
             waits, self.core.pending = self.core.pending, []
             yield self.sim.all_of(waits)
             yield from self._wait(self.sim.timeout(self._cpu.sfence_ps))
-            self.core.fenced = self.sim.now_ps, self.sim.now_ps - issued_ps
+            self.core.is_over(issued_ps)
 
     def compute(self) -> Process:
         """A server's software for one request."""

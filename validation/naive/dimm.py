@@ -216,8 +216,8 @@ class Dimm:
         waits = each or (not follows and (per == "write" or (per == "flush" and flush)))
         return self._media.write_delay_ps if waits else 0
 
-    def read(self, line: int, lines: int) -> Reading:
-        """Ask the medium now for lines of one XPLine, or of one row."""
+    def read(self, line: int, lines: int, lead_ps: int = 0) -> Reading:
+        """Ask the medium now for lines of one XPLine, or of one row; somebody has asked ``lead_ps`` ago."""
         media = self._media
         behind = [self._waiting[each] for each in range(line, line + lines) if each in self._waiting]
         if len(behind) == lines:
@@ -229,7 +229,7 @@ class Dimm:
             xpline = line * LINE_BYTES // media.line_bytes
             flying = self._in_flight.get(xpline)
             behind += [flying] if flying is not None and not flying.processed else []
-            behind += self._settled(xpline)
+            behind += self._settled(xpline, lead_ps)
             reads_ps, writes_ps, late_ps = self._buffer.read(line, lines)
             took_ps = media.load_ps
             if not reads_ps:
@@ -243,13 +243,16 @@ class Dimm:
             fetched = self._fetched[xpline] = self._sim.event()
         return Reading(took_ps + late_ps, start_ps, behind, fetched)
 
-    def _settled(self, xpline: int) -> list[simpy.Event]:
+    def _settled(self, xpline: int, lead_ps: int) -> list[simpy.Event]:
         """What a read of an XPLine waits for which lines have come to."""
         last = self._last_to.get(xpline)
         if last is None or not self._media.controller.read_after_persist_ps:
             return []
+        asked_ps = self._sim.now_ps - lead_ps
+        if lead_ps and (not last.processed or asked_ps < last.value):
+            return []
         if xpline not in self._settles:
-            self._settles[xpline] = self._sim.process(self._settle(last, self._sim.now_ps))
+            self._settles[xpline] = self._sim.process(self._settle(last, asked_ps))
         return [] if self._settles[xpline].processed else [self._settles[xpline]]
 
     def _settle(self, last: simpy.Event, asked_ps: int) -> Process:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import simpy
 
 from ...models.host.cacheset import LINE_BITS, LINE_MASK, line_key
+from ...models.host.prefetcher import NO_STREAM, PAGE_LINES, Prefetcher
 from ...models.host.privatecaches import Caches, Level, victims_from
 from ...models.host.tlb import Tlb
 from ...models.memory.devices import AddressSpace
@@ -39,12 +40,18 @@ class Touch(NamedTuple):
     """A store: what its line takes is shared by all fill buffers, one of which it occupies."""
     reading: Callable[[], int] | None = None
     """To be called when the core comes to it: how long memory takes from then on."""
+    lead_ps: int = 0
+    """So long before somebody has asked for it."""
+    streamed: bool = False
+    """It comes past the fill buffers."""
+    owned: simpy.Event | None = None
+    """Of a store: to happen when the core has the line."""
     left: simpy.Event | None = None
     """Of a store: the line is on its way to memory until then, and the core waits for it."""
 
     def begin(self) -> int:
-        """The core comes to it: how long it takes."""
-        return self.cost_ps if self.reading is None else self.reading()
+        """The core comes to it: how long it takes, at least ``cost_ps``."""
+        return self.cost_ps if self.reading is None else max(self.cost_ps, self.reading() - self.lead_ps)
 
 
 class Host:
@@ -57,6 +64,9 @@ class Host:
         number = memory.by_index[0].number
         self.caches = Caches(platform.llc, platform.private, partial(victims_from, streams, number))
         self._tlbs: dict[int, Tlb] = {}
+        self._prefetchers: dict[int, Prefetcher] = {}
+        self._queued_ps: dict[Line, int] = {}
+        """When lines came to write pending queues."""
         self._devices = {device.number: device for device in memory.devices.values()}
         self._dimms = {
             device.number: [Dimm(sim, platform, device.kind, number) for number in range(device.dimms)]
@@ -102,6 +112,7 @@ class Host:
         self._under_way[line] = queued
 
         def arrived(_: simpy.Event) -> None:
+            self._queued_ps[line] = self.sim.now_ps
             if self._under_way.get(line) is queued:
                 del self._under_way[line]
 
@@ -185,8 +196,11 @@ class Host:
         return self.peek(address, length)
 
     # the cores' side ------------------------------------------------------------------------------------------
-    def touch(self, core: int, address: int, length: int, dirty: bool) -> list[Touch]:
-        """A core is about to load or store a range: the caches are looked up once, for all of its pages and lines."""
+    def touch(self, core: int, address: int, length: int, dirty: bool, ahead_ps: int = 0) -> list[Touch]:
+        """A core is about to load or store a range: the caches are looked up once, for all of its pages and lines.
+
+        It has run ahead for ``ahead_ps``.
+        """
         device, offset = self.memory.locate(address)
         cpu, private, llc = self.platform.cpu, self.platform.private, self.platform.llc
         level_ps = {Level.L2: private.l2_load_ps or cpu.load_ps, Level.LLC: llc.load_ps or cpu.load_ps}
@@ -198,25 +212,48 @@ class Host:
                 level = self.caches.access(core, key, False)
                 found.append(Touch(dram if level is Level.MEMORY else level_ps.get(level, cpu.load_ps)))
             self._evict()
-        for line in self.lines(address, length):
+        streams = (
+            self._prefetchers.setdefault(core, Prefetcher(private.prefetch_lines)) if private.prefetch_lines else None
+        )
+        within, stream, wanted = -1, NO_STREAM, self.lines(address, length)
+        for line in wanted:
             level = self.caches.access(core, line_key(*line), dirty)
             self._evict()
             key, took_ps, behind, reads = line_key(*line), level_ps.get(level, 0), None, None
+            streamed, lead_ps = False, 0
+            if level is not Level.L1 and streams is not None:
+                if key // PAGE_LINES != within:
+                    within = key // PAGE_LINES
+                    last = min(line_key(*wanted[-1]), within * PAGE_LINES + PAGE_LINES - 1)
+                    stream = streams.follow(key, last, dirty, self.sim.now_ps)
+                streamed = key - stream.first > 1
             if level is Level.MEMORY:
+                lead_ps = ahead_ps
+                if streamed and streams is not None:
+                    lead_ps = max(lead_ps, streams.lead_ps(stream, key, self.sim.now_ps))
+                if line in self._under_way or self._queued_ps.get(line, 0) > self.sim.now_ps - lead_ps:
+                    lead_ps = 0
+                took_ps = level_ps[Level.L2] if lead_ps else 0
                 dimm, index = self._find(line)
-                reading = dimm.read(index, 1)
+                reading = dimm.read(index, 1, lead_ps)
                 behind, reads = self.sim.all_of(reading.behind), partial(dimm.issue, reading)
             if dirty:
                 before = self._under_way.get(line) if level is Level.MEMORY else None
                 if private.read_for_ownership == "waited":
                     fetched = level is not Level.L1
-                    found.append(Touch(took_ps, behind, fetched, None, key, True, reads, before))
+                    owned = None
+                    if fetched:
+                        owned = self.owned[key] = self.sim.event()
+                    found.append(
+                        Touch(took_ps, behind, fetched, None, key, True, reads, lead_ps, streamed, owned, before)
+                    )
                     continue
-                found.append(Touch(took_ps, before, dirty=True, reading=reads))
+                found.append(Touch(took_ps, before, dirty=True, reading=reads, lead_ps=lead_ps, streamed=streamed))
             elif level is Level.L1:
                 found.append(Touch(cpu.load_ps, coming=self.coming.get(key), key=key))
             else:
-                found.append(Touch(took_ps, behind, True, self.coming.get(key), key, reading=reads))
+                coming = self.coming.get(key)
+                found.append(Touch(took_ps, behind, True, coming, key, False, reads, lead_ps, streamed))
         return found
 
     def before_fence(self, line: Line) -> simpy.Event | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from .counts import NONE, CountOrZero
+
 Policy = Literal["lru", "random", "unpredictable"]
 """Which line of a set goes (``models.host.cacheset``)."""
 
@@ -50,6 +52,9 @@ class PrivateCacheParameters:
     """A load that hits in the second level."""
     fill_buffers: int = 1
     """How many lines of one core may be on their way at once, to it or from it past the caches."""
+    prefetch_lines: CountOrZero = NONE
+    """How many lines ahead of a stream the core's prefetcher asks for, and brings at once, past the fill buffers; 0:
+    there is none."""
     read_for_ownership: Literal["shared", "waited"] = "shared"
     """``waited``: who flushes a line, or fences, waits until the core has read the line that it stored to. ``shared``:
     nobody does, and a store is held for its line's share of the fill buffers."""

@@ -7,4 +7,5 @@ from typing import NewType
 CountOrZero = NewType("CountOrZero", int)
 """A whole number from 0; an ``int`` without a unit is one from 1."""
 
+NONE = CountOrZero(0)
 ONE = CountOrZero(1)
