@@ -94,7 +94,7 @@ class Node:
         hop_ps, speed = (0, 100) if self.kind is None else (self.kind.hop_ps, self.kind.speed_percent)
         self._hand_over = (
             platform.nic.post_wqe_ps * 100 // speed + hop_ps,
-            platform.nic.poll_ps * 100 // speed + hop_ps,
+            platform.poll_ps * 100 // speed + hop_ps,
         )
         os = self.cpu.os
         self.fair = spec.fair or not spec.pinned or os.scheduler == "fair" or os.smt > 1

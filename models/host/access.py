@@ -100,7 +100,7 @@ class CacheAccess:
         streams, stream, within = self._prefetchers.get(core), NO_STREAM, -1
         if streams is None and self._ahead:
             streams = self._prefetchers[core] = Prefetcher(self._ahead)
-        fenced_ps = fills.ahead_ps if dirty and self._waited and start_ps - fills.fenced_ps < fills.ahead_ps else 0
+        fenced_ps = fills.ran_ahead_ps(start_ps) if dirty and self._waited else 0
         for key in range(first, last + 1) if length else ():
             level = caches.access(core, key, dirty)
             if caches.evicted:

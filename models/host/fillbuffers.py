@@ -13,6 +13,9 @@ RUN_AHEAD = 18
 """So many times what a core waits for at a fence it runs ahead: a store buffer of 56 entries (Intel 64 and IA-32
 Architectures Optimization Reference Manual, Skylake), three for a store, its flush and the fence."""
 
+WINDOW_PS = 200_000
+"""... and past so much other work (assumption: 224 instructions in flight, Skylake, one each two cycles of 2.2 GHz)."""
+
 
 class FillBuffers:
     """When each buffer of a core is free again. Only that core calls it, for one instruction after the other."""
@@ -37,10 +40,16 @@ class FillBuffers:
         The core runs ahead of it, and of those before it that it came to while it ran ahead, to the next stores.
         """
         waited_ps, ahead_ps = done_ps - issued_ps, 0
-        if issued_ps - self.fenced_ps < self.ahead_ps:
-            ahead_ps = self.ahead_ps + issued_ps - self.fenced_ps
+        since_ps = issued_ps - self.fenced_ps
+        if since_ps < self.ahead_ps and since_ps < WINDOW_PS:
+            ahead_ps = self.ahead_ps + since_ps
         self.ahead_ps = min(waited_ps + ahead_ps, RUN_AHEAD * waited_ps)
         self.fenced_ps = done_ps
+
+    def ran_ahead_ps(self, at_ps: int) -> int:
+        """How long before ``at_ps`` the core has come to a store that it executes then."""
+        since_ps = at_ps - self.fenced_ps
+        return self.ahead_ps if since_ps < self.ahead_ps and since_ps < WINDOW_PS else 0
 
     def free_ps(self, at_ps: int) -> int:
         """The first instant, at ``at_ps`` or later, at which one of them is free."""

@@ -96,6 +96,7 @@ def platforms(draw: st.DrawFn, nodes: int) -> Platform:
         tlb={"entries": draw(one([1536, 2, 0])), "page_bytes": 4096},
         imc={
             "wpq_bytes": draw(one([base.imc.wpq_bytes, 128, 64])),
+            "partial_ntstore": draw(one(["read", "free"])),
             "interleave_bytes": draw(one([base.imc.interleave_bytes, 64])),
         },
         media={

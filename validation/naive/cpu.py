@@ -9,7 +9,7 @@ from typing import Any
 import simpy
 
 from ...models.host.cacheset import line_key
-from ...models.host.fillbuffers import RUN_AHEAD
+from ...models.host.fillbuffers import RUN_AHEAD, WINDOW_PS
 from ...models.profiles.platform import Platform
 from ...models.verbs import Span
 from ...sim.bytespace import LINE_BYTES
@@ -42,7 +42,8 @@ class Core:
     def is_over(self, issued_ps: int) -> None:
         """A fence is over that was issued then: how far the core has run ahead."""
         now_ps, (over_ps, ahead_ps) = self._sim.now_ps, self.fenced
-        before_ps = ahead_ps + issued_ps - over_ps if issued_ps - over_ps < ahead_ps else 0
+        since_ps = issued_ps - over_ps
+        before_ps = ahead_ps + since_ps if since_ps < min(ahead_ps, WINDOW_PS) else 0
         self.fenced = now_ps, min(now_ps - issued_ps + before_ps, RUN_AHEAD * (now_ps - issued_ps))
 
     def buffer(self, streamed: bool = False) -> Generator[simpy.Event, Any, simpy.resources.resource.Request]:
@@ -71,6 +72,7 @@ class Thread:
         self.span: Span | None = None
         self._cpu, self._nic = platform.cpu, platform.nic
         self._buffers = platform.private.fill_buffers
+        self._poll_ps = platform.poll_ps
         self._cpu_waits = platform.private.read_for_ownership == "waited"
         self._number = number
 
@@ -173,9 +175,12 @@ class Thread:
                 buffer = yield from self.core.buffer()
                 yield from self._wait(self.sim.timeout(self._cpu.ntstore_ps))
                 line = self.host.lines(address, take)[0]
-                self.host.caches.flush(line_key(*line), keep=False)
+                merged = self.host.caches.flush(line_key(*line), keep=False)
                 device, _ = self.host.memory.locate(address)
-                queued = self.host.send(line, self.host.platform.media[device.kind].ntstore_to_wpq_ps, flush=True)
+                way_ps = self.host.platform.media[device.kind].ntstore_to_wpq_ps
+                if take < LINE_BYTES and not merged and self.host.platform.imc.partial_ntstore == "read":
+                    way_ps += self.host.from_memory([line], 1, 0)[0]
+                queued = self.host.send(line, way_ps, flush=True)
                 self.core.pending += [queued, *self._drained(line)]
                 self.core.leaves(buffer, [queued, self.sim.timeout(self._cpu.ntstore_hold_ps)])
                 self.sim.process(self._appear(queued, address, data[:take]))
@@ -216,7 +221,7 @@ class Thread:
     def _ahead_ps(self) -> int:
         """How far the core has run ahead of its last fences, if it is still within that."""
         over_ps, ahead_ps = self.core.fenced
-        if self._cpu_waits and self.sim.now_ps - over_ps < ahead_ps:
+        if self._cpu_waits and self.sim.now_ps - over_ps < min(ahead_ps, WINDOW_PS):
             return ahead_ps
         return 0
 
@@ -274,5 +279,5 @@ class Thread:
     def poll(self, queue: simpy.Store) -> Generator[simpy.Event, Any, Any]:
         """Poll until there is a completion; returns it."""
         completion = yield from self._wait(queue.get())
-        yield from self._take(self._nic.poll_ps)
+        yield from self._take(self._poll_ps)
         return completion

@@ -134,7 +134,7 @@ class Host:
             for _, key, reads in self.caches.io_writes(deque([write]), self.sim.now_ps):
                 line = (key >> LINE_BITS, key & LINE_MASK)
                 if reads:
-                    self._from_memory([line], 1, 0)
+                    self.from_memory([line], 1, 0)
                 else:
                     self.write_back(line)
         else:
@@ -143,7 +143,7 @@ class Host:
                 way_ps = self.platform.llc.iio_wc_drain_ps
                 start, end = line[1] * LINE_BYTES, (line[1] + 1) * LINE_BYTES
                 if not self.caches.flush(line_key(*line), keep) and (offset > start or offset + len(data) < end):
-                    way_ps += self._from_memory([line], 1, 0)[0]
+                    way_ps += self.from_memory([line], 1, 0)[0]
                 taken.append(self.send(line, way_ps))
         self._draining += taken
         self.poke(address, data)
@@ -159,10 +159,10 @@ class Host:
         device, _ = self.memory.locate(address)
         media = self.platform.media[device.kind]
         line_ps = -(-LINE_BYTES * 8 * PS_PER_S // pcie.tlp_bits_per_s)
-        took_ps, behind = self._from_memory(wanted, device.dimms, line_ps)
+        took_ps, behind = self.from_memory(wanted, device.dimms, line_ps)
         return pcie.read_ps + max(0, took_ps - media.load_ps + media.dma_read_extra_ps), behind
 
-    def _from_memory(self, wanted: list[Line], dimms: int, line_ps: int) -> tuple[int, list[simpy.Event]]:
+    def from_memory(self, wanted: list[Line], dimms: int, line_ps: int) -> tuple[int, list[simpy.Event]]:
         """Lines read from memory now; the reader takes them one by one, ``line_ps`` apart."""
         media = self.platform.media[self._devices[wanted[0][0]].kind]
         if len(wanted) == 1 or not media.controller.buffer_bytes:

@@ -36,6 +36,9 @@ class LlcParameters:
     """
     load_ps: int = 0
     """A core's load that hits here; 0: as in its first-level cache."""
+    completions: Literal["at_hand", "as_memory"] = "at_hand"
+    """``as_memory``: a poll that finds a completion loads it from DRAM where DDIO is off; ``at_hand``: it always costs
+    what it costs out of this cache."""
     flush_all_ps_per_byte: int = 0
     """The time of ``wbinvd`` for each byte of the cache, dirty or not."""
 

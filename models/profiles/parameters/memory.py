@@ -18,6 +18,8 @@ class ImcParameters:
     wpq_accept_ps: int
     """The time of one line on the bus of its channel, which reads share, until it is accepted."""
     interleave_bytes: int
+    partial_ntstore: Literal["free", "read"] = "free"
+    """``read``: a non-temporal store of a part of a line reads the line before a write pending queue has it."""
     wpq_hit_ps: int = 50_000
     """A core's load of a line that is in the write pending queue still."""
 
