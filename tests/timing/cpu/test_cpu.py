@@ -385,8 +385,9 @@ def test_a_fence_waits_for_the_non_temporal_stores_of_its_core_whoever_made_them
     assert rig.clock.now_ps == dict(rig.story(line=0))["wpq"] + drain_ps(rig) + cpu.sfence_ps
 
 
-def test_loads_that_nobody_waits_for_go_as_fast_as_fill_buffers_allow(rig):
+def test_loads_that_nobody_waits_for_go_as_fast_as_fill_buffers_allow():
     """Closed form: XPLines of which four lines each are under way, three at a time with ten buffers."""
+    rig = Rig(private={"prefetch_lines": 0})
     optane, lines = rig.platform.media["optane"], 400
     rig.server.run(rig.server.threads[0].prefetch(rig.address(0), lines * LINE))
     per_xpline = optane.load_ps / 3
@@ -409,7 +410,7 @@ def test_a_range_takes_in_one_piece_what_it_takes_in_small_ones(memory, verb):
 
         system.clock.run_until(system.clock.start(code()))
         took[length, piece] = system.clock.now_ps
-    assert 3.6 < took[16384, 16384] / took[4096, 4096] < 4.1
+    assert 3.5 < took[16384, 16384] / took[4096, 4096] < 4.1
     assert 3.6 < took[65536, 65536] / took[16384, 16384] < 4.1
     assert 0.85 < took[65536, 65536] / took[65536, 4096] <= 1.02
 
@@ -441,7 +442,7 @@ def test_crc_and_copy(rig, cpu):
     assert rig.clock.now_ps - start == 64 * cpu.crc32_ps_per_byte  # longer than the load, behind which it begins
     start = rig.clock.now_ps
     rig.server.run(thread.memcpy(rig.address(9), rig.address(0), 64))
-    assert rig.clock.now_ps - start == cpu.load_ps + owned_ps(rig) + cpu.store_ps + copy_ps(cpu, 64)
+    assert rig.clock.now_ps - start == max(cpu.load_ps, owned_ps(rig) + cpu.store_ps, copy_ps(cpu, 64))
     assert rig.memory(9) == line(1)
 
 
