@@ -304,11 +304,8 @@ class Instructions(SoftwareThread):
         """
         if len(core.late) >= core.fills.count:
             first = core.late.popleft()
-            for until_ps in (lambda: first.leaves_ps, lambda: first.queued_ps):
-                wait_ps = until_ps() - self.clock._now
-                if wait_ps > 0:
-                    self.account.flush_ps += wait_ps
-                    yield core.run(self, wait_ps)
+            yield from self._flushing(core, first.leaves_ps)
+            yield from self._flushing(core, first.queued_ps)
             if owned_ps <= self.clock._now:
                 return False
         flush = LateFlush(owned_ps)
@@ -316,6 +313,13 @@ class Instructions(SoftwareThread):
         core.fills.stored_ps = max(core.fills.stored_ps, owned_ps)
         self.clock.thread_call(owned_ps, core.agent, self._leaves, (flush, core, device, line, keep))
         return True
+
+    def _flushing(self, core: Core, until_ps: int) -> Code:
+        """The core waits until then for a flush."""
+        wait_ps = until_ps - self.clock._now
+        if wait_ps > 0:
+            self.account.flush_ps += wait_ps
+            yield core.run(self, wait_ps)
 
     def _leaves(self, late: tuple[LateFlush, Core, AttachedMemory, int, bool]) -> None:
         flush, core, device, line, keep = late

@@ -249,7 +249,7 @@ class Dimm:
         if last is None or not self._media.controller.read_after_persist_ps:
             return []
         asked_ps = self._sim.now_ps - lead_ps
-        if lead_ps and (not last.processed or asked_ps < last.value):
+        if lead_ps and (not last.processed or last.value is None or asked_ps < last.value):
             return []
         if xpline not in self._settles:
             self._settles[xpline] = self._sim.process(self._settle(last, asked_ps))
