@@ -11,6 +11,7 @@ from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 
 from ...rig import LINE, Rig, line
+from ..workloads import changed
 
 PAGE = 4096
 
@@ -153,3 +154,25 @@ def test_a_poll_takes_that_miss():
         done[completions] = rig.completions[0].at_ps if hasattr(rig.completions[0], "at_ps") else rig.clock.now_ps
     platform = load_platform("optane-adr")
     assert done["as_memory"] - done["at_hand"] == platform.media["dram"].load_ps - platform.llc.load_ps
+
+
+def test_a_line_persisted_and_touched_again_is_read_after_its_persist():
+    """Closed forms of Xiang et al., EuroSys'22: a read waits, unless its XPLine has been at rest for long enough."""
+    for waits_ps in (950_000, 0):
+        platform = load_platform("optane-adr")
+        rests = replace(platform.media["optane"].controller, read_after_persist_ps=waits_ps, settle_ps=2_380_000)
+        rig = Rig(changed(platform, media={"controller": rests}))
+        optane = rig.platform.media["optane"]
+        took = []
+        for rest_ps in (0, 2_000_000, 2_380_000):
+            rig.server.ntstore(line(1))
+            came_ps = rig.server.sfence() - rig.platform.cpu.sfence_ps
+            if rest_ps:
+                rig.run(came_ps + rest_ps)
+            start = rig.clock.now_ps
+            rig.server.load()
+            took.append(rig.clock.now_ps - start - optane.near_load_ps)
+            start = rig.clock.now_ps
+            rig.server.load(line=1)  # the rest of the XPLine waits no more
+            assert rig.clock.now_ps - start == (rig.platform.cpu.load_ps if rest_ps else optane.load_ps)
+        assert took == ([waits_ps, 380_000, 0] if waits_ps else [0, 0, 0])

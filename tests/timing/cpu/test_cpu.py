@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import replace
 
 import pytest
 
@@ -11,7 +10,6 @@ from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 
 from ...rig import LINE, Rig, line
-from ..workloads import changed
 
 PS = 10**12
 
@@ -125,28 +123,6 @@ def test_a_store_right_behind_a_fence_has_asked_for_its_line_while_the_fence_wai
     assert 0 < left_ps < optane.load_ps / 3
     way_ps = optane.clwb_to_wpq_ps + drain_ps(rig) + cpu.sfence_ps
     assert second == max(left_ps, left_ps // 10 + cpu.store_ps + copy_ps(cpu, 64) + cpu.clwb_ps) + way_ps
-
-
-def test_a_line_persisted_and_touched_again_is_read_after_its_persist():
-    """Closed forms of Xiang et al., EuroSys'22: a read waits, unless its XPLine has been at rest for long enough."""
-    for waits_ps in (950_000, 0):
-        platform = load_platform("optane-adr")
-        rests = replace(platform.media["optane"].controller, read_after_persist_ps=waits_ps, settle_ps=2_380_000)
-        rig = Rig(changed(platform, media={"controller": rests}))
-        optane = rig.platform.media["optane"]
-        took = []
-        for rest_ps in (0, 2_000_000, 2_380_000):
-            rig.server.ntstore(line(1))
-            came_ps = rig.server.sfence() - rig.platform.cpu.sfence_ps
-            if rest_ps:
-                rig.run(came_ps + rest_ps)
-            start = rig.clock.now_ps
-            rig.server.load()
-            took.append(rig.clock.now_ps - start - optane.near_load_ps)
-            start = rig.clock.now_ps
-            rig.server.load(line=1)  # the rest of the XPLine waits no more
-            assert rig.clock.now_ps - start == (rig.platform.cpu.load_ps if rest_ps else optane.load_ps)
-        assert took == ([waits_ps, 380_000, 0] if waits_ps else [0, 0, 0])
 
 
 def test_ntstore_sfence_is_between_the_published_figures(rig, cpu):
