@@ -106,14 +106,14 @@ class Node:
         hop_ps, speed = (0, 100) if self.kind is None else (self.kind.hop_ps, self.kind.speed_percent)
         self._hand_over = (
             platform.nic.post_wqe_ps * 100 // speed + hop_ps,
-            platform.nic.poll_ps * 100 // speed + hop_ps,
+            platform.poll_ps * 100 // speed + hop_ps,
         )
         os = self.cpu.os
         self.fair = spec.fair or not spec.pinned or os.scheduler == "fair" or os.smt > 1
         self.cores: list[Core] = []
         """Those of the role's code; behind them those of other programs."""
         mates: list[FairCore] = []
-        fills = platform.private.fill_buffers
+        fills = platform.private.fill_buffers, platform.private.prefetch_lines
         for index in range(spec.cores + spec.others):
             core = f"{name} core {index}"
             agent = system.fabric.number(name) << CORE_BITS | index

@@ -20,6 +20,17 @@ from ..memory.devices import AddressSpace
 from .accounting import Account
 
 
+class LateFlush:
+    """A flush behind the store to its line: it leaves when the core has the line."""
+
+    __slots__ = ("leaves_ps", "queued_ps")
+
+    def __init__(self, leaves_ps: int) -> None:
+        self.leaves_ps = leaves_ps
+        self.queued_ps = 0
+        """When a write pending queue has the line; 0 before it leaves."""
+
+
 class CoreThread(Protocol):
     """A thread as its core knows it."""
 
@@ -83,7 +94,7 @@ class Core:
         name: str,
         outages: Sequence[tuple[int, int]] = (),
         agent: int = 0,
-        fill_buffers: int = 1,
+        fill_buffers: tuple[int, int] = (1, 0),
     ) -> None:
         self.name = name
         self.agent = agent
@@ -112,10 +123,13 @@ class Core:
         """Flushes that are issued and not fenced yet."""
         self.host: HostMemory | None = None
         """Memory as the core's socket addresses it; None: its threads know."""
-        self.fills = FillBuffers(fill_buffers)
+        self.fills = FillBuffers(*fill_buffers)
         """The fill buffers for lines on their way to the core or from it."""
         self.fence_ps = 0
-        """The instant until which a fence waits for all flushes and non-temporal stores."""
+        """The instant until which a fence waits for all flushes and non-temporal stores that have left."""
+        self.late: deque[LateFlush] = deque()
+        """Flushes of lines that the core did not have yet, as many as it has fill buffers: the store buffer is in
+        order."""
 
     def start_ps(self, now_ps: int) -> int:
         """When an instruction that is issued now is executed: behind those of other threads, and behind an outage."""

@@ -18,10 +18,11 @@ from ...sim.clock import Clock
 from ...sim.trace import Chunk, Flush
 from ..durability.ordering import Event, Ordering
 from ..durability.rules import Target
+from ..host.attached import AttachedMemory
 from ..host.hostmemory import HostMemory
 from ..memory.devices import DEVICE_SPAN_BITS, OFFSET_MASK, AddressSpace
 from ..profiles.parameters.cpu import CpuParameters
-from .core import Core
+from .core import Core, LateFlush
 from .looking import Looking
 from .software import Code, SoftwareThread
 
@@ -61,16 +62,23 @@ class Instructions(SoftwareThread):
         if to.host is not None:
             self.host, self._attached = to.host, to.host.attached
         flushes, core.flushes = core.flushes, []
-        left = core.stores, trace.count(core.stores), core.ntstores, trace.count(core.ntstores), flushes
+        left = core, trace.count(core.stores), trace.count(core.ntstores), flushes
         self.core = to
-        done_ps = max(now_ps, core.fence_ps)
+        done_ps = max(now_ps, core.fence_ps, core.fills.stored_ps)
         self.clock.call_at(done_ps, self._left, left)
         return done_ps
 
-    def _left(self, left: tuple[int, int, int, int, list[Flush]]) -> None:
-        stores, stored, ntstores, written, flushes = left
+    def _left(self, left: tuple[Core, int, int, list[Flush]]) -> None:
+        core, stored, written, flushes = left
+        if core.fence_ps > self.now_ps:  # a flush has left meanwhile that waited for its line
+            self.clock.call_at(core.fence_ps, self._left, left)
+            return
         self._ordering.happened(
-            Event.SFENCE, self.now_ps, core=((stores, stored),), core_nt=((ntstores, written),), flushes=flushes
+            Event.SFENCE,
+            self.now_ps,
+            core=((core.stores, stored),),
+            core_nt=((core.ntstores, written),),
+            flushes=flushes,
         )
 
     def looking(self) -> Looking:
@@ -181,12 +189,35 @@ class Instructions(SoftwareThread):
             done += take
 
     def memcpy(self, destination: int, source: int, length: int) -> Code:
-        """Copy by loads and stores: the time to start, then to bring its lines, then for its bytes."""
+        """Copy by loads and stores: the time to start, then to bring its lines and to move its bytes, which overlap.
+
+        It takes what the slowest of the three does; lines to load and lines to store share the fill buffers.
+        """
         if length >= self._cpu.memcpy_string_bytes:
             self.account.copy_ps += self._cpu.memcpy_start_ps
             yield self.core.run(self, self._cpu.memcpy_start_ps)
-        data = yield from self.load(source, length)
-        yield from self.store(destination, data)
+        if not self._cpu.memcpy_overlaps or not length:
+            data = yield from self.load(source, length)
+            yield from self.store(destination, data)
+            return
+        if not self.core.undivided:
+            yield from self._turn()
+        core, start_ps = self.core, self.clock._now
+        load_ps = self.host.access_ps(source, length, False, core.agent, core.fills)
+        store_ps = self.host.access_ps(destination, length, True, core.agent, core.fills)
+        memory_ps = max(load_ps, store_ps)
+        copy_ps = max(0, self._copy_ps(length) - memory_ps)
+        self.account.memory_ps += memory_ps
+        self.account.copy_ps += copy_ps
+        yield core.run(self, memory_ps + copy_ps)
+        data, seen = self.host.load(self.clock._now, source, length)
+        if seen or self.host.peers:
+            self._looked(Event.LOAD, self.clock._now, source, start_ps, seen)
+        core, traced = self.core, self.host.attached[destination >> DEVICE_SPAN_BITS].device.traced
+        writer = self._writer("store") if traced else ""
+        self.host.store(destination, data, core.stores, writer, self.clock._now)
+        if core.pauses is not None:
+            core.may_pause(self.clock._now, traced)
 
     def crc32(self, address: int, length: int) -> Code:
         """The CRC32 of a range; returns it.
@@ -267,9 +298,41 @@ class Instructions(SoftwareThread):
             core = self.core
             if core.fair:  # only now: its thread may have moved, and a fence of others in between does not cover it
                 core.flushes.append(flush)
+            owned_ps = device.owned_ps(line)
+            if owned_ps > self.clock._now and (yield from self._flush_late(core, device, line, keep, owned_ps)):
+                continue
             queued_ps = device.write_back(line, self.clock._now, keep)
             core.fills.take(queued_ps)
             core.fence_ps = max(core.fence_ps, queued_ps, device.drained_ps(line))
+
+    def _flush_late(self, core: Core, device: AttachedMemory, line: int, keep: bool, owned_ps: int) -> Code:
+        """A flush of a line that the core has not got yet leaves then; the core goes on, if it has room for one more.
+
+        Returns False where it had none, and the line has come meanwhile.
+        """
+        if len(core.late) >= core.fills.count:
+            first = core.late.popleft()
+            yield from self._flushing(core, first.leaves_ps)
+            yield from self._flushing(core, first.queued_ps)
+            if owned_ps <= self.clock._now:
+                return False
+        flush = LateFlush(owned_ps)
+        core.late.append(flush)
+        core.fills.stored_ps = max(core.fills.stored_ps, owned_ps)
+        self.clock.thread_call(owned_ps, core.agent, self._leaves, (flush, core, device, line, keep))
+        return True
+
+    def _flushing(self, core: Core, until_ps: int) -> Code:
+        """The core waits until then for a flush."""
+        wait_ps = until_ps - self.clock._now
+        if wait_ps > 0:
+            self.account.flush_ps += wait_ps
+            yield core.run(self, wait_ps)
+
+    def _leaves(self, late: tuple[LateFlush, Core, AttachedMemory, int, bool]) -> None:
+        flush, core, device, line, keep = late
+        flush.queued_ps = device.write_back(line, self.clock._now, keep)
+        core.fence_ps = max(core.fence_ps, flush.queued_ps, device.drained_ps(line))
 
     def clflush(self, address: int, length: int) -> Code:
         """Write the lines of a range back and drop them, one after the other, each before any later store."""
@@ -277,6 +340,12 @@ class Instructions(SoftwareThread):
         for line in lines(offset, length):
             if not self.core.undivided:
                 yield from self._turn()
+            wait_ps = self.host.attached[device.index].owned_ps(line) - self.now_ps
+            if wait_ps > 0:
+                self.account.flush_ps += wait_ps
+                yield self.core.run(self, wait_ps)
+                if not self.core.undivided:
+                    yield from self._turn()
             issued_ps = self.now_ps
             flush = self._ordering.trace.flush(device.number, line, self.core.stores, issued_ps)
             queued_ps = self.host.flush_line(device, line, issued_ps, keep=False)
@@ -314,10 +383,18 @@ class Instructions(SoftwareThread):
         core = self.core
         stores, ntstores = len(core.store_buffer.chunks), trace.count(core.ntstores)
         flushes, core.flushes = core.flushes, []
+        fills, issued_ps = core.fills, self.clock._now
+        wait_ps = core.fills.stored_ps - self.clock._now
+        if wait_ps > 0:  # behind its stores, and what is to be flushed leaves then
+            self.account.flush_ps += wait_ps
+            yield core.run(self, wait_ps)
+            if not self.core.undivided:
+                yield from self._turn()
         cost_ps = max(0, core.fence_ps - self.now_ps) + self._cpu.sfence_ps
         self.account.fences += 1
         self.account.flush_ps += cost_ps
         yield self.core.run(self, cost_ps)
+        fills.fenced(issued_ps, self.now_ps)
         self._ordering.happened(
             Event.SFENCE,
             self.now_ps,

@@ -65,7 +65,7 @@ class FairCore(Core):
         name: str,
         outages: Sequence[tuple[int, int]],
         agent: int,
-        fill_buffers: int,
+        fill_buffers: tuple[int, int],
         clock: Clock,
         os: OperatingSystem,
         mates: list[FairCore],

@@ -3,8 +3,9 @@
 Loads of one instruction overlap: the core issues the next line a first-level load's time after the last one, and as
 many lines as it has fill buffers may be on their way from further out (Intel 64 and IA-32 Architectures Optimization
 Reference Manual, "line fill buffers"). Stores retire into the store buffer and do not wait for their lines, but each
-line is read before it is written ("read for ownership"). Closed form, as interval analysis prices overlapping misses
-(Karkhanis and Smith, ISCA'04): a line costs the time to bring it, divided by the number of fill buffers.
+line is read before it is written ("read for ownership"), which takes a fill buffer: a stream of stores goes as one of
+loads. A line is written back, and a fence goes on, once the core has it. Fences order what becomes visible, not what is
+read: a store so soon behind a fence that a core which runs ahead has come to it meanwhile has asked for its line then.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ...sim.bytespace import LINE_BYTES
 from ..profiles.platform import Platform
 from .cacheset import LINE_BITS, Key
 from .fillbuffers import FillBuffers
+from .prefetcher import NO_STREAM, PAGE_LINES, Prefetcher
 from .privatecaches import Caches, Level
 from .tlb import Tlb
 
@@ -25,10 +27,11 @@ class Memory(Protocol):
     def left_ps(self, key: Key) -> int:
         """When a line that left the caches is in a write pending queue; an instant of the past if it did not leave."""
 
-    def read_line(self, key: Key, at_ps: int, issued_ps: int) -> tuple[int, int]:
+    def read_line(self, key: Key, at_ps: int, issued_ps: int, lead_ps: int = 0) -> tuple[int, int]:
         """Read a line: (how long that takes, the instant until which the read has to wait first).
 
-        ``at_ps`` is when the instruction begins that touches it, ``issued_ps`` when the core comes to it.
+        ``at_ps`` is when the instruction begins that touches it, ``issued_ps`` when the core comes to it; somebody has
+        asked for it ``lead_ps`` before the former.
         """
 
     def write_back(self, key: Key, at_ps: int, flush: bool = False) -> int:
@@ -53,7 +56,14 @@ class CacheAccess:
         self._store_ps = cpu.store_ps
         self._level_ps = (cpu.load_ps, private.l2_load_ps or cpu.load_ps, llc.load_ps or cpu.load_ps, 0)
         self._private_bytes = private.l2_bytes
+        self._near_ps = self._level_ps[1]
         self._buffers = private.fill_buffers
+        self._ahead = private.prefetch_lines
+        self._prefetchers: dict[int, Prefetcher] = {}
+        """By core, where they have prefetchers."""
+        self._waited = private.read_for_ownership == "waited"
+        self.owned: dict[Key, int] = {}
+        """Lines that cores have stored to before they had them: the instant at which each comes."""
         self._coming: dict[Key, int] = {}
         """Lines whose tags are in the caches before their data: the instant at which a prefetch brings each."""
         dram = platform.memory.get("dram")
@@ -88,23 +98,47 @@ class CacheAccess:
                 if missed:
                     at_ps += self._walk(core, missed, start_ps)
         each_ps = self._store_ps if dirty else self._load_ps
+        streams, stream, within = self._prefetchers.get(core), NO_STREAM, -1
+        if streams is None and self._ahead:
+            streams = self._prefetchers[core] = Prefetcher(self._ahead)
+        fenced_ps = fills.ran_ahead_ps(start_ps) if dirty and self._waited else 0
         for key in range(first, last + 1) if length else ():
             level, victim_ps = caches.access(core, key, dirty), 0
             if caches.evicted:
                 victim_ps = self._evict(start_ps)
             if level is not _L1:
-                took_ps, not_before_ps = self._level_ps[level], 0
+                took_ps, not_before_ps, buffers = self._level_ps[level], 0, fills
+                if streams is not None:
+                    if key // PAGE_LINES != within:
+                        within = key // PAGE_LINES
+                        stream = streams.follow(key, min(last, key | PAGE_LINES - 1), dirty, start_ps)
+                    if key - stream.first > 1:
+                        buffers = fills.streams
                 if level is _MEMORY:
-                    if dirty:  # behind what this line still has to bring to memory
-                        at_ps = max(at_ps, self._memory.left_ps(key))
-                    took_ps, not_before_ps = self._memory.read_line(key, start_ps, fills.free_ps(at_ps))
+                    lead_ps = fenced_ps
+                    if streams is not None and buffers is not fills:
+                        lead_ps = max(lead_ps, streams.lead_ps(stream, key, start_ps))
+                    left_ps = self._memory.left_ps(key) if dirty or lead_ps else 0
+                    if left_ps > start_ps - lead_ps:  # nobody has asked for it since the core gave it up
+                        lead_ps = 0
+                    if dirty and left_ps > at_ps:  # behind what this line still has to bring to memory
+                        at_ps = left_ps
+                    took_ps, not_before_ps = self._memory.read_line(key, start_ps, buffers.free_ps(at_ps), lead_ps)
+                    if lead_ps:
+                        took_ps = max(self._near_ps, took_ps - lead_ps)
                 shared_ps = took_ps // self._buffers
                 if victim_ps:  # its buffer has the data until the line that had to go is in the queue
-                    took_ps = max(took_ps, victim_ps - max(fills.free_ps(at_ps), not_before_ps))
-                if dirty:  # the store buffer hides the rest
-                    at_ps = fills.take_for(at_ps, took_ps) + shared_ps
+                    took_ps = max(took_ps, victim_ps - max(buffers.free_ps(at_ps), not_before_ps))
+                if dirty and self._waited:
+                    at_ps = buffers.take_for(at_ps, took_ps, not_before_ps)
+                    owned_ps = (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps
+                    fills.stored_ps = max(fills.stored_ps, owned_ps)
+                    self._owns(key, owned_ps, start_ps)
+                    at_ps += shared_ps  # the store buffer hides the rest
+                elif dirty:
+                    at_ps = buffers.take_for(at_ps, took_ps) + shared_ps
                 else:
-                    at_ps = fills.take_for(at_ps, took_ps, not_before_ps)
+                    at_ps = buffers.take_for(at_ps, took_ps, not_before_ps)
                     ready_ps = (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps
                     if not wait:
                         self._comes(key, ready_ps, start_ps)
@@ -126,6 +160,12 @@ class CacheAccess:
         if len(self._coming) >= MOST_COMING:
             self._coming = {other: ps for other, ps in self._coming.items() if ps > now_ps}
         self._coming[key] = ready_ps
+
+    def _owns(self, key: Key, owned_ps: int, now_ps: int) -> None:
+        """Record that a core has a line that it stored to at ``owned_ps``."""
+        if len(self.owned) >= MOST_COMING:
+            self.owned = {other: ps for other, ps in self.owned.items() if ps > now_ps}
+        self.owned[key] = owned_ps
 
     def _walk(self, core: int, entries: list[Key], start_ps: int) -> int:
         """How long page walks take that load these entries of the page tables."""

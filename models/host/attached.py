@@ -133,6 +133,10 @@ class AttachedMemory(ABC):
         """Whether a range is in the first-level cache of the core ``agent`` now."""
         return False
 
+    def owned_ps(self, line: int) -> int:
+        """When a core has a line that it stored to; an instant of the past if it has it, or none stored to it."""
+        return 0
+
     def when_taken(self, line: int, told: Callable[[], None]) -> Callable[[], None]:
         """Call ``told`` whenever a core takes a line from the others' caches; returns the call that ends this."""
         return lambda: None

@@ -31,6 +31,7 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         self._media = parameters
         self._number = device.number
         self._posted_write_ps = root.platform.pcie.visible_ps
+        self._reads_partial = root.platform.imc.partial_ntstore == "read"
         self._dma_read_ps = root.platform.pcie.read_ps
 
     # from the adapters --------------------------------------------------------------------------------------------
@@ -181,6 +182,11 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         return root.caches.are_near(agent, self._number, lines(offset, length))
 
     @override
+    def owned_ps(self, line: int) -> int:
+        owned = self._root.access.owned
+        return owned.get(self._number << LINE_BITS | line, 0) if owned else 0
+
+    @override
     def when_taken(self, line: int, told: Callable[[], None]) -> Callable[[], None]:
         taken, key = self._root.caches.taken, self._number << LINE_BITS | line
         taken[key] = [*taken.get(key, ()), told]
@@ -217,7 +223,10 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
             piece, line = data[done : done + take], (offset + done) // LINE_BYTES
             key = line_key(number, line)
             dirty = root.caches.flush(key, keep=False)
-            queued_ps, stored_ps = root.home.queue(key, at_ps, self._media.ntstore_to_wpq_ps, True)
+            way_ps = self._media.ntstore_to_wpq_ps
+            if take < LINE_BYTES and not dirty and self._reads_partial:  # memory writes whole lines
+                way_ps += root.home.read_line(key, at_ps, at_ps)[0]
+            queued_ps, stored_ps = root.home.queue(key, at_ps, way_ps, True)
             if dirty and self.device.traced:  # the dirty bytes of the cache go along
                 self.trace.wrote_back(number, line, at_ps, queued_ps, stored_ps)
             last_ps = max(last_ps, queued_ps)

@@ -45,12 +45,13 @@ class HomeAgent:
         """When a line that left the caches is in a write pending queue; an instant of the past if it did not leave."""
         return self._under_way.get(key, 0)
 
-    def read_line(self, key: Key, at_ps: int, issued_ps: int) -> tuple[int, int]:
+    def read_line(self, key: Key, at_ps: int, issued_ps: int, lead_ps: int = 0) -> tuple[int, int]:
         """Read a line: (how long that takes, the instant until which the read has to wait first).
 
-        ``at_ps`` is when the range is asked for that the line is part of, ``issued_ps`` when the reader comes to it.
+        ``at_ps`` is when the range is asked for that the line is part of, ``issued_ps`` when the reader comes to it;
+        somebody has asked for it ``lead_ps`` before the former.
         """
-        return self._controllers[key >> LINE_BITS].read_line(key & LINE_MASK, at_ps, issued_ps)
+        return self._controllers[key >> LINE_BITS].read_line(key & LINE_MASK, at_ps, issued_ps, lead_ps)
 
     def read_lines(self, number: int, first: int, last: int, at_ps: int, pace_ps: int) -> tuple[int, int]:
         """As :meth:`read_line`, of a range of a device's lines; the reader takes one line each ``pace_ps``."""

@@ -220,15 +220,15 @@ class NumaHome(HomeAgent):
         return super().left_ps(key) if home is None else home.left_ps(key)
 
     @override
-    def read_line(self, key: Key, at_ps: int, issued_ps: int) -> tuple[int, int]:
+    def read_line(self, key: Key, at_ps: int, issued_ps: int, lead_ps: int = 0) -> tuple[int, int]:
         socket, home = self._socket, self._of(key >> LINE_BITS)
         found, socket.caches.came_from = socket.caches.came_from, None
         if found is not None:
             there = socket.others[found].index
             return self._loads_ps + socket.link.fetch_ps(socket.index, there, at_ps, issued_ps), 0
         if home is None:
-            return super().read_line(key, at_ps, issued_ps)
-        took_ps, not_before_ps = home.read_line(key, at_ps, issued_ps)
+            return super().read_line(key, at_ps, issued_ps, lead_ps)
+        took_ps, not_before_ps = home.read_line(key, at_ps, issued_ps, lead_ps)
         home.goes_elsewhere(key, at_ps)
         return took_ps + socket.link.fetch_ps(socket.index, home._socket.index, at_ps, issued_ps), not_before_ps
 

@@ -127,6 +127,9 @@ class Dimm:
         self._in_flight: dict[int, int] = {}
         """XPLines that the medium was given to write, and when it has them."""
         self._recent = RECENT
+        self._asked_ps, self._settle_ps = controller.read_after_persist_ps, controller.settle_ps
+        self._settles: dict[int, tuple[int, int]] = {}
+        """XPLines that lines have come to: when the last one came, and until when reads wait that have asked for it."""
         self._lines_read = 0
         self._waited_ps = 0
 
@@ -165,6 +168,8 @@ class Dimm:
             entered = buffer.write(line, arrive_ps, came - had, had - went, port if self._port_order else None)
             left_ps, stored_ps = self._take_in(entered, line, queued_ps, count)
             self._gates.pass_at(came_ps, queued_ps, self._stage_ps)
+            if self._asked_ps:
+                self._settles[line // self._unit_lines] = (left_ps, 0)
         places[place] = left_ps
         if len(self._queued) >= self._recent:
             self._forget(arrive_ps - LONG_PS)
@@ -210,6 +215,7 @@ class Dimm:
     def _forget(self, since_ps: int) -> None:
         self._queued = {line: seen for line, seen in self._queued.items() if seen[1] > since_ps}
         self._in_flight = {xpline: ps for xpline, ps in self._in_flight.items() if ps > since_ps}
+        self._settles = {xpline: seen for xpline, seen in self._settles.items() if seen[0] > since_ps}
         self._recent = max(RECENT, 2 * len(self._queued))
 
     def _delayed_ps(self, line: int, arrive_ps: int, flush: bool) -> int:
@@ -222,7 +228,7 @@ class Dimm:
             return 0
         return 0 if follows or (self._delay_per == "flush" and not flush) else self._delay_ps
 
-    def read(self, line: int, lines: int, at_ps: int, issued_ps: int) -> tuple[int, int]:
+    def read(self, line: int, lines: int, at_ps: int, issued_ps: int, lead_ps: int = 0) -> tuple[int, int]:
         """Lines of one unit of the medium are read: how long that takes, and an instant before which it waits.
 
         The request queues for the medium from ``at_ps`` on, and it leaves the reader at ``issued_ps``, not earlier than
@@ -248,6 +254,8 @@ class Dimm:
         else:
             xpline = line // self._unit_lines
             free_ps = max(free_ps, self._in_flight.get(xpline, 0))
+            if self._settles:
+                free_ps = max(free_ps, self._settled_ps(xpline, at_ps, lead_ps))
             media_ps, gone_ps, late_ps = buffer.read(line, lines)
             if not media_ps:
                 return self._near_ps, max(free_ps, self._fetched.get(xpline, 0))
@@ -267,6 +275,16 @@ class Dimm:
                 self._fetched = {other: ps for other, ps in self._fetched.items() if ps > at_ps}
             self._fetched[xpline] = max(issued_ps, free_ps) + max(0, took_ps - self._near_ps)
         return took_ps, free_ps
+
+    def _settled_ps(self, xpline: int, at_ps: int, lead_ps: int) -> int:
+        """Until when a read waits that asked ``lead_ps`` before ``at_ps`` for an XPLine with lines that came late."""
+        came_ps, until_ps = self._settles.get(xpline, (0, 1))
+        if lead_ps and at_ps - lead_ps < came_ps:
+            return 0
+        if not until_ps:
+            until_ps = min(max(at_ps - lead_ps, came_ps) + self._asked_ps, came_ps + self._settle_ps)
+            self._settles[xpline] = came_ps, until_ps
+        return until_ps
 
     def left_ps(self, line: int) -> int:
         """When a line that came last left the write pending queue; 0 for one that was never there, or long ago."""
@@ -333,13 +351,14 @@ class MemoryController:
         dimm, local = self._find(line)
         return dimm.write(local, arrive_ps if sent_ps is None else sent_ps, arrive_ps, flush, port)
 
-    def read_line(self, line: int, at_ps: int, issued_ps: int) -> tuple[int, int]:
+    def read_line(self, line: int, at_ps: int, issued_ps: int, lead_ps: int = 0) -> tuple[int, int]:
         """Read one line of a range that is asked for at ``at_ps``; the reader comes to it at ``issued_ps``.
 
-        Returns (how long it takes from then on, an instant before which it waits).
+        Returns (how long it takes from then on, an instant before which it waits). Who has asked for it ``lead_ps``
+        before that has not met the lines that came since.
         """
         dimm, local = self._find(line)
-        return dimm.read(local, 1, at_ps, issued_ps)
+        return dimm.read(local, 1, at_ps, issued_ps, lead_ps)
 
     def read_lines(self, first: int, last: int, at_ps: int, pace_ps: int = 0) -> tuple[int, int]:
         """Read a range of lines at ``at_ps``: (how long it takes, an instant before which it waits).

@@ -83,6 +83,14 @@ class Platform:
         """Whether eADR covers the I/O write cache."""
         return self.switches.iio_wc_survives
 
+    @property
+    def poll_ps(self) -> int:
+        """A poll that finds a completion: with DDIO off its line is in DRAM, and no cache has it."""
+        dram = self.media.get(self.memory["dram"].device) if "dram" in self.memory else None
+        if self.llc.ddio or self.llc.completions == "at_hand" or dram is None:
+            return self.nic.poll_ps
+        return self.nic.poll_ps + max(0, dram.load_ps - self.llc.load_ps)
+
     def kind_of(self, name: str) -> MediaParameters | PeerParameters | KindParameters | DriveParameters:
         """The parameters of a kind of DIMM or device, as ``MemoryParameters.device`` names it."""
         for kinds in (self.media, self.peers, self.devices, self.drives):

@@ -41,6 +41,8 @@ def controllers() -> st.SearchStrategy[Controller]:
         lsq_combines=st.booleans(),
         ingest_ps=st.sampled_from([0, 21_800, 70_001]),
         fence_drains=st.booleans(),
+        read_after_persist_ps=st.sampled_from([0, 900_001]),
+        settle_ps=st.just(2_000_003),
         ait_bytes=st.sampled_from([0, 4096]),
         ait_miss_ps=st.just(100_000),
         wear_writes=st.sampled_from([0, 5]),
@@ -94,10 +96,12 @@ def platforms(draw: st.DrawFn, nodes: int) -> Platform:
             "scattered_page_bytes": draw(one([0, 4096])),
             "victims_hold": draw(st.booleans()),
         },
-        private=draw(one([{}, TINY, {"fill_buffers": 1}, {"l1_bytes": 0, "l2_bytes": 0}])),
+        private=draw(one([{}, TINY, {"fill_buffers": 1}, {"l1_bytes": 0, "l2_bytes": 0}]))
+        | {"read_for_ownership": draw(one(["waited", "shared"])), "prefetch_lines": draw(one([0, 16, 3]))},
         tlb={"entries": draw(one([1536, 2, 0])), "page_bytes": 4096},
         imc={
             "wpq_bytes": draw(one([base.imc.wpq_bytes, 128, 64])),
+            "partial_ntstore": draw(one(["read", "free"])),
             "interleave_bytes": draw(one([base.imc.interleave_bytes, 64])),
             "port_order": draw(one(["kept", "drawn"])),
         },

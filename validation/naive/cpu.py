@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator, Sequence
 from typing import Any
 
 import simpy
 
 from ...models.host.cacheset import line_key
+from ...models.host.fillbuffers import RUN_AHEAD, WINDOW_PS
 from ...models.profiles.platform import Platform
 from ...models.verbs import Span
 from ...sim.bytespace import LINE_BYTES
@@ -22,18 +24,31 @@ Load = Generator[simpy.Event, Any, bytes]
 class Core:
     """A server that threads queue for, and what its flushes wait for."""
 
-    def __init__(self, sim: Simulation, number: int, fill_buffers: int) -> None:
+    def __init__(self, sim: Simulation, number: int, fill_buffers: int, prefetch_lines: int = 0) -> None:
         self.number = number
         self.station = Station(sim, level=THREAD)
         self.pending: list[simpy.Event] = []
         """The lines that a fence waits for: those on their way to write pending queues."""
+        self.late: deque[simpy.Event] = deque()
+        """Flushes of lines that the core did not have yet: when write pending queues have them."""
+        self.fenced = -1, 0
+        """When its last fence was over, and for how long it had waited."""
         self.fills = simpy.Resource(sim, fill_buffers)
         """Lines on their way to the core or from it."""
+        self.streams = simpy.Resource(sim, prefetch_lines) if prefetch_lines else None
+        """Lines of streams on their way to the core."""
         self._sim = sim
 
-    def buffer(self) -> Generator[simpy.Event, Any, simpy.resources.resource.Request]:
-        """Until it has a fill buffer for one more line."""
-        request = self.fills.request()
+    def is_over(self, issued_ps: int) -> None:
+        """A fence is over that was issued then: how far the core has run ahead."""
+        now_ps, (over_ps, ahead_ps) = self._sim.now_ps, self.fenced
+        since_ps = issued_ps - over_ps
+        before_ps = ahead_ps + since_ps if since_ps < min(ahead_ps, WINDOW_PS) else 0
+        self.fenced = now_ps, min(now_ps - issued_ps + before_ps, RUN_AHEAD * (now_ps - issued_ps))
+
+    def buffer(self, streamed: bool = False) -> Generator[simpy.Event, Any, simpy.resources.resource.Request]:
+        """Until it has a fill buffer for one more line, or one of those for lines of streams."""
+        request = (self.streams if streamed and self.streams is not None else self.fills).request()
         yield request
         return request
 
@@ -43,7 +58,7 @@ class Core:
 
     def _leaves(self, buffer: simpy.resources.resource.Request, waits: list[simpy.Event]) -> Process:
         yield self._sim.all_of(waits)
-        self.fills.release(buffer)
+        buffer.resource.release(buffer)
 
 
 class Thread:
@@ -57,6 +72,8 @@ class Thread:
         self.span: Span | None = None
         self._cpu, self._nic = platform.cpu, platform.nic
         self._buffers = platform.private.fill_buffers
+        self._poll_ps = platform.poll_ps
+        self._cpu_waits = platform.private.read_for_ownership == "waited"
         self._number = number
 
     def _wait(self, event: simpy.Event) -> Process:
@@ -75,18 +92,28 @@ class Thread:
         for touch in touched:
             if touch.coming is not None and not touch.coming.processed and wait:
                 coming.append(touch.coming)
+            if touch.dirty and touch.fetched:
+                if touch.left is not None:
+                    yield touch.left
+                buffer = yield from self.core.buffer(touch.streamed)
+                cost_ps = touch.begin()
+                assert touch.owned is not None
+                self.sim.process(self._own(self._fetch(touch.behind, cost_ps, touch.victims, buffer), touch.owned))
+                self.core.pending.append(touch.owned)
+                yield self.sim.timeout(cost_ps // self._buffers + self._cpu.store_ps)
+                continue
             if touch.dirty:
                 if touch.behind is not None:
                     yield touch.behind
                 cost_ps = 0
                 if touch.cost_ps or touch.reading is not None:
-                    buffer = yield from self.core.buffer()
+                    buffer = yield from self.core.buffer(touch.streamed)
                     cost_ps = touch.begin()
                     self.core.leaves(buffer, [self.sim.timeout(cost_ps), *touch.victims])
                 yield self.sim.timeout(cost_ps // self._buffers + self._cpu.store_ps)
                 continue
             if touch.fetched:
-                buffer = yield from self.core.buffer()
+                buffer = yield from self.core.buffer(touch.streamed)
                 fetch = self.sim.process(self._fetch(touch.behind, touch.begin(), touch.victims, buffer))
                 if wait:
                     coming.append(fetch)
@@ -99,6 +126,10 @@ class Thread:
             yield self.sim.timeout(touch.cost_ps)
         yield self.sim.all_of(coming)
 
+    def _own(self, fetch: Process, owned: simpy.Event) -> Process:
+        yield from fetch
+        owned.succeed()
+
     def _fetch(
         self,
         behind: simpy.Event | None,
@@ -110,7 +141,7 @@ class Thread:
             yield behind
         yield self.sim.timeout(cost_ps)
         yield self.sim.all_of(list(victims))
-        self.core.fills.release(buffer)
+        buffer.resource.release(buffer)
 
     # memory ---------------------------------------------------------------------------------------------------
     def load(self, address: int, length: int) -> Load:
@@ -138,7 +169,7 @@ class Thread:
         """Store; the bytes appear at the end."""
         with self.core.station.join((self._number,)) as turn:
             yield from self._wait(turn)
-            yield from self._touch(self.host.touch(self.core.number, address, len(data), dirty=True))
+            yield from self._touch(self.host.touch(self.core.number, address, len(data), True, self._ahead_ps()))
             yield from self._wait(self.sim.timeout(len(data) * 8 * PS_PER_S // self._cpu.memcpy_bits_per_s))
             self.host.poke(address, data)
 
@@ -151,9 +182,12 @@ class Thread:
                 buffer = yield from self.core.buffer()
                 yield from self._wait(self.sim.timeout(self._cpu.ntstore_ps))
                 line = self.host.lines(address, take)[0]
-                self.host.caches.flush(line_key(*line), keep=False)
+                merged = self.host.caches.flush(line_key(*line), keep=False)
                 device, _ = self.host.memory.locate(address)
-                queued = self.host.send(line, self.host.platform.media[device.kind].ntstore_to_wpq_ps, flush=True)
+                way_ps = self.host.platform.media[device.kind].ntstore_to_wpq_ps
+                if take < LINE_BYTES and not merged and self.host.platform.imc.partial_ntstore == "read":
+                    way_ps += self.host.from_memory([line], 1, 0)[0]
+                queued = self.host.send(line, way_ps, flush=True)
                 self.core.pending += [queued, *self._drained(line)]
                 self.core.leaves(buffer, [queued, self.sim.timeout(self._cpu.ntstore_hold_ps)])
                 self.sim.process(self._appear(queued, address, data[:take]))
@@ -177,9 +211,34 @@ class Thread:
                 yield turn
                 buffer = yield from self.core.buffer()
                 yield from self._wait(self.sim.timeout(cost_ps))
+                owned = self.host.owned.get(line_key(*line))
+                if owned is not None and not owned.processed:
+                    while len(self.core.late) >= self._buffers and not owned.processed:
+                        yield from self._wait(self.core.late.popleft())
+                    if not owned.processed:
+                        self.core.fills.release(buffer)
+                        queued = self.sim.event()
+                        self.core.late.append(queued)
+                        self.core.pending += [owned, self.sim.process(self._flush_late(owned, queued, line, keep))]
+                        continue
                 waits = self.host.flush(line, keep)
                 self.core.pending += [*waits, *self._drained(line)]
                 self.core.leaves(buffer, waits)
+
+    def _ahead_ps(self) -> int:
+        """How far the core has run ahead of its last fences, if it is still within that."""
+        over_ps, ahead_ps = self.core.fenced
+        if self._cpu_waits and self.sim.now_ps - over_ps < min(ahead_ps, WINDOW_PS):
+            return ahead_ps
+        return 0
+
+    def _flush_late(self, owned: simpy.Event, queued: simpy.Event, line: Line, keep: bool) -> Process:
+        """The line leaves when the core has it."""
+        yield from self._wait(owned)
+        waits = self.host.flush(line, keep)
+        yield self.sim.all_of(waits)
+        queued.succeed()
+        yield self.sim.all_of(self._drained(line))
 
     def _drained(self, line: Line) -> list[simpy.Event]:
         drained = self.host.before_fence(line)
@@ -190,6 +249,9 @@ class Thread:
         for line in self.host.lines(address, length):
             with self.core.station.join((self._number,)) as turn:
                 yield from self._wait(turn)
+                owned = self.host.owned.get(line_key(*line))
+                if owned is not None and not owned.processed:
+                    yield from self._wait(owned)
                 waits = self.host.flush(line, keep=False)
                 cost_ps = self._cpu.clflush_ps if waits else self._cpu.clflush_clean_ps
                 yield from self._wait(self.sim.all_of([*waits, self.sim.timeout(cost_ps)]))
@@ -198,9 +260,11 @@ class Thread:
         """Wait until all that this core has flushed is in write pending queues."""
         with self.core.station.join((self._number,)) as turn:
             yield turn
+            issued_ps = self.sim.now_ps
             waits, self.core.pending = self.core.pending, []
             yield self.sim.all_of(waits)
             yield from self._wait(self.sim.timeout(self._cpu.sfence_ps))
+            self.core.is_over(issued_ps)
 
     def compute(self) -> Process:
         """A server's software for one request."""
@@ -222,5 +286,5 @@ class Thread:
     def poll(self, queue: simpy.Store) -> Generator[simpy.Event, Any, Any]:
         """Poll until there is a completion; returns it."""
         completion = yield from self._wait(queue.get())
-        yield from self._take(self._nic.poll_ps)
+        yield from self._take(self._poll_ps)
         return completion

@@ -78,6 +78,10 @@ class Dimm:
         """Lines that have not left the write pending queue, and their acceptance by it."""
         self._left: dict[int, simpy.Event] = {}
         """Lines, and when the last write of each has left the write pending queue."""
+        self._last_to: dict[int, simpy.Event] = {}
+        """XPLines, and when the last line has come to each; its value is that instant."""
+        self._settles: dict[int, simpy.Event] = {}
+        """XPLines that somebody has asked for since, and until when that waits."""
         self._fetched: dict[int, simpy.Event] = {}
         """XPLines that are read, and when the DIMM has them."""
         self._in_flight: dict[int, simpy.Event] = {}
@@ -94,6 +98,9 @@ class Dimm:
         """
         queued = self._waiting[line] = self._sim.event()
         left = self._left[line] = self._sim.event()
+        xpline = line * LINE_BYTES // self._media.line_bytes
+        self._last_to[xpline] = left
+        self._settles.pop(xpline, None)
         way_ps = max(0, way_ps - self._imc.wpq_accept_ps)
         tickets = self._order.ticket(), self._turns.ticket()
         self._sim.process(self._line(line, way_ps, flush, tickets, self._planned(line, way_ps, port), queued, left))
@@ -134,7 +141,7 @@ class Dimm:
                     room = self._lsq.join(key)
                     yield room
                     yield self._sim.timeout(self._media.controller.ingest_ps)
-        left.succeed()
+        left.succeed(self._sim.now_ps)
         if self._waiting.get(line) is queued:
             del self._waiting[line]
         if self._buffer is not None:
@@ -215,8 +222,8 @@ class Dimm:
         waits = each or (not follows and (per == "write" or (per == "flush" and flush)))
         return self._media.write_delay_ps if waits else 0
 
-    def read(self, line: int, lines: int) -> Reading:
-        """Ask the medium now for lines of one XPLine, or of one row."""
+    def read(self, line: int, lines: int, lead_ps: int = 0) -> Reading:
+        """Ask the medium now for lines of one XPLine, or of one row; somebody has asked ``lead_ps`` ago."""
         media = self._media
         behind = [self._waiting[each] for each in range(line, line + lines) if each in self._waiting]
         if len(behind) == lines:
@@ -228,6 +235,7 @@ class Dimm:
             xpline = line * LINE_BYTES // media.line_bytes
             flying = self._in_flight.get(xpline)
             behind += [flying] if flying is not None and not flying.processed else []
+            behind += self._settled(xpline, lead_ps)
             reads_ps, writes_ps, late_ps = self._buffer.read(line, lines)
             took_ps = media.load_ps
             if not reads_ps:
@@ -243,6 +251,27 @@ class Dimm:
         if self._buffer is not None:
             fetched = self._fetched[xpline] = self._sim.event()
         return Reading(took_ps + late_ps, start_ps, behind, fetched)
+
+    def _settled(self, xpline: int, lead_ps: int) -> list[simpy.Event]:
+        """What a read of an XPLine waits for which lines have come to."""
+        last = self._last_to.get(xpline)
+        if last is None or not self._media.controller.read_after_persist_ps:
+            return []
+        asked_ps = self._sim.now_ps - lead_ps
+        if lead_ps and (not last.processed or last.value is None or asked_ps < last.value):
+            return []
+        if xpline not in self._settles:
+            self._settles[xpline] = self._sim.process(self._settle(last, asked_ps))
+        return [] if self._settles[xpline].processed else [self._settles[xpline]]
+
+    def _settle(self, last: simpy.Event, asked_ps: int) -> Process:
+        controller = self._media.controller
+        came_ps = yield last
+        until_ps = min(
+            max(asked_ps, came_ps) + controller.read_after_persist_ps,
+            came_ps + controller.settle_ps,
+        )
+        yield self._sim.timeout(max(0, until_ps - self._sim.now_ps))
 
     def issue(self, reading: Reading) -> int:
         """The reader comes to its lines now: how long they take from now on, or from the events before."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import simpy
 
 from ...models.host.cacheset import LINE_BITS, LINE_MASK, line_key
+from ...models.host.prefetcher import NO_STREAM, PAGE_LINES, Prefetcher
 from ...models.host.privatecaches import Caches, Level, victims_from
 from ...models.host.tlb import Tlb
 from ...models.memory.devices import AddressSpace
@@ -42,10 +43,18 @@ class Touch(NamedTuple):
     """To be called when the core comes to it: how long memory takes from then on."""
     victims: Sequence[simpy.Event] = ()
     """Lines that had to go for it: its fill buffer waits until they have gone."""
+    lead_ps: int = 0
+    """So long before somebody has asked for it."""
+    streamed: bool = False
+    """It comes past the fill buffers."""
+    owned: simpy.Event | None = None
+    """Of a store: to happen when the core has the line."""
+    left: simpy.Event | None = None
+    """Of a store: the line is on its way to memory until then, and the core waits for it."""
 
     def begin(self) -> int:
-        """The core comes to it: how long it takes."""
-        return self.cost_ps if self.reading is None else self.reading()
+        """The core comes to it: how long it takes, at least ``cost_ps``."""
+        return self.cost_ps if self.reading is None else max(self.cost_ps, self.reading() - self.lead_ps)
 
 
 class Host:
@@ -58,6 +67,9 @@ class Host:
         number = memory.by_index[0].number
         self.caches = Caches(platform.llc, platform.private, partial(victims_from, streams, number))
         self._tlbs: dict[int, Tlb] = {}
+        self._prefetchers: dict[int, Prefetcher] = {}
+        self._queued_ps: dict[Line, int] = {}
+        """When lines came to write pending queues."""
         self._devices = {device.number: device for device in memory.devices.values()}
         self._dimms = {
             device.number: [
@@ -69,6 +81,8 @@ class Host:
         }
         self._under_way: dict[Line, simpy.Event] = {}
         """Lines that have left for memory, until a write pending queue has them."""
+        self.owned: dict[int, simpy.Event] = {}
+        """Lines that cores have stored to before they had them."""
         self.coming: dict[int, simpy.Event] = {}
         """Lines that prefetches bring."""
         self._draining: list[simpy.Event] = []
@@ -105,6 +119,7 @@ class Host:
         self._under_way[line] = queued
 
         def arrived(_: simpy.Event) -> None:
+            self._queued_ps[line] = self.sim.now_ps
             if self._under_way.get(line) is queued:
                 del self._under_way[line]
 
@@ -126,7 +141,7 @@ class Host:
             for _, key, reads in self.caches.io_writes(deque([write]), self.sim.now_ps):
                 line = (key >> LINE_BITS, key & LINE_MASK)
                 if reads:
-                    self._from_memory([line], 1, 0)
+                    self.from_memory([line], 1, 0)
                 else:
                     taken.append(self.write_back(line, port=0))
             if not self.platform.llc.victims_hold:
@@ -137,7 +152,7 @@ class Host:
                 way_ps = self.platform.llc.iio_wc_drain_ps
                 start, end = line[1] * LINE_BYTES, (line[1] + 1) * LINE_BYTES
                 if not self.caches.flush(line_key(*line), keep) and (offset > start or offset + len(data) < end):
-                    way_ps += self._from_memory([line], 1, 0)[0]
+                    way_ps += self.from_memory([line], 1, 0)[0]
                 taken.append(self.send(line, way_ps, port=0))
             self._draining += taken
         self.poke(address, data)
@@ -153,10 +168,10 @@ class Host:
         device, _ = self.memory.locate(address)
         media = self.platform.media[device.kind]
         line_ps = -(-LINE_BYTES * 8 * PS_PER_S // pcie.tlp_bits_per_s)
-        took_ps, behind = self._from_memory(wanted, device.dimms, line_ps)
+        took_ps, behind = self.from_memory(wanted, device.dimms, line_ps)
         return pcie.read_ps + max(0, took_ps - media.load_ps + media.dma_read_extra_ps), behind
 
-    def _from_memory(self, wanted: list[Line], dimms: int, line_ps: int) -> tuple[int, list[simpy.Event]]:
+    def from_memory(self, wanted: list[Line], dimms: int, line_ps: int) -> tuple[int, list[simpy.Event]]:
         """Lines read from memory now; the reader takes them one by one, ``line_ps`` apart."""
         media = self.platform.media[self._devices[wanted[0][0]].kind]
         if len(wanted) == 1 or not media.controller.buffer_bytes:
@@ -190,8 +205,11 @@ class Host:
         return self.peek(address, length)
 
     # the cores' side ------------------------------------------------------------------------------------------
-    def touch(self, core: int, address: int, length: int, dirty: bool) -> list[Touch]:
-        """A core is about to load or store a range: the caches are looked up once, for all of its pages and lines."""
+    def touch(self, core: int, address: int, length: int, dirty: bool, ahead_ps: int = 0) -> list[Touch]:
+        """A core is about to load or store a range: the caches are looked up once, for all of its pages and lines.
+
+        It has run ahead for ``ahead_ps``.
+        """
         device, offset = self.memory.locate(address)
         cpu, private, llc = self.platform.cpu, self.platform.private, self.platform.llc
         level_ps = {Level.L2: private.l2_load_ps or cpu.load_ps, Level.LLC: llc.load_ps or cpu.load_ps}
@@ -203,21 +221,50 @@ class Host:
                 level = self.caches.access(core, key, False)
                 found.append(Touch(dram if level is Level.MEMORY else level_ps.get(level, cpu.load_ps)))
             self._evict()
-        for line in self.lines(address, length):
+        streams = (
+            self._prefetchers.setdefault(core, Prefetcher(private.prefetch_lines)) if private.prefetch_lines else None
+        )
+        within, stream, wanted = -1, NO_STREAM, self.lines(address, length)
+        for line in wanted:
             level = self.caches.access(core, line_key(*line), dirty)
             victims = self._evict()
             key, took_ps, behind, reads = line_key(*line), level_ps.get(level, 0), None, None
+            streamed, lead_ps = False, 0
+            if level is not Level.L1 and streams is not None:
+                if key // PAGE_LINES != within:
+                    within = key // PAGE_LINES
+                    last = min(line_key(*wanted[-1]), within * PAGE_LINES + PAGE_LINES - 1)
+                    stream = streams.follow(key, last, dirty, self.sim.now_ps)
+                streamed = key - stream.first > 1
             if level is Level.MEMORY:
+                lead_ps = ahead_ps
+                if streamed and streams is not None:
+                    lead_ps = max(lead_ps, streams.lead_ps(stream, key, self.sim.now_ps))
+                if line in self._under_way or self._queued_ps.get(line, 0) > self.sim.now_ps - lead_ps:
+                    lead_ps = 0
+                took_ps = level_ps[Level.L2] if lead_ps else 0
                 dimm, index = self._find(line)
-                reading = dimm.read(index, 1)
+                reading = dimm.read(index, 1, lead_ps)
                 behind, reads = self.sim.all_of(reading.behind), partial(dimm.issue, reading)
             if dirty:
                 before = self._under_way.get(line) if level is Level.MEMORY else None
-                found.append(Touch(took_ps, before, dirty=True, reading=reads, victims=victims))
+                if private.read_for_ownership == "waited":
+                    fetched = level is not Level.L1
+                    owned = None
+                    if fetched:
+                        owned = self.owned[key] = self.sim.event()
+                    found.append(
+                        Touch(
+                            took_ps, behind, fetched, None, key, True, reads, victims, lead_ps, streamed, owned, before
+                        )
+                    )
+                    continue
+                found.append(Touch(took_ps, before, False, None, 0, True, reads, victims, lead_ps, streamed))
             elif level is Level.L1:
                 found.append(Touch(cpu.load_ps, coming=self.coming.get(key), key=key))
             else:
-                found.append(Touch(took_ps, behind, True, self.coming.get(key), key, reading=reads, victims=victims))
+                coming = self.coming.get(key)
+                found.append(Touch(took_ps, behind, True, coming, key, False, reads, victims, lead_ps, streamed))
         return found
 
     def before_fence(self, line: Line) -> simpy.Event | None:

@@ -37,7 +37,9 @@ class Machine:
         self.host = Host(sim, platform, self.memory, streams)
         arbiter = streams.stream(f"DMA read order of node[{node}]")
         self.adapter = Adapter(sim, platform, node, self.host, network, arbiter)
-        self.cores = [Core(sim, core, workload.platform.private.fill_buffers) for core in range(workload.cores + 1)]
+        private = workload.platform.private
+        buffers = private.fill_buffers, private.prefetch_lines
+        self.cores = [Core(sim, core, *buffers) for core in range(workload.cores + 1)]
         self.received = simpy.Store(sim)
         self.pool = self.memory[workload.memory].allocate(workload.pool_bytes, "pool", align=4096)
         self.host.poke(self.pool, workload.content(node).randbytes(workload.pool_bytes))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from .counts import NONE, CountOrZero
+
 Policy = Literal["lru", "random", "unpredictable"]
 """Which line of a set goes (``models.host.cacheset``)."""
 
@@ -38,6 +40,9 @@ class LlcParameters:
     """A write that allocates keeps its PCIe credits, and a core's miss its fill buffer, until the dirty line that has
     to go for it is in a write pending queue; off: nobody waits.
     """
+    completions: Literal["at_hand", "as_memory"] = "at_hand"
+    """``as_memory``: a poll that finds a completion loads it from DRAM where DDIO is off; ``at_hand``: it always costs
+    what it costs out of this cache."""
     flush_all_ps_per_byte: int = 0
     """The time of ``wbinvd`` for each byte of the cache, dirty or not."""
 
@@ -59,6 +64,12 @@ class PrivateCacheParameters:
     """A load that hits in the second level."""
     fill_buffers: int = 1
     """How many lines of one core may be on their way at once, to it or from it past the caches."""
+    prefetch_lines: CountOrZero = NONE
+    """How many lines ahead of a stream the core's prefetcher asks for, and brings at once, past the fill buffers; 0:
+    there is none."""
+    read_for_ownership: Literal["shared", "waited"] = "shared"
+    """``waited``: who flushes a line, or fences, waits until the core has read the line that it stored to. ``shared``:
+    nobody does, and a store is held for its line's share of the fill buffers."""
 
 
 @dataclass(frozen=True, slots=True)

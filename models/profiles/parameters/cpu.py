@@ -118,6 +118,8 @@ class CpuParameters:
     """The time of a copy by string instructions before its first byte, ..."""
     memcpy_string_bytes: int = 2048
     """... which is how copies from this size on are made."""
+    memcpy_overlaps: bool = False
+    """Whether a copy's loads and stores overlap, within the fill buffers; else all loads come before all stores."""
     core_milliwatts: int = 0
     """The power that a core draws while it works or polls; 0: not known, and no energy is computed."""
     os: OperatingSystem = field(default_factory=OperatingSystem)

@@ -21,6 +21,8 @@ class ImcParameters:
     interleave_bytes: int
     port_order: Literal["kept", "drawn"] = "drawn"
     """How lines of one root port that wait for a full queue go in: in their order, or drawn like those of cores."""
+    partial_ntstore: Literal["free", "read"] = "free"
+    """``read``: a non-temporal store of a part of a line reads the line before a write pending queue has it."""
     wpq_hit_ps: int = 50_000
     """A core's load of a line that is in the write pending queue still."""
 
@@ -47,6 +49,10 @@ class Controller:
     """The time of one line from the write pending queue into the DIMM, one after the other."""
     fence_drains: bool = False
     """Whether a core's fence waits until its lines have left the write pending queue: timing, no further promise."""
+    read_after_persist_ps: int = 0
+    """How long a read waits of an XPLine to which a line has come that nobody has read since; 0: not at all."""
+    settle_ps: int = 0
+    """So long after the last line has come to an XPLine nobody waits for it any more."""
     ait_bytes: int = 0
     """The memory that the cache of the address indirection table covers; 0: all of the DIMM."""
     ait_page_bytes: int = 4096

@@ -58,6 +58,7 @@ def test_the_line_of_a_dma_write_is_loaded_from_the_cache_with_ddio_only():
     for ddio in ("on", "off"):
         rig = Rig(ddio=ddio)
         rig.client.write(line(1))
+        rig.run(rig.clock.now_ps + 3_000_000)  # no read after persist any more
         start = rig.clock.now_ps
         assert rig.server.load() == line(1)
         expected = rig.platform.llc.load_ps if ddio == "on" else rig.platform.media["optane"].near_load_ps
@@ -66,12 +67,14 @@ def test_the_line_of_a_dma_write_is_loaded_from_the_cache_with_ddio_only():
 
 def test_store_clwb_sfence_is_between_the_published_figures(rig, cpu):
     """Yang et al., FAST'20: 62.3 ns for a store, a clwb and a fence (figure 2), 116.4 ns (artifact)."""
+    rig.server.load()
+    start = rig.clock.now_ps
     rig.server.store(line(1))
     end = rig.server.flush()
-    way, retired = rig.platform.media["optane"].clwb_to_wpq_ps, owned_ps(rig) + cpu.store_ps + copy_ps(cpu, 64)
+    way, retired = rig.platform.media["optane"].clwb_to_wpq_ps, start + cpu.store_ps + copy_ps(cpu, 64)
     queued = retired + cpu.clwb_ps + way
     assert end == queued + drain_ps(rig) + cpu.sfence_ps
-    assert 62_300 < end - owned_ps(rig) < 116_400
+    assert 62_300 < end - start < 116_400
     optane = rig.platform.media["optane"]
     medium = optane.controller.ingest_ps - (-256 * 8 * PS // optane.write_bandwidth_bits_per_s) + optane.write_ps
     assert rig.story(line=0) == [
@@ -80,6 +83,46 @@ def test_store_clwb_sfence_is_between_the_published_figures(rig, cpu):
         ("wpq", queued),
         ("media", queued + medium),
     ]
+
+
+@pytest.mark.parametrize("instruction", ["clwb", "clflushopt", "clflush"])
+@pytest.mark.parametrize("lines", [1, 3])
+def test_a_line_is_flushed_no_sooner_than_it_is_there(instruction, lines):
+    """Persisting a line that no cache has takes the time of a load and its way, with ``shared`` a third of it."""
+    took = {}
+    for ownership in ("waited", "shared"):
+        rig = Rig(private={"read_for_ownership": ownership})
+        thread, address, optane = rig.server.threads[0], rig.address(0), rig.platform.media["optane"]
+        rig.server.store(line(1, lines))
+        rig.server.run(getattr(thread, instruction)(address, lines * LINE))
+        rig.server.sfence()
+        took[ownership] = rig.clock.now_ps
+    cpu, rest_ps = rig.platform.cpu, (lines - 1) * optane.controller.ingest_ps
+    if instruction != "clflush":
+        leaves_ps = optane.load_ps + (cpu.store_ps + owned_ps(rig) if lines > 1 else 0)
+        assert leaves_ps < took["waited"] <= leaves_ps + optane.clwb_to_wpq_ps + drain_ps(rig) + rest_ps + cpu.sfence_ps
+    assert took["waited"] > optane.load_ps + optane.clwb_to_wpq_ps > took["shared"] * 0.9
+
+
+def test_a_fence_waits_for_stores_that_nobody_flushes(rig, cpu):
+    rig.server.store(line(1))
+    assert rig.server.sfence() == rig.platform.media["optane"].load_ps + cpu.sfence_ps
+
+
+def test_a_store_right_behind_a_fence_has_asked_for_its_line_while_the_fence_waited(rig, cpu):
+    """Closed form: of two persists in a row the second waits for what is left of its read."""
+    optane = rig.platform.media["optane"]
+    ends = []
+    for far in (0, 64):  # lines of other XPLines
+        rig.server.run(rig.server.threads[0].store(rig.address(far), line(1)))
+        rig.server.run(rig.server.threads[0].flush(rig.address(far), LINE))
+        ends.append(rig.clock.now_ps)
+    first, second = ends[0], ends[1] - ends[0]
+    waited_ps = first - owned_ps(rig) - cpu.store_ps - copy_ps(cpu, 64) - cpu.clwb_ps
+    left_ps = max(0, optane.load_ps - waited_ps)
+    assert 0 < left_ps < optane.load_ps / 3
+    way_ps = optane.clwb_to_wpq_ps + drain_ps(rig) + cpu.sfence_ps
+    assert second == max(left_ps, left_ps // 10 + cpu.store_ps + copy_ps(cpu, 64) + cpu.clwb_ps) + way_ps
 
 
 def test_ntstore_sfence_is_between_the_published_figures(rig, cpu):
@@ -92,6 +135,7 @@ def test_ntstore_sfence_is_between_the_published_figures(rig, cpu):
 
 
 def test_clflush_waits_for_each_line(rig, cpu):
+    rig.server.load(length=3 * LINE)
     rig.server.store(line(1, 3))
     start = rig.clock.now_ps
     assert rig.server.clflush(lines=3) - start == 3 * cpu.clflush_ps
@@ -115,6 +159,7 @@ def test_a_core_waits_for_the_delay_of_emulated_memory_at_each_line_that_it_flus
 
     def flushed_ps(**settings):
         rig = Rig(load_platform("rnvm-testbed", **settings))
+        rig.server.load(length=4 * LINE)
         rig.server.store(line(1, 4))
         start = rig.clock.now_ps
         rig.server.clflush(lines=4)
@@ -142,7 +187,7 @@ def test_clwb_keeps_the_line_where_the_processor_does(platform, kept):
     rig = Rig(platform)
     rig.server.store(line(1))
     rig.server.flush()
-    rig.run(rig.clock.now_ps + 1_000_000)  # the DIMM has read the XPLine
+    rig.run(rig.clock.now_ps + 3_000_000)  # the DIMM has read the XPLine, and written it
     start = rig.clock.now_ps
     rig.server.load()
     expected = rig.platform.cpu.load_ps if kept else rig.platform.media["optane"].near_load_ps  # the DIMM has it
@@ -316,8 +361,9 @@ def test_a_fence_waits_for_the_non_temporal_stores_of_its_core_whoever_made_them
     assert rig.clock.now_ps == dict(rig.story(line=0))["wpq"] + drain_ps(rig) + cpu.sfence_ps
 
 
-def test_loads_that_nobody_waits_for_go_as_fast_as_fill_buffers_allow(rig):
+def test_loads_that_nobody_waits_for_go_as_fast_as_fill_buffers_allow():
     """Closed form: XPLines of which four lines each are under way, three at a time with ten buffers."""
+    rig = Rig(private={"prefetch_lines": 0})
     optane, lines = rig.platform.media["optane"], 400
     rig.server.run(rig.server.threads[0].prefetch(rig.address(0), lines * LINE))
     per_xpline = optane.load_ps / 3
@@ -340,9 +386,9 @@ def test_a_range_takes_in_one_piece_what_it_takes_in_small_ones(memory, verb):
 
         system.clock.run_until(system.clock.start(code()))
         took[length, piece] = system.clock.now_ps
-    assert 3.6 < took[16384, 16384] / took[4096, 4096] < 4.1
+    assert 3.5 < took[16384, 16384] / took[4096, 4096] < 4.1
     assert 3.6 < took[65536, 65536] / took[16384, 16384] < 4.1
-    assert 0.85 < took[65536, 65536] / took[65536, 4096] <= 1.0
+    assert 0.85 < took[65536, 65536] / took[65536, 4096] <= 1.02
 
 
 def test_a_load_of_a_line_that_is_being_prefetched_waits_for_it(rig):
@@ -372,7 +418,7 @@ def test_crc_and_copy(rig, cpu):
     assert rig.clock.now_ps - start == 64 * cpu.crc32_ps_per_byte  # longer than the load, behind which it begins
     start = rig.clock.now_ps
     rig.server.run(thread.memcpy(rig.address(9), rig.address(0), 64))
-    assert rig.clock.now_ps - start == cpu.load_ps + owned_ps(rig) + cpu.store_ps + copy_ps(cpu, 64)
+    assert rig.clock.now_ps - start == max(cpu.load_ps, owned_ps(rig) + cpu.store_ps, copy_ps(cpu, 64))
     assert rig.memory(9) == line(1)
 
 

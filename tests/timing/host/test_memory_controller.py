@@ -20,6 +20,10 @@ PLAIN = replace(OPTANE, controller=Controller())
 PS_PER_S = 10**12
 
 
+SETTLED = replace(OPTANE, controller=replace(OPTANE.controller, read_after_persist_ps=0))
+"""DIMMs that read at once what has just been persisted."""
+
+
 def busy_ps(n_bytes: int, bits_per_s: int) -> int:
     return -(-n_bytes * 8 * PS_PER_S // bits_per_s)
 
@@ -175,7 +179,7 @@ def test_rewriting_a_line_that_is_being_written_waits_for_it():
 
 
 def test_a_read_after_persist_waits_for_the_write_in_flight():
-    controller = MemoryController(IMC, OPTANE, 1)
+    controller = MemoryController(IMC, SETTLED, 1)
     stored = max(controller.write_line(part, 0)[1] for part in range(4))
     soon, late = 150_000, stored + 1
     assert controller.read_lines(0, 0, soon) == (OPTANE.near_load_ps, stored)
@@ -184,6 +188,11 @@ def test_a_read_after_persist_waits_for_the_write_in_flight():
 
 def test_a_read_is_served_from_the_write_pending_queue_while_the_line_is_there():
     controller = MemoryController(IMC, OPTANE, 1)
+    came_ps = controller.write_line(0, 0)[0] + OPTANE.controller.ingest_ps
+    waits_ps = OPTANE.controller.read_after_persist_ps
+    assert controller.read_lines(0, 0, came_ps) == (OPTANE.near_load_ps, came_ps + waits_ps)
+    assert controller.read_lines(0, 0, came_ps + 7) == (OPTANE.near_load_ps, came_ps + waits_ps)
+    controller = MemoryController(IMC, SETTLED, 1)
     queued, _ = controller.write_line(0, 0)
     assert controller.read_lines(0, 0, queued) == (IMC.wpq_hit_ps, queued)
     assert controller.read_lines(0, 0, queued + OPTANE.controller.ingest_ps) == (OPTANE.near_load_ps, 0)

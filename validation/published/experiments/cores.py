@@ -146,8 +146,15 @@ def _clwb_after(thread: Thread, address: int, size: int) -> Code:
     yield from thread.clwb(address, size)
 
 
+def _store(thread: Thread, address: int, size: int) -> Code:
+    """A line at a time, as instructions do."""
+    for at in range(address, address + size, LINE):
+        yield from thread.store(at, bytes(LINE))
+
+
 ACCESSES: dict[str, Callable[[Thread, int, int], Code]] = {
     "read": _read,
+    "store": _store,
     "ntstore": _nt,
     "clwb": _clwb,
     "clwb-after": _clwb_after,
