@@ -126,11 +126,22 @@ class OutOfOrder(WFlushRpc, name="wflush-rpc-twin-out-of-order"):
             return super().poll(thread)
 
 
+class RecoveredWhole(WFlushRpc, name="wflush-rpc-twin-recovered-whole"):
+    """No broken one: the explorer sees one recovery where it saw one for each log."""
+
+    title = "recovery as one whole"
+
+    class Server(DurableServer):
+        def recover(self, thread: Thread) -> Code:
+            for unit in self.recovery_units():
+                yield from self.recover_unit(thread, unit)
+
+
 TWINS: Mapping[str, type[DurableRpc]] = {
     kind.name.removeprefix("wflush-rpc-twin-"): kind
     for kind in (
         ExecutedBeforeDurable, RemovedBeforeDurable, RemovalUnflushed, RemovedInAnyOrder, RecoveredBySlot, NotRecovered,
-        ReadsAhead, OutOfOrder,
+        ReadsAhead, OutOfOrder, RecoveredWhole,
     )
 }  # fmt: skip
 for _kind in TWINS.values():

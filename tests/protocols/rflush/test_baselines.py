@@ -7,6 +7,7 @@ cannot be torn, four lines are, by a call under way, and that is no verdict on t
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -145,6 +146,16 @@ def test_a_process_that_dies_takes_no_call_with_it(name, fault):
     made = scenario(name, ycsb(4), **how)
     report = explore(run(name, ycsb(4), **how), made, only_variant(made))
     assert report.exhaustive and set(map(str, report.verdicts.values())) == {"holds"}
+
+
+def test_another_call_is_one_file_of_two_paths(tmp_path):
+    """That of docs/adding.md."""
+    page = (Path(__file__).parents[3] / "docs" / "adding.md").read_text(encoding="utf-8")
+    file = tmp_path / "mixed.py"
+    file.write_text(page.partition("### A remote procedure call")[2].split("```")[1].removeprefix("python\n"), "utf-8")
+    result = small(f"{file}:mixed-rpc", WORK, processes=2)
+    assert [o.result for o in result.history.operations if o.f == "get"] == [1, 3]
+    assert refuted(f"{file}:mixed-rpc", ycsb(6)) == set()
 
 
 def test_a_value_that_no_datagram_holds_is_refused(tmp_path, capsys):

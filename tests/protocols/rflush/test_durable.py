@@ -131,6 +131,23 @@ def test_a_failure_of_recovery_of_the_process_or_of_a_client_loses_nothing(fault
     assert executed("wflush-rpc", PUTS[:3], fault) == set()
 
 
+@pytest.mark.parametrize("slots", [1, 4])
+def test_a_recovery_that_is_interrupted_twice_loses_nothing(slots):
+    work = {"kind": "schedule", "operations": PUTS[:3], "work": "20 us"}
+    how = {"vary": vary("off"), "crash": {"fault": "server[0] power", "nested": 2}}
+    name = f"wflush-rpc[slots={slots}]"
+    made = scenario(name, work, **how)
+    report = explore(run(name, work, **how), made, only_variant(made))
+    assert report.exhaustive and report.states > 100
+    assert set(map(str, report.verdicts.values())) == {"holds"}
+
+
+@pytest.mark.parametrize(("ddio", "found"), [("off", set()), ("on", JUDGED)])
+def test_recovery_as_a_whole_finds_what_it_finds_log_by_log(ddio, found):
+    whole = TWINS["recovered-whole"].name
+    assert refuted(whole, PUTS[:2], ddio, value="64 B") == refuted("wflush-rpc", PUTS[:2], ddio, value="64 B") == found
+
+
 # twins -------------------------------------------------------------------------------------------------------------
 
 
