@@ -7,9 +7,11 @@ DDIO on, what the adapter has pushed is in the cache. Recovery's order between c
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+import rpsim
 from rpsim.protocols.guarantees import Condition
 from rpsim.protocols.registry import scheme
 from rpsim.sim.errors import InputError
@@ -21,6 +23,7 @@ from .durable_twins import TWINS, registered
 
 COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
 JUDGED = {COMMITTED, LOST, DURABLE}
+PRIMITIVES = Path(rpsim.__file__).parent / "protocols" / "primitives"
 FAMILY = ("wflush-rpc", "sflush-rpc", "w-rflush-rpc", "s-rflush-rpc")
 OWN_OBJECTS = [{"processes": 1, "first": 0, "keys": 1}, {"processes": 1, "first": 1, "keys": 1}]
 PUTS = [put(0, "k0")] * 6
@@ -105,6 +108,25 @@ def test_what_was_acknowledged_survives_with_ddio_off(name, value):
 @pytest.mark.parametrize("domain", ["adr", "eadr"])
 def test_what_was_acknowledged_and_waits_in_the_log_is_executed_by_recovery(domain):
     assert refuted("wflush-rpc", SLOW, domain=domain) == set()
+
+
+ALONE = [{"core": f"server[0] core {core}", "at": "0 ns", "for": "40 us"} for core in range(2)]
+"""The server's cores are away while the calls return, and flush nothing."""
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_the_adapter_alone_makes_a_call_durable(name):
+    assert refuted(name, PUTS[:2], outages=ALONE) == set()
+
+
+def test_an_operator_that_is_not_drained_is_not_pushed_and_its_call_is_lost(tmp_path):
+    lines = (PRIMITIVES / "wflush.yaml").read_text(encoding="utf-8").splitlines(keepends=True)
+    text = "".join(line for line in lines if "id: drain operator" not in line)
+    undrained = tmp_path / "undrained.yaml"
+    undrained.write_text(
+        text.replace("drain operator, ", "").replace("name: wflush", "name: undrained"), encoding="utf-8"
+    )
+    assert refuted(f"wflush-rpc over {undrained}[operator=behind data]", PUTS[:2], outages=ALONE) >= {LOST}
 
 
 @pytest.mark.parametrize("name", FAMILY)
