@@ -212,7 +212,7 @@ class NumaHome(HomeAgent):
         """Another socket gets the line: a directory in memory says so from now on, which writes the line again."""
         if self._directory and key not in self._elsewhere:
             self._elsewhere.add(key)
-            super().queue(key, at_ps, 0)
+            self._controllers[key >> LINE_BITS].write_directory(key & LINE_MASK, at_ps)
 
     @override
     def left_ps(self, key: Key) -> int:

@@ -133,10 +133,13 @@ class Dimm:
         self._lines_read = 0
         self._waited_ps = 0
 
-    def write(self, line: int, sent_ps: int, arrive_ps: int, flush: bool, port: int | None = None) -> tuple[int, int]:
+    def write(
+        self, line: int, sent_ps: int, arrive_ps: int, flush: bool, port: int | None = None, data: bool = True
+    ) -> tuple[int, int]:
         """A line that was sent at ``sent_ps`` arrives; returns when the queue has it and when it is on the medium.
 
-        ``port`` is the root port that it came from, whose lines keep their order; None: a core.
+        ``port`` is the root port that it came from, whose lines keep their order; None: a core. Without ``data`` it brings
+        a directory's bits only, and reads do not wait for it as after a persist.
         """
         last_ps = self._last_ps
         if arrive_ps < last_ps:
@@ -168,7 +171,7 @@ class Dimm:
             entered = buffer.write(line, arrive_ps, came - had, had - went, port if self._port_order else None)
             left_ps, stored_ps = self._take_in(entered, line, queued_ps, count)
             self._gates.pass_at(came_ps, queued_ps, self._stage_ps)
-            if self._asked_ps:
+            if self._asked_ps and data:
                 self._settles[line // self._unit_lines] = (left_ps, 0)
         places[place] = left_ps
         if len(self._queued) >= self._recent:
@@ -350,6 +353,11 @@ class MemoryController:
         """
         dimm, local = self._find(line)
         return dimm.write(local, arrive_ps if sent_ps is None else sent_ps, arrive_ps, flush, port)
+
+    def write_directory(self, line: int, at_ps: int) -> None:
+        """The directory's bits of a line change at ``at_ps``: its memory writes the line again."""
+        dimm, local = self._find(line)
+        dimm.write(local, at_ps, at_ps, False, data=False)
 
     def read_line(self, line: int, at_ps: int, issued_ps: int, lead_ps: int = 0) -> tuple[int, int]:
         """Read one line of a range that is asked for at ``at_ps``; the reader comes to it at ``issued_ps``.
