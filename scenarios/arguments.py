@@ -76,6 +76,7 @@ class YcsbFields(DrawFields, total=False):
     step_reads: float | None
     amount: int
     work: str | None
+    think: str | None
     past: int
     groups: Sequence[GroupFields]
 

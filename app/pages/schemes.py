@@ -24,7 +24,7 @@ from ...scenarios.run.sequence import SequenceStep, messages, sequences
 from ...scenarios.schema.load import load_scenario
 from ...validation.crash.explore import explore
 from ...validation.crash.findings import CrashReport
-from ...validation.matrix.guarantees import QUICK, every, file_of, scenario_of, usual
+from ...validation.matrix.guarantees import QUICK, every, file_of, fitted_to, scenario_of, usual
 from ...validation.matrix.testbeds import fitting, testbed
 from .markdown import table, wrapped
 
@@ -209,6 +209,7 @@ def _reports(kind: type[Scheme], fault: str) -> Iterator[CrashReport]:
     names = fitting(kind, wanted)
     less = () if fault == usual(kind) else QUICK
     chosen = (f"schemes=[{kind.name}]", f"vary.platform=[{', '.join(names)}]", f'crash.fault="{fault}"', *less)
-    made = load_scenario(file_of(scenario_of(fault, kind)), chosen)
+    scenario = scenario_of(fault, kind)
+    made = load_scenario(file_of(scenario), (*chosen, *fitted_to(kind, scenario)))
     for variant in made.variants():
         yield explore(run_variant(made, variant), made, variant, also=EXPLORED)

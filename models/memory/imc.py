@@ -138,8 +138,8 @@ class Dimm:
     ) -> tuple[int, int]:
         """A line that was sent at ``sent_ps`` arrives; returns when the queue has it and when it is on the medium.
 
-        ``port`` is the root port that it came from, whose lines keep their order; None: a core. Without ``data`` it brings
-        a directory's bits only, and reads do not wait for it as after a persist.
+        ``port`` is the root port that it came from, whose lines keep their order; None: a core. Without ``data``
+        it brings a directory's bits only, and reads do not wait for it as after a persist.
         """
         last_ps = self._last_ps
         if arrive_ps < last_ps:

@@ -66,7 +66,7 @@ class Hops:
         """A CQE behind data that enters the slot at the same instant, until it has been polled."""
         data = behind_bytes + self.tlps(behind_bytes) * self.pcie_link.tlp_header_write_bytes if behind_bytes else 0
         cqe = self.nic.cqe_bytes + self.pcie_link.tlp_header_write_bytes
-        return self.pcie(data + cqe) + self.pcie_link.posted_write_ps + self.nic.poll_ps
+        return self.pcie(data + cqe) + self.pcie_link.posted_write_ps + self.platform.poll_ps
 
     def packets(self, length: int, first_bytes: int) -> list[int]:
         """Sizes of the packets of a message of ``length`` bytes."""

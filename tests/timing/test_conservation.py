@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -61,8 +62,8 @@ class Watched:
     def _note_queued(self, patch: pytest.MonkeyPatch) -> None:
         write = Dimm.write
 
-        def noted(dimm: Dimm, line: int, sent_ps: int, arrive_ps: int, flush: bool) -> tuple[int, int]:
-            queued_ps, stored_ps = write(dimm, line, sent_ps, arrive_ps, flush)
+        def noted(dimm: Dimm, line: int, *how: Any) -> tuple[int, int]:
+            queued_ps, stored_ps = write(dimm, line, *how)
             self.queued[id(dimm)].append((queued_ps, dimm.left_ps(line)))
             return queued_ps, stored_ps
 

@@ -10,6 +10,7 @@ from ...protocols.guarantees import NO_FAULT, Verdict
 from ...protocols.scheme import Scheme
 from ...scenarios.schema.faults import IN_RECOVERY, kinds_of
 from ...scenarios.schema.known import SchemeFacts
+from ...scenarios.schema.load import load_scenario
 
 QUICK = ("vary.ddio=[on]",)
 """Settings that make a first look smaller: fewer platforms. Smaller runs would find less, and vary with the seed."""
@@ -67,6 +68,14 @@ def scenario_of(fault: str, kind: type[Scheme]) -> str:
 def file_of(name: str) -> str:
     """The path of one of these scenarios."""
     return str(files(__package__) / f"{name}.yaml")
+
+
+def fitted_to(kind: type[Scheme], name: str) -> tuple[str, ...]:
+    """The settings of one of these scenarios for a scheme that has no room for its values."""
+    most = kind.limits.value_bytes
+    if most is None or most >= load_scenario(file_of(name)).workload.value_bytes:
+        return ()
+    return (f"workload.value={most} B",)
 
 
 def joined(verdicts: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from ....protocols.registry import scheme
 from ....protocols.scheme import Scheme
 from ....sim.errors import InputError, Mistake
 from ....validation.crash.findings import Counterexample, CrashReport
-from ....validation.matrix.guarantees import QUICK, every, file_of, joined, scenario_of, usual
+from ....validation.matrix.guarantees import QUICK, every, file_of, fitted_to, joined, scenario_of, usual
 from ....validation.matrix.testbeds import fitting, testbed
 from ...terminal.output import as_json, folder, footer, manifest, replacing, write_json
 from ...terminal.summary import counterexample
@@ -181,11 +181,13 @@ def _platforms(options: argparse.Namespace, names: Sequence[str]) -> dict[str, l
 def _scenarios(options: argparse.Namespace, names: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
     """One scenario for all schemes that suffer a fault on the same platforms: its file, and what is set in it."""
     where, less = _platforms(options, names), QUICK if options.quick else ()
-    together: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    together: dict[tuple[str, str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for name in names:
         kind = scheme(name)
         for fault in faults(options, kind):
-            together.setdefault((fault, scenario_of(fault, kind), tuple(where[name])), []).append(name)
+            scenario = scenario_of(fault, kind)
+            own = fitted_to(kind, scenario)
+            together.setdefault((fault, scenario, tuple(where[name]), own), []).append(name)
     return [
         (
             file_of(scenario),
@@ -194,9 +196,10 @@ def _scenarios(options: argparse.Namespace, names: Sequence[str]) -> list[tuple[
                 f"vary.platform=[{', '.join(platforms)}]",
                 f'crash.fault="{fault}"',
                 *less,
+                *own,
             ),
         )
-        for (fault, scenario, platforms), some in together.items()
+        for (fault, scenario, platforms, own), some in together.items()
     ]
 
 

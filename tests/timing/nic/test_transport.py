@@ -18,7 +18,7 @@ SLOW_TO_DRAW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 def packet_by_packet(workload: Workload) -> Outcome:
     """The arithmetic model with the transport in full, and nothing that disturbs it."""
-    return ArithmeticSystem(workload, Disturbance()).run()
+    return ArithmeticSystem(workload.comparable(), Disturbance()).run()
 
 
 @pytest.mark.long
