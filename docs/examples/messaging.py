@@ -59,14 +59,17 @@ def turn(number: int) -> bytes:
 
 
 class CheckedSlot(Slot):
-    """A slot whose owner does not trust the last byte: it spins until all bytes have the message's checksum."""
+    """A slot whose owner does not trust the last byte: it spins until all bytes have the checksum of this turn's message.
+
+    Without the turn in it, the message before, which is whole, would pass for one of which only the last byte has come.
+    """
 
     def take(self, thread: Thread) -> Code:
         self.taken += 1
         while True:
             data = yield from thread.load(self.address, self.length)
             message = Message.unpack(data)
-            if (yield from thread.crc32_of(data[4:])) == message.crc:
+            if (yield from thread.crc32_of(data[4:] + turn(self.taken))) == message.crc:
                 return message
             thread.count("torn messages")
             yield from thread.spin([(self.address, data)])
@@ -86,8 +89,9 @@ class End:
             self.poster.replied(self.posted)
         self.slot.sent += 1
         value = value.ljust(self.slot.length - Message.size, b"\0")
-        crc = zlib.crc32(number.to_bytes(4, "little") + value)
-        data = Message.pack(crc=crc, number=number, value=value) + turn(self.slot.sent)
+        last = turn(self.slot.sent)
+        crc = zlib.crc32(number.to_bytes(4, "little") + value + last)
+        data = Message.pack(crc=crc, number=number, value=value) + last
         self.posted = yield from self.poster.write(self.qp, self.to, self.rkey, data, signaled=False)
 
 

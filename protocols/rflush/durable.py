@@ -63,7 +63,7 @@ class DurableConnection:
         """The calls up to this one are executed, and removed from the ring."""
         self.replies: Sender
         self.qp: QueuePair
-        self.count: tuple[int, int, int]
+        self.count: tuple[int, int, int] | None = None
         """Where the number of removed calls lies here, where it lies at the client, and the key of that."""
 
     @property
@@ -273,7 +273,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         while end.removed + 1 in end.finished:
             end.removed += 1
             end.finished.discard(end.removed)
-        if end.removed > before:
+        if end.removed > before and end.count is not None:
             here, there, key = end.count
             yield from thread.store(here, end.removed.to_bytes(WORD, "little"))
             yield from post_write(thread, end.qp, here, WORD, there, key)

@@ -9,6 +9,7 @@ import pytest
 
 import rpsim.protocols
 from rpsim.models.durability.places import Domain
+from rpsim.protocols import registry
 from rpsim.protocols.failures import Failing
 from rpsim.protocols.guarantees import ALWAYS, Condition
 from rpsim.protocols.naming.options import Option
@@ -288,9 +289,11 @@ def test_schemes_may_live_in_packages_of_packages(tmp_path, monkeypatch):
     (inner / "__init__.py").write_text("")
     (inner / "deep.py").write_text("from ...efactory.saw import Saw\nclass Deep(Saw, name='deep-test'):\n    pass\n")
     monkeypatch.setattr(rpsim.protocols, "__path__", [*rpsim.protocols.__path__, str(tmp_path)])
+    registry._find_schemes.cache_clear()  # another test may have looked before
     try:
         assert schemes()["deep-test"].__module__ == "rpsim.protocols.atlas.inner.deep"
     finally:
         Scheme.registry.pop("deep-test", None)
+        registry._find_schemes.cache_clear()
         for name in [name for name in sys.modules if name.startswith("rpsim.protocols.atlas")]:
             del sys.modules[name]

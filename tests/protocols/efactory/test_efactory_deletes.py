@@ -19,6 +19,7 @@ from rpsim.protocols.guarantees import EXPLORED, Condition
 from rpsim.protocols.parts.index import ENTRY_BYTES, Location
 from rpsim.protocols.parts.pools import PoolIndex
 from rpsim.scenarios.run.workload import plan
+from rpsim.scenarios.schema.known import SchemeFacts
 from rpsim.sim.errors import InputError
 from rpsim.sim.streams import Streams
 from rpsim.validation.crash.explorer import Explorer
@@ -171,7 +172,7 @@ def test_a_cleaner_that_overlooks_a_tombstone_brings_back_the_copy_beneath_it(mo
 
 def test_some_updates_of_a_workload_delete_and_no_other_draw_changes():
     without, some = (scenario("efactory", {**ycsb(60), "deletes": share}, keys=4) for share in (0.0, 0.5))
-    plans = [plan(s.workload, 2, Streams(1), EFactory.updates) for s in (without, some)]
+    plans = [plan(s.workload, 2, Streams(1), SchemeFacts.of(EFactory)) for s in (without, some)]
     kinds = [[(o.object, o.is_update) for process in each for o in process] for each in plans]
     assert kinds[0] == kinds[1] and {o.f for process in plans[1] for o in process} == {"put", "get", "delete"}
     assert "deletes" not in without.resolved()["workload"] and some.resolved()["workload"]["deletes"] == 0.5
