@@ -71,7 +71,7 @@ EFFECTIVE = [
     ("cpu.os.tick", "9 us", reading_runs.scheduling),
     ("nic.arbitration", "20 ns", reading_runs.verbs),
     ("pcie.replay", "9 us", reading_runs.verbs),
-    ("media.dram.refresh", "90 ns", reading_runs.verbs),
+    ("media.dram.refresh", "5 us", reading_runs.verbs),
     ("media.optane.read_behind_writes", "0", reading_runs.verbs),
     ("cpu.os.stray", "9 us", reading_runs.scheduling),
     ("nic.rx_occupancy", "3 us", reading_runs.losses),

@@ -177,7 +177,7 @@ def test_who_meets_an_unverified_object_asks_the_server_and_never_gets_anything_
 
 def meeting(platform="optane-adr", ddio="on"):
     """A put of a value of several packets, and gets from another machine that come while it arrives."""
-    gets = [get(8 + n, "k0", at_ns=6500 + 150 * n) for n in range(24)]
+    gets = [get(8 + n, "k0", at_ns=4500 + 60 * n) for n in range(24)]
     roles = {"client": {"machines": 4, "processes": 8}}
     return run("efactory", [put(0, "k0"), *gets], platform, ddio, value="16 KiB", roles=roles).history
 
