@@ -59,9 +59,9 @@ def turn(number: int) -> bytes:
 
 
 class CheckedSlot(Slot):
-    """A slot whose owner does not trust the last byte: it spins until all bytes have the checksum of this turn's message.
+    """A slot whose owner does not trust the last byte: it spins until all has the checksum of this turn's message.
 
-    Without the turn in it, the message before, which is whole, would pass for one of which only the last byte has come.
+    Without the turn in it, the message before would pass for one of which only the last byte has come: it is whole.
     """
 
     def take(self, thread: Thread) -> Code:
