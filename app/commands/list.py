@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from ...sim.errors import InputError, Mistake, nearest
-from ..options import Command, Option
+from ..options import JOBS, Command, Option
 
 COMMAND = Command(
     "what there is: schemes, platforms, scenarios, primitives",
@@ -21,6 +22,7 @@ COMMAND = Command(
             without=("--json",),
         ),
         Option("--pages", "of schemes: write a page for each (docs/schemes)", "DIR", of=("schemes",)),
+        replace(JOBS, needs="--pages"),
     ),
 )
 
@@ -43,8 +45,13 @@ def main(options: argparse.Namespace) -> int:
     if options.pages is not None:
         from ..pages.schemes import write
 
-        written = [path.as_posix() for path in write(Path(options.pages))]
-        print(as_json({"pages": written}) if options.json else "".join(f"{path}\n" for path in written), end="")
+        written = []
+        for path in write(Path(options.pages), options.jobs):
+            written.append(path.as_posix())
+            if not options.json:
+                print(path.as_posix(), flush=True)
+        if options.json:
+            print(as_json({"pages": written}), end="")
         return 0
     rows = KINDS[kind]()
     if options.json:

@@ -18,14 +18,14 @@ from ...protocols.parts.index import Entry, Location
 from ...protocols.parts.kv import Allocate, KvScheme, Object, Region
 from ...protocols.registry import schemes
 from ...protocols.scheme import Scheme
-from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.sequence import Sequence as Operation
 from ...scenarios.run.sequence import SequenceStep, messages, sequences
 from ...scenarios.schema.load import load_scenario
-from ...validation.crash.explore import explore
 from ...validation.crash.findings import CrashReport
 from ...validation.matrix.guarantees import QUICK, every, file_of, fitted_to, scenario_of, usual
 from ...validation.matrix.testbeds import fitting, testbed
+from ..terminal.progress import performing
+from ..terminal.work import Job, JobOutcome, perform
 from .markdown import table, wrapped
 
 PLATFORM = "optane-adr"
@@ -39,15 +39,31 @@ _COSTS = {
 }  # fmt: skip
 
 
-def write(folder: Path, names: Iterable[str] | None = None) -> list[Path]:
-    """Write the pages of these schemes (all), and the page that lists them; returns their paths."""
+def write(folder: Path, workers: int = 1) -> Iterator[Path]:
+    """Write a page for each scheme and one that lists them, by so many processes; gives each path once it is there."""
     folder.mkdir(parents=True, exist_ok=True)
     known = schemes()
-    pages = {f"{name}.md": page(known[name]) for name in names or known}
-    pages["README.md"] = contents(known.values())
-    for name, text in pages.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
-    return sorted(folder / name for name in pages)
+    yield _written(folder / "README.md", contents(known.values()))
+    jobs = {name: _jobs(kind) for name, kind in known.items()}
+    found = performing("pages", perform, [job for some in jobs.values() for job in some], workers)
+    for name, kind in known.items():
+        reports = [_report(next(found)) for _ in jobs[name]]
+        yield _written(folder / f"{name}.md", page(kind, reports))
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8", newline="\n")
+    return path
+
+
+def explored(kind: type[Scheme]) -> list[CrashReport]:
+    """What a page says of crashes, found out in this process: some ten seconds, for some schemes minutes."""
+    return [_report(perform(job)) for job in _jobs(kind)]
+
+
+def _report(outcome: JobOutcome) -> CrashReport:
+    assert outcome.crash is not None
+    return outcome.crash
 
 
 def contents(kinds: Iterable[type[Scheme]]) -> str:
@@ -63,8 +79,8 @@ def contents(kinds: Iterable[type[Scheme]]) -> str:
     ])  # fmt: skip
 
 
-def page(kind: type[Scheme], guarantees: bool = True) -> str:
-    """One scheme's page; ``guarantees``: with what exploring crashes finds, which takes some seconds."""
+def page(kind: type[Scheme], reports: Sequence[CrashReport] = ()) -> str:
+    """One scheme's page; ``reports``: what exploring crashes has found, :func:`explored`."""
     lines = [f"# {kind.name}", "", *wrapped(f"{kind.title[0].upper()}{kind.title[1:]}."), ""]
     for paragraph in inspect.cleandoc(sys.modules[kind.__module__].__doc__ or "").split("\n\n"):
         lines += [*wrapped(" ".join(paragraph.split()).replace("``", "`")), ""]
@@ -81,8 +97,8 @@ def page(kind: type[Scheme], guarantees: bool = True) -> str:
     for operation in operations:
         lines += [f"### {operation.f}", "", "```mermaid", *_diagram(operation.steps), "```", ""]
     lines += ["## Costs", "", *_costs(operations), ""]
-    if guarantees:
-        lines += [GUARANTEES, "", *_guarantees(kind), ""]
+    if reports:
+        lines += [GUARANTEES, "", *_guarantees(kind, reports), ""]
     return "\n".join(lines)
 
 
@@ -178,21 +194,20 @@ def _costs(operations: Sequence[Operation]) -> list[str]:
     return table(["operation", "role", *_COSTS.values()], rows)
 
 
-def _guarantees(kind: type[Scheme]) -> list[str]:
+def _guarantees(kind: type[Scheme], reports: Sequence[CrashReport]) -> list[str]:
     """What `rpsim matrix --schemes` finds with one seed, and the counterexample of each condition that is violated."""
     rows: list[list[str]] = []
     examples: dict[tuple[Condition, str], str] = {}
-    for fault in every(kind):
-        for report in _reports(kind, fault):
-            cells = []
-            for condition in CONDITIONS:
-                verdict = report.verdicts.get(condition, "")
-                star = "*" if verdict and claimed(kind.claims, condition, report.platform, report.fault) else ""
-                cells.append(f"{verdict}{star}")
-            rows.append([report.fault, report.platform, *cells])
-            for example in report.counterexamples:
-                where = f"{example.condition}, {report.fault}, {report.platform}"
-                examples.setdefault((example.condition, report.fault), f"- {where}: {example.explanation}")
+    for report in reports:
+        cells = []
+        for condition in CONDITIONS:
+            verdict = report.verdicts.get(condition, "")
+            star = "*" if verdict and claimed(kind.claims, condition, report.platform, report.fault) else ""
+            cells.append(f"{verdict}{star}")
+        rows.append([report.fault, report.platform, *cells])
+        for example in report.counterexamples:
+            where = f"{example.condition}, {report.fault}, {report.platform}"
+            examples.setdefault((example.condition, report.fault), f"- {where}: {example.explanation}")
     words = (
         "Every instant, as `rpsim matrix --schemes` explores it ([how](../matrix.md#schemes)). A star: claimed. "
         f"`rpsim matrix --schemes {kind.name} --faults every` saves the counterexamples whole."
@@ -202,14 +217,17 @@ def _guarantees(kind: type[Scheme]) -> list[str]:
     return [*wrapped(words), "", *found, *(["", *stories] if stories else [])]
 
 
-def _reports(kind: type[Scheme], fault: str) -> Iterator[CrashReport]:
-    """The reports after a fault: the server's power on all platforms, other faults on one."""
+def _jobs(kind: type[Scheme]) -> list[Job]:
+    """An exploration for each fault: the server's power on all platforms, other faults on one."""
     own = testbed(kind.paper)
-    wanted = [*([own] if own else []), PLATFORM, "optane-eadr"] if fault == usual(kind) else [PLATFORM]
-    names = fitting(kind, wanted)
-    less = () if fault == usual(kind) else QUICK
-    chosen = (f"schemes=[{kind.name}]", f"vary.platform=[{', '.join(names)}]", f'crash.fault="{fault}"', *less)
-    scenario = scenario_of(fault, kind)
-    made = load_scenario(file_of(scenario), (*chosen, *fitted_to(kind, scenario)))
-    for variant in made.variants():
-        yield explore(run_variant(made, variant), made, variant, also=EXPLORED)
+    jobs = []
+    for fault in every(kind):
+        wanted = [*([own] if own else []), PLATFORM, "optane-eadr"] if fault == usual(kind) else [PLATFORM]
+        names = fitting(kind, wanted)
+        less = () if fault == usual(kind) else QUICK
+        chosen = (f"schemes=[{kind.name}]", f"vary.platform=[{', '.join(names)}]", f'crash.fault="{fault}"', *less)
+        scenario = scenario_of(fault, kind)
+        file, overrides = file_of(scenario), (*chosen, *fitted_to(kind, scenario))
+        variants = len(load_scenario(file, overrides).variants())
+        jobs += [Job(file, overrides, None, index, True, also=EXPLORED, slider=False) for index in range(variants)]
+    return jobs

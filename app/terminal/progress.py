@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from tqdm import tqdm
@@ -25,6 +25,13 @@ def performed(
     description: str, function: Callable[[_Job], _Answer], jobs: Sequence[_Job], workers: int
 ) -> list[_Answer]:
     """The answers in the order of the jobs, which so many processes share, under a bar that knows what jobs report."""
+    return list(performing(description, function, jobs, workers))
+
+
+def performing(
+    description: str, function: Callable[[_Job], _Answer], jobs: Sequence[_Job], workers: int
+) -> Iterator[_Answer]:
+    """The same answers, each as soon as it and those before it are there."""
     shares = [0.0] * len(jobs)
     with bar(description, len(jobs)) as shown, JobRunner(workers) as runner:
 
@@ -33,4 +40,4 @@ def performed(
                 shown.update(share - shares[number])
                 shares[number] = share
 
-        return list(runner.in_order(function, jobs, advance))
+        yield from runner.in_order(function, jobs, advance)

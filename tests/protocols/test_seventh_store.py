@@ -59,7 +59,7 @@ def test_its_row_appears_everywhere(seventh, capsys, tmp_path):
 
 
 def test_its_page_is_made_and_faults_are_planted_in_it(seventh):
-    made = page(seventh, guarantees=False)
+    made = page(seventh)
     assert all(part in made for part in ("# read-back\n", "**Publish**", "READ of 1 B", "| put | client |"))
     assert "[read-back](read-back.md)" in contents(schemes().values())
     faults = list(seeded(seventh, shared=False))

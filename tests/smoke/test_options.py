@@ -107,7 +107,7 @@ def test_seed_0_is_seed_0():
 def test_pages_are_listed_as_json_too(capsys, monkeypatch, tmp_path):
     from rpsim.app.pages import schemes
 
-    monkeypatch.setattr(schemes, "write", lambda folder: [Path("pages/saw.md")])
+    monkeypatch.setattr(schemes, "write", lambda folder, workers: [Path("pages/saw.md")])
     assert main(["list", "schemes", "--pages", "pages", "--json"]) == 0
     assert capsys.readouterr().out == '{\n "pages": [\n  "pages/saw.md"\n ]\n}\n'
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rpsim.app.main import main
-from rpsim.app.pages.schemes import GUARANTEES, contents, page
+from rpsim.app.pages.schemes import GUARANTEES, contents, explored, page
 from rpsim.protocols.registry import schemes
 
 FOLDER = Path(__file__).parents[2] / "docs/schemes"
@@ -22,13 +22,14 @@ def text_of(name: str) -> str:
 
 @pytest.mark.parametrize("name", schemes())
 def test_a_page_says_what_the_code_does(name):
-    assert text_of(name).partition(GUARANTEES)[0].rstrip() == page(schemes()[name], guarantees=False).rstrip()
+    assert text_of(name).partition(GUARANTEES)[0].rstrip() == page(schemes()[name]).rstrip()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", schemes())
 def test_a_page_says_what_survives(name):
-    assert text_of(name) == page(schemes()[name])
+    kind = schemes()[name]
+    assert text_of(name) == page(kind, explored(kind))
 
 
 def test_the_first_page_lists_them_all():
