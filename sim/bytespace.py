@@ -84,6 +84,8 @@ class ByteSpace:
         self._room = ROOM
         self._source: Callable[[int], bytes | None] | None = None
         self._known: set[int] = set()
+        self._copied: dict[int, int] = {}
+        """Lines that have been copied before anybody touched them: of which line each has what the source says."""
         self._computed: list[tuple[int, int, Callable[[int], bytes]]] = []
         self._watches: dict[int, list[Watch]] = {}
         """By line: the watches of ranges that touch it."""
@@ -287,6 +289,27 @@ class ByteSpace:
             self._meet(self.caught_up_ps + 1, address, len(data), self.caught_up_ps + 1)
         self._set(address, data)
 
+    def copy(self, now_ps: int, address: int, source: int, length: int) -> None:
+        """Set a range to what another one shows at ``now_ps``, without time.
+
+        Where bytes come from a source, a whole line is copied without asking what it holds, if nobody has asked before:
+        who asks for the copy first asks for it.
+        """
+        self.catch_up(now_ps)
+        shift, apart = (source - address) // LINE_BYTES, (source - address) % LINE_BYTES
+        if self._source is None or self._computed or apart or abs(source - address) < length:
+            self.poke(address, self.peek(source, length))
+            return
+        known, copied = self._known, self._copied
+        for line in lines(address, length):
+            start = max(address, line * LINE_BYTES)
+            end = min(address + length, (line + 1) * LINE_BYTES)
+            if end - start < LINE_BYTES or line + shift in known:
+                self.poke(start, self.peek(start + source - address, end - start))
+            else:
+                known.discard(line)
+                copied[line] = copied.get(line + shift, line + shift)
+
     def _set(self, address: int, data: bytes) -> None:
         if address < 0 or address + len(data) > self.size_bytes:
             raise IndexError(f"write of {len(data)} bytes at {address:#x} is outside of {self.size_bytes} bytes")
@@ -330,14 +353,14 @@ class ByteSpace:
 
     def touch(self, numbers: Iterable[int]) -> None:
         """As if these lines were read, one after the other: which of them is asked for first may be a choice."""
-        source, known, pages = self._source, self._known, self._pages
+        source, known, copied, pages = self._source, self._known, self._copied, self._pages
         if source is None:
             return
         for line in numbers:
             if line in known:
                 continue
             known.add(line)
-            content = source(line)
+            content = source(copied.pop(line, line) if copied else line)
             if content is not None:
                 start = line * LINE_BYTES
                 if start + LINE_BYTES > self.size_bytes:
@@ -354,6 +377,7 @@ class ByteSpace:
         self._inbox.clear()
         self._reads.clear()
         self._known.clear()
+        self._copied.clear()
         self._computed.clear()
         self._source = source
 
@@ -381,7 +405,8 @@ class ByteSpace:
 
     def is_touched(self, address: int, length: int) -> bool:
         """Whether any line of a range has been read or written since the source was given."""
-        return not self._known.isdisjoint(lines(address, length))
+        touched = lines(address, length)
+        return not self._known.isdisjoint(touched) or not self._copied.keys().isdisjoint(touched)
 
     def _cover(self, address: int, length: int) -> None:
         """Make the lines of a range that is about to be written: of those that it covers whole nobody needs to know
@@ -393,6 +418,8 @@ class ByteSpace:
             return
         self.touch(line for line in lines(address, length) if not first <= line < end)
         self._known.update(range(first, end))
+        for line in self._copied.keys() & range(first, end) if self._copied else ():
+            del self._copied[line]
 
     def _fetch(self, address: int, length: int) -> None:
         """Make the lines of a range that are touched for the first time: their source says their bytes."""

@@ -67,6 +67,17 @@ class TimelessThread(Thread):
             yield from super().ntstore(address, data)
 
     @override
+    def memcpy(self, destination: int, source: int, length: int) -> Code:
+        """What only is copied nobody looks at: whatever it holds, the copy has the same course."""
+        by_index, there = self.host.memory.by_index, destination >> DEVICE_SPAN_BITS
+        if source >> DEVICE_SPAN_BITS == there and self._at_once():
+            space, start = by_index[there].space, destination & OFFSET_MASK
+            space.copy(self.clock._now, start, source & OFFSET_MASK, length)
+            space.tell(self.clock._now, start, length)
+        else:
+            yield from super().memcpy(destination, source, length)
+
+    @override
     def _checksum(self, length: int, loading_ps: int = 0) -> Code:
         if not self._at_once():
             yield from super()._checksum(length, loading_ps)

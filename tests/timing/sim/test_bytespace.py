@@ -132,3 +132,48 @@ def test_a_restored_space_across_a_page_boundary():
 )
 def test_the_lines_of_a_range(address, length, expected):
     assert list(lines(address, length)) == expected
+
+
+# copies --------------------------------------------------------------------------------------------------------------
+def of_line(number: int) -> bytes:
+    return bytes((number * 37 + at) % 251 for at in range(LINE_BYTES))
+
+
+RANGES = st.tuples(st.sampled_from([0, 8, 64, 72, 128, 192, 256, 320]), st.sampled_from([0, 1, 8, 64, 72, 128, 200]))
+COPIES = st.lists(
+    st.one_of(
+        st.tuples(st.just("copy"), RANGES, st.sampled_from([512, 576, 584, 64, 320, 1024])),
+        st.tuples(st.just("poke"), RANGES, st.just(0)),
+        st.tuples(st.just("peek"), RANGES, st.just(0)),
+    ),
+    max_size=8,
+)
+
+
+@given(COPIES)
+def test_a_copy_is_what_was_there_when_it_was_made(steps):
+    space, plain = ByteSpace(SIZE), bytearray(b"".join(of_line(number) for number in range(64)))
+    space.restore(of_line)
+    for turn, (what, (start, length), source) in enumerate(steps):
+        if what == "copy":
+            space.copy(0, start, source, length)
+            plain[start : start + length] = plain[source : source + length]
+        elif what == "poke":
+            space.poke(start, bytes([turn + 1]) * length)
+            plain[start : start + length] = bytes([turn + 1]) * length
+        assert what != "peek" or space.peek(start, length) == plain[start : start + length]
+    assert space.peek(0, len(plain)) == plain
+
+
+def test_a_whole_line_is_copied_without_asking_what_it_holds():
+    space, asked = ByteSpace(SIZE), []
+    space.restore(lambda number: asked.append(number) or of_line(number))
+    space.copy(0, 64, 640, 136)  # two lines, and 8 bytes of a third
+    assert asked == [12, 3] and space.is_touched(64, 1)
+    space.poke(640, bytes(64))  # what comes after is not copied
+    assert space.peek(64, 64) == of_line(10) and asked == [12, 3, 10]
+    space.copy(0, 0, 64, 64)
+    space.copy(0, 256, 128, 64)  # a copy of a copy
+    space.poke(128, bytes(64))
+    assert asked == [12, 3, 10] and space.peek(0, 64) == of_line(10)
+    assert space.peek(256, 64) == of_line(11) and asked == [12, 3, 10, 11]
