@@ -12,10 +12,20 @@ from typing_extensions import override
 
 from ..naming import Option
 from ..scheme import Limits
-from .calls import CallScheme
-from .messages import Tail
+from .calls import CallClient, CallScheme, CallSession, Code
+from .messages import CallMessage, Tail
 from .options import COMPLETION, COPIES, REPLY, RESEND_LOST, WORK
-from .paths import ByDatagram, ByImmediate, BySend, ByUnreliableWrite, ByWrite, ByWriteAndFlag, LeftThere, MessagePath
+from .paths import (
+    ByDatagram,
+    ByImmediate,
+    BySend,
+    ByUnreliableWrite,
+    ByWrite,
+    ByWriteAndFlag,
+    InKernel,
+    LeftThere,
+    MessagePath,
+)
 
 DATAGRAM_BYTES = 4096
 DATAGRAMS = Limits(
@@ -104,3 +114,19 @@ class OctopusRpc(CallScheme, name="octopus-rpc"):
     title = "WRITE with immediate, executed and flushed by the server, the same as the reply"
     section = "section 3, figure 2h"
     requests, replies = ByImmediate, ByImmediate
+
+
+class Lite(CallScheme, name="lite"):
+    """As ``octopus-rpc``, from kernel to kernel: a system call at the client, a thread of the kernel at the server, and
+    a look at the permissions in both. The client waits inside of its system call.
+    """
+
+    title = "from the kernel, WRITE with immediate, executed and flushed by the server's kernel, the same as the reply"
+    section = "section 3, figure 2i"
+    requests, replies = InKernel, ByImmediate
+
+    class Client(CallClient):
+        @override
+        def call(self, session: CallSession, message: CallMessage, length: int) -> Code:
+            yield from session.thread.syscall()
+            return (yield from super().call(session, message, length))

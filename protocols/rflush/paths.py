@@ -202,6 +202,23 @@ class ByImmediate(ByWrite):
         return (yield from self.slot.take(thread))
 
 
+class InKernel(ByImmediate):
+    """The same from kernel to kernel: each of the two looks up whether the message is allowed (LITE: Tsai, Zhang,
+    SOSP'17, section 5.1).
+    """
+
+    @override
+    def send(self, thread: Thread, message: CallMessage) -> Code:
+        yield from thread.check_permission()
+        yield from super().send(thread, message)
+
+    @override
+    def take(self, thread: Thread, completion: WorkCompletion | None) -> Code:
+        message = yield from super().take(thread, completion)
+        yield from thread.check_permission()
+        return message
+
+
 class BySend(MessagePath):
     """SEND; the receiver polls the receive completion, and finds the message in the buffer that he had posted."""
 

@@ -181,13 +181,13 @@ class AroundCrash:
     def spans(self, model: Model, spans: Iterable[Interval]) -> list[Interval]:
         """The operations that are left."""
         found, spans = [], list(spans)
-        put = put_in(span.call for span in spans) if model.name in ("append", "log") else None
+        if model.name in ("append", "log"):
+            put = put_in(span.call for span in spans)
+            spans = [span._replace(call=counted_once(span.call, put)) for span in spans]
         for span in spans:
             before = span.invoke_ps <= self.at_ps
             if span.invoke_ps > self.until_ps or (before and model.inert(span.call)):
                 continue
-            if put is not None:
-                span = span._replace(call=counted_once(span.call, put))
             unknown = span._replace(call=Call(span.call.f, span.call.argument, UNKNOWN), return_ps=None)
             returned_ps = NEVER_PS if span.return_ps is None else span.return_ps
             if span.return_ps is None:
