@@ -52,6 +52,51 @@ class WritingSession(CallSession):
     requester: PrimitiveRequester = field(kw_only=True)
 
 
+class WritingClient(CallClient):
+    """A machine whose processes write objects where the server says that they lie."""
+
+    server: AddressServer
+
+    @override
+    def open(self, thread: Thread, connection: int | None) -> WritingSession:
+        session = super().open(thread, connection)
+        return WritingSession(**vars(session), requester=self.server.service.connect(thread, self.node))
+
+    @override
+    def write(self, session: CallSession, number: int, value: bytes) -> Code:
+        assert isinstance(session, WritingSession)
+        reply = yield from self.call(session, CallMessage(ADDRESS, number), Place.size)
+        try:
+            yield from session.requester.persist([(Place.unpack(reply.data).address, value)])
+        except PrimitiveFailed as error:
+            raise Disconnected from error
+
+
+class AddressServer(CallServer, cores=2):
+    """The server that says where objects lie; a core more is for the thread of a primitive that needs one."""
+
+    @override
+    def begin(self) -> None:
+        super().begin()
+        room = -(-(self.sizes.value_bytes + TRAILER_BYTES) // LINE) * LINE
+        self.service = Service(self.scheme.primitive, self.node, slots=4, slot_bytes=room)
+        self.service.register(self.table.place(0), self.table.length)
+
+    @override
+    def start(self) -> None:
+        super().start()
+        if self.service.needs_thread:
+            name = self.node.name
+            thread = self.node.thread(self.sizes.threads, f"{name} primitive")
+            self.node.process(name).start(self.service.serve(thread))
+
+    @override
+    def execute(self, thread: Thread, end: CallConnection, request: CallMessage) -> Code:
+        if request.kind == ADDRESS:
+            return CallMessage(DONE, request.object, Place.pack(address=self.table.place(request.object)))
+        return (yield from super().execute(thread, end, request))
+
+
 class OctopusOver(OctopusRpc):
     """A write is a call for the object's address, a WRITE of the object in place, and a primitive behind it."""
 
@@ -60,46 +105,8 @@ class OctopusOver(OctopusRpc):
     over = ANY_PRIMITIVE
     claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: "ddio off, server power; ddio off, server process"}
 
-    class Client(CallClient):
-        server: OctopusOver.Server
-
-        @override
-        def open(self, thread: Thread, connection: int | None) -> WritingSession:
-            session = super().open(thread, connection)
-            return WritingSession(**vars(session), requester=self.server.service.connect(thread, self.node))
-
-        @override
-        def write(self, session: CallSession, number: int, value: bytes) -> Code:
-            assert isinstance(session, WritingSession)
-            reply = yield from self.call(session, CallMessage(ADDRESS, number), Place.size)
-            try:
-                yield from session.requester.persist([(Place.unpack(reply.data).address, value)])
-            except PrimitiveFailed as error:
-                raise Disconnected from error
-
-    class Server(CallServer, cores=2):
-        """One core more, for the thread of a primitive that needs one."""
-
-        @override
-        def begin(self) -> None:
-            super().begin()
-            room = -(-(self.sizes.value_bytes + TRAILER_BYTES) // LINE) * LINE
-            self.service = Service(self.scheme.primitive, self.node, slots=4, slot_bytes=room)
-            self.service.register(self.table.place(0), self.table.length)
-
-        @override
-        def start(self) -> None:
-            super().start()
-            if self.service.needs_thread:
-                name = self.node.name
-                thread = self.node.thread(self.sizes.threads, f"{name} primitive")
-                self.node.process(name).start(self.service.serve(thread))
-
-        @override
-        def execute(self, thread: Thread, end: CallConnection, request: CallMessage) -> Code:
-            if request.kind == ADDRESS:
-                return CallMessage(DONE, request.object, Place.pack(address=self.table.place(request.object)))
-            return (yield from super().execute(thread, end, request))
+    Client = WritingClient
+    Server = AddressServer
 
     @override
     @classmethod

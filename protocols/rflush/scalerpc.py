@@ -18,7 +18,7 @@ from ..guarantees import Claims, Condition
 from ..layout import U32, U64, Layout
 from ..naming import Option
 from .calls import CallClient, CallConnection, CallScheme, CallServer, CallSession
-from .messages import DONE, LINE, CallMessage, Tail
+from .messages import LINE, CallMessage
 from .paths import ByWrite
 
 Code = Generator[Any, Any, Any]
@@ -103,41 +103,25 @@ class ScaleRpc(CallScheme, name="scalerpc"):
         def fetch(self, thread: Thread, end: CallConnection, place: Address) -> Code:
             """READ a request from the client; returns it, None where the client is gone."""
             here = self.fetched[self.connections.index(end) % self.sizes.threads]
-            if not (yield from self.read(thread, end, here, place, place.length)):
+            qp = end.requests.other
+            work = SendWR(0, Opcode.IBV_WR_RDMA_READ, here, place.length, place.address, place.key)
+            yield from thread.post_send(qp, work)
+            completion = yield from thread.poll(qp.send_cq)
+            if completion.status is not Status.IBV_WC_SUCCESS:
                 return None
             return (yield from CallMessage.load(thread, here + place.length))
 
-        def read(self, thread: Thread, end: CallConnection, here: int, place: Address, length: int) -> Code:
-            """READ the first bytes of a request; returns whether the client is still there."""
-            qp = end.requests.other
-            work = SendWR(0, Opcode.IBV_WR_RDMA_READ, here, length, place.address, place.key)
-            yield from thread.post_send(qp, work)
-            completion = yield from thread.poll(qp.send_cq)
-            return completion.status is Status.IBV_WC_SUCCESS
-
 
 class ScaleRpcDdio(ScaleRpc, name="scalerpc-ddio"):
-    """With DDIO on: in a warm-up the server's READ brings the object into the cache, at its own place, and the server
-    writes it back by clflush before it replies. All other calls are those of ``scalerpc``, with clflush.
+    """With DDIO on, what the adapter writes is in the cache, and so is the object that the server makes of it: clflush
+    writes it back before the reply.
     """
 
-    title = "as scalerpc, objects fetched in place into the cache, and clflush before the reply"
+    title = "as scalerpc, with clflush before the reply, for machines with DDIO"
     section = "section 4.4.2, figure 7b"
     claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: "ddio on, server power; ddio on, server process"}
 
     class Server(ScaleRpc.Server):
-        @override
-        def execute(self, thread: Thread, end: CallConnection, request: CallMessage) -> Code:
-            if request.kind == WARM_UP and self.scheme.model != "append":
-                place = Address.unpack(request.data)
-                written = place.length - Tail.size  # of a read nothing
-                if written:
-                    if not (yield from self.read(thread, end, self.table.place(request.object), place, written)):
-                        return None
-                    yield from self.flush(thread, request.object)
-                    return CallMessage(DONE, request.object)
-            return (yield from super().execute(thread, end, request))
-
         @override
         def flush(self, thread: Thread, number: int) -> Code:
             yield from thread.clflush(self.table.place(number), self.table.flushed_bytes)
