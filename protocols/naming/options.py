@@ -72,6 +72,8 @@ class Option:
                 found_quantity = read_quantity(self.quantity, text)
             except (ValueError, TypeError):
                 self._refuse()
+            if self.at_least is not None and found_quantity < self.at_least:
+                self._refuse()
             return text if self.quantity == "time" else found_quantity
         try:
             number = int(text) if isinstance(self.default, int) else float(text)

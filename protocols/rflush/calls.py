@@ -20,8 +20,6 @@ from typing_extensions import override
 from ...models.cpu import Deadline, Thread
 from ...models.system import Node
 from ...models.verbs import CompletionQueue, ProtectionDomain, QpType, QueuePair, Status
-from ...sim.errors import InputError, Mistake
-from ...sim.units import parse_duration_ps
 from ..guarantees import SERVER_CRASH, Claims, Condition
 from ..naming import Option
 from ..parts.locks import Locks
@@ -126,7 +124,7 @@ class CallClient(Role, invokes=True):
                 return (yield from session.receive(message.number, length, deadline))
             except Disconnected:
                 session.broken = True
-                yield from session.thread.sleep(max(0, deadline.at_ps - session.thread.now_ps))
+                yield from session.thread.sleep_until(deadline)
 
         return (yield from until_reply(session.thread, patience, send, receive))
 
@@ -237,7 +235,7 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
     def compute(self, thread: Thread) -> Code:
         """The work for a request besides touching its data."""
         if "work" in self.scheme.options and self.scheme.option("work") == "skipped":
-            yield from thread.work(self.node.cpu.request_ps - self.node.spec.work_ps)
+            yield from thread.compute(injected=False)
         else:
             yield from thread.compute()
 
@@ -290,8 +288,6 @@ class CallScheme(Scheme):
     @classmethod
     def composed(cls) -> None:
         adapt(cls)
-        if cls.chosen.get("resend") is not None and not parse_duration_ps(cls.option("resend")):
-            raise InputError(Mistake(f"'resend={cls.option('resend')}' in '{cls.name}'", "a time", field="scheme"))
 
     @property
     def patience(self) -> Patience | None:

@@ -39,7 +39,7 @@ class OctopusRpc(CallScheme, name="octopus-rpc"):
     requests, replies = ByImmediate, ByImmediate
 
 
-class Place(Layout):
+class ObjectAddress(Layout):
     """Where an object lies."""
 
     address = U64()
@@ -65,9 +65,9 @@ class WritingClient(CallClient):
     @override
     def write(self, session: CallSession, number: int, value: bytes) -> Code:
         assert isinstance(session, WritingSession)
-        reply = yield from self.call(session, CallMessage(ADDRESS, number), Place.size)
+        reply = yield from self.call(session, CallMessage(ADDRESS, number), ObjectAddress.size)
         try:
-            yield from session.requester.persist([(Place.unpack(reply.data).address, value)])
+            yield from session.requester.persist([(ObjectAddress.unpack(reply.data).address, value)])
         except PrimitiveFailed as error:
             raise Disconnected from error
 
@@ -93,7 +93,7 @@ class AddressServer(CallServer, cores=2):
     @override
     def execute(self, thread: Thread, end: CallConnection, request: CallMessage) -> Code:
         if request.kind == ADDRESS:
-            return CallMessage(DONE, request.object, Place.pack(address=self.table.place(request.object)))
+            return CallMessage(DONE, request.object, ObjectAddress.pack(address=self.table.place(request.object)))
         return (yield from super().execute(thread, end, request))
 
 

@@ -24,11 +24,11 @@ REPEATS = Option(
     text="what the server does with a call that it has answered before",
 )  # fmt: skip
 RESEND = Option(
-    None, quantity="time", source=RESENT,
+    None, quantity="time", at_least=1, source=RESENT,
     text="after how long without a reply the client sends a call again, as long as there is none; by default never",
 )  # fmt: skip
 RESEND_LOST = Option(
-    "100 ms", quantity="time", source=f"the paper has no time for lost messages; {RESENT}",
+    "100 ms", quantity="time", at_least=1, source=f"the paper has no time for lost messages; {RESENT}",
     text="after how long without a reply the client sends a call again, as long as there is none",
 )  # fmt: skip
 COMPLETION = Option(
