@@ -179,6 +179,7 @@ class Node:
         """
         spec = self.spec
         thread = self._thread(core % spec.cores if spec.shared else core, name, spec.pinned, spec.waits, kind)
+        thread.injected_ps = spec.work_ps
         if self.system.meter is not None:
             self.system.meter.follow(thread, self.name)
         self.threads.append(thread)

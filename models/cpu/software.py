@@ -78,6 +78,8 @@ class SoftwareThread:
         self.span: Span | None = None
         """The span of the thread's present work; a request that it receives brings its own along."""
         self.account = Account()
+        self.injected_ps = 0
+        """The part of the time of :meth:`compute` that a workload has put there."""
         self._cpu = cpu
         core.admit(self, pinned)
 
@@ -96,9 +98,12 @@ class SoftwareThread:
         if not core.undivided and not core.enter(self.clock, self.clock.running, self):
             yield HOLD
 
-    def compute(self) -> Code:
-        """A server's work for a request besides touching its data: parse, dispatch, look up."""
-        return self.work(self._cpu.request_ps)
+    def compute(self, *, injected: bool = True) -> Code:
+        """A server's work for a request besides touching its data: parse, dispatch, look up.
+
+        ``injected``: and what a workload has a server do beside.
+        """
+        return self.work(self._cpu.request_ps - (0 if injected else self.injected_ps))
 
     def software(self, name: str) -> Code:
         """Software that only a set-up's own numbers describe, by its name under ``cpu.software`` of the platform.
@@ -130,6 +135,14 @@ class SoftwareThread:
         self.account.kernel_ps += cost_ps
         yield self.core.run(self, cost_ps)
 
+    def syscall(self) -> Code:
+        """A system call, without what is done in it."""
+        return self.kernel(self._cpu.os.syscall_ps)
+
+    def check_permission(self) -> Code:
+        """In the kernel: look up what a call names, and whether its caller may use it."""
+        return self.kernel(self._cpu.os.permission_check_ps)
+
     def block(self, signal: Signal, calls: int = 1) -> Code:
         """Sleep until the signal is raised, and take it: ``futex(FUTEX_WAIT)``, or a read of its file.
 
@@ -153,6 +166,11 @@ class SoftwareThread:
         account.sleeps += 1
         account.asleep_ps += self.now_ps - since_ps
         yield from self.kernel(0 if self.core.fair else system.switch_ps)  # a fair core makes the switch itself
+
+    def sleep_until(self, deadline: Deadline) -> Code:
+        """``nanosleep`` until a deadline; nothing once it has passed."""
+        if deadline.at_ps > self.now_ps:
+            yield from self.sleep(deadline.at_ps - self.now_ps)
 
     def sleep(self, duration_ps: int) -> Code:
         """``nanosleep``: a timer's interrupt ends it."""

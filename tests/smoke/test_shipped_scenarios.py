@@ -34,6 +34,8 @@ WHOLE = {
     "recovery-crash",
     "cleaning-crash",
     "durable-rpc",
+    "append-twice",
+    "rpc-lost-packets",
 }
 """Small enough as they are."""
 
