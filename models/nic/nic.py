@@ -204,7 +204,7 @@ class Nic(Adapter):
         placed = simpy.Event(self.clock)
 
         def left() -> None:
-            self.clock.call_at(max(self.clock.now_ps, self.host.last_visible_ps), placed.succeed)
+            self.clock.call_at(max(self.clock.now_ps, self.host.last_visible_ps), lambda: None if placed.succeed() else None)
 
         if not self.responder.drain.behind(qp.end.receive, left):
             left()
