@@ -203,8 +203,11 @@ class Nic(Adapter):
         """An event: all that a queue pair which has been destroyed had accepted is visible."""
         placed = simpy.Event(self.clock)
 
+        def visible() -> None:
+            placed.succeed()
+
         def left() -> None:
-            self.clock.call_at(max(self.clock.now_ps, self.host.last_visible_ps), lambda: None if placed.succeed() else None)
+            self.clock.call_at(max(self.clock.now_ps, self.host.last_visible_ps), visible)
 
         if not self.responder.drain.behind(qp.end.receive, left):
             left()
