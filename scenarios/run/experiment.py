@@ -87,6 +87,7 @@ class AssembledVariant:
             room_for_updates(scenario.workload, planned),
             self.processes,
             threads=next((scenario.role(name).threads for name, role in kind.role_types.items() if role.served), 1),
+            batch=max((len(each) for operations in planned for each in requests(operations)), default=1),
         )
         number = (scenario.crash.first or 0) + schedule
         otherwise = scenario.crash.perturbed if number else ()
