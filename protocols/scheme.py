@@ -23,6 +23,7 @@ from .failures import ALL, CLIENT, KINDS, LOST, POWER, PROCESS, Failing
 from .guarantees import Claims
 from .naming import Mode, Option, OptionValue
 from .naming.names import parse_name
+from .naming.options import value_of, with_presets
 from .objects import FENCES, OPERATIONS, RUN, SYNCS
 from .primitives import primitive
 
@@ -279,6 +280,8 @@ class Scheme(ABC):
     """The operation that writes an object which was never there; None: it writes only what was loaded."""
     scans: ClassVar[bool] = False
     """Whether a request of several reads is a scan: of objects that follow each other, absent ones left out as None."""
+    scans_by_reads: ClassVar[bool] = False
+    """Whether a client that scans asks for one object after the other; each read is a request of its own."""
     batches: ClassVar[bool] = False
     """Whether a request may have several operations, on any objects, that are acknowledged together."""
     model: ClassVar[str] = "register"
@@ -292,6 +295,8 @@ class Scheme(ABC):
     """The primitive that it goes over unless its name says another (``mirrored over no-flush``); None: over none."""
     primitive: ClassVar[Primitive] = _OverPrimitive()  # type: ignore[assignment]
     """The primitive that it goes over."""
+    over_primitive: ClassVar[type[Scheme] | None] = None
+    """What its name stands for where it says a primitive, of a scheme that alone is over none; None: no such thing."""
     on: ClassVar[type[Mode] | None] = None
     """The class of the modes that it goes on (``bst on rnvm-rcb``), of which its name says one; None: on none."""
     mode: ClassVar[type[Mode]]
@@ -311,9 +316,9 @@ class Scheme(ABC):
         super().__init_subclass__(**kwargs)
         own = {name_of_role(word): value for word, value in vars(cls).items() if _is_role(value)}
         cls.role_types = {**cls.role_types, **own}
-        cls.options = {
-            option: one for kind in reversed(cls.__mro__) for option, one in vars(kind).get("options", {}).items()
-        }
+        cls.options = with_presets(
+            {option: one for kind in reversed(cls.__mro__) for option, one in vars(kind).get("options", {}).items()}
+        )
         if name is None:
             return
         cls._check_model(name)
@@ -349,8 +354,11 @@ class Scheme(ABC):
 
     @classmethod
     def option(cls, name: str) -> Any:
-        """The value of an option: the chosen one, or its default. Raises KeyError for an undeclared one."""
-        return cls.chosen[name] if name in cls.chosen else cls.options[name].usual
+        """The value of an option: the chosen one, that of the preset that ``as`` names, or its default.
+
+        Raises KeyError for an undeclared one.
+        """
+        return value_of(name, cls.options, cls.chosen)
 
     @classmethod  # noqa: B027 (most schemes have nothing to add)
     def composed(cls) -> None:

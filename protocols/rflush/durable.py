@@ -84,7 +84,7 @@ class DurableClient(Role, invokes=True):
         """Where the server dies meanwhile, reads are tried again with its successor; what became of a write is not
         known: the entry may be in the log. Of a batch the writes are one entry, and the reads one request behind it.
         """
-        index, found = self.sizes.objects.index, list[bytes]()
+        index, found = self.sizes.objects.index, list[bytes | None]()
         writes = [(index(step.object), step.value) for step in request.steps if step.value is not None]
         reads = [index(step.object) for step in request.steps if step.value is None]
         while True:
@@ -125,7 +125,8 @@ class DurableClient(Role, invokes=True):
         numbers = pack_numbers(objects) if len(objects) > 1 else b""
         reply = yield from session.call(CallMessage(READ, objects[0], numbers, after=session.written))
         size = self.sizes.value_bytes
-        return [reply.data[turn * size : (turn + 1) * size] for turn in range(len(objects))]
+        values = [reply.data[turn * size : (turn + 1) * size] for turn in range(len(objects))]
+        return [value if any(value) else None for value in values]  # None: an object that was never written
 
     def write(self, session: DurableSession, requests: Sequence[tuple[int, bytes]]) -> Code:
         """Put a call into the log; returns when the primitive says that it is durable there."""
@@ -384,6 +385,8 @@ class DurableRpc(Scheme):
     Server = DurableServer
     operations = ("put", "get")
     updates = frozenset({"put"})
+    inserts = "put"
+    scans_by_reads = True
     batches = True
     claims: ClassVar[Claims] = {
         Condition.NO_LOST_ACK: "ddio off, server power; ddio off, server process",
