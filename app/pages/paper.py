@@ -124,7 +124,7 @@ def _sweep(swept: Swept) -> dict[str, object]:
 def _figure(paper: Paper, name: str, measured: Mapping[SchemeRun, Measured]) -> Figure | None:
     """The measured points of a figure (a quick look has few); None if no scheme has two of them."""
     figure = paper.figures[name]
-    axis = list(paper.axes[figure.x].values)
+    axis = list(figure.values)
     layout = figure_layout(340, len(figure.schemes))
     layout["xaxis"] |= {
         "title": {"text": paper.axes[figure.x].title}, "type": "category", "categoryorder": "array",
@@ -139,7 +139,7 @@ def _figure(paper: Paper, name: str, measured: Mapping[SchemeRun, Measured]) -> 
             continue
         y = [each if isinstance(each, float) else each[figure.operation or ""] for each in found.values()]
         traces.append({
-            "type": "scatter", "mode": "lines+markers", "name": scheme, "x": list(found),
+            "type": "scatter", "mode": "lines+markers", "name": paper.label(scheme), "x": list(found),
             "y": [float(f"{value:.5g}") for value in y],
             "line": {"color": COLOURS[turn % len(COLOURS)], "width": 2},
         })  # fmt: skip

@@ -29,7 +29,7 @@ def judged():
     for name in papers():
         paper = load_paper(name)
         claims = [claim for claim in quick(paper, paper.claims) if claim.counts]
-        claims = [replace(claim, over={axis: values[-1:] for axis, values in claim.over.items()}) for claim in claims]
+        claims = [replace(claim, over=({a: values[-1:] for a, values in claim.over[-1].items()},)) for claim in claims]
         values = values_of(paper, perform(paper, needed(paper, claims, figures=False), operations=OPERATIONS, jobs=1))
         found |= {(name, claim.id): judge(paper, claim, values) for claim in claims}
     return found

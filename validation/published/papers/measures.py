@@ -58,7 +58,7 @@ MEASURES: Mapping[str, Measure] = {
 
 LATENCIES = ("lat", "med", "min", "p90", "p99", "p999")
 """By operation, in us."""
-DRAWN = ("thr", "bw", *LATENCIES)
+DRAWN = ("thr", "bw", "time", *LATENCIES)
 """Those that a figure may draw."""
 METERED = ("part", "rtt", "rtt50", "rtt99", "hops", "count", "tally", "gauge", "bytes", "share")
 """Those that take a metered run."""
