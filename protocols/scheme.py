@@ -279,6 +279,8 @@ class Scheme(ABC):
     """The operation that writes an object which was never there; None: it writes only what was loaded."""
     scans: ClassVar[bool] = False
     """Whether a request of several reads is a scan: of objects that follow each other, absent ones left out as None."""
+    scans_by_reads: ClassVar[bool] = False
+    """Whether a client that scans asks for one object after the other; each read is a request of its own."""
     model: ClassVar[str] = "register"
     """The sequential model that its objects follow, one of ``objects.RUN``: by it runs are recorded and judged."""
     claims: ClassVar[Claims]

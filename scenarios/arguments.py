@@ -69,6 +69,7 @@ class YcsbFields(DrawFields, total=False):
     operations: Required[int]
     zipf: float
     warmup: int
+    order: Literal["drawn", "alternating"]
     deletes: float
     scan_length: int
     loaded: int | None

@@ -71,7 +71,7 @@ class CallClient(Role, invokes=True):
             try:
                 if value is None:
                     reply = yield from session.call(CallMessage(READ, number), self.sizes.value_bytes)
-                    return reply.data
+                    return reply.data if any(reply.data) else None  # an object that was never written
                 yield from self.write(session, number, value)
                 return None
             except Disconnected as error:
@@ -196,6 +196,8 @@ class CallScheme(Scheme):
     replies: ClassVar[type[MessagePath]] = ByWrite
     operations = ("put", "get")
     updates = frozenset({"put"})
+    inserts = "put"
+    scans_by_reads = True
     claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: SERVER_CRASH}
     options: ClassVar[dict[str, Option]] = {
         "flush": Option(

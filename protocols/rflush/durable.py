@@ -130,7 +130,7 @@ class DurableClient(Role, invokes=True):
             try:
                 if request.step.value is None:
                     reply = yield from session.call(CallMessage(READ, number, after=session.written))
-                    return reply.data
+                    return reply.data if any(reply.data) else None  # an object that was never written
                 yield from self.write(session, number, request)
                 return None
             except (PrimitiveFailed, Disconnected) as error:
@@ -318,6 +318,8 @@ class DurableRpc(Scheme):
     Server = DurableServer
     operations = ("put", "get")
     updates = frozenset({"put"})
+    inserts = "put"
+    scans_by_reads = True
     claims: ClassVar[Claims] = {
         Condition.NO_LOST_ACK: "ddio off, server power; ddio off, server process",
         Condition.COMMITTED: "ddio off, server power; ddio off, server process",

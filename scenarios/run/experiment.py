@@ -318,8 +318,7 @@ def _invoked(experiment: AssembledVariant, planned: Planned, given: Hashable) ->
     operation.argument = argument_of(kind, planned.f, given, stamp)
     if planned.f == "txn" and isinstance(operation.argument, tuple):
         operation.object = tuple(dict.fromkeys(name for _, name, _ in operation.argument))
-    if planned.batch is not None:
-        operation.batch = planned.batch
+    operation.batch, operation.part_of = planned.batch, planned.part_of
     return operation
 
 
@@ -336,13 +335,16 @@ def _result(experiment: AssembledVariant) -> RunResult:
     measured_from_ps = finished[warmup - 1][0] if 0 < warmup <= len(finished) else 0
     latency_ps, completed_ps, hops = {}, {}, {}
     for f in at_work.operations:
-        own = [o for o in measured if o.f == f and o.return_ps is not None]
+        own = [o for o in measured if o.f == f and o.part_of is None]
         if f in at_work.removals and not own:
             continue  # few workloads remove anything
         latency_ps[f] = np.array([(o.return_ps or 0) - o.invoke_ps for o in own], dtype=np.int64)
         completed_ps[f] = np.array([o.return_ps for o in own], dtype=np.int64)
         if own:
             hops[f] = _mean_hops(own, experiment.spans)
+    for name, wholes in _wholes(measured, history).items():
+        latency_ps[name] = np.array([end_ps - begin_ps for begin_ps, end_ps in wholes], dtype=np.int64)
+        completed_ps[name] = np.array([end_ps for _, end_ps in wholes], dtype=np.int64)
     completed = sum(o.outcome is not None for o in history.operations)
     metered = experiment.metered
     took = {} if metered is None else metered.took(measured)
@@ -368,6 +370,22 @@ def _result(experiment: AssembledVariant) -> RunResult:
         took=took,
         metered={} if metered is None else metered.fields(took),
     )
+
+
+def _wholes(measured: Iterable[Operation], history: History) -> dict[str, list[tuple[int, int]]]:
+    """By name the scans and read-modify-writes whose requests have all returned, the last of them measured: when the
+    first request was invoked, and when the last one returned.
+    """
+    parts: dict[tuple[int, str, int], list[Operation]] = {}
+    for o in history.operations:
+        if o.part_of is not None:
+            parts.setdefault((o.process, *o.part_of), []).append(o)
+    found: dict[str, list[tuple[int, int]]] = {}
+    for key in dict.fromkeys((o.process, *o.part_of) for o in measured if o.part_of is not None):
+        ends = [each.return_ps for each in parts[key] if each.return_ps is not None]
+        if len(ends) == len(parts[key]):
+            found.setdefault(key[1], []).append((parts[key][0].invoke_ps, max(ends)))
+    return {name: sorted(wholes, key=lambda each: each[1]) for name, wholes in found.items()}
 
 
 def _mean_hops(operations: list[Operation], spans: Mapping[int, Span]) -> list[Hop]:

@@ -17,7 +17,7 @@ from pydantic import (
 from ...protocols.objects import OPERATIONS, SYNCS, Takes
 from ...sim.yaml_source import FieldPath
 from ..ycsb import DELETE, LONGEST_SCAN, MIXES, READ, UPDATE, Shares
-from .fields import Count, CountOrZero, InstantPs, StoredBytes
+from .fields import Count, CountOrZero, DurationPs, InstantPs, StoredBytes
 from .known import Complaint, SchemeFacts, collect, complaint, context_of, name_of
 from .maps import FileMap
 
@@ -27,7 +27,7 @@ MixName = Annotated[
 ]
 _OWN_SHARES = ("reads", "inserts", "scans", "modifies")
 _USUAL: dict[str, object] = {
-    "deletes": 0, "scan_length": LONGEST_SCAN, "steps": 2, "amount": 1, "past": 0, "groups": [],
+    "order": "drawn", "deletes": 0, "scan_length": LONGEST_SCAN, "steps": 2, "amount": 1, "past": 0, "groups": [],
 }  # fmt: skip
 """The defaults of fields that a file which says nothing of them is written without."""
 
@@ -102,7 +102,7 @@ def _drawable(f: str, takes: Takes) -> bool:
 
 def _lacking(shares: Shares, facts: SchemeFacts) -> str:
     """What these shares need beside put and get and a scheme has not; empty if it has all."""
-    lacks = ["scans"] if shares.scans and not facts.scans else []
+    lacks = ["scans"] if shares.scans and not (facts.scans or facts.scans_by_reads) else []
     lacks += ["an insert of new keys"] if shares.inserts and facts.inserts is None else []
     return " and ".join(lacks)
 
@@ -131,6 +131,9 @@ class Ycsb(Draws):
     warmup: CountOrZero = Field(
         default=0, description="how many of the operations come first and stay out of the statistics"
     )
+    order: Literal["drawn", "alternating"] = Field(
+        default="drawn", description="drawn: at random; alternating: updates and reads in a fixed turn, an update first"
+    )
     deletes: float = Field(
         default=0.0, strict=True, ge=0, le=1, description="the share of the updates that delete, e.g. 0.2"
     )
@@ -141,10 +144,10 @@ class Ycsb(Draws):
     steps: Annotated[Count, Field(le=64)] = Field(default=2, description="how many steps a transaction has")
     step_reads: Share | None = Field(default=None, description="the share of reads among the steps; without it 0.5")
     amount: Count = Field(default=1, description="what is added, or how many bytes are allocated")
-    work_ps: InstantPs | None = Field(
+    work_ps: DurationPs | None = Field(
         default=None, alias="work", description="how long a server computes for each request beside, e.g. '100 us'"
     )
-    think_ps: InstantPs | None = Field(
+    think_ps: DurationPs | None = Field(
         default=None, alias="think", description="a process's mean pause before an operation, at random, e.g. '10 us'"
     )
     past: CountOrZero = Field(default=0, description="how many operations came before time zero, and shaped the state")
@@ -162,6 +165,11 @@ class Ycsb(Draws):
     def loaded_keys(self) -> int:
         """How many objects are there before time zero."""
         return self.loaded if self.loaded is not None else 0 if self.mix == "load" else self.keys
+
+    @field_validator("order", mode="before")
+    @classmethod
+    def _known_order(cls, value: Any) -> str:
+        return name_of("an order of the operations", value, ["drawn", "alternating"])
 
     @field_validator("deletes", mode="after")
     @classmethod
@@ -226,6 +234,9 @@ class Ycsb(Draws):
             wrong.append(Complaint("nothing", f"the mix of operations: {', '.join(MIXES)}", path=("mix",)))
         if self.mix is not None and own:
             wrong.append(Complaint(f"mix and {own[0]}", "one of them", path=(own[0],)))
+        if self.order == "alternating" and not all(_turns(part.draws) for part in self.parts(1)):
+            found = "alternating with inserts, scans, read-modify-writes or shares of other operations"
+            wrong.append(Complaint(found, "reads and updates alone", path=("order",)))
         processes = context_of(info).processes
         if self.groups and processes and sum(group.processes for group in self.groups) != processes:
             found = f"groups of {sum(group.processes for group in self.groups)} processes"
@@ -280,6 +291,11 @@ def _says(draws: Draws) -> bool:
 def _looks(part: Part) -> bool:
     """Whether it draws keys that have to be there."""
     return part.draws.shares is None and part.draws.drawn().inserts < 1
+
+
+def _turns(draws: Draws) -> bool:
+    """Whether it has updates and reads alone, which may take turns."""
+    return draws.shares is None and not any(draws.drawn()._replace(updates=0.0))
 
 
 class ScheduledOperation(FileMap):
@@ -348,7 +364,7 @@ class ListedWorkload(FileMap):
     loaded: CountOrZero | None = Field(
         default=None, description="how many of the objects, from k0 on, are there before time zero; without it all"
     )
-    work_ps: InstantPs | None = Field(
+    work_ps: DurationPs | None = Field(
         default=None, alias="work", description="how long a server computes for each request beside, e.g. '100 us'"
     )
 

@@ -26,6 +26,7 @@ FINGERPRINTS = Path(__file__).parent / "fingerprints.json"
 SHORT = {"workload.operations": 160, "workload.warmup": 0, "crash.schedules": 1}
 FEW = {"workload.operations": 30, "workload.keys": 8}
 """For those with many schemes and objects, all of which are read at the end."""
+MANY = ("rpc-", "ycsb-d", "ycsb-e", "ycsb-f")
 WHOLE = {
     "efactory",
     "far-adapter",
@@ -39,7 +40,7 @@ WHOLE = {
 
 
 def short(name, **more):
-    settings = {} if name in WHOLE else SHORT | (FEW if name.startswith("rpc-") else {}) | more
+    settings = {} if name in WHOLE else SHORT | (FEW if name.startswith(MANY) else {}) | more
     return load_scenario(name, [f"{field}={value}" for field, value in settings.items()])
 
 
