@@ -45,6 +45,8 @@ def _value(term: Term, found: Measured) -> float:
             return float(found[plain])
         case "part":
             return float(found["parts"].get(of, {}).get(term.second, 0.0))
+        case "side":
+            return float(_in(_in(found["sides"], term.second or "", term), of, term))
         case "cpu" | "verbs" as spent:
             return float(_in(found["spent"], of, term)["cpu_ns" if spent == "cpu" else spent])
         case "joule":
