@@ -23,6 +23,7 @@ from .failures import ALL, CLIENT, KINDS, LOST, POWER, PROCESS, Failing
 from .guarantees import Claims
 from .naming import Mode, Option, OptionValue
 from .naming.names import parse_name
+from .naming.options import value_of, with_presets
 from .objects import FENCES, OPERATIONS, RUN, SYNCS
 from .primitives import primitive
 
@@ -311,9 +312,9 @@ class Scheme(ABC):
         super().__init_subclass__(**kwargs)
         own = {name_of_role(word): value for word, value in vars(cls).items() if _is_role(value)}
         cls.role_types = {**cls.role_types, **own}
-        cls.options = {
-            option: one for kind in reversed(cls.__mro__) for option, one in vars(kind).get("options", {}).items()
-        }
+        cls.options = with_presets(
+            {option: one for kind in reversed(cls.__mro__) for option, one in vars(kind).get("options", {}).items()}
+        )
         if name is None:
             return
         cls._check_model(name)
@@ -349,8 +350,11 @@ class Scheme(ABC):
 
     @classmethod
     def option(cls, name: str) -> Any:
-        """The value of an option: the chosen one, or its default. Raises KeyError for an undeclared one."""
-        return cls.chosen[name] if name in cls.chosen else cls.options[name].usual
+        """The value of an option: the chosen one, that of the preset that ``as`` names, or its default.
+
+        Raises KeyError for an undeclared one.
+        """
+        return value_of(name, cls.options, cls.chosen)
 
     @classmethod  # noqa: B027 (most schemes have nothing to add)
     def composed(cls) -> None:

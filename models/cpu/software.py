@@ -130,6 +130,14 @@ class SoftwareThread:
         self.account.kernel_ps += cost_ps
         yield self.core.run(self, cost_ps)
 
+    def syscall(self) -> Code:
+        """A system call, without what is done in it."""
+        return self.kernel(self._cpu.os.syscall_ps)
+
+    def check_permission(self) -> Code:
+        """In the kernel: look up what a call names, and whether its caller may use it."""
+        return self.kernel(self._cpu.os.permission_check_ps)
+
     def block(self, signal: Signal, calls: int = 1) -> Code:
         """Sleep until the signal is raised, and take it: ``futex(FUTEX_WAIT)``, or a read of its file.
 

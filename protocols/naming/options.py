@@ -8,6 +8,9 @@ A scheme declares them with their choices or range, their default and the source
     }
 
 ``clover[replicas=2]`` chooses wherever a scheme's name goes, ``options:`` in a scenario for all of its schemes.
+
+Several choices that belong together have a name, a preset: ``Option(..., presets={"public code": "one line"})`` says
+what the option is under that one. ``farm[as=public code]`` takes it, and what is chosen beside it goes before.
 """
 
 from __future__ import annotations
@@ -43,6 +46,8 @@ class Option:
     at_least: float | None = None
     at_most: float | None = None
     quantity: str | None = None
+    presets: Mapping[str, OptionValue] = field(default_factory=dict)
+    """By preset: the value under it, where that is not the default."""
     usual: OptionValue = field(init=False, compare=False, default=None)
     """The default's value."""
 
@@ -51,6 +56,7 @@ class Option:
             raise ValueError("an option has a source: paper, public code, or assumption")
         if self.default is not None:
             object.__setattr__(self, "usual", self.read(self.default))
+        object.__setattr__(self, "presets", {name: self.read(value) for name, value in self.presets.items()})
 
     def read(self, written: object) -> OptionValue:
         """The value that a text, or what YAML made of it, stands for. Raises ValueError with what is expected."""
@@ -91,7 +97,8 @@ class Option:
         if isinstance(self.default, bool):
             return "true or false"
         if self.quantity is not None:
-            return f"a {self.quantity} with its unit, e.g. '{self.default}'"
+            usual = self.default or {"time": "100 us", "size": "4 KiB"}.get(self.quantity)
+            return f"a {self.quantity} with its unit, e.g. '{usual}'"
         kind = "a whole number" if isinstance(self.default, int) else "a number"
         bounds = [f"at least {self.at_least:g}"] if self.at_least is not None else []
         bounds += [f"at most {self.at_most:g}"] if self.at_most is not None else []
@@ -99,6 +106,31 @@ class Option:
 
     def _refuse(self) -> NoReturn:
         raise ValueError(self.expected)
+
+
+DESCRIBED = "described"
+"""The choice of ``as`` that takes no preset: all options are as the paper describes the scheme."""
+
+
+def with_presets(options: Mapping[str, Option]) -> dict[str, Option]:
+    """The options, and ``as`` where they have presets."""
+    found = dict(options)
+    presets = list(dict.fromkeys(name for one in options.values() for name in one.presets))
+    if presets:
+        under = ", ".join(f"{name}={Option.write(value)}" for name, one in options.items()
+                          for value in one.presets.values())  # fmt: skip
+        found["as"] = Option(
+            DESCRIBED, choices=(DESCRIBED, *presets), source="that of each option",
+            text=f"what the other options are unless they are chosen too ({under})",
+        )  # fmt: skip
+    return found
+
+
+def value_of(name: str, options: Mapping[str, Option], chosen: Mapping[str, OptionValue]) -> OptionValue:
+    """The value of an option: the chosen one, or that of the chosen preset, or its default. KeyError: undeclared."""
+    if name in chosen:
+        return chosen[name]
+    return options[name].presets.get(str(chosen.get("as")), options[name].usual)
 
 
 def chosen_of(

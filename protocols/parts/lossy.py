@@ -1,5 +1,8 @@
 """Remote procedure calls that may be lost: over UC and UD, or to a server that may be gone. A deadline, then again.
 
+What any such calls need is :func:`until_reply` at the client and :class:`Answered` at the server; calls by SEND are
+whole here, those of ``protocols/rflush`` have other ways of their messages.
+
 Each request has a number. A client that has no reply when its deadline passes sends the request again, so often as its
 :class:`Patience` says, and gives up then: :class:`NoReply`. Replies to calls that it has given up are passed over. The
 server remembers the last reply of each client: a request that comes again is answered by it and not executed again, as
@@ -9,8 +12,9 @@ lost packet for a failure; eRPC, Kalia, Kaminsky, Andersen, NSDI'19, section 5.3
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from typing import Any, NamedTuple
+import itertools
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ...models.cpu import Deadline, Thread
 from ...models.nic.packets import GRH_BYTES
@@ -22,6 +26,11 @@ from .onesided import Door, Poster, VerbsError
 from .rpc import MESSAGE_BYTES, Handler
 
 Code = Generator[Any, Any, Any]
+Reply = TypeVar("Reply")
+
+
+RECEIVES = 3
+"""So many receive buffers are there for messages that come again, where nothing says how often they may."""
 
 
 class NoReply(OutcomeUnknown):
@@ -29,10 +38,51 @@ class NoReply(OutcomeUnknown):
 
 
 class Patience(NamedTuple):
-    """How long a client waits for a reply (a time with its unit), and how often it sends its request again then."""
+    """How long a client waits for a reply (a time with its unit), and how often it sends its request again then; None:
+    until there is a reply.
+    """
 
     wait: str
-    repeats: int = 0
+    repeats: int | None = 0
+
+
+def until_reply(
+    thread: Thread, patience: Patience, send: Callable[[int], Code], receive: Callable[[Deadline], Code]
+) -> Code:
+    """Call until there is a reply; returns it.
+
+    ``send`` is given the number of the attempt, from 0; ``receive`` returns None where its deadline passes. Raises
+    :class:`NoReply`.
+    """
+    for attempt in itertools.count():
+        if patience.repeats is not None and attempt > patience.repeats:
+            raise NoReply(f"no reply within {patience.wait}, {attempt} times")
+        if attempt:
+            thread.count("calls sent again")
+        yield from send(attempt)
+        reply = yield from receive(thread.deadline(patience.wait))
+        if reply is not None:
+            return reply
+
+
+class Answered(Generic[Reply]):
+    """What a server knows of a client's calls, as long as its process lives: the last one's number, and its reply."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.reply: Reply | None = None
+
+    def known(self, number: int) -> bool:
+        """Whether the call of this number has been answered before."""
+        return number <= self.number
+
+    def given_up(self, number: int) -> bool:
+        """Whether its client has called again since, so that nobody waits for its reply."""
+        return number < self.number
+
+    def answer(self, number: int, reply: Reply) -> None:
+        """This is the reply to the call of this number."""
+        self.number, self.reply = number, reply
 
 
 class Head(Layout):
@@ -55,8 +105,9 @@ class _End:
         self.out = dram.allocate(room, "message")
         self.length = room + self.before
         self.buffers = [dram.allocate(self.length, "message") for _ in range(receives)]
-        self.number, self.reply = 0, b""
-        """Of the last call."""
+        self.number = 0
+        """Of the client's last call."""
+        self.answered: Answered[bytes] = Answered()
 
     def post_receives(self) -> None:
         for number in range(len(self.buffers)):
@@ -107,8 +158,9 @@ class LossyListener:
             ours = self.door.domain.create_qp(self._sent, self._received, self._qp_type)
         else:
             ours = self.door.admit(theirs, send_cq=self._sent, recv_cq=self._received)
-        here = _End(self.node, ours, self._room, 1 + patience.repeats)
-        there = _End(node, theirs, self._room, 2 + 2 * patience.repeats)
+        repeats = RECEIVES if patience.repeats is None else patience.repeats
+        here = _End(self.node, ours, self._room, 1 + repeats)
+        there = _End(node, theirs, self._room, 2 + 2 * repeats)
         if datagrams:
             here.to, there.to = theirs, ours
         self._ends[ours.number] = here
@@ -130,15 +182,16 @@ class LossyListener:
     def _answer(self, thread: Thread, end: _End, completion: WorkCompletion) -> Code:
         message = yield from end.take(thread, completion)
         head = Head.unpack(message)
-        if head.number < end.number:
-            return  # the client has given it up
+        if end.answered.given_up(head.number):
+            return
         yield from thread.compute()
-        if head.number > end.number:
+        if not end.answered.known(head.number):
             kind = self._kinds[head.kind]
             reply = yield from self._handlers[kind](thread, kind.unpack(message[Head.size :]))
-            end.number, end.reply = head.number, message[: Head.size] + reply
-            yield from thread.store(end.out, end.reply)
-        yield from thread.post_send(end.qp, end.message(len(end.reply)))
+            end.answered.answer(head.number, message[: Head.size] + reply)
+            yield from thread.store(end.out, message[: Head.size] + reply)
+        assert end.answered.reply is not None
+        yield from thread.post_send(end.qp, end.message(len(end.answered.reply)))
 
 
 class LossyConnection:
@@ -160,14 +213,11 @@ class LossyConnection:
         end.number += 1
         message = Head.pack(number=end.number, kind=self._kinds.index(kind)) + kind.pack(**fields)
         yield from thread.store(end.out, message)
-        for attempt in range(1 + self.patience.repeats):
-            if attempt:
-                thread.count("calls sent again")
+
+        def send(attempt: int) -> Code:
             yield from self._poster.post(end.qp, end.message(len(message)))
-            reply = yield from self._reply(thread.deadline(self.patience.wait))
-            if reply is not None:
-                return reply
-        raise NoReply(f"no reply within {self.patience.wait}, {1 + self.patience.repeats} times")
+
+        return (yield from until_reply(thread, self.patience, send, self._reply))
 
     def _reply(self, deadline: Deadline) -> Code:
         while (completion := (yield from self.thread.poll(self._end.qp.recv_cq, deadline))) is not None:

@@ -3,26 +3,34 @@
 Source: Duan et al., SC'21, section 3 and figure 2. A system is the path of its requests and that of its replies. The
 server copies the data to the target memory space in place, flushes them, and replies: the call has completed then, and
 is persistent. Whether all lines of an object are flushed is not said; the public code flushes the first one.
+
+A client may send a request again whose reply does not come (option ``resend``): over UC and UD, where messages are
+lost, and after a failure of the server as the paper's traditional system does (section 5.4). What a server does with a
+call that comes a second time the paper does not say (option ``repeats``); what it knows of calls dies with its process.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from ...models.cpu import Thread
+from ...models.cpu import Deadline, Thread
 from ...models.system import Node
 from ...models.verbs import CompletionQueue, ProtectionDomain, QpType, QueuePair, Status
+from ...sim.errors import InputError, Mistake
+from ...sim.units import parse_duration_ps
 from ..guarantees import SERVER_CRASH, Claims, Condition
 from ..naming import Option
 from ..parts.locks import Locks
+from ..parts.lossy import Answered, Patience, until_reply
 from ..parts.rpc import Listener
 from ..scheme import OutcomeUnknown, Request, Role, Scheme
-from .messages import DONE, READ, WRITE, CallMessage, Disconnected, room_for
-from .objects import ObjectTable
+from .lists import ListFull, adapt, probe_of, read_object, table_for
+from .messages import DONE, READ, REFUSED, WRITE, CallMessage, Disconnected, Tail, room_for
+from .options import FLUSH, MODEL, REPEATS, REPLY, RESEND
 from .paths import ByWrite, MessagePath
 
 Code = Generator[Any, Any, Any]
@@ -36,16 +44,22 @@ class CallSession:
     domain: ProtectionDomain
     requests: MessagePath
     replies: MessagePath
+    connection: int
+    """Its number among the server's."""
+    listener: Listener
+    """That of the server's process that it is connected to."""
     calls: int = 0
+    broken: bool = field(default=False, kw_only=True)
 
-    def call(self, message: CallMessage, length: int) -> Code:
-        """A request; returns its reply, which has ``length`` bytes of data."""
-        self.calls += 1
+    def send(self, message: CallMessage) -> Code:
+        """Send a request."""
         yield from self.requests.send(self.thread, message)
-        reply = yield from self.replies.receive(self.thread, length)
-        if reply is None:
-            raise Disconnected
-        return reply
+
+    def receive(self, number: int, length: int, deadline: Deadline | None) -> Code:
+        """The reply to the call of that number, which has at most ``length`` bytes of data, as
+        :meth:`MessagePath.receive`.
+        """
+        return (yield from self.replies.receive(self.thread, number, length, deadline))
 
 
 class CallClient(Role, invokes=True):
@@ -59,38 +73,82 @@ class CallClient(Role, invokes=True):
 
     @override
     def connect(self, thread: Thread) -> CallSession:
-        return self.server.admit(thread, self.node)
+        return self.open(thread, None)
 
     @override
     def perform(self, session: CallSession, request: Request) -> Code:
-        """Where the server dies meanwhile, a read is tried again with its successor; a write is not, since nothing
-        keeps it from being executed twice.
+        """Where the server dies meanwhile, a read is tried again with its successor; a write is not, unless the scheme
+        sends calls again: nothing keeps it from being executed twice.
         """
         number, value = self.sizes.objects.index(request.step.object), request.step.value
+        if value is not None:
+            try:
+                return (yield from self.write(session, number, value))
+            except Disconnected as error:
+                yield from self.connect_again(session)
+                raise OutcomeUnknown("the connection is broken") from error
         while True:
             try:
-                if value is None:
-                    reply = yield from session.call(CallMessage(READ, number), self.sizes.value_bytes)
-                    return reply.data if any(reply.data) else None  # an object that was never written
-                yield from self.write(session, number, value)
-                return None
-            except Disconnected as error:
-                yield from self.server.listener.until_listening(session.thread)
-                vars(session).update(vars(self.connect(session.thread)))
-                if value is not None:
-                    raise OutcomeUnknown("the connection is broken") from error
+                return (yield from read_object(self.scheme, lambda index: self.read(session, number, index)))
+            except Disconnected:
+                yield from self.connect_again(session)
+
+    def read(self, session: CallSession, number: int, index: bytes) -> Code:
+        """A call that reads an object, or its item with that index."""
+        reply = yield from self.call(session, CallMessage(READ, number, index), self.sizes.value_bytes)
+        return reply.data if any(reply.data) else None  # an object that was never written
 
     def write(self, session: CallSession, number: int, value: bytes) -> Code:
         """A call that writes; returns when the server has replied."""
-        yield from session.call(CallMessage(WRITE, number, value), 0)
+        reply = yield from self.call(session, CallMessage(WRITE, number, value), 0)
+        if reply.kind == REFUSED:
+            raise OutcomeUnknown("the server has no room for it")
+
+    def call(self, session: CallSession, message: CallMessage, length: int) -> Code:
+        """A call; returns its reply, which has at most ``length`` bytes of data.
+
+        Raises Disconnected where the connection breaks, unless calls are sent again: then it goes on until it has one.
+        """
+        session.calls += 1
+        message = replace(message, number=session.calls)
+        patience = self.scheme.patience
+        if patience is None:
+            yield from session.send(message)
+            return (yield from session.receive(message.number, length, None))
+
+        def send(attempt: int) -> Code:
+            if session.broken or self.server.listener is not session.listener:
+                yield from self.connect_again(session)
+            yield from session.send(replace(message, attempt=attempt))
+
+        def receive(deadline: Deadline) -> Code:
+            try:
+                return (yield from session.receive(message.number, length, deadline))
+            except Disconnected:
+                session.broken = True
+                yield from session.thread.sleep(max(0, deadline.at_ps - session.thread.now_ps))
+
+        return (yield from until_reply(session.thread, patience, send, receive))
+
+    def connect_again(self, session: CallSession) -> Code:
+        """Wait until the server listens, and connect to it; calls are counted on."""
+        yield from self.server.listener.until_listening(session.thread)
+        same = self.server.listener is session.listener
+        fresh = self.open(session.thread, session.connection if same else None)
+        vars(session).update(vars(fresh) | {"calls": session.calls})
+
+    def open(self, thread: Thread, connection: int | None) -> CallSession:
+        """A session over a connection that the server has for it, or over the next free one."""
+        return self.server.admit(thread, self.node, connection)
 
 
-@dataclass
 class CallConnection:
     """The server's end of one connection."""
 
-    requests: MessagePath
-    replies: MessagePath | None = None
+    def __init__(self, requests: MessagePath) -> None:
+        self.requests = requests
+        self.replies: MessagePath | None = None
+        self.answered: Answered[CallMessage] = Answered()
 
 
 class CallServer(Role, memory=("dram", "pm"), served=True):
@@ -100,7 +158,9 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
 
     def __init__(self, scheme: CallScheme, node: Node, number: int) -> None:
         super().__init__(scheme, node, number)
-        self.table = ObjectTable(node, len(self.sizes.objects), self.sizes.value_bytes)
+        self.table = table_for(type(scheme), node, self.sizes)
+        if scheme.option("flush") == "one line":
+            self.table.flushed_bytes = 1
 
     @override
     def begin(self) -> None:
@@ -110,7 +170,7 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         self.room = room_for(self.sizes.value_bytes)
         # One for every client, and one for a client that comes after a failure.
         self.connections = [
-            CallConnection(self.scheme.requests(self.node, self.domain, self.room))
+            CallConnection(self.scheme.request_path(self.node, self.domain, self.room))
             for _ in range(self.sizes.clients + 1)
         ]
         self.received = [self.node.create_cq() for _ in range(self.sizes.threads)]
@@ -126,13 +186,16 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
             self.node.process(name).start(self.serve(thread, number))
         self.listener.listen()
 
-    def admit(self, thread: Thread, node: Node) -> CallSession:
-        """A connection for ``thread`` on ``node``: a queue pair for both directions, or one for each transport."""
-        number = self.admitted
-        self.admitted += 1
-        end, received = self.connections[number], self.received[number % self.sizes.threads]
+    def admit(self, thread: Thread, node: Node, connection: int | None = None) -> CallSession:
+        """A connection for ``thread`` on ``node``, the next one or that of a number: a queue pair for both directions,
+        or one for each transport.
+        """
+        if connection is None:
+            connection = self.admitted
+            self.admitted += 1
+        end, received = self.connections[connection], self.received[connection % self.sizes.threads]
         domain = node.process(thread.name).alloc_pd()
-        requests, replies = end.requests, self.scheme.replies(node, domain, self.room)
+        requests, replies = end.requests, self.scheme.reply_path(node, domain, self.room)
         pairs = {kind: self.pair(node, domain, kind, received) for kind in dict.fromkeys((requests.type, replies.type))}
         theirs, ours = pairs[requests.type]
         requests.attach(node, domain, theirs, ours)
@@ -140,7 +203,7 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         theirs, ours = pairs[replies.type]
         replies.attach(self.node, self.domain, ours, theirs)
         end.replies = replies
-        return CallSession(thread, domain, requests, replies)
+        return CallSession(thread, domain, requests, replies, connection, self.listener)
 
     def pair(
         self, node: Node, domain: ProtectionDomain, kind: QpType, received: CompletionQueue
@@ -166,28 +229,52 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
                     continue
                 end = self.of[completion.qp.number]
             request = yield from end.requests.take(thread, completion)
+            if end.answered.given_up(request.number):
+                continue
+            yield from self.compute(thread)
+            yield from self.locks.under(thread, request.object, self.answer(thread, end, request))
+
+    def compute(self, thread: Thread) -> Code:
+        """The work for a request besides touching its data."""
+        if "work" in self.scheme.options and self.scheme.option("work") == "skipped":
+            yield from thread.work(self.node.cpu.request_ps - self.node.spec.work_ps)
+        else:
             yield from thread.compute()
-            yield from self.locks.under(thread, request.object, self.execute(thread, end, request))
+
+    def answer(self, thread: Thread, end: CallConnection, request: CallMessage) -> Code:
+        """Execute a request, and reply. One that has been answered gets its reply again, or is executed again."""
+        if end.answered.known(request.number) and self.scheme.option("repeats") == "answered":
+            reply = end.answered.reply
+        else:
+            reply = yield from self.execute(thread, end, request)
+            if reply is None:
+                return
+            end.answered.answer(request.number, reply)
+        assert reply is not None and end.replies is not None
+        yield from end.replies.send(thread, replace(reply, number=request.number, attempt=request.attempt))
 
     def execute(self, thread: Thread, end: CallConnection, request: CallMessage) -> Code:
-        """Read or write the object in place, and reply."""
-        data = b""
+        """Read or write the object in place; returns the reply, None where the client is gone."""
+        number = request.object
         if request.kind == READ:
-            data = yield from self.table.read(thread, request.object)
-        else:
-            yield from self.table.store(thread, request.object, request.data)
-            yield from self.flush(thread, request.object)
-        assert end.replies is not None
-        yield from end.replies.send(thread, CallMessage(DONE, request.object, data))
+            return CallMessage(DONE, number, (yield from self.table.read(thread, number, request.data)))
+        try:
+            yield from self.table.store(thread, number, request.data)
+        except ListFull:
+            return CallMessage(REFUSED, number)
+        yield from self.flush(thread, number)
+        return CallMessage(DONE, number)
 
     def flush(self, thread: Thread, number: int) -> Code:
         """Make what has been written durable."""
-        length = 1 if self.scheme.option("flush") == "one line" else self.sizes.value_bytes
-        yield from thread.flush(self.table.place(number), length)
+        yield from self.table.flush(thread, number)
 
 
 class CallScheme(Scheme):
-    """Calls that are executed, and durable, when their replies come; subclasses say on which paths."""
+    """Calls that are executed, and durable, when their replies come; subclasses say on which paths.
+
+    Of the options in ``options.py`` a subclass declares those that it has; the paths and the server look at those.
+    """
 
     paper = "Duan et al., SC'21"
     Client = CallClient
@@ -199,13 +286,34 @@ class CallScheme(Scheme):
     inserts = "put"
     scans_by_reads = True
     claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: SERVER_CRASH}
-    options: ClassVar[dict[str, Option]] = {
-        "flush": Option(
-            "all lines", choices=("all lines", "one line"),
-            source="section 3 says that data are flushed; public code (CGCL-codes/PRDMA, 0426c57): one line",
-            text="how much of an object the server flushes",
-        ),
-    }  # fmt: skip
+    options: ClassVar[dict[str, Option]] = {"flush": FLUSH, "resend": RESEND, "repeats": REPEATS, "model": MODEL}
+
+    @override
+    @classmethod
+    def composed(cls) -> None:
+        adapt(cls)
+        if cls.chosen.get("resend") is not None and not parse_duration_ps(cls.option("resend")):
+            raise InputError(Mistake(f"'resend={cls.option('resend')}' in '{cls.name}'", "a time", field="scheme"))
+
+    @property
+    def patience(self) -> Patience | None:
+        """How long clients wait until they send a call again; None: for ever, or until the connection breaks."""
+        wait = self.option("resend")
+        return None if wait is None else Patience(wait, repeats=None)
+
+    def request_path(self, node: Node, domain: ProtectionDomain, room: int) -> MessagePath:
+        """The path of the requests of one connection to the server's node."""
+        path = self.requests(node, domain, room)
+        path.awaits_completion = "completion" in self.options and self.option("completion") == "awaited"
+        path.copies = self.option("copies") if "copies" in self.options else 0
+        return path
+
+    def reply_path(self, node: Node, domain: ProtectionDomain, room: int) -> MessagePath:
+        """The path of the replies of one connection to a client's node."""
+        path = self.replies(node, domain, room)
+        if self.options.get("reply") == REPLY and self.option("reply") == "object":
+            path.least_bytes = self.sizes.value_bytes + Tail.size
+        return path
 
     @override
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
@@ -214,4 +322,4 @@ class CallScheme(Scheme):
 
     @override
     def probe(self, object: Hashable) -> Request:
-        return Request.of("get", object)
+        return probe_of(self, object)

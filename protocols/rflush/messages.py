@@ -1,14 +1,14 @@
 """The messages of calls, byte for byte, and the slot in memory that one of them is written into and found in.
 
-A message is data and a tail behind it, whose last word is the message's turn. So the receiver finds a message that ends
-where its slot ends by looking at one word, whatever its length; it relies on that word to become visible last, as FaRM
-does (Dragojevic et al., NSDI'14, section 4).
+A message is data and a tail behind it, whose last word says which call it belongs to, and which attempt of it. So the
+receiver finds a message that ends where its slot ends by looking at one word, whatever its length; it relies on that
+word to become visible last, as FaRM does (Dragojevic et al., NSDI'14, section 4).
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...models.cpu import Thread
@@ -20,6 +20,8 @@ Code = Generator[Any, Any, Any]
 
 READ, WRITE, DONE = 1, 2, 3
 """Kinds of messages: read an object, write one, and the reply to either."""
+REFUSED = 5
+"""The reply to a write for which there is no room."""
 WORD = 8
 LINE = 64
 
@@ -32,15 +34,18 @@ class Tail(Layout):
     """Behind the data of every message."""
 
     kind = U32()
-    """READ, WRITE or DONE."""
+    """READ, WRITE, DONE, or one of a system's own."""
     length = U32()
     """Bytes of data before it."""
     object = U64()
     """The object's number, from 0."""
     after = U64()
     """Of a read: so many writes of this connection come before it."""
-    turn = U64()
-    """The message's number on its path, from 1: the word that says that it is there."""
+    number = U32()
+    """The number of the call on its connection, from 1; with the attempt the word that says that the message is there.
+    """
+    attempt = U32()
+    """How often the request had been sent before; a reply has that of its request."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +56,20 @@ class CallMessage:
     object: int = 0
     data: bytes = b""
     after: int = 0
+    number: int = 0
+    attempt: int = 0
 
-    def pack(self, turn: int) -> bytes:
-        """Its bytes as the message of that number."""
-        tail = Tail.pack(kind=self.kind, length=len(self.data), object=self.object, after=self.after, turn=turn)
-        return self.data + tail
+    def pack(self) -> bytes:
+        """Its bytes."""
+        return self.data + Tail.pack(
+            kind=self.kind, length=len(self.data), object=self.object, after=self.after, number=self.number,
+            attempt=self.attempt,
+        )  # fmt: skip
+
+    @property
+    def word(self) -> bytes:
+        """The last word of its bytes."""
+        return self.number.to_bytes(4, "little") + self.attempt.to_bytes(4, "little")
 
     @staticmethod
     def load(thread: Thread, end: int) -> Code:
@@ -64,7 +78,7 @@ class CallMessage:
         data = b""
         if tail.length:
             data = yield from thread.load(end - Tail.size - tail.length, tail.length)
-        return CallMessage(tail.kind, tail.object, data, tail.after)
+        return CallMessage(tail.kind, tail.object, data, tail.after, tail.number, tail.attempt)
 
 
 def room_for(value_bytes: int) -> int:
@@ -79,18 +93,19 @@ class MessageSlot:
         self.room = room
         self.address = node.memory["dram"].allocate(room, name, align=LINE)
         self.end = self.address + room
-        self.taken = 0
-        """How many messages its owner has taken."""
+        self.taken = bytes(WORD)
+        """The last word of the message that its owner has taken last."""
 
     @property
     def spot(self) -> tuple[int, bytes]:
         """What its owner spins on: the last word, as he has seen it."""
-        return self.end - WORD, self.taken.to_bytes(WORD, "little")
+        return self.end - WORD, self.taken
 
     def take(self, thread: Thread) -> Code:
         """The message whose last word has come."""
-        self.taken += 1
-        return (yield from CallMessage.load(thread, self.end))
+        message = yield from CallMessage.load(thread, self.end)
+        self.taken = message.word
+        return message
 
 
 class Sender:
@@ -108,7 +123,7 @@ class Sender:
     def send(self, thread: Thread, message: CallMessage) -> Code:
         """WRITE a message so that it ends where the slot ends."""
         self._sent += 1
-        data = message.pack(self._sent)
+        data = replace(message, number=self._sent).pack()
         here, there = self._here - len(data), self._there - len(data)
         yield from thread.store(here, data)
         yield from post_write(thread, self.qp, here, len(data), there, self.rkey)

@@ -22,12 +22,12 @@ POKED_BYTES = 1 << 24
 class ObjectTable:
     """An object a place, each of whole lines; an update in place is no atomic one beyond 8 bytes."""
 
-    def __init__(self, node: Node, count: int, value_bytes: int) -> None:
+    def __init__(self, node: Node, count: int, value_bytes: int, name: str = "objects") -> None:
         self._pm = node.memory["pm"]
-        self.value_bytes = value_bytes
+        self.value_bytes = self.flushed_bytes = value_bytes
         self._each = -(-value_bytes // LINE_BYTES) * LINE_BYTES
         self._length = self._each * count
-        self._base = self._pm.allocate(self._length, "objects", item_bytes=self._each)
+        self._base = self._pm.allocate(self._length, name, item_bytes=self._each)
 
     def place(self, number: int) -> int:
         """Where an object lies."""
@@ -48,14 +48,18 @@ class ObjectTable:
             if name in objects:
                 self._pm.space.poke(start + number * self._each, objects[name])
 
-    def read(self, thread: Thread, number: int) -> Code:
-        """An object's value."""
+    def read(self, thread: Thread, number: int, index: bytes = b"") -> Code:
+        """An object's value; ``index`` names an item where objects have several."""
         return (yield from thread.load(self.place(number), self.value_bytes))
 
     def store(self, thread: Thread, number: int, data: bytes) -> Code:
         """Store a value in place."""
         yield from thread.store(self.place(number), data)
 
+    def copy(self, thread: Thread, number: int, source: int) -> Code:
+        """Copy the value that lies at ``source`` into place."""
+        yield from thread.memcpy(self.place(number), source, self.value_bytes)
+
     def flush(self, thread: Thread, number: int) -> Code:
-        """Make what is stored of an object durable: all of its lines."""
-        yield from thread.flush(self.place(number), self.value_bytes)
+        """Make what is stored of an object durable: ``flushed_bytes`` of it, usually all of its lines."""
+        yield from thread.flush(self.place(number), self.flushed_bytes)

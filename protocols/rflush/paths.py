@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from ...models.cpu import Thread
+from ...models.cpu import Deadline, Thread
+from ...models.nic.packets import GRH_BYTES
 from ...models.system import Node
 from ...models.verbs import (
     REMOTE,
@@ -26,12 +28,9 @@ from ...models.verbs import (
     Status,
     WorkCompletion,
 )
-from .messages import LINE, WORD, CallMessage, MessageSlot, Tail, post_write
+from .messages import LINE, WORD, CallMessage, Disconnected, MessageSlot, Tail, post_write
 
 Code = Generator[Any, Any, Any]
-
-GRH_BYTES = 40
-"""Before a datagram in its receive buffer: the global route header (IBTA 9.8.3)."""
 
 
 class MessagePath(ABC):
@@ -47,12 +46,18 @@ class MessagePath(ABC):
         self.node = node
         self.domain = domain
         self.room = room
-        self.sent = self.taken = 0
-        """How many messages the sender has sent; and the receiver has taken."""
+        self.least_bytes = 0
+        """So many bytes travel at least, those before a shorter message in its buffer among them."""
+        self.awaits_completion = False
+        """Whether the sender waits for the completion of each of its WRITEs; else they are not signalled."""
+        self.copies = 0
+        """How often the sender copies a message before it leaves."""
 
     def attach(self, node: Node, domain: ProtectionDomain, qp: QueuePair, other: QueuePair) -> None:
         """The sender is there: its node, its domain, its queue pair, and the receiver's."""
         self.qp, self.other = qp, other
+        dram = node.memory["dram"]
+        self._copied = [dram.allocate(self.room, "message", align=LINE) + self.room for _ in range(self.copies)]
         self.buffer = node.memory["dram"].allocate(self.room, "message buffer", align=LINE) + self.room
         """Where the sender's messages end before they leave."""
 
@@ -63,30 +68,54 @@ class MessagePath(ABC):
 
     @abstractmethod
     def send(self, thread: Thread, message: CallMessage) -> Code:
-        """The sender sends a message. One is under way: what comes back shows that it has arrived."""
+        """The sender sends a message. One call is under way: what comes back shows that it has arrived."""
 
     @abstractmethod
     def take(self, thread: Thread, completion: WorkCompletion | None) -> Code:
         """The receiver takes the message that has come, with its completion where it is found by one."""
 
-    def receive(self, thread: Thread, length: int) -> Code:
-        """A receiver with nothing else to do waits for a message, which is to have ``length`` bytes of data; None
-        where the connection breaks.
+    def receive(self, thread: Thread, number: int, length: int, deadline: Deadline | None = None) -> Code:
+        """A receiver with nothing else to do waits for the message of the call of that number, which is to have at most
+        ``length`` bytes of data. Those of earlier calls are passed over.
+
+        Returns None where ``deadline`` passes before. Raises :class:`Disconnected` where the connection breaks.
         """
-        if self.spun:
-            found = yield from thread.spin([self.spot], queue_pairs=[self.other])
-            return None if found is None else (yield from self.take(thread, None))
-        completion = yield from thread.poll(self.other.recv_cq)
-        if completion.status is not Status.IBV_WC_SUCCESS:
-            return None
-        return (yield from self.take(thread, completion))
+        while True:
+            completion = None
+            if self.spun:
+                if (yield from thread.spin([self.spot], deadline, [self.other])) is None:
+                    if self.other.error:
+                        raise Disconnected
+                    return None
+            else:
+                completion = yield from thread.poll(self.other.recv_cq, deadline)
+                if completion is None:
+                    return None
+                if completion.status is not Status.IBV_WC_SUCCESS:
+                    raise Disconnected
+            message = yield from self.take(thread, completion)
+            if message.number == number:
+                return message
 
     def build(self, thread: Thread, message: CallMessage) -> Code:
         """Put a message into the sender's buffer; returns where it begins, and its length."""
-        self.sent += 1
-        data = message.pack(self.sent)
-        yield from thread.store(self.buffer - len(data), data)
-        return self.buffer - len(data), len(data)
+        data = message.pack()
+        end = self._copied[0] if self._copied else self.buffer
+        yield from thread.store(end - len(data), data)
+        for source, target in pairwise([*self._copied, self.buffer]):
+            yield from thread.memcpy(target - len(data), source - len(data), len(data))
+        length = max(len(data), self.least_bytes)
+        return self.buffer - length, length
+
+    def write(self, thread: Thread, here: int, length: int, there: int, rkey: int) -> Code:
+        """WRITE what lies in a buffer."""
+        if not self.awaits_completion:
+            yield from post_write(thread, self.qp, here, length, there, rkey)
+            return
+        signaled = SendFlags.IBV_SEND_SIGNALED
+        work = SendWR(0, Opcode.IBV_WR_RDMA_WRITE, here, length, there, rkey, send_flags=signaled)
+        yield from thread.post_send(self.qp, work)
+        yield from thread.poll(self.qp.send_cq)
 
 
 class ByWrite(MessagePath):
@@ -105,7 +134,7 @@ class ByWrite(MessagePath):
     @override
     def send(self, thread: Thread, message: CallMessage) -> Code:
         here, length = yield from self.build(thread, message)
-        yield from post_write(thread, self.qp, here, length, self.slot.end - length, self.key)
+        yield from self.write(thread, here, length, self.slot.end - length, self.key)
 
     @override
     def take(self, thread: Thread, completion: WorkCompletion | None) -> Code:
@@ -116,6 +145,12 @@ class ByUnreliableWrite(ByWrite):
     """The same on an unreliable connection."""
 
     type = QpType.IBV_QPT_UC
+
+
+def flag_of(word: bytes) -> bytes:
+    """What stands in the mailbox for a message with this last word: another byte than for the message before."""
+    number, attempt = word[:4], word[4:]
+    return bytes([(101 * int.from_bytes(number, "little") + int.from_bytes(attempt, "little")) % 256])
 
 
 class ByWriteAndFlag(ByWrite):
@@ -134,12 +169,12 @@ class ByWriteAndFlag(ByWrite):
     @property
     @override
     def spot(self) -> tuple[int, bytes]:
-        return self._mailbox, bytes([self.slot.taken % 256])
+        return self._mailbox, flag_of(self.slot.taken)
 
     @override
     def send(self, thread: Thread, message: CallMessage) -> Code:
         yield from super().send(thread, message)
-        yield from thread.store(self._flag, bytes([self.sent % 256]))
+        yield from thread.store(self._flag, flag_of(message.word))
         yield from post_write(thread, self.qp, self._flag, 1, self._mailbox, self._mailbox_key)
 
 
@@ -158,7 +193,7 @@ class ByImmediate(ByWrite):
         here, length = yield from self.build(thread, message)
         flags = SendFlags.IBV_SEND_INLINE if length <= self.qp.max_inline_data else SendFlags.NONE
         opcode, there = Opcode.IBV_WR_RDMA_WRITE_WITH_IMM, self.slot.end - length
-        work = SendWR(0, opcode, here, length, there, self.key, send_flags=flags, imm_data=self.sent % (1 << 32))
+        work = SendWR(0, opcode, here, length, there, self.key, send_flags=flags, imm_data=message.number)
         yield from thread.post_send(self.qp, work)
 
     @override
@@ -167,22 +202,46 @@ class ByImmediate(ByWrite):
         return (yield from self.slot.take(thread))
 
 
+class InKernel(ByImmediate):
+    """The same from kernel to kernel: each of the two looks up whether the message is allowed (LITE: Tsai, Zhang,
+    SOSP'17, section 5.1).
+    """
+
+    @override
+    def send(self, thread: Thread, message: CallMessage) -> Code:
+        yield from thread.check_permission()
+        yield from super().send(thread, message)
+
+    @override
+    def take(self, thread: Thread, completion: WorkCompletion | None) -> Code:
+        message = yield from super().take(thread, completion)
+        yield from thread.check_permission()
+        return message
+
+
 class BySend(MessagePath):
     """SEND; the receiver polls the receive completion, and finds the message in the buffer that he had posted."""
 
     spun = False
     header_bytes: ClassVar[int] = 0
     """What comes before a message in its receive buffer."""
+    receives: ClassVar[int] = 1
+    """How many receive buffers there are: one is enough unless messages come again."""
 
     def __init__(self, node: Node, domain: ProtectionDomain, room: int) -> None:
         super().__init__(node, domain, room)
         length = room + -(-self.header_bytes // LINE) * LINE
-        self._received = RecvWR(0, node.memory["dram"].allocate(length, "receive buffer", align=LINE), length)
+        dram = node.memory["dram"]
+        self._received = [
+            RecvWR(number, dram.allocate(length, "receive buffer", align=LINE), length)
+            for number in range(self.receives)
+        ]
 
     @override
     def attach(self, node: Node, domain: ProtectionDomain, qp: QueuePair, other: QueuePair) -> None:
         super().attach(node, domain, qp, other)
-        other.post_recv(self._received)
+        for receive in self._received:
+            other.post_recv(receive)
 
     @override
     def send(self, thread: Thread, message: CallMessage) -> Code:
@@ -195,8 +254,9 @@ class BySend(MessagePath):
     @override
     def take(self, thread: Thread, completion: WorkCompletion | None) -> Code:
         assert completion is not None
-        message = yield from CallMessage.load(thread, self._received.local_address + completion.byte_len)
-        thread.post_recv(self.other, self._received)
+        receive = self._received[completion.wr_id]
+        message = yield from CallMessage.load(thread, receive.local_address + completion.byte_len)
+        thread.post_recv(self.other, receive)
         return message
 
 
@@ -205,6 +265,7 @@ class ByDatagram(BySend):
 
     type = QpType.IBV_QPT_UD
     header_bytes = GRH_BYTES
+    receives = 4
 
 
 class LeftThere(ByWrite):
@@ -224,15 +285,17 @@ class LeftThere(ByWrite):
         yield from self.build(thread, message)
 
     @override
-    def receive(self, thread: Thread, length: int) -> Code:
-        size = length + Tail.size
-        here, awaited = self.slot.end, (self.slot.taken + 1).to_bytes(WORD, "little")
+    def receive(self, thread: Thread, number: int, length: int, deadline: Deadline | None = None) -> Code:
+        size = max(length + Tail.size, self.least_bytes)
+        here, awaited = self.slot.end, number.to_bytes(4, "little")
         while True:
             work = SendWR(0, Opcode.IBV_WR_RDMA_READ, here - size, size, self.buffer - size, self._there)
             yield from thread.post_send(self.other, work)
             completion = yield from thread.poll(self.other.send_cq)
             if completion.status is not Status.IBV_WC_SUCCESS:
-                return None
-            if (yield from thread.load(here - WORD, WORD)) == awaited:
+                raise Disconnected
+            if (yield from thread.load(here - WORD, WORD))[:4] == awaited:
                 return (yield from self.take(thread, None))
+            if deadline is not None and deadline.passed:
+                return None
             thread.count("polls in vain")

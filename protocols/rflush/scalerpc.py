@@ -7,13 +7,13 @@ the request's buffer as it goes (public code) and WRITEs its address alone; the 
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from ...models.cpu import Thread
-from ...models.verbs import REMOTE, Opcode, SendWR, Status
+from ...models.cpu import Deadline, Thread
+from ...models.verbs import REMOTE, MemoryRegion, Opcode, SendWR, Status
 from ..layout import U32, U64, Layout
 from ..naming import Option
 from .calls import CallClient, CallConnection, CallScheme, CallServer, CallSession
@@ -40,17 +40,30 @@ class WarmSession(CallSession):
 
     buffer: int = 0
     every: int = field(default=1, kw_only=True)
+    turn: int = field(default=0, kw_only=True)
+    """How many calls it has had replies to on this connection."""
+    shown: MemoryRegion | None = field(default=None, kw_only=True)
+    """The buffer, while the server may fetch the request from it."""
 
     @override
-    def call(self, message: CallMessage, length: int) -> Code:
-        if self.calls % self.every:
-            return (yield from super().call(message, length))
-        thread, data = self.thread, message.pack(0)
-        yield from thread.store(self.buffer, data)
-        region = yield from thread.reg_mr(self.domain, self.buffer, len(data), access=REMOTE)
-        address = Address.pack(address=self.buffer, key=region.key, length=len(data))
-        reply = yield from super().call(CallMessage(WARM_UP, message.object, address), length)
-        yield from thread.dereg_mr(self.domain, region)
+    def send(self, message: CallMessage) -> Code:
+        if self.turn % self.every == 0:
+            thread, data = self.thread, message.pack()
+            yield from thread.store(self.buffer, data)
+            if self.shown is None:
+                self.shown = yield from thread.reg_mr(self.domain, self.buffer, len(data), access=REMOTE)
+            address = Address.pack(address=self.buffer, key=self.shown.key, length=len(data))
+            message = replace(message, kind=WARM_UP, data=address)
+        yield from super().send(message)
+
+    @override
+    def receive(self, number: int, length: int, deadline: Deadline | None) -> Code:
+        reply = yield from super().receive(number, length, deadline)
+        if reply is not None:
+            self.turn += 1
+            if self.shown is not None:
+                shown, self.shown = self.shown, None
+                yield from self.thread.dereg_mr(self.domain, shown)
         return reply
 
 
@@ -68,8 +81,8 @@ class ScaleRpc(CallScheme, name="scalerpc"):
         scheme: ScaleRpc
 
         @override
-        def connect(self, thread: Thread) -> WarmSession:
-            session = super().connect(thread)
+        def open(self, thread: Thread, connection: int | None) -> WarmSession:
+            session = super().open(thread, connection)
             buffer = self.node.memory["dram"].allocate(self.server.room, "request", align=LINE)
             return WarmSession(**vars(session), buffer=buffer, every=self.scheme.option("warmup"))
 
@@ -84,8 +97,7 @@ class ScaleRpc(CallScheme, name="scalerpc"):
         def execute(self, thread: Thread, end: CallConnection, request: CallMessage) -> Code:
             if request.kind == WARM_UP:
                 request = yield from self.fetch(thread, end, Address.unpack(request.data))
-            if request is not None:
-                yield from super().execute(thread, end, request)
+            return None if request is None else (yield from super().execute(thread, end, request))
 
         def fetch(self, thread: Thread, end: CallConnection, place: Address) -> Code:
             """READ a request from the client; returns it, None where the client is gone."""

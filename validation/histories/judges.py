@@ -18,6 +18,7 @@ from ...protocols.guarantees import Condition, Verdict
 from ...scenarios.history import Operation, Removed
 from ..oracle import FINDERS, NOT_READ
 from ..oracle.conditions.bounded_loss import find as find_unbounded
+from ..oracle.conditions.exactly_once import counted_once, put_in
 from ..oracle.known import NEVER_PS, RECOVERY, Flaw, ObjectHistory
 from ..oracle.models.simple import MODELS, PUTS, REMOVES, UNKNOWN, WRITES, Call, Model, State
 from ..oracle.search import fifo, lifo
@@ -167,8 +168,9 @@ class ZoneJudge:
 class AroundCrash:
     """What is left of an object's history to see if a crash has lost updates: ``no_lost_ack`` of any model.
 
-    That is ``durable`` without the reads before the crash: they may have been as weakly isolated as they like. What
-    happened behind the next crash is left out, too. An update that had returned at most ``spared_ps`` before the crash
+    That is ``durable`` without the reads before the crash: they may have been as weakly isolated as they like. What a
+    list has more than once, and was appended once, counts once: that is ``exactly_once``. What happened behind the next
+    crash is left out, too. An update that had returned at most ``spared_ps`` before the crash
     takes effect by then or never, if that is more than nothing (``bounded_loss``).
     """
 
@@ -178,7 +180,10 @@ class AroundCrash:
 
     def spans(self, model: Model, spans: Iterable[Interval]) -> list[Interval]:
         """The operations that are left."""
-        found = []
+        found, spans = [], list(spans)
+        if model.name in ("append", "log"):
+            put = put_in(span.call for span in spans)
+            spans = [span._replace(call=counted_once(span.call, put)) for span in spans]
         for span in spans:
             before = span.invoke_ps <= self.at_ps
             if span.invoke_ps > self.until_ps or (before and model.inert(span.call)):

@@ -49,6 +49,8 @@ class OperatingSystem:
     """A context switch, on the core that makes it."""
     syscall_ps: int = 300_000
     """Into the kernel and back, with the work of a read, a futex or an epoll_wait there."""
+    permission_check_ps: int = 200_000
+    """The kernel looks up what a call names, and whether its caller may use it."""
     interrupt_ps: int = 1_500_000
     """A device's interrupt on the core that takes it: entry, handler, softirq, and waking who waits."""
     wake_ps: int = 2 * MICROSECOND
@@ -144,7 +146,15 @@ class CpuParameters:
         }
         system = {
             name: getattr(self.os, name) * 100 // kind.speed_percent
-            for name in ("switch_ps", "syscall_ps", "interrupt_ps", "reg_mr_ps", "reg_mr_page_ps", "dereg_mr_page_ps")
+            for name in (
+                "switch_ps",
+                "syscall_ps",
+                "permission_check_ps",
+                "interrupt_ps",
+                "reg_mr_ps",
+                "reg_mr_page_ps",
+                "dereg_mr_page_ps",
+            )
         }
         rate = self.memcpy_bits_per_s * kind.speed_percent // 100
         costs = {name: SoftwareCost(cost.time_ps * 100 // kind.speed_percent) for name, cost in self.software.items()}

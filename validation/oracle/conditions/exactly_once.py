@@ -8,7 +8,8 @@ the taking out, which is another matter). A retry is the same update as what it 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..models.model import UNKNOWN, Call
@@ -45,6 +46,26 @@ def find(rows: Iterable[tuple[int, int, Call]]) -> Twice | None:
             if 0 < put[call.result] < taken[era, call.result]:
                 return Twice(number, call.result, taken[era, call.result], put[call.result])
     return None
+
+
+def put_in(calls: Iterable[Call]) -> Mapping[Hashable, int]:
+    """How often each item is put in by these calls."""
+    return Counter(item for call in calls for item in _put_by(call))
+
+
+def counted_once(call: Call, put: Mapping[Hashable, int]) -> Call:
+    """A read of a list as it would be had nothing been executed twice: of an item that it found more often than it was
+    ``put`` in, the first ones are left.
+    """
+    if call.f not in _LISTS or not isinstance(call.result, tuple):
+        return call
+    seen: Counter[Hashable] = Counter()
+    left = []
+    for item in call.result:
+        seen[item] += 1
+        if seen[item] <= put.get(item, seen[item]):
+            left.append(item)
+    return replace(call, result=tuple(left))
 
 
 def _put_by(call: Call) -> Iterator[Hashable]:
