@@ -74,6 +74,8 @@ def _system(parsed: ParsedName, name: str) -> type[Scheme]:
 
 def _composed(kind: type[Scheme], parsed: ParsedName, name: str) -> type[Scheme]:
     """The scheme with the options, on the mode and over the primitive that a name says."""
+    if parsed.primitive is not None and kind.over_primitive is not None:
+        kind = kind.over_primitive
     system, title = parsed.system, kind.title
     made: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__, "name": str(parsed)}
     made["chosen"] = {**kind.chosen, **chosen_of(kind.name, kind.options, system.options, name, system.at)}

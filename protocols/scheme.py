@@ -293,6 +293,8 @@ class Scheme(ABC):
     """The primitive that it goes over unless its name says another (``mirrored over no-flush``); None: over none."""
     primitive: ClassVar[Primitive] = _OverPrimitive()  # type: ignore[assignment]
     """The primitive that it goes over."""
+    over_primitive: ClassVar[type[Scheme] | None] = None
+    """What its name stands for where it says a primitive, of a scheme that alone is over none; None: no such thing."""
     on: ClassVar[type[Mode] | None] = None
     """The class of the modes that it goes on (``bst on rnvm-rcb``), of which its name says one; None: on none."""
     mode: ClassVar[type[Mode]]

@@ -108,14 +108,6 @@ class Rfp(CallScheme, name="rfp"):
     options: ClassVar[dict[str, Option]] = {"reply": REPLY}
 
 
-class OctopusRpc(CallScheme, name="octopus-rpc"):
-    """WRITE with immediate, which identifies itself; its completion; WRITE with immediate back."""
-
-    title = "WRITE with immediate, executed and flushed by the server, the same as the reply"
-    section = "section 3, figure 2h"
-    requests, replies = ByImmediate, ByImmediate
-
-
 class Lite(CallScheme, name="lite"):
     """As ``octopus-rpc``, from kernel to kernel: a system call at the client, a thread of the kernel at the server, and
     a look at the permissions in both. The client waits inside of its system call.

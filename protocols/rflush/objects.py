@@ -26,8 +26,8 @@ class ObjectTable:
         self._pm = node.memory["pm"]
         self.value_bytes = self.flushed_bytes = value_bytes
         self._each = -(-value_bytes // LINE_BYTES) * LINE_BYTES
-        self._length = self._each * count
-        self._base = self._pm.allocate(self._length, name, item_bytes=self._each)
+        self.length = self._each * count
+        self._base = self._pm.allocate(self.length, name, item_bytes=self._each)
 
     def place(self, number: int) -> int:
         """Where an object lies."""
@@ -36,7 +36,7 @@ class ObjectTable:
     def load(self, names: Sequence[Hashable], objects: Mapping[Hashable, bytes]) -> None:
         """Put the first values where they belong."""
         start = self._base - self._pm.base
-        if self._length > POKED_BYTES:
+        if self.length > POKED_BYTES:
 
             def line_of(line: int) -> bytes:
                 number, offset = divmod(line * LINE_BYTES - start, self._each)

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from ...models.cpu import Deadline, Thread
 from ...models.verbs import REMOTE, MemoryRegion, Opcode, SendWR, Status
+from ..guarantees import Claims, Condition
 from ..layout import U32, U64, Layout
 from ..naming import Option
 from .calls import CallClient, CallConnection, CallScheme, CallServer, CallSession
@@ -101,10 +102,27 @@ class ScaleRpc(CallScheme, name="scalerpc"):
 
         def fetch(self, thread: Thread, end: CallConnection, place: Address) -> Code:
             """READ a request from the client; returns it, None where the client is gone."""
-            qp, here = end.requests.other, self.fetched[self.connections.index(end) % self.sizes.threads]
+            here = self.fetched[self.connections.index(end) % self.sizes.threads]
+            qp = end.requests.other
             work = SendWR(0, Opcode.IBV_WR_RDMA_READ, here, place.length, place.address, place.key)
             yield from thread.post_send(qp, work)
             completion = yield from thread.poll(qp.send_cq)
             if completion.status is not Status.IBV_WC_SUCCESS:
                 return None
             return (yield from CallMessage.load(thread, here + place.length))
+
+
+class ScaleRpcDdio(ScaleRpc, name="scalerpc-ddio"):
+    """With DDIO on, what the adapter writes is in the cache, and so is the object that the server makes of it: clflush
+    writes it back before the reply.
+    """
+
+    title = "as scalerpc, with clflush before the reply, for machines with DDIO"
+    section = "section 4.4.2, figure 7b"
+    claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: "ddio on, server power; ddio on, server process"}
+
+    class Server(ScaleRpc.Server):
+        @override
+        def flush(self, thread: Thread, number: int) -> Code:
+            yield from thread.clflush(self.table.place(number), self.table.flushed_bytes)
+            yield from thread.sfence()

@@ -1,0 +1,103 @@
+"""Calls that are sent again: over networks that lose packets, and after a failure of the server.
+
+An append shows what a put hides: that a call was executed twice. The paper leaves open what a server does with a call
+that comes again (Duan et al., SC'21, section 5.4), so both ways are here, and one convicts the other.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.run.failing import performed as with_failures
+from rpsim.sim.errors import InputError
+from rpsim.validation.crash.explore import explore
+from rpsim.validation.histories.check import check_history
+from rpsim.validation.histories.read import parse_history
+
+from ...small import get, only_variant, put, scenario, ycsb
+
+LOSSY = ["herd-rpc", "herd-rpc[reply=datagram]", "fasst"]
+PLACE = {"vary": {"platform": ["rflush-testbed"], "ddio": ["off"], "domain": ["adr"]}}
+APPENDS = {"kind": "mix", "operations": 60, "shares": {"append": 0.7, "read": 0.3}}
+
+
+def performed(name, work, loss=0.0, fault="no fault", **more):
+    """A scenario, and its run, metered."""
+    network = {"network": {"loss": loss}} if loss else {}
+    made = scenario(name, work, **{**PLACE, "processes": 2, "crash": {"fault": fault}, **network, **more})
+    return made, run_variant(made, only_variant(made), metered=True)
+
+
+def judged(name, work, **more):
+    """The verdicts by their conditions."""
+    made, result = performed(name, work, **more)
+    report = explore(result, made, only_variant(made))
+    assert report.exhaustive
+    return {str(condition): str(verdict) for condition, verdict in report.verdicts.items()}
+
+
+def seen(name, work, **more):
+    """The verdicts on what the clients of a run saw."""
+    _, result = performed(name, work, **more)
+    lines = "\n".join(result.history.lines(result.initial))
+    report = check_history(parse_history(lines, "the run"), "append", ["committed", "exactly_once", "linearizable"])
+    return {str(condition): str(one.verdict) for condition, one in report.verdicts.items()}
+
+
+def sent_again(result):
+    """How often an operation's call was sent again, on the average."""
+    return sum(counts.get("calls sent again", {"mean": 0})["mean"] for counts in result.summary()["counts"].values())
+
+
+@pytest.mark.parametrize("name", LOSSY)
+def test_with_two_percent_of_the_packets_lost_every_call_ends(name):
+    """After 100 ms without a reply a call is sent again, which no event is spent on."""
+    _, result = performed(name, ycsb(150), loss=0.02, keys=20)
+    assert {o.outcome for o in result.history.operations} == {"ok"}
+    assert result.system.fabric.weather.lost > 2 and sent_again(result) > 0
+    assert result.elapsed_ps > 100 * 10**9
+
+
+@pytest.mark.parametrize("name", ["herd-rpc", "fasst"])
+def test_a_call_that_is_executed_when_it_comes_again_is_executed_twice(name):
+    """A fifth of the packets is lost: some replies, too. Told apart by its number, a call is executed once."""
+    how = {"loss": 0.2, "keys": 4}
+    twice = seen(f"{name}[resend=30 us, repeats=executed, model=append]", APPENDS, **how)
+    assert twice["exactly_once"] == twice["linearizable"] == "violated" and twice["committed"] == "holds"
+    once = seen(f"{name}[resend=30 us, model=append]", APPENDS, **how)
+    assert set(once.values()) == {"holds"}
+
+
+def test_a_reply_that_comes_late_is_not_that_of_the_next_call():
+    """Calls are sent again although nothing is lost: each of them is answered twice."""
+    made = scenario("fasst[resend=3 us]", [put(0, "k0"), get(0, "k0"), put(0, "k0"), get(0, "k0")], **PLACE)
+    result = run_variant(made, only_variant(made), metered=True)
+    assert [o.result for o in result.history.operations if o.f == "get"] == [1, 3] and sent_again(result) > 0
+
+
+APPENDED = [{"process": 0, "f": "append", "object": "k0"}, {"process": 1, "f": "append", "object": "k0"}]
+
+
+@pytest.mark.parametrize("name", ["farm", "darpc"])
+def test_a_server_that_dies_between_execution_and_reply_executes_a_call_a_second_time(name):
+    """Nothing that was acknowledged is lost by that, and without sending again nothing is executed twice."""
+    found = judged(f"{name}[resend=100 ms, model=append]", APPENDED, fault="server[0] process")
+    assert found["exactly_once"] == "violated" and found["no_lost_ack"] == found["committed"] == "holds"
+    never = judged(f"{name}[model=append]", APPENDED, fault="server[0] process")
+    assert set(never.values()) == {"holds"}
+
+
+@pytest.mark.parametrize("name", ["farm[resend=100 ms]", "l5[resend=100 ms]", "rfp[resend=100 ms]", "fasst"])
+def test_a_call_is_sent_to_the_next_server_when_its_time_is_over(name):
+    fault = {"at": "2 us", "fault": "server[0] process"}
+    made = scenario(name, [put(0, "k0"), put(0, "k0"), get(0, "k0")], **PLACE, failures=[fault])
+    result = with_failures(made, only_variant(made), metered=True)
+    assert [(o.outcome, o.result) for o in result.history.operations] == [("ok", None), ("ok", None), ("ok", 2)]
+    first = result.history.operations[0]
+    assert 100 * 10**9 < first.return_ps - first.invoke_ps < 101 * 10**9
+
+
+def test_a_time_of_nothing_is_refused():
+    with pytest.raises(InputError, match="resend=0 ns"):
+        scenario("farm[resend=0 ns]", [put(0, "k0")], **PLACE)
