@@ -82,6 +82,20 @@ class YcsbFields(DrawFields, total=False):
     groups: Sequence[GroupFields]
 
 
+class PageRankFields(TypedDict, total=False):
+    """One client that computes PageRank from the records that it reads."""
+
+    kind: Required[Literal["pagerank"]]
+    nodes: Required[int]
+    edges: Required[int]
+    value: str | int
+    damping: float
+    tolerance: float
+    iterations: int
+    sample: int | None
+    work: str | None
+
+
 class OperationFields(TypedDict, total=False):
     """One operation of a client process, not before a time."""
 
@@ -172,7 +186,7 @@ class ScenarioFields(TypedDict, total=False):
     roles: Mapping[str, RoleFields]
     schemes: str | Sequence[str]
     options: Mapping[str, object]
-    workload: YcsbFields | ScheduleFields
+    workload: YcsbFields | PageRankFields | ScheduleFields
     scale: int
     crash: CrashFields
     failures: Sequence[FailureFields]

@@ -96,7 +96,7 @@ class CallClient(Role, invokes=True):
     def read(self, session: CallSession, number: int, index: bytes) -> Code:
         """A call that reads an object, or its item with that index."""
         reply = yield from self.call(session, CallMessage(READ, number, index), self.sizes.value_bytes)
-        return reply.data if any(reply.data) else None  # an object that was never written
+        return reply.data
 
     def write(self, session: CallSession, number: int, value: bytes) -> Code:
         """A call that writes; returns when the server has replied."""

@@ -27,6 +27,7 @@ from ..calls import argument_of, result_of, step_of
 from ..history import History, Number, Operation
 from ..schema.known import SchemeFacts
 from ..schema.perturbed import LAGGING, PAUSES, PAUSING, perturbed_network, perturbed_platform
+from ..schema.ranking import PageRank
 from ..schema.schema import Scenario, Variant
 from ..schema.workloads import Ycsb
 from .background import start_background
@@ -35,6 +36,7 @@ from .cputime import spent
 from .draws import Planned, draw_past
 from .metered import Metered
 from .parts import MeanWay, way
+from .ranking import Caller, Ranking
 from .results import Hop, RunResult
 from .workload import initial_values, objects, plan, requests, room_for_updates
 
@@ -76,17 +78,23 @@ class AssembledVariant:
         streams = Streams(scenario.seed)
         planned = plan(scenario.workload, self.processes, streams, SchemeFacts.of(kind))
         self.initial = initial_values(scenario.workload, kind.model)
+        self.ranking = Ranking(scenario.workload, streams) if isinstance(scenario.workload, PageRank) else None
+        if self.ranking is not None:
+            self.initial = self.ranking.initial
         sizes = Sizes(
             scenario.workload.value_bytes,
             objects(scenario.workload, planned),
             room_for_updates(scenario.workload, planned),
             self.processes,
             threads=next((scenario.role(name).threads for name, role in kind.role_types.items() if role.served), 1),
+            batch=max((len(each) for operations in planned for each in requests(operations)), default=1),
         )
         number = (scenario.crash.first or 0) + schedule
         otherwise = scenario.crash.perturbed if number else ()
         platform = scaled(platform or load_platform(variant.platform, **variant.settings), scenario.scale)
         platform = perturbed_platform(platform, otherwise)
+        if self.ranking is not None:
+            platform = self.ranking.platform(platform)
         draws = f"schedule {number}, " if set(otherwise) - PAUSING else ""
         network = scenario.network.disturbance() if scenario.network is not None else None
         network = perturbed_network(network, otherwise)
@@ -134,6 +142,9 @@ class AssembledVariant:
         thread = self.system.nodes[CLIENT][machine].thread(core, f"client {process}")
         client: Role = self.at_work.roles[CLIENT][machine]
         session = client.connect(thread)
+        if self.ranking is not None:
+            caller = Caller(client, session, thread, self.history, self.system.clock, self.metered)
+            return self.process_of(machine, process).start(self.ranking.client(caller))
         code = _client(self, client, session, thread, operations, client.take_over(session) if takes_over else ())
         return self.process_of(machine, process).start(code)
 
@@ -369,6 +380,7 @@ def _result(experiment: AssembledVariant) -> RunResult:
         cost=cost(experiment.system, type(at_work)),
         took=took,
         metered={} if metered is None else metered.fields(took),
+        more={} if experiment.ranking is None else {"pagerank": experiment.ranking.fields()},
     )
 
 

@@ -123,7 +123,7 @@ class ClientGroup(Draws):
 class Ycsb(Draws):
     """Closed-loop clients with one of YCSB's mixes over Zipfian keys, or with shares of any operations."""
 
-    kind: Literal["ycsb", "mix"] = Field(description="the kind of workload: ycsb, mix or schedule")
+    kind: Literal["ycsb", "mix"] = Field(description="the kind of workload: ycsb, mix, pagerank or schedule")
     keys: Count = Field(description="how many objects there are")
     value_bytes: StoredBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
     operations: Count = Field(description="how many operations all processes perform together")
@@ -354,7 +354,7 @@ class ScheduledOperation(FileMap):
 class ListedWorkload(FileMap):
     """An explicit list of operations: what a counterexample replays."""
 
-    kind: Literal["schedule"] = Field(description="the kind of workload: ycsb, mix or schedule")
+    kind: Literal["schedule"] = Field(description="the kind of workload: ycsb, mix, pagerank or schedule")
     keys: Count = Field(description="how many objects there are")
     value_bytes: StoredBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
     operations: tuple[ScheduledOperation, ...] = Field(min_length=1, description="a list of operations")

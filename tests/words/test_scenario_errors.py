@@ -105,7 +105,7 @@ def test_a_misspelt_key_is_one_mistake_and_not_a_missing_key_as_well():
 
 def test_a_missing_file(tmp_path, monkeypatch):
     assert read(None, tmp_path, monkeypatch) == [
-        "mine.yaml: found no such file, expected the path of a scenario file, or one of cleaning-crash, client-crash, durable-rpc, efactory, far-adapter, quickstart, recovery-crash, rpc-heavy, rpc-light, server-process, update-only, ycsb-b, ycsb-d, ycsb-e, ycsb-f"
+        "mine.yaml: found no such file, expected the path of a scenario file, or one of cleaning-crash, client-crash, durable-rpc, efactory, far-adapter, pagerank, quickstart, recovery-crash, rpc-heavy, rpc-light, server-process, update-only, ycsb-b, ycsb-d, ycsb-e, ycsb-f"
     ]
 
 
@@ -119,7 +119,7 @@ def test_a_missing_scenario():
         load_scenario("quickstrat", known=KNOWN)
     assert str(caught.value) == (
         "quickstrat: found no such scenario, expected the path of a scenario file, or one of cleaning-crash, client-crash, durable-rpc, "
-        "efactory, far-adapter, quickstart, recovery-crash, rpc-heavy, rpc-light, server-process, update-only, "
+        "efactory, far-adapter, pagerank, quickstart, recovery-crash, rpc-heavy, rpc-light, server-process, update-only, "
         "ycsb-b, ycsb-d, ycsb-e, ycsb-f; did you mean 'quickstart'?"
     )
 
@@ -208,8 +208,8 @@ def test_all_mistakes_of_a_file_are_said_at_once_in_its_order():
         ("mix: a", "mix: a, zipf: .nan", "6: workload.zipf: found nan, expected a finite number"),
         ("256 B", "4 B", "6: workload.value: found '4 B', expected a size from 8 B (room for a stamp) to 1 GiB"),
         ("operations: 2000", "operations: 9, warmup: 9", "6: workload.warmup: found 9, expected fewer than the 9 operations"),
-        ("kind: ycsb", "kind: ycbs", "6: workload.kind: found 'ycbs', expected a kind of workload: ycsb, mix, schedule; did you mean 'ycsb'?"),
-        ("kind: ycsb, ", "", "6: workload.kind: found nothing, expected a kind of workload: ycsb, mix, schedule"),
+        ("kind: ycsb", "kind: ycbs", "6: workload.kind: found 'ycbs', expected a kind of workload: ycsb, mix, pagerank, schedule; did you mean 'ycsb'?"),
+        ("kind: ycsb, ", "", "6: workload.kind: found nothing, expected a kind of workload: ycsb, mix, pagerank, schedule"),
         ("{client: {machines: 2, processes: 8}}", "{server: {machines: 2}}", "4: roles.server.machines: found 2, expected 1, since these schemes have one server"),
         ("{client:", "{cleint:", "4: roles.cleint: found 'cleint', expected a role of these schemes: server, client; did you mean 'client'?"),
         ("server[0] power", "server[1] power", "7: crash.fault: found 'server[1] power', expected an index below 1: so many server machines there are, counted from 0"),
