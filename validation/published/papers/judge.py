@@ -43,6 +43,8 @@ def _value(term: Term, found: Measured) -> float:
             return float(found["rates"].get(of, 0.0) if of else found["thr"])
         case "bw" | "time" as plain:
             return float(found[plain])
+        case "whole":
+            return float(_in(found, "whole", term))
         case "part":
             return float(found["parts"].get(of, {}).get(term.second, 0.0))
         case "side":

@@ -57,6 +57,7 @@ def measure(draft: Draft, values: Mapping[str, str] = NOTHING, metered: bool = F
         "spent": result.spent,
         "cost": result.cost,
         "operations": result.operations,
+        **({"whole": result.more["pagerank"]["execution_time_s"]} if "pagerank" in result.more else {}),
         **(_metered(result) if metered else {}),
     }
 
