@@ -30,6 +30,9 @@ from .plots import COLOURS, Figure, figure_layout
 from .template import render
 
 
+READINGS = ("of", "taken", "could be", "why")
+
+
 def markdown(paper: Paper, rows: Sequence[Row], summary: Summary, swept: Swept) -> str:
     """The page docs/reproduction/NAME.md as text."""
     lines = [
@@ -43,6 +46,7 @@ def markdown(paper: Paper, rows: Sequence[Row], summary: Summary, swept: Swept) 
         "",
         *table(["claim", "figure", "says", "status", "published", "simulated", "verdict"], map(_row, rows)),
     ]
+    lines += _readings(paper)
     lines += _swept(swept)
     lines += _shown(paper)
     missed: dict[str, list[str]] = {}
@@ -62,6 +66,15 @@ def _row(row: Row) -> list[str]:
     simulated = number(found.simulated) if claim.kind == "value" else f"{low(found.simulated):.0%}"
     cells = [claim.id, claim.figure, claim.words, standing(found), published, simulated]
     return [*cells, "met" if found.met else "missed"]
+
+
+def _readings(paper: Paper) -> list[str]:
+    """How the paper is read where it leaves something open."""
+    return ["", "## Readings", "", *table(READINGS, _of(paper))] if paper.readings else []
+
+
+def _of(paper: Paper) -> list[list[str]]:
+    return [[one.of, one.taken, one.beside, one.why] for one in paper.readings]
 
 
 def _shown(paper: Paper) -> list[str]:
@@ -101,6 +114,8 @@ def page(
         about=[short(summary), f"{paper.source}. {paper.about}"],
         missed=[_claim(row) for row in rows if not row[1].met],
         met=[_claim(row) for row in rows if row[1].met],
+        heads=READINGS,
+        readings=_of(paper),
         swept=_sweep(swept) if swept else None,
         shown={name: figure.title for name, figure in paper.figures.items() if name in figures},
         figures={f"figure-{name}": found for name, found in figures.items()},

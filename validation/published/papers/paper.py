@@ -9,6 +9,7 @@ for each of them; a list of such maps is all of their points. ``reading: chosen 
 the paper was chosen. A claim whose status says that there is nothing to compare may have ``why`` alone. ``explore`` are
 the fields that make a run small enough for ``holds``.
 
+``readings`` says how what the paper leaves open is read (``of``, ``taken``, ``beside``: what else it could be, ``why``).
 ``systems`` gives schemes short names, ``families`` names lists of them, for ``over`` (``{$x: senders}``);
 ``quick_operations`` is how many operations the runs of a quick look have at most.
 
@@ -48,8 +49,9 @@ QUICK_OPERATIONS = 1000
 """How many operations the runs of a quick look have at most, unless a paper's file says otherwise."""
 
 _PAPER = ("paper", "title", "source", "tolerances", "scenario", "sweep", "axes", "at", "figures", "claims")
-_OPTIONAL = ("explore", "systems", "families", "quick_operations", "missed", "quick_differs")
+_OPTIONAL = ("explore", "readings", "systems", "families", "quick_operations", "missed", "quick_differs")
 _MISSED = ("claims", "because")
+_READING = ("of", "taken", "beside", "why")
 _CLAIM = (
     "id", "figure", "status", "words", "why", "at", "over", "value", "check", "trend", "least", "published",
     "tolerance", "unit", "counts", "reading",
@@ -82,6 +84,17 @@ class Figure:
     at: At
     schemes: tuple[str, ...]
     operation: str | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How something is read that the paper leaves open."""
+
+    of: str
+    taken: str
+    beside: str
+    """What else it could be."""
+    why: str
 
 
 @dataclass(frozen=True)
@@ -146,6 +159,7 @@ class Paper:
     """
     explore: Mapping[str, Any]
     """The fields that make a scenario small enough to be explored."""
+    readings: tuple[Reading, ...]
     systems: Mapping[str, str]
     """Schemes by the short names that the file has for them."""
     quick_operations: int
@@ -216,9 +230,17 @@ class _PaperReader:
             claims=tuple(found for claim in self.listed for found in self._claim(claim)),
             explore=self.explore,
             sweep=tuple((path, value.data) for path, values in sweep.items() for value in values),
+            readings=tuple(self._reading(one) for one in root.get("readings", []).items("a list of readings")),
             systems=self.systems,
             quick_operations=root.get("quick_operations", QUICK_OPERATIONS).whole(least=1),
         )
+
+    @staticmethod
+    def _reading(at: Cursor) -> Reading:
+        if not at.is_map(f"a map with {', '.join(_READING)}"):
+            return Reading("", "", "", "")
+        at.keys(_READING, _READING, "a reading")
+        return Reading(*(str(at.get(key, "").data) for key in _READING))
 
     def _figure(self, name: str, at: Cursor) -> Figure:
         if not at.is_map(f"a map with {', '.join(_FIGURE)}"):
