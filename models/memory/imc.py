@@ -116,7 +116,10 @@ class Dimm:
         self._stage_ps = 0
         """When the last line left the queues."""
         self._media_free_ps = 0
-        self._read_free_ps = 0
+        self._writes_free_ps = 0
+        """When the medium has the writes that it was given, were there no reads but those that overtake them."""
+        self._reads_from_ps = self._read_free_ps = 0
+        """The reads that follow each other without a gap: from when on the medium serves the last ones, until when."""
         self._stored_ps = 0
         self._gates = Gates()
         """Lines on their way to the buffer: when they came, had places in the queue, and left the queues."""
@@ -164,6 +167,8 @@ class Dimm:
             media_ps = self._media_free_ps
             left_ps = self._media_free_ps = (queued_ps if queued_ps > media_ps else media_ps) + self._unit_write_ps
             self._stage_ps = queued_ps
+            if self._behind_writes_ps:
+                self._give(queued_ps, self._unit_write_ps)
             self._rows.write(line, arrive_ps)
             stored_ps = left_ps + self._write_ps
         else:
@@ -197,6 +202,7 @@ class Dimm:
         taken_ps = max(taken_ps, left_ps)
         taken_ps = max(taken_ps, self._stage_ps)
         if before_ps:
+            self._give(taken_ps, before_ps)
             media_ps = self._media_free_ps
             taken_ps = self._media_free_ps = (taken_ps if taken_ps > media_ps else media_ps) + before_ps
             for victim in gone:
@@ -210,10 +216,16 @@ class Dimm:
         start_ps = taken_ps if taken_ps > media_ps else media_ps
         if not after_ps:
             return left_ps, start_ps + self._unit_write_ps + self._write_ps
+        self._give(taken_ps, after_ps)
         self._outs[out] = self._media_free_ps = start_ps + after_ps
         for written in full:
             in_flight[written] = start_ps + after_ps + self._write_ps
         return left_ps, start_ps + after_ps + self._write_ps
+
+    def _give(self, at_ps: int, write_ps: int) -> None:
+        """The medium is given a write of so long; reads wait for these, and not for the reads before them."""
+        free_ps = self._writes_free_ps
+        self._writes_free_ps = (at_ps if at_ps > free_ps else free_ps) + write_ps
 
     def _forget(self, since_ps: int) -> None:
         self._queued = {line: seen for line, seen in self._queued.items() if seen[1] > since_ps}
@@ -263,13 +275,24 @@ class Dimm:
             if not media_ps:
                 return self._near_ps, max(free_ps, self._fetched.get(xpline, 0))
             total_ps = self._load_ps
-        start_ps = self._read_free_ps if self._read_free_ps > at_ps else at_ps
+        start_ps, writes_ps, reads_ps = at_ps, self._writes_free_ps, self._read_free_ps
+        if writes_ps > at_ps:
+            ahead_ps = writes_ps - at_ps
+            if reads_ps > at_ps:  # reads that are to come overtake these writes and are no part of them
+                ahead_ps -= reads_ps - max(at_ps, self._reads_from_ps)
+            start_ps += min(ahead_ps, self._behind_writes_ps)
+        if start_ps < reads_ps:
+            start_ps = reads_ps
+        else:
+            self._reads_from_ps = start_ps
         self._read_free_ps = start_ps + media_ps
+        if writes_ps > start_ps:
+            self._writes_free_ps = writes_ps + media_ps
+        if gone_ps:
+            self._give(start_ps + media_ps, gone_ps)
         if buffer is None:
             near, start_ps = self._rows.read(line, start_ps)
             total_ps = self._near_ps if near else self._load_ps
-        if self._behind_writes_ps and self._media_free_ps > start_ps:
-            start_ps += min(self._media_free_ps - start_ps, self._behind_writes_ps)
         begin_ps = self._stage_ps if self._stage_ps > at_ps else at_ps
         self._media_free_ps = max(self._media_free_ps, begin_ps) + media_ps + gone_ps
         took_ps = (start_ps - issued_ps if start_ps > issued_ps else 0) + total_ps + late_ps

@@ -87,6 +87,26 @@ def test_a_read_waits_for_so_many_writes_of_the_medium_at_most(most):
     assert took_ps == OPTANE.load_ps + most * unit_ps
 
 
+@pytest.mark.parametrize("most", [0, 1, 4, 16])
+def test_reads_that_meet_no_write_at_the_medium_wait_for_each_other_alone(most):
+    controller = MemoryController(IMC, replace(OPTANE, read_behind_writes=most), 1)
+    controller.write_line(0, 0)  # stays in the DIMM's buffer
+    unit_ps = -(-256 * 8 * 10**12 // OPTANE.read_bandwidth_bits_per_s)
+    waited = [controller.read_line((1 << 20) + 4 * turn, 0, 0)[0] - OPTANE.load_ps for turn in range(5)]
+    assert waited == [turn * unit_ps for turn in range(5)]
+
+
+@pytest.mark.parametrize("most", [2, 4])
+def test_reads_that_come_together_wait_once_for_the_writes_and_then_for_each_other(most):
+    controller = MemoryController(IMC, replace(OPTANE, read_behind_writes=most), 1)
+    for line in range(8):  # two XPLines
+        controller.write_line(line, 0)
+    read_ps = -(-256 * 8 * 10**12 // OPTANE.read_bandwidth_bits_per_s)
+    ready = [at_ps + controller.read_line((1 << 20) + 4 * turn, at_ps, at_ps)[0]
+             for turn, at_ps in enumerate((0, 0, 50_000, 150_000))]  # fmt: skip
+    assert [after - before for before, after in itertools.pairwise(ready)] == [read_ps] * 3
+
+
 # wear -----------------------------------------------------------------------------------------------------------------
 
 
