@@ -30,3 +30,8 @@ def pack_writes(writes: Sequence[tuple[int, bytes]]) -> bytes:
 def room_for_writes(count: int, value_bytes: int) -> int:
     """How long the bytes of so many writes are."""
     return value_bytes if count == 1 else count * (value_bytes + NUMBER_BYTES)
+
+
+def room_for_numbers(count: int) -> int:
+    """How long the numbers are by which so many objects are asked for: a single one's stands in the message's tail."""
+    return NUMBER_BYTES * count if count > 1 else 0

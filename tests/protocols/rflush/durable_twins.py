@@ -32,7 +32,9 @@ class RemovedBeforeDurable(WFlushRpc, name="wflush-rpc-twin-removed-before-durab
     title = "an entry is removed before the object is durable"
 
     class Server(DurableServer):
-        def execute(self, end: DurableConnection, call: LoggedCall, request: LoggedRequest, thread: Thread) -> Code:
+        def execute(
+            self, end: DurableConnection, call: LoggedCall, request: LoggedRequest, turn: int, thread: Thread
+        ) -> Code:
             yield from self.redo(thread, request)
             yield from end.ring.clear(thread, call.sequence)
             yield from self.table.flush(thread, request.object)
@@ -46,7 +48,9 @@ class RemovalUnflushed(WFlushRpc, name="wflush-rpc-twin-removal-unflushed"):
     title = "an entry's removal is not durable when its slot is used again"
 
     class Server(DurableServer):
-        def execute(self, end: DurableConnection, call: LoggedCall, request: LoggedRequest, thread: Thread) -> Code:
+        def execute(
+            self, end: DurableConnection, call: LoggedCall, request: LoggedRequest, turn: int, thread: Thread
+        ) -> Code:
             yield from self.redo(thread, request)
             yield from self.table.flush(thread, request.object)
             yield from thread.store(end.ring.operator(call.sequence), NONE)

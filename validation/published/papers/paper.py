@@ -201,7 +201,9 @@ class _PaperReader:
         self.standard = self._at(at["at"])
         self.listed = at["claims"].items("a list of claims", least=1)
         self.systems: dict[str, str] = {}
-        self.systems = {name: self._scheme(one) for name, one in at.get("systems", {}).fields("schemes by name").items()}
+        self.systems = {
+            name: self._scheme(one) for name, one in at.get("systems", {}).fields("schemes by name").items()
+        }
         self.families = {
             name: tuple(self._scheme(each) for each in one.items("a list of schemes", least=1))
             for name, one in at.get("families", {}).fields("lists of schemes by name").items()
@@ -410,7 +412,10 @@ class _PaperReader:
             return ({axis: tuple(self.axes[axis].values)},)
         maps = at.items("a list of maps", least=1) if isinstance(at.data, list) else [at]
         return tuple(
-            {axis: self._values(axis, values) for axis, values in one.fields("an axis, or lists of values by axis").items()}
+            {
+                axis: self._values(axis, values)
+                for axis, values in one.fields("an axis, or lists of values by axis").items()
+            }
             for one in maps
         )
 
