@@ -41,6 +41,10 @@ class PairTraffic:
     payload_bytes: int = 0
 
 
+FOUND = "DMA and polling"
+"""The hop from an adapter to the thread that spins on what it writes."""
+
+
 class GaugeSummary(NamedTuple):
     """A gauge over time: its mean weighted by time, its extremes, its last value."""
 
@@ -98,6 +102,8 @@ class Meter:
         """By queue pair: (wr_id, depth) of the requests whose completions may still come, in order."""
         self.messages: dict[QueuePair, deque[int]] = {}
         """By queue pair that sends: the depths of messages that nobody has received yet, in order."""
+        self.written: dict[tuple[str, int], Span] = {}
+        """By machine and last byte: whose WRITE goes there, until a thread that spins on that byte has found it."""
 
     # what schemes count -----------------------------------------------------------------------------------------
     def count(self, machine: str, span: Span | None, name: str, number: int) -> None:
@@ -119,7 +125,7 @@ class Meter:
     def begins(self, thread: Thread) -> None:
         """An operation begins on a client's thread, which knows nothing yet."""
         if isinstance(thread, MeteredThread):
-            thread.depth, thread.unanswered = 0, None
+            thread.depth, thread.unanswered, thread.invokes = 0, None, True
 
     def ended(self, thread: Thread, span: Span) -> OperationCounts:
         """The operation of ``span``, a client's ``thread``'s, is over."""
@@ -158,6 +164,8 @@ class Meter:
         out = self._between(here, there)
         out.verbs[str(opcode)] += 1
         out.messages += 1
+        if opcode is Opcode.IBV_WR_RDMA_WRITE and work.span is not None and work.length:
+            self.written[there, work.remote_address + work.length - 1] = work.span
         back_bytes = ATOMIC_BYTES if opcode in ATOMICS else work.length if opcode is Opcode.IBV_WR_RDMA_READ else 0
         if opcode in ATOMICS:
             out.payload_bytes += ATOMIC_BYTES * (1 + (opcode is Opcode.IBV_WR_ATOMIC_CMP_AND_SWP))
@@ -178,6 +186,8 @@ class MeteredThread(Thread):
     """How deep the operation under way is, as far as this thread knows."""
     unanswered: int | None = None
     """The depth of the last post, as long as nothing has been heard since."""
+    invokes = False
+    """Whether it is a client's: it has operations of its own; others work for whoever wrote what they find."""
 
     @override
     def count(self, name: str, number: int = 1) -> None:
@@ -231,6 +241,16 @@ class MeteredThread(Thread):
         self, ranges: Sequence[Seen], deadline: Deadline | None = None, queue_pairs: Iterable[QueuePair] = ()
     ) -> Code:
         number = yield from super().spin(ranges, deadline, queue_pairs)
-        if number is not None and self.unanswered is not None:
-            self.depth, self.unanswered = max(self.depth, self.unanswered + 2), None
+        if number is not None:
+            address, seen = ranges[number]
+            self._found(self.meter.written.pop((self.machine, address + len(seen) - 1), None))
+            if self.unanswered is not None:
+                self.depth, self.unanswered = max(self.depth, self.unanswered + 2), None
         return number
+
+    def _found(self, span: Span | None) -> None:
+        """The thread has found bytes that the operation of ``span`` has written, or nobody knows whose."""
+        if not self.invokes:
+            self.span = span
+        if span is not None and span is self.span:
+            span.mark(FOUND, self.now_ps)

@@ -280,6 +280,10 @@ class Scheme(ABC):
     """The operation that writes an object which was never there; None: it writes only what was loaded."""
     scans: ClassVar[bool] = False
     """Whether a request of several reads is a scan: of objects that follow each other, absent ones left out as None."""
+    scans_by_reads: ClassVar[bool] = False
+    """Whether a client that scans asks for one object after the other; each read is a request of its own."""
+    batches: ClassVar[bool] = False
+    """Whether a request may have several operations, on any objects, that are acknowledged together."""
     model: ClassVar[str] = "register"
     """The sequential model that its objects follow, one of ``objects.RUN``: by it runs are recorded and judged."""
     claims: ClassVar[Claims]
@@ -474,6 +478,8 @@ class Sizes:
     clients: int
     threads: int = 1
     """How many threads serve the requests of a role that is ``served``."""
+    batch: int = 1
+    """How many operations the largest request has."""
 
 
 class OperationFailed(Exception):

@@ -69,16 +69,32 @@ class YcsbFields(DrawFields, total=False):
     operations: Required[int]
     zipf: float
     warmup: int
+    order: Literal["drawn", "alternating"]
     deletes: float
     scan_length: int
     loaded: int | None
     steps: int
     step_reads: float | None
     amount: int
+    batch: int
     work: str | None
     think: str | None
     past: int
     groups: Sequence[GroupFields]
+
+
+class PageRankFields(TypedDict, total=False):
+    """One client that computes PageRank from the records that it reads."""
+
+    kind: Required[Literal["pagerank"]]
+    nodes: Required[int]
+    edges: Required[int]
+    value: str | int
+    damping: float
+    tolerance: float
+    iterations: int
+    sample: int | None
+    work: str | None
 
 
 class OperationFields(TypedDict, total=False):
@@ -171,7 +187,7 @@ class ScenarioFields(TypedDict, total=False):
     roles: Mapping[str, RoleFields]
     schemes: str | Sequence[str]
     options: Mapping[str, object]
-    workload: YcsbFields | ScheduleFields
+    workload: YcsbFields | PageRankFields | ScheduleFields
     scale: int
     crash: CrashFields
     failures: Sequence[FailureFields]

@@ -111,6 +111,8 @@ class Operation:
     """When it took effect, where ``ok`` only promises that it will."""
     batch: int | None = None
     """The number of the first operation with which it was acknowledged together."""
+    part_of: tuple[str, int] | None = None
+    """Of a scan or a read-modify-write of several requests: what it is, and its number in the process."""
     retries: tuple[tuple[int, int], ...] = ()
     """(process, instant) of each time that it was tried again: it is the same operation."""
 

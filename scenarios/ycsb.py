@@ -16,6 +16,8 @@ TOMACS 6(3), 1996), which draws from the same distribution, exactly, and the per
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +55,9 @@ UPDATE, READ = "put", "get"
 """The operations of these workloads. A scan is one request of several reads, of keys that follow each other; each of
 its reads is judged alone, unless objects follow the model ``txn``: then a request is a transaction, and a scan is one.
 """
+SCAN, MODIFY = "scan", "modify"
+"""What a scan by single reads, and a read-modify-write, are called where they are timed: from the first request's
+invocation to the last one's return."""
 DELETE = "delete"
 """The operations that some updates become if a workload says so: YCSB's core workloads delete nothing."""
 
@@ -139,3 +144,13 @@ def draw_kinds(shares: Shares, random: np.random.Generator, count: int) -> Ranks
     read.
     """
     return np.searchsorted(np.cumsum(shares), random.random(count), side="right").astype(np.int64)
+
+
+def take_turns(shares: Shares, count: int) -> Ranks:
+    """The kinds of ``count`` updates and reads in a fixed turn, an update first: with as many of both they alternate,
+    with 19 times as many updates a read comes behind every 19 of them.
+    """
+    share = Fraction(str(round(shares.updates, 9)))
+    turns = [-(-turn * share.numerator // share.denominator) for turn in range(count + 1)]
+    update, read = Shares._fields.index("updates"), len(Shares._fields)
+    return np.array([update if after > before else read for before, after in pairwise(turns)], dtype=np.int64)

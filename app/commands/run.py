@@ -50,6 +50,9 @@ def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[J
 
 def check_size(scenario: Scenario, subject: str | None = None) -> None:
     """Raises InputError if a scenario has too many objects for an exploration; ``subject`` is what messages call it."""
+    if scenario.workload.kind == "pagerank":
+        expected = "ycsb, mix or schedule, whose values say who wrote them"
+        raise InputError(Mistake("'pagerank'", expected, subject, field="workload.kind"))
     if scenario.workload.keys > EXPLORED_KEYS:
         found = f"{scenario.workload.keys:,} objects, each of which would be recovered in every crash state"
         raise InputError(Mistake(found, f"at most {EXPLORED_KEYS:,}", subject, field="workload.keys"))
@@ -98,7 +101,7 @@ def write(
 def main(options: argparse.Namespace) -> int:
     """Run, print, write; returns the exit status."""
     from ..terminal.output import as_json, footer
-    from ..terminal.summary import costs, performance
+    from ..terminal.summary import costs, execution, performance
 
     began = time.monotonic()
     scenario, outcomes, target = simulate(options, crash=False)
@@ -112,7 +115,15 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json({**summary, "results": target.as_posix()}), end="")
     else:
-        lines = [*title(scenario), *performance(outcomes), "", *costs(outcomes), "", *failing(outcomes)]
+        lines = [
+            *title(scenario),
+            *execution(outcomes),
+            *performance(outcomes),
+            "",
+            *costs(outcomes),
+            "",
+            *failing(outcomes),
+        ]
         print("\n".join([*lines, *footer(target, page_of(options))]))
     return 0
 

@@ -30,6 +30,9 @@ from .plots import COLOURS, Figure, figure_layout
 from .template import render
 
 
+READINGS = ("of", "taken", "could be", "why")
+
+
 def markdown(paper: Paper, rows: Sequence[Row], summary: Summary, swept: Swept) -> str:
     """The page docs/reproduction/NAME.md as text."""
     lines = [
@@ -43,6 +46,7 @@ def markdown(paper: Paper, rows: Sequence[Row], summary: Summary, swept: Swept) 
         "",
         *table(["claim", "figure", "says", "status", "published", "simulated", "verdict"], map(_row, rows)),
     ]
+    lines += _readings(paper)
     lines += _swept(swept)
     lines += _shown(paper)
     missed: dict[str, list[str]] = {}
@@ -62,6 +66,15 @@ def _row(row: Row) -> list[str]:
     simulated = number(found.simulated) if claim.kind == "value" else f"{low(found.simulated):.0%}"
     cells = [claim.id, claim.figure, claim.words, standing(found), published, simulated]
     return [*cells, "met" if found.met else "missed"]
+
+
+def _readings(paper: Paper) -> list[str]:
+    """How the paper is read where it leaves something open."""
+    return ["", "## Readings", "", *table(READINGS, _of(paper))] if paper.readings else []
+
+
+def _of(paper: Paper) -> list[list[str]]:
+    return [[one.of, one.taken, one.beside, one.why] for one in paper.readings]
 
 
 def _shown(paper: Paper) -> list[str]:
@@ -101,6 +114,8 @@ def page(
         about=[short(summary), f"{paper.source}. {paper.about}"],
         missed=[_claim(row) for row in rows if not row[1].met],
         met=[_claim(row) for row in rows if row[1].met],
+        heads=READINGS,
+        readings=_of(paper),
         swept=_sweep(swept) if swept else None,
         shown={name: figure.title for name, figure in paper.figures.items() if name in figures},
         figures={f"figure-{name}": found for name, found in figures.items()},
@@ -124,7 +139,7 @@ def _sweep(swept: Swept) -> dict[str, object]:
 def _figure(paper: Paper, name: str, measured: Mapping[SchemeRun, Measured]) -> Figure | None:
     """The measured points of a figure (a quick look has few); None if no scheme has two of them."""
     figure = paper.figures[name]
-    axis = list(paper.axes[figure.x].values)
+    axis = list(figure.values)
     layout = figure_layout(340, len(figure.schemes))
     layout["xaxis"] |= {
         "title": {"text": paper.axes[figure.x].title}, "type": "category", "categoryorder": "array",
@@ -139,7 +154,7 @@ def _figure(paper: Paper, name: str, measured: Mapping[SchemeRun, Measured]) -> 
             continue
         y = [each if isinstance(each, float) else each[figure.operation or ""] for each in found.values()]
         traces.append({
-            "type": "scatter", "mode": "lines+markers", "name": scheme, "x": list(found),
+            "type": "scatter", "mode": "lines+markers", "name": paper.label(scheme), "x": list(found),
             "y": [float(f"{value:.5g}") for value in y],
             "line": {"color": COLOURS[turn % len(COLOURS)], "width": 2},
         })  # fmt: skip

@@ -33,6 +33,22 @@ def performance(outcomes: Sequence[JobOutcome]) -> list[str]:
     return lines
 
 
+def execution(outcomes: Sequence[JobOutcome]) -> list[str]:
+    """How long PageRank takes, a table for each platform; nothing for other workloads."""
+    lines: list[str] = []
+    for platform in dict.fromkeys(outcome.platform for outcome in outcomes if "pagerank" in outcome.summary):
+        own = {o.scheme: o.summary["pagerank"] for o in outcomes if o.platform == platform}
+        names = ("execution_time_s", "load_time_s", "iteration_time_s")
+        rows = [[scheme, *(f"{found[name]:,.3f}" for name in names)] for scheme, found in own.items()]
+        one = next(iter(own.values()))
+        text = f"{one['nodes']:,} nodes, {one['edges']:,} edges: {one['iterations']} iterations, {one['rpcs']:,} calls"
+        if one["rpcs_run"] != one["rpcs"]:
+            text += f", computed from {one['rpcs_run']:,} that were run"
+        head = [f"PageRank on {platform}", "time s", "loading s", "iteration s"]
+        lines += [*table(head, rows), *paragraph(text, 2, 2), ""]
+    return lines
+
+
 def costs(outcomes: Sequence[JobOutcome]) -> list[str]:
     """CPU time, round trips and flushes of an operation, by role."""
     lines = ["CPU time in us, round trips and other counts of an operation, by role"]

@@ -203,7 +203,7 @@ class Service:
                     yield from thread.memcpy(targets[0][0], payload[0], payload[1])
                     places = targets
                 case "flush":
-                    yield from self._flush(thread, step, places)
+                    yield from self._flush(thread, step, places, flag)
                 case "fence":
                     yield from thread.sfence()
                 case "read pmrsts":
@@ -218,9 +218,12 @@ class Service:
             if thread.span is not None:
                 thread.span.mark(step.hop, thread.now_ps)
 
-    def _flush(self, thread: Thread, step: Step, places: list[Range]) -> Code:
+    def _flush(self, thread: Thread, step: Step, places: list[Range], flag: tuple[int, bytes] | None) -> Code:
         word = str(step["instruction"])
         instruction = getattr(thread, self.node.cpu.flush_instruction if word == "best" else word)
+        if step["lines"] == "flag":
+            assert flag is not None
+            places = [(flag[0], len(flag[1]))]
         for address, length in places:
             if step["lines"] == "last line":
                 yield from instruction(address + length - 1, 1)

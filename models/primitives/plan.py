@@ -67,7 +67,7 @@ class PrimitivePlan:
         """Whether a step names the flag."""
         return any(
             step.do in ("write flag", "store flag")
-            or step.parameters.get("address") == "flag"
+            or "flag" in (step.parameters.get("address"), step.parameters.get("lines"))
             or step.parameters.get("verb") in ("ATOMIC_WRITE", "WRITE", "FETCH_ADD")
             for step in self.primitive.steps
         )

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Hashable
+from functools import partial
 from typing import Any
 
 from ...models.cpu import Signal, Thread
+from ...models.verbs import Span
 from ...sim.clock import Clock
 
 Code = Generator[Any, Any, Any]
@@ -30,6 +32,7 @@ class Dispatcher:
 
     def hand_over(self, thread: Thread, name: Hashable, job: Job) -> Code:
         """``job`` is to run behind all of its ``name`` that have been handed over before."""
+        job = partial(_go_on, thread.span, job)
         if name in self._behind:
             self._behind[name].append(job)
             return
@@ -51,3 +54,9 @@ class Dispatcher:
                 self._ready.append((name, behind.popleft()))
             else:
                 del self._behind[name]
+
+
+def _go_on(span: Span | None, job: Job, thread: Thread) -> Code:
+    """A worker goes on with what the thread was busy with that handed the job over."""
+    thread.span = span
+    return job(thread)

@@ -281,6 +281,8 @@ class CallScheme(Scheme):
     replies: ClassVar[type[MessagePath]] = ByWrite
     operations = ("put", "get")
     updates = frozenset({"put"})
+    inserts = "put"
+    scans_by_reads = True
     claims: ClassVar[Claims] = {Condition.NO_LOST_ACK: SERVER_CRASH}
     options: ClassVar[dict[str, Option]] = {"flush": FLUSH, "resend": RESEND, "repeats": REPEATS, "model": MODEL}
 

@@ -15,19 +15,20 @@ FaRM's requests do, and say how many writes of their connection come before them
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Mapping
+from collections import deque
+from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from ...models.cpu import Thread
+from ...models.cpu import Signal, Thread
 from ...models.persist.requester import PrimitiveFailed, PrimitiveRequester
 from ...models.persist.service import Service
 from ...models.primitives.messages import TRAILER_BYTES
-from ...models.system import Node
-from ...models.verbs import REMOTE, QueuePair
+from ...models.system import Node, System
+from ...models.verbs import REMOTE
 from ...sim.errors import InputError, Mistake
 from ..guarantees import Claims, Condition
 from ..naming import Option
@@ -37,74 +38,41 @@ from ..parts.locks import Locks
 from ..parts.onesided import Poster
 from ..parts.rpc import Listener
 from ..primitives import primitive
-from ..scheme import OutcomeUnknown, Request, Role, Scheme
-from .messages import DONE, LINE, READ, WORD, CallMessage, Disconnected, MessageSlot, Sender, post_write, room_for
-from .objects import ObjectTable
-from .redolog import NONE, LogRing, Operator
+from ..scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
+from .batches import pack_numbers, room_for_numbers, unpack_numbers
+from .connections import ConnectedClient, DurableConnection, DurableSession
+from .lists import adapt, probe_of, read_object, table_for
+from .messages import DONE, LINE, READ, WORD, CallMessage, Disconnected, MessageSlot, Sender, room_for
+from .options import (
+    APPLIED,
+    BATCHING,
+    FLUSH,
+    MODEL,
+    ONE_SLOT,
+    OPERATOR,
+    PUBLIC_CODE,
+    SLOTS,
+    WORK_OF_WRITES,
+)  # fmt: skip
+from .redolog import NONE, LoggedRequest, LogRing, Operator
 
 Code = Generator[Any, Any, Any]
 
 
-class DurableConnection:
-    """The server's end of one connection: what it knows of the ring, and where it answers."""
+@dataclass
+class LoggedCall:
+    """A call that is executed: its number on its connection, and how many of its requests are left."""
 
-    def __init__(self, number: int, ring: LogRing, requests: MessageSlot) -> None:
-        self.number = number
-        self.ring = ring
-        self.requests = requests
-        self.next = 1
-        """The call whose entry is taken next."""
-        self.seen = [NONE] * ring.slots
-        """By slot: the operator that the poller has seen there last."""
-        self.held: CallMessage | None = None
-        """A read that waits for writes of its connection."""
-        self.finished: set[int] = set()
-        self.removed = 0
-        """The calls up to this one are executed, and removed from the ring."""
-        self.replies: Sender
-        self.qp: QueuePair
-        self.count: tuple[int, int, int] | None = None
-        """Where the number of removed calls lies here, where it lies at the client, and the key of that."""
-
-    @property
-    def spots(self) -> list[tuple[int, bytes]]:
-        """What the poller looks at: the next entry's operator, and the slot for requests."""
-        return [(self.ring.operator(self.next), self.seen[self.next % self.ring.slots]), self.requests.spot]
+    sequence: int
+    left: int
 
 
 @dataclass
-class DurableSession:
-    """A client process: what it writes the log with, its reads, and the count of removed calls that it is told."""
+class DurableProcess:
+    """A client process: its thread, and its session, which a failure may end."""
 
     thread: Thread
-    ring: LogRing
-    requester: PrimitiveRequester
-    requests: Sender
-    replies: MessageSlot
-    count: int
-    """Where that count lies."""
-    written: int = 0
-    removed: int = 0
-
-    @property
-    def number(self) -> int:
-        """The number of the next call."""
-        return self.written + 1
-
-    def room(self) -> Code:
-        """Until there is a free slot: read how many entries are removed, if need be wait for more."""
-        while self.number - self.removed > self.ring.slots:
-            seen = self.removed.to_bytes(WORD, "little")
-            if (yield from self.thread.spin([(self.count, seen)], queue_pairs=[self.requests.qp])) is None:
-                raise Disconnected
-            self.removed = int.from_bytes((yield from self.thread.load(self.count, WORD)), "little")
-
-    def call(self, message: CallMessage) -> Code:
-        """A request beside the log; returns its reply."""
-        yield from self.requests.send(self.thread, message)
-        if (yield from self.thread.spin([self.replies.spot], queue_pairs=[self.requests.qp])) is None:
-            raise Disconnected
-        return (yield from self.replies.take(self.thread))
+    session: DurableSession | None
 
 
 class DurableClient(Role, invokes=True):
@@ -115,38 +83,80 @@ class DurableClient(Role, invokes=True):
     @override
     def begin(self) -> None:
         self.server: DurableServer = self.scheme.roles["server"][0]
+        self.refused: list[Signal] = []
+        """Of processes that wait for a ring."""
 
     @override
-    def connect(self, thread: Thread) -> DurableSession:
-        return self.server.admit(thread, self.node)
+    def connect(self, thread: Thread) -> DurableProcess:
+        return DurableProcess(thread, self.server.admit(thread, self.node))
 
     @override
-    def perform(self, session: DurableSession, request: Request) -> Code:
-        """Where the server dies meanwhile, a read is tried again with its successor; what became of a write is not
-        known: the entry may be in the log.
+    def perform(self, process: DurableProcess, request: Request) -> Code:
+        """Where the server dies meanwhile, reads are tried again with its successor; what became of a write is not
+        known: the entry may be in the log. Of a batch the writes are one entry, and the reads one request behind it.
         """
-        number = self.sizes.objects.index(request.step.object)
+        index, found = self.sizes.objects.index, list[bytes | None]()
+        writes = [(index(step.object), step.value) for step in request.steps if step.value is not None]
+        reads = [index(step.object) for step in request.steps if step.value is None]
         while True:
+            session = process.session or (yield from self.reconnect(process))
             try:
-                if request.step.value is None:
-                    reply = yield from session.call(CallMessage(READ, number, after=session.written))
-                    return reply.data
-                yield from self.write(session, number, request)
-                return None
+                for turn, call in enumerate(self.calls_of(writes)):
+                    yield from self.write(session, call, request.number + turn)
+                found = []
+                for objects in self.calls_of(reads):
+                    found += yield from self.read(session, objects)
+                break
             except (PrimitiveFailed, Disconnected) as error:
-                yield from self.server.listener.until_listening(session.thread)
-                vars(session).update(vars(self.connect(session.thread)))
-                if request.step.value is not None:
+                yield from self.reconnect(process)
+                if writes:
                     raise OutcomeUnknown("the connection is broken") from error
+        results = tuple(found.pop(0) if step.value is None else None for step in request.steps)
+        return results[0] if len(results) == 1 else results
 
-    def write(self, session: DurableSession, number: int, request: Request) -> Code:
-        """Put a call into the log; returns when the primitive says that it is durable there."""
+    def calls_of(self, requests: list[Any]) -> Iterable[list[Any]]:
+        """The calls that make up a batch: one for all of its requests, or one each."""
+        if self.scheme.option("batching") == "off":
+            return ([one] for one in requests)
+        return [requests] if requests else []
+
+    def reconnect(self, process: DurableProcess) -> Code:
+        """Another connection, as soon as the server listens and has a ring that is at rest."""
+        yield from self.server.listener.until_listening(process.thread)
+        while (session := self.server.admit(process.thread, self.node)) is None:
+            signal = Signal(self.system.clock)
+            self.refused.append(signal)
+            yield from process.thread.wait(signal)
+            yield from self.server.listener.until_listening(process.thread)
+        process.session = session
+        return session
+
+    def read(self, session: DurableSession, objects: Sequence[int]) -> Code:
+        """The values of objects, by one request beside the log; of lists one after the other, item by item."""
+        if self.scheme.model == "append":
+            found = []
+            for number in objects:
+                found.append((yield from read_object(self.scheme, partial(self.ask, session, number))))
+            return found
+        data = yield from self.ask(session, objects[0], pack_numbers(objects) if len(objects) > 1 else b"")
+        size = self.sizes.value_bytes
+        values = [data[turn * size : (turn + 1) * size] for turn in range(len(objects))]
+        return [value if any(value) else None for value in values]  # None: an object that was never written
+
+    def ask(self, session: DurableSession, number: int, data: bytes) -> Code:
+        """The data of the reply to a request beside the log."""
+        return (yield from session.call(CallMessage(READ, number, data, after=session.written))).data
+
+    def write(self, session: DurableSession, requests: Sequence[tuple[int, bytes]], number: int) -> Code:
+        """Put a call into the log, the first request of which has this number in the run's history; returns when the
+        primitive says that it is durable there.
+        """
         yield from session.room()
-        sequence, ring, value = session.number, session.ring, request.step.value
-        assert value is not None
+        sequence, ring = session.number, session.ring
+        self.scheme.numbers[ring.address, sequence] = number
         session.written = sequence
-        operator = Operator.pack(number=number + 1, sequence=sequence)
-        yield from self.persist(session.requester, ring, sequence, value, operator)
+        data, operator = ring.call(sequence, requests)
+        yield from self.persist(session.requester, ring, sequence, data, operator)
 
     def persist(
         self, requester: PrimitiveRequester, ring: LogRing, sequence: int, value: bytes, operator: bytes
@@ -172,10 +182,14 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
 
     def __init__(self, scheme: DurableRpc, node: Node, number: int) -> None:
         super().__init__(scheme, node, number)
-        self.table = ObjectTable(node, len(self.sizes.objects), self.sizes.value_bytes)
+        self.table = table_for(type(scheme), node, self.sizes)
+        if scheme.option("flush") == "one line":
+            self.table.flushed_bytes = 1
+        self.asked_bytes = max(WORD if scheme.model == "append" else 0, room_for_numbers(self.sizes.batch))
         # One for every client, and one for a client that comes after a failure.
         self.rings = [
-            LogRing(node, scheme.option("slots"), self.sizes.value_bytes) for _ in range(self.sizes.clients + 1)
+            LogRing(node, scheme.option("slots"), self.sizes.value_bytes, self.sizes.batch)
+            for _ in range(self.sizes.clients + 1)
         ]
 
     @override
@@ -188,10 +202,16 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         self.dispatcher = Dispatcher(self.system.clock)
         self.locks = Locks(self.system.clock, self.sizes.threads)
         self.connections = [
-            DurableConnection(number, ring, MessageSlot(self.node, room_for(0), "request"))
+            DurableConnection(number, ring, MessageSlot(self.node, room_for(self.asked_bytes), "request"))
             for number, ring in enumerate(self.rings)
         ]
-        self.admitted = 0
+        self.free = deque(self.connections)
+        """Those at rest, which have no client."""
+        self.lost = Signal(self.system.clock)
+        """Raised when a queue pair of a client gets into the error state."""
+        self.moved, self.steps = Signal(self.system.clock), 0
+        """Raised when a thread has gone on with what has come; how often that was."""
+        self.tell_refused()
 
     @override
     def start(self) -> None:
@@ -202,24 +222,72 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         process.start(self.poll(self.node.thread(0, name)))
         for worker in range(self.sizes.threads):
             process.start(self.dispatcher.work(self.node.thread(2 + worker, f"{name} worker {worker}")))
+        process.start(self.look_after_rings())
         self.listener.listen()
 
-    def admit(self, thread: Thread, node: Node) -> DurableSession:
-        """A connection for ``thread`` on ``node``."""
-        end = self.connections[self.admitted]
-        self.admitted += 1
+    def admit(self, thread: Thread, node: Node) -> DurableSession | None:
+        """A connection for ``thread`` on ``node``, in the place of one that it has; None where no ring is at rest."""
+        for end in self.connections:
+            if end.client is not None and end.client.name == thread.name:
+                end.client.qp.fail()
+        if not self.free:
+            return None
+        end = self.free.popleft()
         poster = Poster(thread, node, LINE)
         theirs = poster.open()
         ours = self.listener.door.admit(theirs)
         here, there = self.node.memory["dram"], node.memory["dram"]
-        replies, count = MessageSlot(node, room_for(self.sizes.value_bytes), "reply"), there.allocate(LINE, "removed")
+        replies = MessageSlot(node, room_for(self.sizes.batch * self.sizes.value_bytes), "reply")
+        count = there.allocate(LINE, "removed")
         key = poster.domain.reg_mr(replies.address, replies.room, REMOTE).key
-        end.replies = Sender(self.node, ours, replies, key)
-        end.qp = ours
-        end.count = here.allocate(LINE, "removed"), count, poster.domain.reg_mr(count, LINE, REMOTE).key
+        sender = Sender(self.node, ours, replies, key)
+        told = here.allocate(LINE, "removed"), count, poster.domain.reg_mr(count, LINE, REMOTE).key
         region = self.listener.register(end.requests.address, end.requests.room)
-        requests = Sender(node, theirs, end.requests, region.key)
-        return DurableSession(thread, end.ring, self.service.connect(thread, node), requests, replies, count)
+        requests = Sender(node, theirs, end.requests, region.key, end.asked)
+        requester = self.service.connect(thread, node)
+        end.client = ConnectedClient(thread.name, ours, requester.qp.peer, sender, told)
+        for qp in (end.client.qp, end.client.log_qp):
+            if qp is not None:
+                qp.watchers.append(self.lost.set)
+        return DurableSession(thread, end.ring, requester, requests, replies, count, end.removed, end.removed)
+
+    def look_after_rings(self) -> Code:
+        """Whenever the connection manager has told that a client is gone, have its ring come to rest."""
+        while True:
+            for end in self.connections:
+                if end.client is not None and end.client.gone:
+                    yield from self.retire(end, end.client)
+            if not any(end.client is not None and end.client.gone for end in self.connections):
+                yield self.lost.changed()
+
+    def retire(self, end: DurableConnection, client: ConnectedClient) -> Code:
+        """Have a ring come to rest: nothing of its client can arrive any more, and what has come is executed."""
+        thread = self.node.thread(0, f"{self.node.name} connections")
+        for qp in (client.qp, client.log_qp):
+            if qp is not None:
+                qp.destroy()
+                yield qp.placed()
+        while True:
+            before = self.steps
+            if (yield from end.at_rest(thread)):
+                break
+            if self.steps == before:
+                yield self.moved.changed()
+        end.client = None
+        self.free.append(end)
+        self.tell_refused()
+
+    def tell_refused(self) -> None:
+        """Processes that have found no ring ask again."""
+        for client in self.scheme.roles["client"]:
+            for signal in client.refused:
+                signal.set()
+            client.refused.clear()
+
+    def step(self) -> None:
+        """A thread has gone on with what has come."""
+        self.steps += 1
+        self.moved.set()
 
     # the polling thread ---------------------------------------------------------------------------------------------
     def poll(self, thread: Thread) -> Code:
@@ -229,60 +297,83 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
             end = self.connections[found // 2]
             if found % 2:
                 end.held = yield from end.requests.take(thread)
+                end.asked += 1
             else:
                 yield from self.take_entry(thread, end)
             if end.held is not None and end.held.after < end.next:
                 read, end.held = end.held, None
-                yield from self.dispatcher.hand_over(thread, read.object, partial(self.answer, end, read))
+                yield from self.take_read(thread, end, read)
+            self.step()
 
     def take_entry(self, thread: Thread, end: DurableConnection) -> Code:
-        """The next slot's operator has changed: it has been cleared, or the next call has come."""
+        """The next slot's operator has changed: it has been cleared, or the next call has come.
+
+        Anything else that lies there is no call of this connection: what a failure has left is for recovery.
+        """
         place = end.ring.operator(end.next)
         word = yield from thread.load(place, WORD)
         end.seen[end.next % end.ring.slots] = word
-        if word == NONE:
-            return
         operator = Operator.unpack(word)
+        if word == NONE or end.client is None or operator.sequence != end.next:
+            return
         yield from self.make_durable(thread, place)
         end.next += 1
-        yield from self.dispatcher.hand_over(thread, operator.number - 1, partial(self.execute, end, operator))
+        requests = yield from end.ring.requests(thread, operator)
+        entry = LoggedCall(operator.sequence, len(requests))
+        for turn, one in enumerate(requests):
+            yield from self.dispatcher.hand_over(thread, one.object, partial(self.execute, end, entry, one, turn))
+
+    def take_read(self, thread: Thread, end: DurableConnection, read: CallMessage) -> Code:
+        """A read's turn has come: behind all that its objects still have to execute."""
+        several = read.data and self.scheme.model != "append"
+        objects = unpack_numbers(read.data) if several else [read.object]
+        found: dict[int, bytes] = {}
+        for turn, number in enumerate(objects):
+            job = partial(self.answer, end, read, found, len(objects), turn, number)
+            yield from self.dispatcher.hand_over(thread, number, job)
 
     def make_durable(self, thread: Thread, operator: int) -> Code:
         """Who executes a call relies on its entry: that an operator can be seen does not say that it is durable."""
         yield from thread.flush(operator, WORD)
 
     # the workers ----------------------------------------------------------------------------------------------------
-    def execute(self, end: DurableConnection, operator: Operator, thread: Thread) -> Code:
-        """A write: the data from the log to the object's place, durably; then the entry is removed."""
-        number, sequence = operator.number - 1, operator.sequence
+    def execute(
+        self, end: DurableConnection, call: LoggedCall, request: LoggedRequest, turn: int, thread: Thread
+    ) -> Code:
+        """A write: the data from the log to the object's place, durably; behind the call's last one the entry goes."""
+        if self.scheme.option("work") == "done":
+            yield from thread.compute()
+        yield from self.redo(thread, request)
+        yield from self.table.flush(thread, request.object)
+        self.scheme.executed(end.ring, call.sequence, turn)
+        call.left -= 1
+        if not call.left:
+            yield from end.ring.clear(thread, call.sequence)
+            end.finished.add(call.sequence)
+            yield from self.locks.under(thread, end.number, end.tell(thread))
+            self.step()
+
+    def redo(self, thread: Thread, request: LoggedRequest) -> Code:
+        """Copy a request's data to where they belong."""
+        yield from self.table.copy(thread, request.object, request.source)
+
+    def answer(
+        self,
+        end: DurableConnection,
+        read: CallMessage,
+        found: dict[int, bytes],
+        count: int,
+        turn: int,
+        number: int,
+        thread: Thread,
+    ) -> Code:
+        """A read, one of ``count``: the object as the writes before it have left it; the last one replies for all."""
         yield from thread.compute()
-        yield from self.redo(thread, end.ring, operator)
-        yield from self.table.flush(thread, number)
-        yield from end.ring.clear(thread, sequence)
-        end.finished.add(sequence)
-        yield from self.locks.under(thread, end.number, self.tell(thread, end))
-
-    def redo(self, thread: Thread, ring: LogRing, operator: Operator) -> Code:
-        """Copy an entry's data to where they belong."""
-        source, target = ring.data(operator.sequence), self.table.place(operator.number - 1)
-        yield from thread.memcpy(target, source, self.sizes.value_bytes)
-
-    def tell(self, thread: Thread, end: DurableConnection) -> Code:
-        """Tell the client how many calls from the first on have been removed, if there are more than before."""
-        before = end.removed
-        while end.removed + 1 in end.finished:
-            end.removed += 1
-            end.finished.discard(end.removed)
-        if end.removed > before and end.count is not None:
-            here, there, key = end.count
-            yield from thread.store(here, end.removed.to_bytes(WORD, "little"))
-            yield from post_write(thread, end.qp, here, WORD, there, key)
-
-    def answer(self, end: DurableConnection, request: CallMessage, thread: Thread) -> Code:
-        """A read: the object as the writes before it have left it."""
-        yield from thread.compute()
-        data = yield from self.table.read(thread, request.object)
-        yield from end.replies.send(thread, CallMessage(DONE, request.object, data))
+        found[turn] = yield from self.table.read(thread, number, read.data)
+        if len(found) == count:
+            data = b"".join(found[turn] for turn in range(count))
+            yield from end.reply(thread, CallMessage(DONE, read.object, data))
+            self.step()
 
     # after a failure: what the logs have is executed, connection by connection, each in its order ---------------------
     @override
@@ -303,10 +394,15 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         ring = self.rings[unit]
         operators = yield from ring.scan(thread)
         for operator in operators:
-            yield from self.redo(thread, ring, operator)
-            yield from self.table.flush(thread, operator.number - 1)
+            yield from self.execute_again(thread, ring, operator)
         for operator in operators:
             yield from ring.clear(thread, operator.sequence)
+
+    def execute_again(self, thread: Thread, ring: LogRing, operator: Operator) -> Code:
+        """Execute the requests of a call that a failure has left in the log."""
+        for request in (yield from ring.requests(thread, operator)):
+            yield from self.redo(thread, request)
+            yield from self.table.flush(thread, request.object)
 
 
 class DurableRpc(Scheme):
@@ -318,25 +414,29 @@ class DurableRpc(Scheme):
     Server = DurableServer
     operations = ("put", "get")
     updates = frozenset({"put"})
+    inserts = "put"
+    scans_by_reads = True
+    batches = True
     claims: ClassVar[Claims] = {
         Condition.NO_LOST_ACK: "ddio off, server power; ddio off, server process",
         Condition.COMMITTED: "ddio off, server power; ddio off, server process",
     }
     options: ClassVar[dict[str, Option]] = {
-        "slots": Option(
-            4, at_least=1, at_most=1024, source="public code (CGCL-codes/PRDMA, 0426c57): 4; the paper gives no number",
-            text="how many entries a connection's log has",
-        ),
-        "operator": Option(
-            "behind", choices=("behind", "together"),
-            source="behind: section 4.2; together: the public code, which has a valid byte as the last of one WRITE",
-            text="whether an entry's operator is written behind its data, or with them",
-        ),
+        "slots": SLOTS, "operator": OPERATOR, "batching": BATCHING, "applied": APPLIED, "flush": FLUSH,
+        "work": WORK_OF_WRITES, "model": MODEL,
     }  # fmt: skip
+    public_over: ClassVar[str]
+    """The primitive of the public code, unless a name says another one."""
 
     @override
     @classmethod
     def composed(cls) -> None:
+        adapt(cls)
+        if cls.option("as") == PUBLIC_CODE and "over" not in vars(cls):
+            cls.over = cls.public_over
+            part = parse_name(f"scheme over {cls.over}").primitive
+            assert part is not None
+            cls.primitive = primitive(part.word, part.options)
         found = cls.primitive
         stays = found.follows[0] == "SEND" and not any(step.do == "copy" for step in found.steps)
         if stays:
@@ -355,7 +455,17 @@ class DurableRpc(Scheme):
 
     @override
     def probe(self, object: Hashable) -> Request:
-        return Request.of("get", object)
+        return probe_of(self, object)
+
+    def __init__(self, system: System, sizes: Sizes) -> None:
+        self.numbers: dict[tuple[int, int], int] = {}
+        """By ring and call: the number of its first request in the run's history, for :meth:`executed`."""
+        super().__init__(system, sizes)
+
+    def executed(self, ring: LogRing, sequence: int, turn: int) -> None:
+        """One request of a call, by its place in it, is in effect: the history may know."""
+        if self.option("applied") == "said" and (ring.address, sequence) in self.numbers:
+            self.applied(self.numbers[ring.address, sequence] + turn)
 
 
 class WFlushRpc(DurableRpc, name="wflush-rpc"):
@@ -363,6 +473,7 @@ class WFlushRpc(DurableRpc, name="wflush-rpc"):
 
     title = "WRITE into the redo log, then WFlush: durable at its acknowledgement, executed later"
     over = "wflush[operator=behind data]"
+    public_over = "wflush-emulated[read=nothing]"
 
 
 class SFlushRpc(DurableRpc, name="sflush-rpc"):
@@ -370,6 +481,7 @@ class SFlushRpc(DurableRpc, name="sflush-rpc"):
 
     title = "SEND, then SFlush into the redo log: durable at its acknowledgement, executed later"
     over = "sflush[operator=behind data]"
+    public_over = "sflush[look up=emulated]"
 
 
 class WRFlushRpc(DurableRpc, name="w-rflush-rpc"):
@@ -377,6 +489,8 @@ class WRFlushRpc(DurableRpc, name="w-rflush-rpc"):
 
     title = "WRITE into the redo log, which the adapter flushes on arrival: durable at its notification"
     over = "rflush-write[operator=behind data]"
+    public_over = "rflush-write-emulated[flush=nothing]"
+    options: ClassVar[dict[str, Option]] = {"slots": ONE_SLOT}
 
 
 class SRFlushRpc(DurableRpc, name="s-rflush-rpc"):
@@ -384,3 +498,5 @@ class SRFlushRpc(DurableRpc, name="s-rflush-rpc"):
 
     title = "SEND, which the adapter copies into the redo log on arrival: durable at its notification"
     over = "rflush-send[target=memory, operator=behind data]"
+    public_over = "rflush-send-emulated[target=memory, flush=nothing]"
+    options: ClassVar[dict[str, Option]] = {"slots": ONE_SLOT}

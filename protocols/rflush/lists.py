@@ -113,7 +113,8 @@ def read_object(scheme: Scheme, ask: Callable[[bytes], Code]) -> Code:
     A list is read item by item. It only grows: what has been read is the list at the instant when its end is found.
     """
     if scheme.model != "append":
-        return (yield from ask(b""))
+        found = yield from ask(b"")
+        return found if any(found) else None  # an object that was never written
     items: list[bytes] = []
     while item := (yield from ask(len(items).to_bytes(WORD, "little"))):
         items.append(item)

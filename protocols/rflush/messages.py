@@ -114,11 +114,12 @@ class Sender:
     One message is under way: what comes back shows that it has arrived, so nothing is signalled.
     """
 
-    def __init__(self, node: Node, qp: QueuePair, slot: MessageSlot, rkey: int) -> None:
+    def __init__(self, node: Node, qp: QueuePair, slot: MessageSlot, rkey: int, sent: int = 0) -> None:
+        """``sent`` messages had been written into the slot before, by another sender."""
         self.qp, self.rkey = qp, rkey
         self._there = slot.end
         self._here = node.memory["dram"].allocate(slot.room, "message buffer", align=LINE) + slot.room
-        self._sent = 0
+        self._sent = sent
 
     def send(self, thread: Thread, message: CallMessage) -> Code:
         """WRITE a message so that it ends where the slot ends."""

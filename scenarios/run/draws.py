@@ -18,7 +18,7 @@ from ...protocols.scheme import PastOperation
 from ...sim.streams import Streams
 from ..schema.known import SchemeFacts
 from ..schema.workloads import Part, Ycsb
-from ..ycsb import DELETE, LATEST, READ, UPDATE, Ranks, Shares, ZipfianKeys, draw_kinds
+from ..ycsb import DELETE, LATEST, MODIFY, READ, SCAN, UPDATE, Ranks, Shares, ZipfianKeys, draw_kinds, take_turns
 
 _UPDATE, _INSERT, _SCAN, _MODIFY = range(len(Shares._fields))
 """The places of the kinds in :class:`Shares`."""
@@ -38,6 +38,8 @@ class Planned:
     """What else it takes (see ``calls.argument_of``)."""
     batch: int | None = None
     """Those of a process with the same number, one behind the other, are one request with one acknowledgement."""
+    part_of: tuple[str, int] | None = None
+    """Of a scan or a read-modify-write that is several requests: what it is, and its number in the process."""
     until_empty: bool = False
     """Whether it is repeated until it finds nothing."""
 
@@ -72,6 +74,9 @@ class Drawing:
         operations = list(draw(part, keys, process, count, random))
         if draw == self._ycsb and self._kind.model == "txn":
             operations = list(_transactions(operations))
+        if self._workload.batch > 1:
+            size = self._workload.batch
+            operations = [replace(one, batch=turn // size) for turn, one in enumerate(operations)]
         if part.begin_ps and operations:
             operations[0] = replace(operations[0], not_before_ps=part.begin_ps)
         return operations
@@ -82,6 +87,8 @@ class Drawing:
     ) -> Iterator[Planned]:
         shares, first = part.draws.drawn(), part.first
         kinds: Ranks = draw_kinds(shares, random, count)
+        if self._workload.order == "alternating":
+            kinds = take_turns(shares, count)
         latest = part.draws.mix == LATEST
         numbers = keys.draw_ranks(random, count).tolist() if latest else keys.draw(random, count)
         deletes, lengths = self._deletes(process, count), self._lengths(shares, process, count)
@@ -94,13 +101,17 @@ class Drawing:
             elif what == _SCAN:
                 end = min(number + lengths[turn], first + part.keys)
                 for each in range(number, end):
-                    yield Planned(process, READ, f"k{each}", False, batch=turn)
+                    if self._kind.scans_by_reads:
+                        yield Planned(process, READ, f"k{each}", False, part_of=(SCAN, turn))
+                    else:
+                        yield Planned(process, READ, f"k{each}", False, batch=turn)
             else:
-                if what == _MODIFY:
-                    yield Planned(process, READ, f"k{number}", False)
+                whole = (MODIFY, turn) if what == _MODIFY else None
+                if whole:
+                    yield Planned(process, READ, f"k{number}", False, part_of=whole)
                 writes = what in (_UPDATE, _MODIFY)
                 f = (DELETE if deletes[turn] and what == _UPDATE else UPDATE) if writes else READ
-                yield Planned(process, f, f"k{number}", writes)
+                yield Planned(process, f, f"k{number}", writes, part_of=whole)
 
     @staticmethod
     def _newest(part: Part, mine: list[int], rank: int) -> int:

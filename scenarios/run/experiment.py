@@ -27,6 +27,7 @@ from ..calls import argument_of, result_of, step_of
 from ..history import History, Number, Operation
 from ..schema.known import SchemeFacts
 from ..schema.perturbed import LAGGING, PAUSES, PAUSING, perturbed_network, perturbed_platform
+from ..schema.ranking import PageRank
 from ..schema.schema import Scenario, Variant
 from ..schema.workloads import Ycsb
 from .background import start_background
@@ -35,6 +36,7 @@ from .cputime import spent
 from .draws import Planned, draw_past
 from .metered import Metered
 from .parts import MeanWay, way
+from .ranking import Caller, Ranking
 from .results import Hop, RunResult
 from .workload import initial_values, objects, plan, requests, room_for_updates
 
@@ -76,17 +78,23 @@ class AssembledVariant:
         streams = Streams(scenario.seed)
         planned = plan(scenario.workload, self.processes, streams, SchemeFacts.of(kind))
         self.initial = initial_values(scenario.workload, kind.model)
+        self.ranking = Ranking(scenario.workload, streams) if isinstance(scenario.workload, PageRank) else None
+        if self.ranking is not None:
+            self.initial = self.ranking.initial
         sizes = Sizes(
             scenario.workload.value_bytes,
             objects(scenario.workload, planned),
             room_for_updates(scenario.workload, planned),
             self.processes,
             threads=next((scenario.role(name).threads for name, role in kind.role_types.items() if role.served), 1),
+            batch=max((len(each) for operations in planned for each in requests(operations)), default=1),
         )
         number = (scenario.crash.first or 0) + schedule
         otherwise = scenario.crash.perturbed if number else ()
         platform = scaled(platform or load_platform(variant.platform, **variant.settings), scenario.scale)
         platform = perturbed_platform(platform, otherwise)
+        if self.ranking is not None:
+            platform = self.ranking.platform(platform)
         draws = f"schedule {number}, " if set(otherwise) - PAUSING else ""
         network = scenario.network.disturbance() if scenario.network is not None else None
         network = perturbed_network(network, otherwise)
@@ -134,6 +142,9 @@ class AssembledVariant:
         thread = self.system.nodes[CLIENT][machine].thread(core, f"client {process}")
         client: Role = self.at_work.roles[CLIENT][machine]
         session = client.connect(thread)
+        if self.ranking is not None:
+            caller = Caller(client, session, thread, self.history, self.system.clock, self.metered)
+            return self.process_of(machine, process).start(self.ranking.client(caller))
         code = _client(self, client, session, thread, operations, client.take_over(session) if takes_over else ())
         return self.process_of(machine, process).start(code)
 
@@ -318,8 +329,7 @@ def _invoked(experiment: AssembledVariant, planned: Planned, given: Hashable) ->
     operation.argument = argument_of(kind, planned.f, given, stamp)
     if planned.f == "txn" and isinstance(operation.argument, tuple):
         operation.object = tuple(dict.fromkeys(name for _, name, _ in operation.argument))
-    if planned.batch is not None:
-        operation.batch = planned.batch
+    operation.batch, operation.part_of = planned.batch, planned.part_of
     return operation
 
 
@@ -336,13 +346,16 @@ def _result(experiment: AssembledVariant) -> RunResult:
     measured_from_ps = finished[warmup - 1][0] if 0 < warmup <= len(finished) else 0
     latency_ps, completed_ps, hops = {}, {}, {}
     for f in at_work.operations:
-        own = [o for o in measured if o.f == f and o.return_ps is not None]
+        own = [o for o in measured if o.f == f and o.part_of is None]
         if f in at_work.removals and not own:
             continue  # few workloads remove anything
         latency_ps[f] = np.array([(o.return_ps or 0) - o.invoke_ps for o in own], dtype=np.int64)
         completed_ps[f] = np.array([o.return_ps for o in own], dtype=np.int64)
         if own:
             hops[f] = _mean_hops(own, experiment.spans)
+    for name, wholes in _wholes(measured, history).items():
+        latency_ps[name] = np.array([end_ps - begin_ps for begin_ps, end_ps in wholes], dtype=np.int64)
+        completed_ps[name] = np.array([end_ps for _, end_ps in wholes], dtype=np.int64)
     completed = sum(o.outcome is not None for o in history.operations)
     metered = experiment.metered
     took = {} if metered is None else metered.took(measured)
@@ -367,7 +380,24 @@ def _result(experiment: AssembledVariant) -> RunResult:
         cost=cost(experiment.system, type(at_work)),
         took=took,
         metered={} if metered is None else metered.fields(took),
+        more={} if experiment.ranking is None else {"pagerank": experiment.ranking.fields()},
     )
+
+
+def _wholes(measured: Iterable[Operation], history: History) -> dict[str, list[tuple[int, int]]]:
+    """By name the scans and read-modify-writes whose requests have all returned, the last of them measured: when the
+    first request was invoked, and when the last one returned.
+    """
+    parts: dict[tuple[int, str, int], list[Operation]] = {}
+    for o in history.operations:
+        if o.part_of is not None:
+            parts.setdefault((o.process, *o.part_of), []).append(o)
+    found: dict[str, list[tuple[int, int]]] = {}
+    for key in dict.fromkeys((o.process, *o.part_of) for o in measured if o.part_of is not None):
+        ends = [each.return_ps for each in parts[key] if each.return_ps is not None]
+        if len(ends) == len(parts[key]):
+            found.setdefault(key[1], []).append((parts[key][0].invoke_ps, max(ends)))
+    return {name: sorted(wholes, key=lambda each: each[1]) for name, wholes in found.items()}
 
 
 def _mean_hops(operations: list[Operation], spans: Mapping[int, Span]) -> list[Hop]:

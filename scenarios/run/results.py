@@ -68,6 +68,8 @@ class RunResult:
     """The scenario's fault: it says which machines lose power."""
     over_time: dict[str, Any] = field(default_factory=dict)
     """Of a run with failures: these, and how much returned with which outcome in each interval of its time."""
+    more: dict[str, Any] = field(default_factory=dict)
+    """Further fields of the summary, of a workload that computes something (``scenarios.run.ranking``)."""
     outages: list[tuple[str, int, int]] = field(default_factory=list)
     """The pauses of cores (core, from, for how long) that were drawn for it, if it ran on a disturbed schedule."""
     may_pause: list[tuple[str, int]] = field(default_factory=list)
@@ -96,6 +98,7 @@ class RunResult:
             **({"cost": self.cost} if self.cost else {}),
             **({} if network is None else {"network": network}),
             **self.over_time,
+            **self.more,
         }
 
 

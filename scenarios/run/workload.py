@@ -16,12 +16,13 @@ from ..arguments import OperationFields, ScheduleFields
 from ..keyspace import KeySpace, Same
 from ..schema.fields import exact_duration
 from ..schema.known import SchemeFacts
+from ..schema.ranking import PageRank
 from ..schema.workloads import ListedWorkload, Ycsb
 from ..values import encode_value
 from ..ycsb import READ, UPDATE
 from .draws import Drawing, Plan, Planned
 
-Workload = Ycsb | ListedWorkload
+Workload = Ycsb | PageRank | ListedWorkload
 
 
 STORE = SchemeFacts({}, (UPDATE, READ), frozenset({UPDATE}), model="kv")
@@ -56,6 +57,8 @@ def initial_values(workload: Workload, model: str = "register") -> Mapping[Hasha
     """
     if isinstance(workload, ListedWorkload):
         loaded = workload.keys if workload.loaded is None else workload.loaded
+    elif isinstance(workload, PageRank):
+        loaded = workload.run_nodes
     else:
         loaded = workload.loaded_keys
     value = encode_value(0, workload.value_bytes) if model in VALUED else b""
@@ -64,6 +67,8 @@ def initial_values(workload: Workload, model: str = "register") -> Mapping[Hasha
 
 def plan(workload: Workload, processes: int, streams: Streams, kind: SchemeFacts = STORE) -> Plan:
     """The operations of each of ``processes`` client processes of a scheme; :mod:`.draws` names the streams."""
+    if isinstance(workload, PageRank):
+        return [[] for _ in range(processes)]  # what it asks for depends on what it reads
     if isinstance(workload, ListedWorkload):
         return _scheduled(workload, processes, kind.updates)
     return Drawing(workload, processes, streams, kind).plan()
@@ -91,6 +96,8 @@ def planned_updates(planned: Plan) -> int:
 
 def room_for_updates(workload: Workload, planned: Plan) -> int:
     """For how many updates stores are formatted: a log that is cleaned when it is full is as large as that says."""
+    if isinstance(workload, PageRank):
+        return workload.run_edges
     room = workload.room if isinstance(workload, ListedWorkload) else None
     return room or planned_updates(planned)
 

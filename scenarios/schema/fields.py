@@ -148,6 +148,13 @@ def _parse_instant(value: Any) -> int:
         raise complaint(describe(value), "a time from the start with its unit, e.g. '1.2 us'") from None
 
 
+def _parse_duration(value: Any) -> int:
+    try:
+        return parse_duration_ps(value)
+    except (ValueError, TypeError):
+        raise complaint(describe(value), "a time with its unit, e.g. '100 us'") from None
+
+
 def exact_duration(duration_ps: int) -> str:
     """A duration as text that loses nothing: in the largest of us, ns, ps that divides it."""
     for unit, factor in (("us", PS_PER_US), ("ns", PS_PER_NS)):
@@ -201,6 +208,7 @@ def _fits_schemes(value: int, info: ValidationInfo) -> int:
 
 StoredBytes = Annotated[ValueBytes, AfterValidator(_fits_schemes)]
 InstantPs = Annotated[int, BeforeValidator(_parse_instant), PlainSerializer(exact_duration, return_type=str)]
+DurationPs = Annotated[int, BeforeValidator(_parse_duration), PlainSerializer(exact_duration, return_type=str)]
 Machines = Annotated[int, Field(strict=True, ge=1, le=10_000)]
 Count = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
 CountOrZero = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]

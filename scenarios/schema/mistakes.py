@@ -14,10 +14,13 @@ from ...sim.yaml_source import FieldPath, Source, describe, dotted
 from .failures import Failure
 from .known import Complaint
 from .network import ChosenPacket, NetworkSection
+from .ranking import PageRank
 from .schema import CrashSection, RoleCount, Scenario
 from .workloads import ClientGroup, ListedWorkload, ScheduledOperation, Ycsb
 
-WORKLOADS: dict[str, type[BaseModel]] = {"ycsb": Ycsb, "mix": Ycsb, "schedule": ListedWorkload}
+WORKLOADS: dict[str, type[BaseModel]] = {
+    "ycsb": Ycsb, "mix": Ycsb, "pagerank": PageRank, "schedule": ListedWorkload,
+}  # fmt: skip
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -27,6 +30,8 @@ _EXPECTED = {
     "finite_number": "a finite number",
     "string_type": "text",
     "greater_than_equal": "at least {ge:g}",
+    "greater_than": "more than {gt:g}",
+    "less_than": "less than {lt:g}",
     "less_than_equal": "at most {le:g}",
     "tuple_type": "a list",
     "list_type": "a list",

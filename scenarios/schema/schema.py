@@ -51,6 +51,7 @@ from .known import Complaint, SchemeFacts, collect, complaint, context_of, name_
 from .maps import FileMap
 from .network import NetworkSection
 from .perturbed import PAUSES, PAUSING, PERTURBED
+from .ranking import PageRank
 from .workloads import ListedWorkload, Ycsb
 
 Perturbed = Annotated[str, BeforeValidator(lambda value: name_of("something to perturb", value, list(PERTURBED)))]
@@ -236,7 +237,9 @@ class Scenario(FileMap):
     options: dict[str, Any] = Field(
         default={}, description="options of the schemes, e.g. {replicas: 2} or {clover: {replicas: 2}}"
     )
-    workload: Annotated[Ycsb | ListedWorkload, Field(discriminator="kind", description="a map with the workload")]
+    workload: Annotated[
+        Ycsb | PageRank | ListedWorkload, Field(discriminator="kind", description="a map with the workload")
+    ]
     scale: Count = Field(default=1, description="how many times as many keys this stands for")
     crash: CrashSection = Field(default={}, validate_default=True, description="which crash is explored")
     failures: tuple[Failure, ...] = Field(default=(), description="a list of what fails at which instant of a run")

@@ -17,7 +17,7 @@ from pydantic import (
 from ...protocols.objects import OPERATIONS, SYNCS, Takes
 from ...sim.yaml_source import FieldPath
 from ..ycsb import DELETE, LONGEST_SCAN, MIXES, READ, UPDATE, Shares
-from .fields import Count, CountOrZero, InstantPs, StoredBytes
+from .fields import Count, CountOrZero, DurationPs, InstantPs, StoredBytes
 from .known import Complaint, SchemeFacts, collect, complaint, context_of, name_of
 from .maps import FileMap
 
@@ -25,9 +25,11 @@ Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 MixName = Annotated[
     str, BeforeValidator(lambda value: name_of("a mix", value.lower() if isinstance(value, str) else value, MIXES))
 ]
+MOST_IN_A_BATCH = 1024
 _OWN_SHARES = ("reads", "inserts", "scans", "modifies")
 _USUAL: dict[str, object] = {
-    "deletes": 0, "scan_length": LONGEST_SCAN, "steps": 2, "amount": 1, "past": 0, "groups": [],
+    "order": "drawn", "deletes": 0, "scan_length": LONGEST_SCAN, "steps": 2, "amount": 1,
+    "batch": 1, "past": 0, "groups": [],
 }  # fmt: skip
 """The defaults of fields that a file which says nothing of them is written without."""
 
@@ -102,7 +104,7 @@ def _drawable(f: str, takes: Takes) -> bool:
 
 def _lacking(shares: Shares, facts: SchemeFacts) -> str:
     """What these shares need beside put and get and a scheme has not; empty if it has all."""
-    lacks = ["scans"] if shares.scans and not facts.scans else []
+    lacks = ["scans"] if shares.scans and not (facts.scans or facts.scans_by_reads) else []
     lacks += ["an insert of new keys"] if shares.inserts and facts.inserts is None else []
     return " and ".join(lacks)
 
@@ -123,13 +125,16 @@ class ClientGroup(Draws):
 class Ycsb(Draws):
     """Closed-loop clients with one of YCSB's mixes over Zipfian keys, or with shares of any operations."""
 
-    kind: Literal["ycsb", "mix"] = Field(description="the kind of workload: ycsb, mix or schedule")
+    kind: Literal["ycsb", "mix"] = Field(description="the kind of workload: ycsb, mix, pagerank or schedule")
     keys: Count = Field(description="how many objects there are")
     value_bytes: StoredBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
     operations: Count = Field(description="how many operations all processes perform together")
     zipf: float = Field(default=0.99, strict=True, ge=0, le=10, description="the exponent of the keys' popularity")
     warmup: CountOrZero = Field(
         default=0, description="how many of the operations come first and stay out of the statistics"
+    )
+    order: Literal["drawn", "alternating"] = Field(
+        default="drawn", description="drawn: at random; alternating: updates and reads in a fixed turn, an update first"
     )
     deletes: float = Field(
         default=0.0, strict=True, ge=0, le=1, description="the share of the updates that delete, e.g. 0.2"
@@ -141,10 +146,13 @@ class Ycsb(Draws):
     steps: Annotated[Count, Field(le=64)] = Field(default=2, description="how many steps a transaction has")
     step_reads: Share | None = Field(default=None, description="the share of reads among the steps; without it 0.5")
     amount: Count = Field(default=1, description="what is added, or how many bytes are allocated")
-    work_ps: InstantPs | None = Field(
+    batch: Annotated[Count, Field(le=MOST_IN_A_BATCH)] = Field(
+        default=1, description="how many operations of a process are one request, acknowledged together"
+    )
+    work_ps: DurationPs | None = Field(
         default=None, alias="work", description="how long a server computes for each request beside, e.g. '100 us'"
     )
-    think_ps: InstantPs | None = Field(
+    think_ps: DurationPs | None = Field(
         default=None, alias="think", description="a process's mean pause before an operation, at random, e.g. '10 us'"
     )
     past: CountOrZero = Field(default=0, description="how many operations came before time zero, and shaped the state")
@@ -162,6 +170,11 @@ class Ycsb(Draws):
     def loaded_keys(self) -> int:
         """How many objects are there before time zero."""
         return self.loaded if self.loaded is not None else 0 if self.mix == "load" else self.keys
+
+    @field_validator("order", mode="before")
+    @classmethod
+    def _known_order(cls, value: Any) -> str:
+        return name_of("an order of the operations", value, ["drawn", "alternating"])
 
     @field_validator("deletes", mode="after")
     @classmethod
@@ -205,6 +218,13 @@ class Ycsb(Draws):
             raise complaint(str(value), f"at most the {keys} keys: each step has an object of its own")
         return value
 
+    @field_validator("batch", mode="after")
+    @classmethod
+    def _schemes_batch(cls, value: int, info: ValidationInfo) -> int:
+        if value > 1:
+            refuse_batches(value, info)
+        return value
+
     @field_validator("past", mode="after")
     @classmethod
     def _schemes_age(cls, value: int, info: ValidationInfo) -> int:
@@ -226,6 +246,13 @@ class Ycsb(Draws):
             wrong.append(Complaint("nothing", f"the mix of operations: {', '.join(MIXES)}", path=("mix",)))
         if self.mix is not None and own:
             wrong.append(Complaint(f"mix and {own[0]}", "one of them", path=(own[0],)))
+        drawn = [part.draws.drawn() for part in self.parts(1) if part.draws.shares is None]
+        if self.batch > 1 and any(shares.scans or shares.modifies for shares in drawn):
+            found = f"batches of {self.batch} with scans or read-modify-writes"
+            wrong.append(Complaint(found, "batches of operations that do not wait for each other", path=("batch",)))
+        if self.order == "alternating" and not all(_turns(part.draws) for part in self.parts(1)):
+            found = "alternating with inserts, scans, read-modify-writes or shares of other operations"
+            wrong.append(Complaint(found, "reads and updates alone", path=("order",)))
         processes = context_of(info).processes
         if self.groups and processes and sum(group.processes for group in self.groups) != processes:
             found = f"groups of {sum(group.processes for group in self.groups)} processes"
@@ -259,6 +286,14 @@ class Ycsb(Draws):
         return found
 
 
+def refuse_batches(value: int, info: ValidationInfo) -> None:
+    """A complaint about a batch if a scheme takes none."""
+    for scheme, facts in context_of(info).chosen.items():
+        if not facts.batches:
+            expected = "a scheme that takes batches, such as wflush-rpc (docs/objects.md)"
+            raise complaint(f"{value} for {scheme}, which takes one operation at a time", expected)
+
+
 class Part(NamedTuple):
     """Processes that draw alike."""
 
@@ -280,6 +315,11 @@ def _says(draws: Draws) -> bool:
 def _looks(part: Part) -> bool:
     """Whether it draws keys that have to be there."""
     return part.draws.shares is None and part.draws.drawn().inserts < 1
+
+
+def _turns(draws: Draws) -> bool:
+    """Whether it has updates and reads alone, which may take turns."""
+    return draws.shares is None and not any(draws.drawn()._replace(updates=0.0))
 
 
 class ScheduledOperation(FileMap):
@@ -319,6 +359,13 @@ class ScheduledOperation(FileMap):
             raise complaint("nothing", "the object, e.g. k17")
         return value
 
+    @field_validator("batch", mode="after")
+    @classmethod
+    def _schemes_batch(cls, value: int | None, info: ValidationInfo) -> int | None:
+        if value is not None:
+            refuse_batches(value, info)
+        return value
+
     @field_validator("process", mode="after")
     @classmethod
     def _process_exists(cls, value: int, info: ValidationInfo) -> int:
@@ -338,7 +385,7 @@ class ScheduledOperation(FileMap):
 class ListedWorkload(FileMap):
     """An explicit list of operations: what a counterexample replays."""
 
-    kind: Literal["schedule"] = Field(description="the kind of workload: ycsb, mix or schedule")
+    kind: Literal["schedule"] = Field(description="the kind of workload: ycsb, mix, pagerank or schedule")
     keys: Count = Field(description="how many objects there are")
     value_bytes: StoredBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
     operations: tuple[ScheduledOperation, ...] = Field(min_length=1, description="a list of operations")
@@ -348,7 +395,7 @@ class ListedWorkload(FileMap):
     loaded: CountOrZero | None = Field(
         default=None, description="how many of the objects, from k0 on, are there before time zero; without it all"
     )
-    work_ps: InstantPs | None = Field(
+    work_ps: DurationPs | None = Field(
         default=None, alias="work", description="how long a server computes for each request beside, e.g. '100 us'"
     )
 

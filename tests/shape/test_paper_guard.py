@@ -12,27 +12,41 @@ from dataclasses import replace
 import pytest
 
 from rpsim.validation.published.papers.judge import judge, quick, values_of
-from rpsim.validation.published.papers.paper import load_paper, papers
-from rpsim.validation.published.papers.runs import needed, perform
+from rpsim.validation.published.papers.paper import PaperClaim, load_paper, papers
+from rpsim.validation.published.papers.runs import Measured, SchemeRun, needed, perform
 from rpsim.validation.published.scoreboard import Bound, Claim, Range
 
-OPERATIONS = 150
-PREDICTED = [(name, claim.id) for name in papers() for claim in load_paper(name).claims if claim.counts]
+OPERATIONS = {"rflush": 10}
+"""Of the runs, by paper; objects of 64 KiB take their time."""
+MOST_OPERATIONS = 150
+SLOW = {("rflush", "RF-16"), ("rflush", "RF-17")}
+"""A network that is full of small packets has many events."""
+PREDICTED = [
+    pytest.param(name, claim.id, marks=[pytest.mark.slow] if (name, claim.id) in SLOW else [])
+    for name in papers()
+    for claim in load_paper(name).claims
+    if claim.counts
+]
 EVEN = 0.05
 """How far from one, as a logarithm, a quotient of so short runs has to be to say who is ahead."""
 
 
 @pytest.fixture(scope="module")
 def judged():
-    """Every predicted claim at its last quick point."""
-    found: dict[tuple[str, str], Claim] = {}
-    for name in papers():
+    """Judges a claim at its last quick point; runs that claims share are run once."""
+    measured: dict[str, dict[SchemeRun, Measured]] = {}
+
+    def judged_claim(name: str, id: str) -> tuple[PaperClaim, Claim]:
         paper = load_paper(name)
-        claims = [claim for claim in quick(paper, paper.claims) if claim.counts]
-        claims = [replace(claim, over={axis: values[-1:] for axis, values in claim.over.items()}) for claim in claims]
-        values = values_of(paper, perform(paper, needed(paper, claims, figures=False), operations=OPERATIONS, jobs=1))
-        found |= {(name, claim.id): judge(paper, claim, values) for claim in claims}
-    return found
+        (claim,) = quick(paper, [claim for claim in paper.claims if claim.id == id])
+        claim = replace(claim, over=({axis: values[-1:] for axis, values in claim.over[-1].items()},))
+        known, operations = measured.setdefault(name, {}), OPERATIONS.get(name, MOST_OPERATIONS)
+        # A metered run stands for the other one, not the other way round.
+        runs = [run for run in needed(paper, [claim], figures=False) if run.metered or run not in known]
+        known |= perform(paper, runs, operations=operations, jobs=1)
+        return claim, judge(paper, claim, values_of(paper, known))
+
+    return judged_claim
 
 
 def ends(number: float | Range) -> tuple[float, float]:
@@ -42,17 +56,18 @@ def ends(number: float | Range) -> tuple[float, float]:
 @pytest.mark.xdist_group("paper-guard")
 @pytest.mark.parametrize(("paper", "claim"), PREDICTED)
 def test_a_predicted_claim_is_near_what_was_published(judged, paper, claim):
-    found = judged[paper, claim]
+    recorded, found = judged(paper, claim)
     simulated = ends(found.simulated)[0]
     if isinstance(found.published, Bound):
-        assert found.published.met_by(simulated)
+        assert found.published.met_by(simulated) or not recorded.recorded()
         return
     low, high = ends(found.published)
-    assert low / 2 <= simulated <= high * 2
+    assert simulated > 0
+    assert low / 2 <= simulated <= high * 2 or (found.gain and not recorded.recorded())
     if found.gain and not found.reason:
         ahead = [math.copysign(1, math.log(end)) if abs(math.log(end)) > EVEN else 0 for end in (low, high, simulated)]
         assert ahead[2] in (0, *ahead[:2]) or 0 in ahead[:2], found
 
 
 def test_there_are_claims_to_guard():
-    assert len(PREDICTED) >= 28
+    assert len(PREDICTED) >= 37

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.scenarios import arguments
 from rpsim.scenarios.build import Draft
-from rpsim.scenarios.schema import equipment, failures, network, schema, workloads
+from rpsim.scenarios.schema import equipment, failures, network, ranking, schema, workloads
 from rpsim.scenarios.schema.load import load_scenario
 from rpsim.sim.errors import InputError
 
@@ -23,6 +23,7 @@ MODELS = {
     arguments.GroupFields: workloads.ClientGroup,
     arguments.FailureFields: failures.Failure,
     arguments.YcsbFields: workloads.Ycsb,
+    arguments.PageRankFields: ranking.PageRank,
     arguments.ScheduleFields: workloads.ListedWorkload,
     arguments.OperationFields: workloads.ScheduledOperation,
     arguments.CrashFields: schema.CrashSection,
@@ -103,7 +104,7 @@ def test_what_is_none_has_its_default_again():
         (lambda d: d.with_(seed=-1), "argument seed: found -1, expected at least 0"),
         (
             lambda d: d.with_(workload=3),
-            "argument workload: found 3, expected a map with kind (ycsb or mix or schedule)",
+            "argument workload: found 3, expected a map with kind (ycsb or mix or pagerank or schedule)",
         ),
         (lambda d: d.set({"workload.kees": 3}), "argument set: workload.kees: found the unknown key 'kees'"),
         (lambda d: d.set({"workload.keys": "x"}), "argument set: workload.keys: found 'x', expected a whole number"),

@@ -20,7 +20,6 @@ from ...terminal.progress import bar
 from ...terminal.text import plural
 from . import sweep as swept_over
 
-QUICK_OPERATIONS = 1000
 SWEEP_OPERATIONS = 400
 
 
@@ -37,7 +36,7 @@ def main(options: argparse.Namespace) -> int:
     target.parent.mkdir(parents=True, exist_ok=True)
     kept = target.parent / f".{paper.name}-runs.jsonl"
     runs = needed(paper, claims, figures=not options.quick)
-    operations = QUICK_OPERATIONS if options.quick else None
+    operations = paper.quick_operations if options.quick else None
     done: list[str] = []
     try:
         with bar(f"reproduce {paper.name}", len(runs)) as shown:
@@ -56,7 +55,11 @@ def main(options: argparse.Namespace) -> int:
     rows = [(claim, judge(paper, claim, values)) for claim in claims]
     summary = summarise([found for _, found in rows], ungraded=[claim.status for claim in shown_only])
     changed = [row for row in rows if row[1].met != row[0].recorded(quick=options.quick)]
-    swept = swept_over.sweep(paper, claims, kept, options.jobs, SWEEP_OPERATIONS) if options.sweep else {}
+    swept = (
+        swept_over.sweep(paper, claims, kept, options.jobs, min(SWEEP_OPERATIONS, paper.quick_operations))
+        if options.sweep
+        else {}
+    )
     answer = document(paper, rows, shown_only, changed, summary, swept)
     with replacing(target) as draft:
         write_json(draft / "summary.json", answer)

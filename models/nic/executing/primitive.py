@@ -81,6 +81,8 @@ class PrimitiveRun:
             self._begin(step, ())
 
     def _begin(self, step: Step, before: tuple[str, ...]) -> None:
+        if self.end.gone:
+            return  # what is left of the program goes with the queue pair
         self._known[step.id] = together([self._known[name] for name in before])
         _DO[step.place, step.do](self, step)
 
@@ -160,6 +162,8 @@ class PrimitiveRun:
             return
 
         def copied(target: Range, data: bytes, _: list[Chunk]) -> None:
+            if self.end.gone:
+                return
             nic.responder.post_write(self.end, self.message, RequestKind.WRITE, Placement.STRICT, data, target[0])
             left["n"] -= 1
             if not left["n"]:

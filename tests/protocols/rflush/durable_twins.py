@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from rpsim.models.cpu import Thread
-from rpsim.protocols.rflush.durable import DurableConnection, DurableRpc, DurableServer, WFlushRpc
+from rpsim.protocols.rflush.connections import DurableConnection
+from rpsim.protocols.rflush.durable import DurableRpc, DurableServer, LoggedCall, WFlushRpc
 from rpsim.protocols.rflush.messages import CallMessage
-from rpsim.protocols.rflush.redolog import NONE, Operator
+from rpsim.protocols.rflush.redolog import NONE, LoggedRequest, LogRing, Operator
 from rpsim.protocols.scheme import Scheme
 
 Code = Generator[Any, Any, Any]
@@ -31,12 +32,14 @@ class RemovedBeforeDurable(WFlushRpc, name="wflush-rpc-twin-removed-before-durab
     title = "an entry is removed before the object is durable"
 
     class Server(DurableServer):
-        def execute(self, end: DurableConnection, operator: Operator, thread: Thread) -> Code:
-            yield from self.redo(thread, end.ring, operator)
-            yield from end.ring.clear(thread, operator.sequence)
-            yield from self.table.flush(thread, operator.number - 1)
-            end.finished.add(operator.sequence)
-            yield from self.tell(thread, end)
+        def execute(
+            self, end: DurableConnection, call: LoggedCall, request: LoggedRequest, turn: int, thread: Thread
+        ) -> Code:
+            yield from self.redo(thread, request)
+            yield from end.ring.clear(thread, call.sequence)
+            yield from self.table.flush(thread, request.object)
+            end.finished.add(call.sequence)
+            yield from end.tell(thread)
 
 
 class RemovalUnflushed(WFlushRpc, name="wflush-rpc-twin-removal-unflushed"):
@@ -45,12 +48,14 @@ class RemovalUnflushed(WFlushRpc, name="wflush-rpc-twin-removal-unflushed"):
     title = "an entry's removal is not durable when its slot is used again"
 
     class Server(DurableServer):
-        def execute(self, end: DurableConnection, operator: Operator, thread: Thread) -> Code:
-            yield from self.redo(thread, end.ring, operator)
-            yield from self.table.flush(thread, operator.number - 1)
-            yield from thread.store(end.ring.operator(operator.sequence), NONE)
-            end.finished.add(operator.sequence)
-            yield from self.tell(thread, end)
+        def execute(
+            self, end: DurableConnection, call: LoggedCall, request: LoggedRequest, turn: int, thread: Thread
+        ) -> Code:
+            yield from self.redo(thread, request)
+            yield from self.table.flush(thread, request.object)
+            yield from thread.store(end.ring.operator(call.sequence), NONE)
+            end.finished.add(call.sequence)
+            yield from end.tell(thread)
 
 
 class RemovedInAnyOrder(WFlushRpc, name="wflush-rpc-twin-removed-in-any-order"):
@@ -63,8 +68,7 @@ class RemovedInAnyOrder(WFlushRpc, name="wflush-rpc-twin-removed-in-any-order"):
             ring = self.rings[unit]
             operators = yield from ring.scan(thread)
             for operator in operators:
-                yield from self.redo(thread, ring, operator)
-                yield from self.table.flush(thread, operator.number - 1)
+                yield from self.execute_again(thread, ring, operator)
             for operator in operators:
                 yield from thread.store(ring.operator(operator.sequence), NONE)
             for operator in operators:
@@ -81,8 +85,7 @@ class RecoveredBySlot(WFlushRpc, name="wflush-rpc-twin-recovered-by-slot"):
             ring = self.rings[unit]
             operators = yield from ring.scan(thread)
             for operator in sorted(operators, key=lambda one: one.sequence % ring.slots):
-                yield from self.redo(thread, ring, operator)
-                yield from self.table.flush(thread, operator.number - 1)
+                yield from self.execute_again(thread, ring, operator)
             for operator in operators:
                 yield from ring.clear(thread, operator.sequence)
 
@@ -126,6 +129,18 @@ class OutOfOrder(WFlushRpc, name="wflush-rpc-twin-out-of-order"):
             return super().poll(thread)
 
 
+class BatchCutShort(WFlushRpc, name="wflush-rpc-twin-batch-cut-short"):
+    """The rest of a batch is lost, although its entry was durable."""
+
+    title = "recovery executes the first request of a call only"
+
+    class Server(DurableServer):
+        def execute_again(self, thread: Thread, ring: LogRing, operator: Operator) -> Code:
+            requests = yield from ring.requests(thread, operator)
+            yield from self.redo(thread, requests[0])
+            yield from self.table.flush(thread, requests[0].object)
+
+
 class RecoveredWhole(WFlushRpc, name="wflush-rpc-twin-recovered-whole"):
     """No broken one: the explorer sees one recovery where it saw one for each log."""
 
@@ -141,7 +156,7 @@ TWINS: Mapping[str, type[DurableRpc]] = {
     kind.name.removeprefix("wflush-rpc-twin-"): kind
     for kind in (
         ExecutedBeforeDurable, RemovedBeforeDurable, RemovalUnflushed, RemovedInAnyOrder, RecoveredBySlot, NotRecovered,
-        ReadsAhead, OutOfOrder, RecoveredWhole,
+        ReadsAhead, OutOfOrder, BatchCutShort, RecoveredWhole,
     )
 }  # fmt: skip
 for _kind in TWINS.values():

@@ -43,8 +43,12 @@ def _value(term: Term, found: Measured) -> float:
             return float(found["rates"].get(of, 0.0) if of else found["thr"])
         case "bw" | "time" as plain:
             return float(found[plain])
+        case "whole":
+            return float(_in(found, "whole", term))
         case "part":
             return float(found["parts"].get(of, {}).get(term.second, 0.0))
+        case "side":
+            return float(_in(_in(found["sides"], term.second or "", term), of, term))
         case "cpu" | "verbs" as spent:
             return float(_in(found["spent"], of, term)["cpu_ns" if spent == "cpu" else spent])
         case "joule":
@@ -107,13 +111,15 @@ def knee(along: Mapping[float, float]) -> float:
 
 def quick(paper: Paper, claims: Iterable[PaperClaim]) -> list[PaperClaim]:
     """The claims over the few values of each axis that the paper's file names for a quick look."""
+
+    def few(axis: str, values: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(v for v in values if axis not in paper.axes or v in paper.axes[axis].quick) or values[-1:]
+
     found = []
     for claim in claims:
-        over = {
-            axis: tuple(v for v in values if axis not in paper.axes or v in paper.axes[axis].quick)
-            for axis, values in claim.over.items()
-        }
-        found.append(replace(claim, over={axis: over[axis] or claim.over[axis][-1:] for axis in over}))
+        found.append(
+            replace(claim, over=tuple({a: few(a, values) for a, values in over.items()} for over in claim.over))
+        )
     return found
 
 

@@ -3,7 +3,7 @@
 ``thr[efactory] / thr[imm]`` is a quotient of throughputs, ``lat[erda, get, clients=1]`` a mean latency in microseconds
 under conditions of its own. A term is a measure and, in brackets, a scheme, perhaps an operation, and axes that are set
 otherwise than the claim has them (``measures.py`` says which words each takes). A scheme ``$x`` is each of those that
-the claim is made ``over``.
+the claim is made ``over``; a scheme may also have a short name of the file's own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from typing_extensions import override
@@ -51,10 +52,14 @@ class Term:
 
 
 class Expression:
-    """A formula over terms. Raises ValueError for other text, in words for the author of the file."""
+    """A formula over terms; ``systems`` are schemes by the names that the formula may have for them.
 
-    def __init__(self, text: str) -> None:
+    Raises ValueError for other text, in words for the author of the file.
+    """
+
+    def __init__(self, text: str, systems: Mapping[str, str] = MappingProxyType({})) -> None:
         self.text = text
+        self._systems = systems
         self.terms: list[Term] = []
         try:
             self._tree = ast.parse(self._named(text), mode="eval").body
@@ -93,7 +98,8 @@ class Expression:
         if (len(plain) < 1 + kind.least and measure != "crc") or len(plain) > 1 + len(kind.words):
             raise ValueError(f"'{text}', expected {kind.form(measure)}")
         scheme, of, second = (*plain, None, None, None)[:3]
-        self.terms.append(Term(measure, scheme or "", of, tuple(sorted((a, b) for a, b in at)), second))
+        name = self._systems.get(scheme or "", scheme or "")
+        self.terms.append(Term(measure, name, of, tuple(sorted((a, b) for a, b in at)), second))
         return f"t{len(self.terms) - 1}"
 
     def _check(self, node: ast.AST) -> None:

@@ -29,6 +29,10 @@ _OF_LATENCIES: Mapping[str, Callable[[Any], Any]] = {
     "min": np.min,
     **{name: partial(np.percentile, q=q) for name, q in (("p90", 90), ("p99", 99), ("p999", 99.9))},
 }
+SIDES = ("sender", "network", "receiver")
+"""Of an operation's time: software of the client, software of others, and all that is neither."""
+_CPU_OF_ROLES = ("CPU of ", "wait for ")
+_CPU_OF_PRIMITIVES = ("requester cpu: ", "responder cpu: ")
 _TRUTH = {Verdict.HOLDS: 1.0, Verdict.VIOLATED: 0.0, Verdict.UNDECIDED: 0.5}
 
 
@@ -53,6 +57,7 @@ def measure(draft: Draft, values: Mapping[str, str] = NOTHING, metered: bool = F
         "spent": result.spent,
         "cost": result.cost,
         "operations": result.operations,
+        **({"whole": result.more["pagerank"]["execution_time_s"]} if "pagerank" in result.more else {}),
         **(_metered(result) if metered else {}),
     }
 
@@ -76,8 +81,11 @@ def _metered(result: RunResult) -> dict[str, Any]:
     took = {**result.took, "": [one for own in result.took.values() for one in own]}
     done, found = max(1, len(result.history.operations)), result.metered
     machines = [node.name for nodes in result.system.nodes.values() for node in nodes]
+    parts = {f: {hop: ns / 1000 for hop, ns in own.items()} for f, own in found["parts_ns"].items()}
+    clients = [role for role, kind in result.scheme.role_types.items() if kind.invokes]
     return {
-        "parts": {f: {hop: ns / 1000 for hop, ns in parts.items()} for f, parts in found["parts_ns"].items()},
+        "parts": parts,
+        "sides": sides(parts, {f: len(own) for f, own in result.took.items()}, clients),
         "round_trips": {f: summary_of([one.depth / 2 for one in own]) for f, own in took.items() if own},
         "counts": {f: _means(own) for f, own in took.items() if own},
         "tallies": {
@@ -90,6 +98,33 @@ def _metered(result: RunResult) -> dict[str, Any]:
         },
         "traffic": [[row["from"], row["to"], row["payload_bytes"] / done] for row in found["traffic"]],
     }
+
+
+def sides(
+    parts: Mapping[str, Mapping[str, float]], operations: Mapping[str, int], clients: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """By operation, and over all of them under '': the time at each of ``SIDES``, from the mean time in each hop.
+
+    ``operations`` is how many there are of each, ``clients`` are the roles that invoke them.
+    """
+    found = {f: dict.fromkeys(SIDES, 0.0) for f in ("", *parts)}
+    total = sum(operations.get(f, 0) for f in parts) or 1
+    for f, own in parts.items():
+        for hop, took in own.items():
+            side = side_of(hop, clients)
+            found[f][side] += took
+            found[""][side] += took * operations.get(f, 0) / total
+    return found
+
+
+def side_of(hop: str, clients: Sequence[str]) -> str:
+    """Whether a hop is software of the sender or of a receiver; adapters, links, DMA are the network."""
+    if hop.startswith(_CPU_OF_PRIMITIVES):
+        return "sender" if hop.startswith(_CPU_OF_PRIMITIVES[0]) else "receiver"
+    for words in _CPU_OF_ROLES:
+        if hop.startswith(words):
+            return "sender" if hop.removeprefix(words) in clients else "receiver"
+    return "network"
 
 
 def _means(took: Sequence[OperationCounts]) -> dict[str, float]:

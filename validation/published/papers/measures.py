@@ -29,6 +29,7 @@ MEASURES: Mapping[str, Measure] = {
     "thr": Measure("throughput, operations per second", _OF_OPERATION),
     "bw": Measure("values moved, bytes per second"),
     "time": Measure("from the end of the warm-up to the end of the run, us"),
+    "whole": Measure("execution time of the whole work that a run takes a sample of (PageRank), s"),
     "lat": Measure("mean latency, us", _OF_OPERATION),
     "med": Measure("median latency, us", _OF_OPERATION),
     "min": Measure("shortest latency, us", _OF_OPERATION),
@@ -36,6 +37,7 @@ MEASURES: Mapping[str, Measure] = {
     "p99": Measure("latency that 99 % of the operations stay below, us", _OF_OPERATION),
     "p999": Measure("latency that 99.9 % of the operations stay below, us", _OF_OPERATION),
     "part": Measure("time of an operation in one hop of its way, mean, us", ("operation", "hop"), 2),
+    "side": Measure("time of an operation at `sender`, `network` or `receiver`, mean, us", ("side", "operation"), 1),
     "cpu": Measure("processor time of a role's machines, polling left out, ns an operation", ("role",), 1),
     "joule": Measure("energy of a role's cores, of all cores without one, J an operation", ("role",)),
     "cost": Measure("price of a role's machines, of all machines without one", ("role",)),
@@ -58,9 +60,9 @@ MEASURES: Mapping[str, Measure] = {
 
 LATENCIES = ("lat", "med", "min", "p90", "p99", "p999")
 """By operation, in us."""
-DRAWN = ("thr", "bw", *LATENCIES)
+DRAWN = ("thr", "bw", "time", "whole", *LATENCIES)
 """Those that a figure may draw."""
-METERED = ("part", "rtt", "rtt50", "rtt99", "hops", "count", "tally", "gauge", "bytes", "share")
+METERED = ("part", "side", "rtt", "rtt50", "rtt99", "hops", "count", "tally", "gauge", "bytes", "share")
 """Those that take a metered run."""
 PRICED: Mapping[str, str] = {"joule": "cpu.core_milliwatts", "cost": "cost"}
 """Those that take values that few platforms state: the key of these in a platform's file."""

@@ -5,9 +5,13 @@ that no measurement of the paper determines), ``axes`` (name: what each of its v
 (where a claim is made unless it says otherwise), ``figures`` and ``claims``. A claim has ``id, figure, status, words``,
 ``value`` with ``published`` (a number, a range, or ``{at_least: x}``), or ``check`` or ``trend``; ``over`` (an axis, or
 ``{axis: [values]}``) makes it one about several values of an axis; ``{$x: [schemes]}`` has ``$x`` in its formula stand
-for each of them. ``reading: chosen by`` marks a claim by which a reading of the paper was chosen. A claim whose status
-says that there is nothing to compare may have ``why`` alone. ``explore`` are the fields that make a run small enough
-for ``holds``.
+for each of them; a list of such maps is all of their points. ``reading: chosen by`` marks a claim by which a reading of
+the paper was chosen. A claim whose status says that there is nothing to compare may have ``why`` alone. ``explore`` are
+the fields that make a run small enough for ``holds``.
+
+``readings`` says how what the paper leaves open is read (``of``, ``taken``, ``beside``: what else it could be, ``why``).
+``systems`` gives schemes short names, ``families`` names lists of them, for ``over`` (``{$x: senders}``);
+``quick_operations`` is how many operations the runs of a quick look have at most.
 
 The file records the outcome too: ``missed`` (``claims`` that are missed for one cause, and ``because``; all others are
 met) and ``quick_differs`` (claims with the other outcome over the few points of a quick look).
@@ -39,14 +43,20 @@ SIZE = "size"
 
 At = Mapping[str, str]
 """A value of every axis, by the axis' name."""
+Over = Mapping[str, tuple[str, ...]]
+"""Several values of axes, or schemes by the name that stands for them."""
+QUICK_OPERATIONS = 1000
+"""How many operations the runs of a quick look have at most, unless a paper's file says otherwise."""
 
 _PAPER = ("paper", "title", "source", "tolerances", "scenario", "sweep", "axes", "at", "figures", "claims")
+_OPTIONAL = ("explore", "readings", "systems", "families", "quick_operations", "missed", "quick_differs")
 _MISSED = ("claims", "because")
+_READING = ("of", "taken", "beside", "why")
 _CLAIM = (
     "id", "figure", "status", "words", "why", "at", "over", "value", "check", "trend", "least", "published",
     "tolerance", "unit", "counts", "reading",
 )  # fmt: skip
-_FIGURE = ("title", "y", "x", "at", "schemes", "operation")
+_FIGURE = ("title", "y", "x", "values", "at", "schemes", "operation")
 _HOLDS = Bound(at_least=1.0)
 
 
@@ -69,9 +79,22 @@ class Figure:
     title: str
     y: str
     x: str
+    values: tuple[str, ...]
+    """Those of the axis ``x`` that it is drawn over."""
     at: At
     schemes: tuple[str, ...]
     operation: str | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How something is read that the paper leaves open."""
+
+    of: str
+    taken: str
+    beside: str
+    """What else it could be."""
+    why: str
 
 
 @dataclass(frozen=True)
@@ -84,7 +107,8 @@ class PaperClaim:
     words: str
     why: str
     at: At
-    over: Mapping[str, tuple[str, ...]]
+    over: tuple[Over, ...]
+    """The values that it is about, by axis, or the schemes by ``$x``: every combination, of one map after the other."""
     expression: Expression | None
     """None: there is nothing to compare, the claim is only shown."""
     kind: str
@@ -111,8 +135,9 @@ class PaperClaim:
 
     def points(self) -> Iterator[dict[str, str]]:
         """The points at which it is made: one, or one for each value of the axes in ``over``."""
-        for values in product(*self.over.values()):
-            yield {**self.at, **dict(zip(self.over, values, strict=True))}
+        for over in self.over:
+            for values in product(*over.values()):
+                yield {**self.at, **dict(zip(over, values, strict=True))}
 
 
 @dataclass(frozen=True)
@@ -134,6 +159,14 @@ class Paper:
     """
     explore: Mapping[str, Any]
     """The fields that make a scenario small enough to be explored."""
+    readings: tuple[Reading, ...]
+    systems: Mapping[str, str]
+    """Schemes by the short names that the file has for them."""
+    quick_operations: int
+
+    def label(self, scheme: str) -> str:
+        """The file's own name of a scheme, or the scheme's."""
+        return next((name for name, known in self.systems.items() if known == scheme), scheme)
 
 
 def papers() -> list[str]:
@@ -151,7 +184,7 @@ def load_paper(name: str) -> Paper:
 def read_paper(path: FilePath) -> Paper:
     """The paper in a file. Raises InputError with every mistake at once."""
     at = Cursor.over(read_yaml(path), "the claims of a paper")
-    at.keys((*_PAPER, "explore", "missed", "quick_differs"), _PAPER, "a paper")
+    at.keys((*_PAPER, *_OPTIONAL), _PAPER, "a paper")
     at.finish()
     paper = _PaperReader(at).paper()
     at.finish()
@@ -167,6 +200,14 @@ class _PaperReader:
         self.standard = {name: next(iter(axis.values)) for name, axis in self.axes.items()}
         self.standard = self._at(at["at"])
         self.listed = at["claims"].items("a list of claims", least=1)
+        self.systems: dict[str, str] = {}
+        self.systems = {
+            name: self._scheme(one) for name, one in at.get("systems", {}).fields("schemes by name").items()
+        }
+        self.families = {
+            name: tuple(self._scheme(each) for each in one.items("a list of schemes", least=1))
+            for name, one in at.get("families", {}).fields("lists of schemes by name").items()
+        }
         self.figures = {name: self._figure(name, one) for name, one in at["figures"].fields("figures by name").items()}
         self.explore = at.get("explore", {}).map("fields of the scenario") if "explore" in at else {}
         self.missed: dict[str, str] = {}
@@ -191,19 +232,30 @@ class _PaperReader:
             claims=tuple(found for claim in self.listed for found in self._claim(claim)),
             explore=self.explore,
             sweep=tuple((path, value.data) for path, values in sweep.items() for value in values),
+            readings=tuple(self._reading(one) for one in root.get("readings", []).items("a list of readings")),
+            systems=self.systems,
+            quick_operations=root.get("quick_operations", QUICK_OPERATIONS).whole(least=1),
         )
+
+    @staticmethod
+    def _reading(at: Cursor) -> Reading:
+        if not at.is_map(f"a map with {', '.join(_READING)}"):
+            return Reading("", "", "", "")
+        at.keys(_READING, _READING, "a reading")
+        return Reading(*(str(at.get(key, "").data) for key in _READING))
 
     def _figure(self, name: str, at: Cursor) -> Figure:
         if not at.is_map(f"a map with {', '.join(_FIGURE)}"):
-            return Figure(name, "", "", "", {}, (), None)
+            return Figure(name, "", "", "", (), {}, (), None)
         at.keys(_FIGURE, ("title", "y", "x", "schemes"), "a figure")
         return Figure(
             name,
             str(at["title"].data),
             at["y"].choice(DRAWN),
-            at["x"].choice(self.axes),
+            x := at["x"].choice(self.axes),
+            self._values(x, at["values"]) if "values" in at else tuple(self.axes[x].values),
             self._at(at.get("at", {})),
-            tuple(self._scheme(one) for one in at.get("schemes", []).items("a list of schemes")),
+            self._schemes(at.get("schemes", [])),
             at["operation"].data,
         )
 
@@ -274,9 +326,9 @@ class _PaperReader:
         known = [str(claim["id"].data) for claim in self.listed] or [""]
         return [name.choice(known) for name in at.items("a list of claims")]
 
-    def _expression(self, at: Cursor, over: Mapping[str, tuple[str, ...]]) -> Expression | None:
+    def _expression(self, at: Cursor, over: tuple[Over, ...]) -> Expression | None:
         try:
-            expression = Expression(str(at.data))
+            expression = Expression(str(at.data), self.systems)
         except ValueError as error:
             at.wrong("a formula such as thr[efactory] / thr[imm]", str(error))
             return None
@@ -284,13 +336,15 @@ class _PaperReader:
             self._term(at, term, over)
         return expression
 
-    def _term(self, at: Cursor, term: Term, over: Mapping[str, tuple[str, ...]]) -> None:
+    def _term(self, at: Cursor, term: Term, over: tuple[Over, ...]) -> None:
         """Check the words of a term."""
         if term.scheme.startswith(VARIABLE):
-            replace(at, data=term.scheme).choice([name for name in over if name.startswith(VARIABLE)] or [VARIABLE])
+            for each in over:
+                replace(at, data=term.scheme).choice([name for name in each if name.startswith(VARIABLE)] or [VARIABLE])
         elif term.scheme:
             self._scheme(replace(at, data=term.scheme))
-        for name in over.get(term.scheme, (term.scheme,)) if term.scheme else ():
+        schemes = [name for each in over for name in each.get(term.scheme, (term.scheme,))]
+        for name in dict.fromkeys(schemes) if term.scheme else ():
             self._words(at, term, name)
         if (needs := PRICED.get(term.measure)) is not None:
             for platform in self._platforms():
@@ -327,14 +381,14 @@ class _PaperReader:
         fields = [self.root["scenario"].data, *(each for axis in self.axes.values() for each in axis.values.values())]
         return {str(each["platform"]) for each in fields if "platform" in each}
 
-    @staticmethod
-    def _scheme(at: Cursor) -> str:
-        """The name of a scheme, with options or composed of several if need be."""
+    def _scheme(self, at: Cursor) -> str:
+        """The name of a scheme, with options or composed of several if need be; or a short name of the file's."""
+        name = self.systems.get(str(at.data), str(at.data))
         try:
-            scheme(str(at.data))
+            scheme(name)
         except InputError as error:
             at.adopt(error)
-        return str(at.data)
+        return name
 
     def _value(self, at: Cursor, axis: str, value: Any) -> str:
         """A value of an axis."""
@@ -342,21 +396,34 @@ class _PaperReader:
             return replace(at, data=str(value)).choice(self.axes[axis].values)
         return str(value)
 
+    def _schemes(self, at: Cursor) -> tuple[str, ...]:
+        """A list of schemes, or the family of a name."""
+        if isinstance(at.data, str) and self.families:
+            return self.families.get(at.choice(self.families), ())
+        return tuple(self._scheme(one) for one in at.items("a list of schemes"))
+
     def _at(self, at: Cursor) -> dict[str, str]:
         given = at.fields("values by axis")
         return {**self.standard, **{axis: self._value(one, axis, one.data) for axis, one in given.items()}}
 
-    def _over(self, at: Cursor) -> dict[str, tuple[str, ...]]:
+    def _over(self, at: Cursor) -> tuple[Over, ...]:
         if isinstance(at.data, str):
             axis = at.choice(self.axes)
-            return {axis: tuple(self.axes[axis].values)}
-        return {
-            axis: tuple(
-                self._scheme(value) if axis.startswith(VARIABLE) else self._value(values, axis, value.data)
-                for value in values.items("a list of values of the axis, or of schemes for a name with $")
-            )
-            for axis, values in at.fields("an axis, or lists of values by axis").items()
-        }
+            return ({axis: tuple(self.axes[axis].values)},)
+        maps = at.items("a list of maps", least=1) if isinstance(at.data, list) else [at]
+        return tuple(
+            {
+                axis: self._values(axis, values)
+                for axis, values in one.fields("an axis, or lists of values by axis").items()
+            }
+            for one in maps
+        )
+
+    def _values(self, axis: str, at: Cursor) -> tuple[str, ...]:
+        """The values of an axis; for a name with ``$`` schemes, or a family of them."""
+        if axis.startswith(VARIABLE):
+            return self._schemes(at)
+        return tuple(self._value(value, axis, value.data) for value in at.items("a list of values of the axis"))
 
 
 def _axis(name: str, at: Cursor) -> Axis:

@@ -73,7 +73,7 @@ def needed(paper: Paper, claims: Iterable[PaperClaim], *, figures: bool) -> list
     names = {claim.figure for claim in claims}
     for figure in paper.figures.values() if figures else ():
         if figure.name in names:
-            for value in paper.axes[figure.x].values:
+            for value in figure.values:
                 at = tuple(sorted({**figure.at, figure.x: value}.items()))
                 for scheme in figure.schemes:
                     found.setdefault(SchemeRun(scheme, at), False)
@@ -81,19 +81,27 @@ def needed(paper: Paper, claims: Iterable[PaperClaim], *, figures: bool) -> list
 
 
 def scenario(paper: Paper, run: SchemeRun, operations: int | None = None, values: Mapping[str, Any] = NOTHING) -> Draft:
-    """The scenario of a run; ``operations`` and ``values`` replace the ones of the paper's file.
+    """The scenario of a run; with at most ``operations`` of them, and ``values`` in place of the paper's file's.
 
     Of ``values`` only the fields of a scenario (``roles.server.threads: 1``); the others are the platform's.
     """
     name = f"{paper.name}-run"
     draft = Draft.given(paper.scenario, name).with_(scenario=name, title=str(run), schemes=[run.scheme])
+    at = dict(run.at)
+    for name, axis in paper.axes.items():  # in the file's order: of two that set one field the later one counts
+        draft = draft.set(axis.values[at[name]])
     if run.explored:
         draft = draft.set(paper.explore)
-    for axis, value in run.at:
-        draft = draft.set(paper.axes[axis].values[value])
     if operations is not None and not run.explored:
-        draft = draft.set({"workload.operations": operations, "workload.warmup": operations // 10})
+        draft = draft.set(_at_most(operations, draft.data["workload"]))
     return draft.set({field: setting for field, setting in values.items() if _is_scenarios(field)})
+
+
+def _at_most(operations: int, workload: Mapping[str, Any]) -> dict[str, int]:
+    """A workload's own operations if they are fewer, else so many, a tenth of them as a warm-up."""
+    if workload.get("operations", 0) <= operations:
+        return {}
+    return {"workload.operations": operations, "workload.warmup": operations // 10}
 
 
 def hardware_of(values: Mapping[str, Any]) -> dict[str, str]:

@@ -1,0 +1,98 @@
+"""Connections of durable calls: a ring whose client is gone, one who comes back, what lies in a ring that has none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rpsim.protocols.rflush.redolog import NONE, Operator
+from rpsim.scenarios.run.draws import Planned
+from rpsim.scenarios.run.experiment import AssembledVariant
+
+from ...small import only_variant, put, scenario
+
+FAMILY = ("wflush-rpc", "sflush-rpc", "w-rflush-rpc", "s-rflush-rpc")
+
+
+def assembled(name: str, work: Any, **more: Any) -> AssembledVariant:
+    made = scenario(name, work, vary={"platform": ["rflush-testbed"], "ddio": ["off"], "domain": ["adr"]}, **more)
+    return AssembledVariant(made, only_variant(made), observer=True)
+
+
+def calls(process: int, puts: int) -> list[Planned]:
+    """So many writes of k0 by a process, and a read."""
+    return [*(Planned(process, "put", "k0", True) for _ in range(puts)), Planned(process, "get", "k0", False)]
+
+
+def operators(of: AssembledVariant) -> list[bytes]:
+    server = of.at_work.roles["server"][0]
+    pm = server.node.memory["pm"]
+    return [
+        pm.space.read(of.system.clock.now_ps, ring.operator(slot) - pm.base, 8)
+        for ring in server.rings
+        for slot in range(ring.slots)
+    ]
+
+
+def comes(of: AssembledVariant, process: int, puts: int) -> list[Any]:
+    """Another client process performs its calls; the results of its reads."""
+    of.system.clock.run_until(of.start_client(1, 0, process, calls(process, puts)))
+    own = [o for o in of.history.operations if o.process == process]
+    assert all(o.outcome == "ok" for o in own)
+    return [o.result for o in own if o.f == "get"]
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_each_new_client_finds_a_ring_however_many_have_died(name):
+    """There are two rings, of four slots: each client leaves one in the middle of a turn, to the one after the next."""
+    of = assembled(name, [put(0, "k0"), put(0, "k0")])
+    of.system.clock.run_until(of.finished)
+    of.process_of(0, 0).end()
+    for process in range(1, 7):
+        assert comes(of, process, 3) == [4 * process + 1]
+        of.process_of(1, process).end()
+    assert set(operators(of)) == {NONE}
+    numbers = [end.next for end in of.at_work.roles["server"][0].connections]
+    assert sum(numbers) - len(numbers) == 2 + 6 * 3
+
+
+def test_who_dies_in_the_middle_of_a_call_leaves_a_ring_that_comes_to_rest():
+    """The adapter had taken the entry in, or had not: either way it is executed once, or never."""
+    for at_ps in range(500_000, 4_000_000, 250_000):
+        of = assembled("wflush-rpc", {"kind": "schedule", "operations": [put(0, "k0")] * 3, "work": "20 us"})
+        of.system.clock.run_until(of.system.clock.until(at_ps))
+        of.process_of(0, 0).end()
+        of.system.clock.run_until(of.system.clock.until(at_ps + 300_000_000))
+        server = of.at_work.roles["server"][0]
+        assert len(server.free) == 2 and {end.client for end in server.connections} == {None}
+        begun = len(of.history.operations)
+        assert comes(of, 1, 2) == [begun + 2] and comes(of, 2, 1) == [begun + 4]
+        assert set(operators(of)) == {NONE}
+
+
+def test_a_client_that_comes_back_has_another_ring_and_its_old_one_comes_to_rest():
+    """His queue pair breaks, and the server does not learn of it: the connection manager tells, when he connects."""
+    of = assembled("wflush-rpc", [*[put(0, "k0")] * 3, *(put(0, "k0", at_ns=30_000 * turn) for turn in range(1, 8))])
+    server, theirs = of.at_work.roles["server"][0], []
+    for turn in range(1, 7):
+        of.system.clock.run_until(of.system.clock.until(30_000_000 * turn - 10_000_000))
+        (end,) = [end for end in server.connections if end.client is not None]
+        theirs.append(end.number)
+        end.client.log_qp.peer.fail()
+    of.system.clock.run_until(of.finished)
+    assert theirs == [0, 1, 0, 1, 0, 1]
+    outcomes = [o.outcome for o in of.history.operations]
+    assert outcomes[:3] == ["ok"] * 3 and outcomes[3:] == ["info"] * 6 + ["ok"]
+    assert comes(of, 1, 0) == [10]
+
+
+def test_what_lies_in_a_ring_without_a_client_is_no_call():
+    of = assembled("wflush-rpc", [put(0, "k0")])
+    server = of.at_work.roles["server"][0]
+    pm, ring = server.node.memory["pm"], server.rings[1]
+    left = Operator.pack(number=1, sequence=1)
+    pm.space.poke(ring.operator(1) - pm.base, left)
+    of.system.clock.run_until(of.finished)
+    of.system.clock.run_until(of.system.clock.until(50_000_000))
+    assert left in operators(of) and server.connections[1].next == 1
