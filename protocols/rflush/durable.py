@@ -346,6 +346,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         yield from self.redo(thread, request)
         yield from self.table.flush(thread, request.object)
         self.scheme.executed(end.ring, call.sequence, turn)
+        self.count("executed")
         call.left -= 1
         if not call.left:
             yield from end.ring.clear(thread, call.sequence)
@@ -370,6 +371,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         """A read, one of ``count``: the object as the writes before it have left it; the last one replies for all."""
         yield from thread.compute()
         found[turn] = yield from self.table.read(thread, number, read.data)
+        self.count("executed")
         if len(found) == count:
             data = b"".join(found[turn] for turn in range(count))
             yield from end.reply(thread, CallMessage(DONE, read.object, data))
@@ -403,6 +405,8 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         for request in (yield from ring.requests(thread, operator)):
             yield from self.redo(thread, request)
             yield from self.table.flush(thread, request.object)
+            self.count("executed")
+            self.count("recovered")
 
 
 class DurableRpc(Scheme):
