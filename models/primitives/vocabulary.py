@@ -275,7 +275,9 @@ _ACTIONS = (
                 "best",
                 ("best", "clwb", "clflushopt", "clflush"),
             ),
-            ActionParameter("lines", Kind.WORD, "all, the last, or the flag's", "range", ("range", "last line", "flag")),
+            ActionParameter(
+                "lines", Kind.WORD, "all, the last, or the flag's", "range", ("range", "last line", "flag")
+            ),
         ),
     ),
     Action(StepPlace.RESPONDER_CPU, "fence", "sfence", "stores are visible, flushes of before are done"),

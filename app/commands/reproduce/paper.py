@@ -55,7 +55,11 @@ def main(options: argparse.Namespace) -> int:
     rows = [(claim, judge(paper, claim, values)) for claim in claims]
     summary = summarise([found for _, found in rows], ungraded=[claim.status for claim in shown_only])
     changed = [row for row in rows if row[1].met != row[0].recorded(quick=options.quick)]
-    swept = swept_over.sweep(paper, claims, kept, options.jobs, min(SWEEP_OPERATIONS, paper.quick_operations)) if options.sweep else {}
+    swept = (
+        swept_over.sweep(paper, claims, kept, options.jobs, min(SWEEP_OPERATIONS, paper.quick_operations))
+        if options.sweep
+        else {}
+    )
     answer = document(paper, rows, shown_only, changed, summary, swept)
     with replacing(target) as draft:
         write_json(draft / "summary.json", answer)

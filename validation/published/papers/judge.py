@@ -112,13 +112,14 @@ def knee(along: Mapping[float, float]) -> float:
 def quick(paper: Paper, claims: Iterable[PaperClaim]) -> list[PaperClaim]:
     """The claims over the few values of each axis that the paper's file names for a quick look."""
 
-
     def few(axis: str, values: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(v for v in values if axis not in paper.axes or v in paper.axes[axis].quick) or values[-1:]
 
     found = []
     for claim in claims:
-        found.append(replace(claim, over=tuple({a: few(a, values) for a, values in over.items()} for over in claim.over)))
+        found.append(
+            replace(claim, over=tuple({a: few(a, values) for a, values in over.items()} for over in claim.over))
+        )
     return found
 
 

@@ -9,8 +9,8 @@ for each of them; a list of such maps is all of their points. ``reading: chosen 
 the paper was chosen. A claim whose status says that there is nothing to compare may have ``why`` alone. ``explore`` are
 the fields that make a run small enough for ``holds``.
 
-``readings`` says how what the paper leaves open is read (``of``, ``taken``, ``beside``: what else it could be, ``why``).
-``systems`` gives schemes short names, ``families`` names lists of them, for ``over`` (``{$x: senders}``);
+``readings`` says how what the paper leaves open is read (``of``, ``taken``, ``beside``: what else it could be,
+``why``). ``systems`` gives schemes short names, ``families`` names lists of them, for ``over`` (``{$x: senders}``);
 ``quick_operations`` is how many operations the runs of a quick look have at most.
 
 The file records the outcome too: ``missed`` (``claims`` that are missed for one cause, and ``because``; all others are
@@ -201,7 +201,9 @@ class _PaperReader:
         self.standard = self._at(at["at"])
         self.listed = at["claims"].items("a list of claims", least=1)
         self.systems: dict[str, str] = {}
-        self.systems = {name: self._scheme(one) for name, one in at.get("systems", {}).fields("schemes by name").items()}
+        self.systems = {
+            name: self._scheme(one) for name, one in at.get("systems", {}).fields("schemes by name").items()
+        }
         self.families = {
             name: tuple(self._scheme(each) for each in one.items("a list of schemes", least=1))
             for name, one in at.get("families", {}).fields("lists of schemes by name").items()
@@ -410,7 +412,7 @@ class _PaperReader:
             return ({axis: tuple(self.axes[axis].values)},)
         maps = at.items("a list of maps", least=1) if isinstance(at.data, list) else [at]
         return tuple(
-            {axis: self._values(axis, values) for axis, values in one.fields("an axis, or lists of values by axis").items()}
+            {axis: self._values(axis, values) for axis, values in one.fields("lists of values by axis").items()}
             for one in maps
         )
 
