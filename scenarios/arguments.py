@@ -76,6 +76,7 @@ class YcsbFields(DrawFields, total=False):
     steps: int
     step_reads: float | None
     amount: int
+    batch: int
     work: str | None
     think: str | None
     past: int

@@ -26,6 +26,7 @@ def main(options: argparse.Namespace) -> int:
     from ...validation.crash.explore import differences, replay_case
     from ..terminal.output import as_json, as_trace, write_text
     from ..terminal.summary import counterexample
+    from ..terminal.text import paragraph
     from ..terminal.timeline import timeline
 
     example = replay_case(path)
@@ -52,5 +53,5 @@ def main(options: argparse.Namespace) -> int:
         print(as_json({**document, **counterexample(example), "timeline": rows}), end="")
     else:
         head = f"{where}: {example.condition} VIOLATED" if where else f"{example.condition} VIOLATED"
-        print("\n".join([head, "", *timeline(example)]))
+        print("\n".join([*paragraph(head, hang=2), "", *timeline(example)]))
     return 0

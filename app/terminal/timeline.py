@@ -27,7 +27,7 @@ def heading(report: CrashReport, example: Counterexample, tail: str = "smallest 
     bad = report.violating_states.get(example.condition, 0)
     what = f"{report.scheme} on {report.platform}: {example.condition} VIOLATED"
     share = f"({count(bad)} of {plural(report.states, 'crash state')}; {tail})"
-    return [f"{what}   {share}"] if len(what) + 3 + len(share) <= WIDTH else [what, f"  {share}"]
+    return [f"{what}   {share}"] if len(what) + 3 + len(share) <= WIDTH else [*paragraph(what, hang=2), f"  {share}"]
 
 
 def timeline(example: Counterexample) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import numpy as np
+import simpy
 from typing_extensions import override
 
 from ...sim.clock import Clock
@@ -197,6 +198,20 @@ class Nic(Adapter):
                 for queue in (end.send_queue, end.outstanding, qp.receive_queue):
                     queue.clear()
                 self.port.withdraw(end, now_ps)
+
+    def placed(self, qp: QueuePair) -> simpy.Event:
+        """An event: all that a queue pair which has been destroyed had accepted is visible."""
+        placed = simpy.Event(self.clock)
+
+        def visible() -> None:
+            placed.succeed()
+
+        def left() -> None:
+            self.clock.call_at(max(self.clock.now_ps, self.host.last_visible_ps), visible)
+
+        if not self.responder.drain.behind(qp.end.receive, left):
+            left()
+        return placed
 
     def disconnect(self, qp: QueuePair, tell: Callable[[], None]) -> None:
         """The connection manager tells the peer of ``qp`` that this end is no more; ``tell`` runs when it knows."""

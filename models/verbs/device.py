@@ -10,6 +10,8 @@ from .opcodes import Access
 from .work import MemoryRegion, SendWR
 
 if TYPE_CHECKING:
+    import simpy
+
     from .objects import QueuePair
 
 
@@ -47,3 +49,6 @@ class Device(Protocol):
 
     def silence(self, gone: Iterable[QueuePair]) -> None:
         """These queue pairs of this adapter cease to be now; what they had accepted is still placed."""
+
+    def placed(self, qp: QueuePair) -> simpy.Event:
+        """An event: all that a queue pair which has been destroyed had accepted is visible."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import simpy
 from typing_extensions import override
 
 from .device import Device
@@ -280,6 +281,10 @@ class QueuePair:
         What it had accepted is still placed. Nothing more appears in its completion queues.
         """
         self.device.silence([self])
+
+    def placed(self) -> simpy.Event:
+        """An event after :meth:`destroy`: all that it had accepted is visible, and nothing of it follows."""
+        return self.device.placed(self)
 
     @property
     def max_inline_data(self) -> int:

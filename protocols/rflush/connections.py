@@ -86,7 +86,7 @@ class DurableConnection:
         if self.removed + 1 < self.next or self.answered < self.asked:
             return False
         for address, seen in self.spots:
-            if (yield from thread.load(address, WORD)) != seen:
+            if (yield from thread.load(address, WORD)) not in (seen, NONE):
                 return False
         return True
 

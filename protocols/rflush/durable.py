@@ -39,17 +39,13 @@ from ..parts.onesided import Poster
 from ..parts.rpc import Listener
 from ..primitives import primitive
 from ..scheme import OutcomeUnknown, Request, Role, Scheme
+from .batches import NUMBER_BYTES, pack_numbers, unpack_numbers
 from .connections import ConnectedClient, DurableConnection, DurableSession
 from .messages import DONE, LINE, READ, WORD, CallMessage, Disconnected, MessageSlot, Sender, room_for
 from .objects import ObjectTable
-from .redolog import NONE, NUMBER_BYTES, LoggedRequest, LogRing, Operator
+from .redolog import NONE, LoggedRequest, LogRing, Operator
 
 Code = Generator[Any, Any, Any]
-
-
-REFUSED_PS = 10_000_000
-"""After so long a client asks again that the server has refused, and the server looks again whether a ring is at rest:
-a choice."""
 
 
 @dataclass
@@ -76,6 +72,8 @@ class DurableClient(Role, invokes=True):
     @override
     def begin(self) -> None:
         self.server: DurableServer = self.scheme.roles["server"][0]
+        self.refused: list[Signal] = []
+        """Of processes that wait for a ring."""
 
     @override
     def connect(self, thread: Thread) -> DurableProcess:
@@ -92,10 +90,11 @@ class DurableClient(Role, invokes=True):
         while True:
             session = process.session or (yield from self.reconnect(process))
             try:
-                if writes:
-                    yield from self.write(session, writes)
-                if reads:
-                    found = yield from self.read(session, reads)
+                for call in self.calls_of(writes):
+                    yield from self.write(session, call)
+                found = []
+                for objects in self.calls_of(reads):
+                    found += yield from self.read(session, objects)
                 break
             except (PrimitiveFailed, Disconnected) as error:
                 yield from self.reconnect(process)
@@ -104,18 +103,26 @@ class DurableClient(Role, invokes=True):
         results = tuple(found.pop(0) if step.value is None else None for step in request.steps)
         return results[0] if len(results) == 1 else results
 
+    def calls_of(self, requests: list[Any]) -> Iterable[list[Any]]:
+        """The calls that make up a batch: one for all of its requests, or one each."""
+        if self.scheme.option("batching") == "off":
+            return ([one] for one in requests)
+        return [requests] if requests else []
+
     def reconnect(self, process: DurableProcess) -> Code:
         """Another connection, as soon as the server listens and has a ring that is at rest."""
         yield from self.server.listener.until_listening(process.thread)
         while (session := self.server.admit(process.thread, self.node)) is None:
-            yield self.system.clock.timeout(REFUSED_PS)
+            signal = Signal(self.system.clock)
+            self.refused.append(signal)
+            yield from process.thread.wait(signal)
             yield from self.server.listener.until_listening(process.thread)
         process.session = session
         return session
 
     def read(self, session: DurableSession, objects: Sequence[int]) -> Code:
         """The values of objects, by one request beside the log."""
-        numbers = b"".join(number.to_bytes(NUMBER_BYTES, "little") for number in objects) if len(objects) > 1 else b""
+        numbers = pack_numbers(objects) if len(objects) > 1 else b""
         reply = yield from session.call(CallMessage(READ, objects[0], numbers, after=session.written))
         size = self.sizes.value_bytes
         values = [reply.data[turn * size : (turn + 1) * size] for turn in range(len(objects))]
@@ -178,6 +185,9 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         """Those at rest, which have no client."""
         self.lost = Signal(self.system.clock)
         """Raised when a queue pair of a client gets into the error state."""
+        self.moved, self.steps = Signal(self.system.clock), 0
+        """Raised when a thread has gone on with what has come; how often that was."""
+        self.tell_refused()
 
     @override
     def start(self) -> None:
@@ -232,11 +242,28 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         for qp in (client.qp, client.log_qp):
             if qp is not None:
                 qp.destroy()
-        yield self.system.clock.until(max(self.system.clock.now_ps, self.node.host.last_visible_ps))
-        while not (yield from end.at_rest(thread)):
-            yield self.system.clock.timeout(REFUSED_PS)
+                yield qp.placed()
+        while True:
+            before = self.steps
+            if (yield from end.at_rest(thread)):
+                break
+            if self.steps == before:
+                yield self.moved.changed()
         end.client = None
         self.free.append(end)
+        self.tell_refused()
+
+    def tell_refused(self) -> None:
+        """Processes that have found no ring ask again."""
+        for client in self.scheme.roles["client"]:
+            for signal in client.refused:
+                signal.set()
+            client.refused.clear()
+
+    def step(self) -> None:
+        """A thread has gone on with what has come."""
+        self.steps += 1
+        self.moved.set()
 
     # the polling thread ---------------------------------------------------------------------------------------------
     def poll(self, thread: Thread) -> Code:
@@ -252,6 +279,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
             if end.held is not None and end.held.after < end.next:
                 read, end.held = end.held, None
                 yield from self.take_read(thread, end, read)
+            self.step()
 
     def take_entry(self, thread: Thread, end: DurableConnection) -> Code:
         """The next slot's operator has changed: it has been cleared, or the next call has come.
@@ -273,10 +301,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
 
     def take_read(self, thread: Thread, end: DurableConnection, read: CallMessage) -> Code:
         """A read's turn has come: behind all that its objects still have to execute."""
-        objects = [read.object]
-        if read.data:
-            words = range(0, len(read.data), NUMBER_BYTES)
-            objects = [int.from_bytes(read.data[at : at + NUMBER_BYTES], "little") for at in words]
+        objects = unpack_numbers(read.data) or [read.object]
         found: dict[int, bytes] = {}
         for turn, number in enumerate(objects):
             job = partial(self.answer, end, read, found, len(objects), turn, number)
@@ -297,6 +322,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
             yield from end.ring.clear(thread, call.sequence)
             end.finished.add(call.sequence)
             yield from self.locks.under(thread, end.number, end.tell(thread))
+            self.step()
 
     def redo(self, thread: Thread, request: LoggedRequest) -> Code:
         """Copy a request's data to where they belong."""
@@ -318,6 +344,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         if len(found) == count:
             data = b"".join(found[turn] for turn in range(count))
             yield from end.reply(thread, CallMessage(DONE, read.object, data))
+            self.step()
 
     # after a failure: what the logs have is executed, connection by connection, each in its order ---------------------
     @override
@@ -374,6 +401,10 @@ class DurableRpc(Scheme):
             "behind", choices=("behind", "together"),
             source="behind: section 4.2; together: the public code, which has a valid byte as the last of one WRITE",
             text="whether an entry's operator is written behind its data, or with them",
+        ),
+        "batching": Option(
+            "on", choices=("on", "off"), source="on: section 4.3, figure 6b; off: figure 6a",
+            text="whether the requests of a batch are one call, with one WRITE and one flush, or a call each",
         ),
     }  # fmt: skip
 

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from ...models.cpu import Thread
 from ...models.system import Node
 from ..layout import U32, Layout
+from .batches import NUMBER_BYTES, pack_writes, room_for_writes, unpack_numbers
 
 Code = Generator[Any, Any, Any]
 
 LINE = 64
 WORD = 8
-NUMBER_BYTES = 4
 BATCH = 1 << 31
 """In an operator's number: it is no object's, but says how many requests the call has."""
 
@@ -54,8 +54,7 @@ class LogRing:
     def __init__(self, node: Node, slots: int, value_bytes: int, batch: int = 1) -> None:
         self.slots = slots
         self.value_bytes = value_bytes
-        data = batch * (value_bytes + NUMBER_BYTES) if batch > 1 else value_bytes
-        self.entry_bytes = -(-(data + WORD) // LINE) * LINE
+        self.entry_bytes = -(-(room_for_writes(batch, value_bytes) + WORD) // LINE) * LINE
         self.length = LINE + slots * self.entry_bytes
         self.address = node.memory["pm"].allocate(self.length, "log", item_bytes=LINE)
 
@@ -70,11 +69,8 @@ class LogRing:
     @staticmethod
     def call(sequence: int, requests: Sequence[tuple[int, bytes]]) -> tuple[bytes, bytes]:
         """The data and the operator of a call: each request is an object's number, from 0, and the value for it."""
-        data = b"".join(value for _, value in requests)
-        if len(requests) == 1:
-            return data, Operator.pack(number=requests[0][0] + 1, sequence=sequence)
-        numbers = b"".join(number.to_bytes(NUMBER_BYTES, "little") for number, _ in requests)
-        return data + numbers, Operator.pack(number=BATCH | len(requests), sequence=sequence)
+        number = requests[0][0] + 1 if len(requests) == 1 else BATCH | len(requests)
+        return pack_writes(requests), Operator.pack(number=number, sequence=sequence)
 
     def requests(self, thread: Thread, operator: Operator) -> Code:
         """The requests of the call that an operator stands for."""
@@ -83,13 +79,8 @@ class LogRing:
             return [LoggedRequest(operator.number - 1, start)]
         count = operator.number - BATCH
         numbers = yield from thread.load(start + count * self.value_bytes, count * NUMBER_BYTES)
-        return [
-            LoggedRequest(
-                int.from_bytes(numbers[turn * NUMBER_BYTES : (turn + 1) * NUMBER_BYTES], "little"),
-                start + turn * self.value_bytes,
-            )
-            for turn in range(count)
-        ]
+        places = (start + turn * self.value_bytes for turn in range(count))
+        return list(map(LoggedRequest, unpack_numbers(numbers), places))
 
     def scan(self, thread: Thread) -> Code:
         """The operators that are there, in the order of the calls."""

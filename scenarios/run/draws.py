@@ -74,6 +74,9 @@ class Drawing:
         operations = list(draw(part, keys, process, count, random))
         if draw == self._ycsb and self._kind.model == "txn":
             operations = list(_transactions(operations))
+        if self._workload.batch > 1:
+            size = self._workload.batch
+            operations = [replace(one, batch=turn // size) for turn, one in enumerate(operations)]
         if part.begin_ps and operations:
             operations[0] = replace(operations[0], not_before_ps=part.begin_ps)
         return operations

@@ -54,6 +54,8 @@ class SchemeFacts:
     ages: bool = False
     """Whether a workload's past shapes its state."""
     scans: bool = False
+    batches: bool = False
+    """Whether a request may have several operations."""
     scans_by_reads: bool = False
     most_value_bytes: int | None = None
     most_clients: int | None = None
@@ -72,8 +74,8 @@ class SchemeFacts:
         return SchemeFacts(
             roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.faults, scheme.model,
             None if loss is None else parse_duration_ps(loss),
-            scheme.options, scheme.inserts, scheme.ages(), scheme.scans, scheme.scans_by_reads,
-            *scheme.limits,
+            scheme.options, scheme.inserts, scheme.ages(), scheme.scans, scheme.scans or scheme.batches,
+            scheme.scans_by_reads, *scheme.limits,
         )  # fmt: skip
 
 

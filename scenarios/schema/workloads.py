@@ -25,9 +25,11 @@ Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 MixName = Annotated[
     str, BeforeValidator(lambda value: name_of("a mix", value.lower() if isinstance(value, str) else value, MIXES))
 ]
+MOST_IN_A_BATCH = 1024
 _OWN_SHARES = ("reads", "inserts", "scans", "modifies")
 _USUAL: dict[str, object] = {
-    "order": "drawn", "deletes": 0, "scan_length": LONGEST_SCAN, "steps": 2, "amount": 1, "past": 0, "groups": [],
+    "order": "drawn", "deletes": 0, "scan_length": LONGEST_SCAN, "steps": 2, "amount": 1,
+    "batch": 1, "past": 0, "groups": [],
 }  # fmt: skip
 """The defaults of fields that a file which says nothing of them is written without."""
 
@@ -144,6 +146,9 @@ class Ycsb(Draws):
     steps: Annotated[Count, Field(le=64)] = Field(default=2, description="how many steps a transaction has")
     step_reads: Share | None = Field(default=None, description="the share of reads among the steps; without it 0.5")
     amount: Count = Field(default=1, description="what is added, or how many bytes are allocated")
+    batch: Annotated[Count, Field(le=MOST_IN_A_BATCH)] = Field(
+        default=1, description="how many operations of a process are one request, acknowledged together"
+    )
     work_ps: DurationPs | None = Field(
         default=None, alias="work", description="how long a server computes for each request beside, e.g. '100 us'"
     )
@@ -213,6 +218,13 @@ class Ycsb(Draws):
             raise complaint(str(value), f"at most the {keys} keys: each step has an object of its own")
         return value
 
+    @field_validator("batch", mode="after")
+    @classmethod
+    def _schemes_batch(cls, value: int, info: ValidationInfo) -> int:
+        if value > 1:
+            refuse_batches(value, info)
+        return value
+
     @field_validator("past", mode="after")
     @classmethod
     def _schemes_age(cls, value: int, info: ValidationInfo) -> int:
@@ -234,6 +246,10 @@ class Ycsb(Draws):
             wrong.append(Complaint("nothing", f"the mix of operations: {', '.join(MIXES)}", path=("mix",)))
         if self.mix is not None and own:
             wrong.append(Complaint(f"mix and {own[0]}", "one of them", path=(own[0],)))
+        drawn = [part.draws.drawn() for part in self.parts(1) if part.draws.shares is None]
+        if self.batch > 1 and any(shares.scans or shares.modifies for shares in drawn):
+            found = f"batches of {self.batch} with scans or read-modify-writes"
+            wrong.append(Complaint(found, "batches of operations that do not wait for each other", path=("batch",)))
         if self.order == "alternating" and not all(_turns(part.draws) for part in self.parts(1)):
             found = "alternating with inserts, scans, read-modify-writes or shares of other operations"
             wrong.append(Complaint(found, "reads and updates alone", path=("order",)))
@@ -268,6 +284,14 @@ class Ycsb(Draws):
                 Part(draws, group.processes, group.begin_ps, group.first, keys, group.operations or usual, zipf)
             )
         return found
+
+
+def refuse_batches(value: int, info: ValidationInfo) -> None:
+    """A complaint about a batch if a scheme takes none."""
+    for scheme, facts in context_of(info).chosen.items():
+        if not facts.batches:
+            expected = "a scheme that takes batches, such as wflush-rpc (docs/objects.md)"
+            raise complaint(f"{value} for {scheme}, which takes one operation at a time", expected)
 
 
 class Part(NamedTuple):
@@ -333,6 +357,13 @@ class ScheduledOperation(FileMap):
     def _is_there(cls, value: str, info: ValidationInfo) -> str:
         if not value and info.data.get("f", "txn") not in ("txn", *SYNCS):
             raise complaint("nothing", "the object, e.g. k17")
+        return value
+
+    @field_validator("batch", mode="after")
+    @classmethod
+    def _schemes_batch(cls, value: int | None, info: ValidationInfo) -> int | None:
+        if value is not None:
+            refuse_batches(value, info)
         return value
 
     @field_validator("process", mode="after")

@@ -50,6 +50,7 @@ class Store(Scheme):
     title = "a log of operations, replayed by a reference model"
     paper, section = "a test", ""
     claims: ClassVar = {Condition.DURABLE: ALWAYS}
+    batches = True
     flushes = True
     twice = False
 

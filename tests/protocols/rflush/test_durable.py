@@ -157,6 +157,13 @@ def test_a_failure_of_recovery_of_the_process_or_of_a_client_loses_nothing(fault
     assert executed("wflush-rpc", PUTS[:3], fault) == set()
 
 
+@pytest.mark.long
+def test_what_a_dead_server_s_adapter_had_begun_is_no_call_of_its_successor():
+    """An operator of before landed in a ring behind its recovery; the next call of that ring was never executed."""
+    work = [put(0, "k0"), put(0, "k1", at_ns=30_000), get(0, "k1", at_ns=60_000)]
+    assert executed("sflush-rpc", work, "server[0] process", keys=2, value="4 KiB") == set()
+
+
 @pytest.mark.parametrize("slots", [1, 4])
 def test_a_recovery_that_is_interrupted_twice_loses_nothing(slots):
     work = {"kind": "schedule", "operations": PUTS[:3], "work": "20 us"}

@@ -1,0 +1,32 @@
+"""Batches, byte for byte: several requests in one message or in one entry of a log.
+
+Source: Duan et al., SC'21, section 4.3 and figure 6: the sender transfers a large message, with one flush. The layout
+is not said. Here the values of all writes come first, one behind the other; the objects' numbers follow, 4 bytes each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+NUMBER_BYTES = 4
+
+
+def pack_numbers(objects: Iterable[int]) -> bytes:
+    """The numbers of objects, from 0."""
+    return b"".join(number.to_bytes(NUMBER_BYTES, "little") for number in objects)
+
+
+def unpack_numbers(data: bytes) -> list[int]:
+    """The numbers that stand in these bytes."""
+    return [int.from_bytes(data[at : at + NUMBER_BYTES], "little") for at in range(0, len(data), NUMBER_BYTES)]
+
+
+def pack_writes(writes: Sequence[tuple[int, bytes]]) -> bytes:
+    """Writes, each an object's number and its value: of a single one the value alone."""
+    values = b"".join(value for _, value in writes)
+    return values if len(writes) == 1 else values + pack_numbers(number for number, _ in writes)
+
+
+def room_for_writes(count: int, value_bytes: int) -> int:
+    """How long the bytes of so many writes are."""
+    return value_bytes if count == 1 else count * (value_bytes + NUMBER_BYTES)
