@@ -251,17 +251,18 @@ class Process:
         for core in self.node.cores:
             core.reap()
 
-    def end(self) -> None:
+    def end(self, *, told: bool = True) -> None:
         """It dies: the operating system destroys its queue pairs, and the connection manager tells their peers.
 
         Source: Linux, drivers/infiniband/core: closing the device destroys the connection identifiers, and that of an
-        established connection sends a DREQ; the peer's application moves its queue pair to the error state.
+        established connection sends a DREQ; the peer's application moves its queue pair to the error state. Not
+        ``told``, nobody sends one, as where a whole virtual machine is gone.
         """
         self.stop()
         for domain in self._domains:
             for qp in domain.queue_pairs:
                 qp.destroy()
-                if qp.peer is not None:
+                if qp.peer is not None and told:
                     self.node.nic.disconnect(qp, qp.peer.fail)
         self._domains.clear()
 

@@ -145,6 +145,18 @@ class FailureFields(TypedDict, total=False):
     down: str
 
 
+class DrawnFailureFields(TypedDict, total=False):
+    """A server that fails at random instants, is repaired, and is called again."""
+
+    of: Required[str]
+    availability: float | None
+    every: str | None
+    repair: str
+    resend_after: str
+    told: bool
+    rpcs: int | None
+
+
 OutageFields = TypedDict("OutageFields", {"core": str, "at": str, "for": str})
 """A stretch of time in which a core does nothing."""
 HeldFields = TypedDict("HeldFields", {"machine": str, "queue_pair": int, "for": str})
@@ -190,7 +202,7 @@ class ScenarioFields(TypedDict, total=False):
     workload: YcsbFields | PageRankFields | ScheduleFields
     scale: int
     crash: CrashFields
-    failures: Sequence[FailureFields]
+    failures: Sequence[FailureFields] | DrawnFailureFields
     outages: Sequence[OutageFields]
     held: Sequence[HeldFields] | None
     network: NetworkFields | None

@@ -130,10 +130,11 @@ def main(options: argparse.Namespace) -> int:
 
 def failing(outcomes: Sequence[JobOutcome]) -> list[str]:
     """What failed in time, and the longest stretch without an answer, a paragraph for each variant."""
+    from ..terminal.summary import repairs
     from ..terminal.text import paragraph, plural
 
-    lines: list[str] = []
-    for outcome in outcomes:
+    lines = repairs(outcomes)
+    for outcome in (one for one in outcomes if "repaired" not in one.summary):
         told = [
             f"{one['fault']} at {one['at_us']:,g} us"
             + ("" if one["back_us"] is None else f", back at {one['back_us']:,g} us")

@@ -49,6 +49,33 @@ def execution(outcomes: Sequence[JobOutcome]) -> list[str]:
     return lines
 
 
+def repairs(outcomes: Sequence[JobOutcome]) -> list[str]:
+    """What failed at random and was repaired, and what that costs; a table for each platform."""
+    lines: list[str] = []
+    for platform in dict.fromkeys(outcome.platform for outcome in outcomes if "repaired" in outcome.summary):
+        own = {o.scheme: o.summary["repaired"] for o in outcomes if o.platform == platform}
+        rows = [
+            [
+                scheme,
+                *(count(found[name]) for name in ("failures", "sent_again")),
+                *(count(found[name]) if name in found else "" for name in ("recovered", "executed_again")),
+                *(f"{found[name]:,.1f}" for name in ("down_ms", "cost_ms")),
+            ]
+            for scheme, found in own.items()
+        ]
+        head = [f"failures on {platform}", "all", "resent", "recovered", "twice", "down ms", "ms each"]
+        lines += [*table(head, rows), ""]
+        whole = {scheme: found["of_rpcs"] for scheme, found in own.items() if "of_rpcs" in found}
+        if whole:
+            one = next(iter(whole.values()))
+            at = "" if one["availability"] is None else f", availability {one['availability']:g}"
+            head = [f"{one['rpcs']:,} calls{at}", "failures", "hours", "without"]
+            hours = [("failures", 1.0), ("time_s", 3600.0), ("without_failures_s", 3600.0)]
+            lines += table(head, [[s, *(f"{found[n] / by:,.3f}" for n, by in hours)] for s, found in whole.items()])
+            lines += [""]
+    return lines
+
+
 def costs(outcomes: Sequence[JobOutcome]) -> list[str]:
     """CPU time, round trips and flushes of an operation, by role."""
     lines = ["CPU time in us, round trips and other counts of an operation, by role"]

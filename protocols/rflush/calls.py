@@ -249,6 +249,7 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
             reply = yield from self.execute(thread, end, request)
             if reply is None:
                 return
+            self.count("executed")
             end.answered.answer(request.number, reply)
         assert reply is not None and end.replies is not None
         yield from end.replies.send(thread, replace(reply, number=request.number, attempt=request.attempt))

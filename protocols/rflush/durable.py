@@ -317,6 +317,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         yield from thread.compute()
         yield from self.redo(thread, request)
         yield from self.table.flush(thread, request.object)
+        self.count("executed")
         call.left -= 1
         if not call.left:
             yield from end.ring.clear(thread, call.sequence)
@@ -341,6 +342,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         """A read, one of ``count``: the object as the writes before it have left it; the last one replies for all."""
         yield from thread.compute()
         found[turn] = yield from self.table.read(thread, number)
+        self.count("executed")
         if len(found) == count:
             data = b"".join(found[turn] for turn in range(count))
             yield from end.reply(thread, CallMessage(DONE, read.object, data))
@@ -374,6 +376,8 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         for request in (yield from ring.requests(thread, operator)):
             yield from self.redo(thread, request)
             yield from self.table.flush(thread, request.object)
+            self.count("executed")
+            self.count("recovered")
 
 
 class DurableRpc(Scheme):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,20 +15,19 @@ from ...models.profiles.scaling import scaled
 from ...models.system import NodeSpec, Process, System
 from ...models.verbs import QueuePair, Span
 from ...protocols.failures import CLIENT
-from ...protocols.parts.rpc import VerbsError
 from ...protocols.registry import scheme
-from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes
+from ...protocols.scheme import Role, Scheme, Sizes
 from ...sim.streams import Streams
 from ...sim.trace import NotRecorded
 from ...sim.units import parse_duration_ps
-from ..calls import argument_of, result_of, step_of
-from ..history import History, Number, Operation
+from ..history import History, Operation
 from ..schema.known import SchemeFacts
 from ..schema.perturbed import LAGGING, PAUSES, PAUSING, perturbed_network, perturbed_platform
 from ..schema.ranking import PageRank
 from ..schema.schema import Scenario, Variant
 from ..schema.workloads import Ycsb
 from .background import start_background
+from .clients import ClientWork
 from .cost import cost
 from .cputime import spent
 from .draws import Planned, draw_past
@@ -45,9 +42,6 @@ from .workload import initial_values, objects, plan, requests, room_for_updates
 PAUSE_EVERY = 8
 PAUSE_SHORTEST_PS = 1_000_000
 PAUSE_LONGEST_PS = 20_000_000
-
-MARKS_EVERY = 8
-"""Hops are kept of every eighth operation: enough for their means, without the memory of all."""
 
 
 class AssembledVariant:
@@ -125,6 +119,12 @@ class AssembledVariant:
         self.history = History(kind.updates, model=kind.model)
         self.at_work.on_applied = lambda number: self.history.applied(number, self.system.clock.now_ps)
         self.spans: dict[int, Span] = {}
+        self.work: dict[int, ClientWork] = {}
+        """By client process."""
+        self.on_answer: Callable[[], None] | None = None
+        """Who is told whenever a request has returned."""
+        self.running: dict[int, Any] = {}
+        """By client process the event of its end."""
         running = []
         for process, operations in enumerate(planned):
             machine, core = divmod(process, clients.processes)
@@ -145,8 +145,19 @@ class AssembledVariant:
         if self.ranking is not None:
             caller = Caller(client, session, thread, self.history, self.system.clock, self.metered)
             return self.process_of(machine, process).start(self.ranking.client(caller))
-        code = _client(self, client, session, thread, operations, client.take_over(session) if takes_over else ())
-        return self.process_of(machine, process).start(code)
+        work = self.work[process] = ClientWork(self, operations)
+        code = work.run(client, session, thread, client.take_over(session) if takes_over else ())
+        running = self.running[process] = self.process_of(machine, process).start(code)
+        return running
+
+    def start_again(self, process: int) -> None:
+        """A client process closes its connections, opens others, and goes on with what it was at, as a retry."""
+        machine, core = divmod(process, self.scenario.role(CLIENT).processes)
+        self.process_of(machine, process).end()
+        thread = self.system.nodes[CLIENT][machine].thread(core, f"client {process}")
+        client: Role = self.at_work.roles[CLIENT][machine]
+        code = self.work[process].run(client, client.connect(thread), thread)
+        self.running[process] = self.process_of(machine, process).start(code)
 
     def process_of(self, machine: int, process: int) -> Process:
         """The operating system's process that a client process is."""
@@ -246,96 +257,6 @@ def client_thread(system: System, processes_per_machine: int, process: int, kind
     """The thread of a client process, on a core of its own."""
     machine, core = divmod(process, processes_per_machine)
     return system.nodes[CLIENT][machine].thread(core, f"client {process}", kind)
-
-
-def _client(
-    experiment: AssembledVariant,
-    client: Role,
-    session: Any,
-    thread: Thread,
-    operations: list[Planned],
-    first: Iterable[Any] = (),
-) -> Generator[Any, Any, None]:
-    """A client process: its requests one after the other, behind the code that it runs ``first``."""
-    yield from first
-    at_work, history, value_bytes = experiment.at_work, experiment.history, experiment.at_work.sizes.value_bytes
-    kind, clock, metered = type(at_work), at_work.system.clock, experiment.metered
-    held: list[Number] = []  # the blocks that it has allocated, oldest first
-    waiting = deque(requests(operations))
-    pause_ps = _pauses(experiment, operations)
-    while waiting:
-        group = waiting.popleft()
-        if pause_ps is not None:
-            yield clock.until(clock.now_ps + pause_ps())
-        if group[0].not_before_ps > clock.now_ps:
-            yield clock.until(group[0].not_before_ps)
-        frees = group[0].f == "free" and group[0].argument is None
-        if frees and not held:
-            continue
-        made = [_invoked(experiment, each, held.pop(0) if frees else each.argument) for each in group]
-        operation = made[0]
-        steps = tuple(chain.from_iterable(step_of(each, value_bytes) for each in made))
-        span = thread.span = Span(describe(operation))
-        if metered is not None:
-            metered.begins(thread)
-        if operation.number % MARKS_EVERY == 1:
-            experiment.spans[operation.number] = span
-        found: Any = None
-        outcome = "ok"
-        for attempt in range(1 + experiment.retries):
-            if attempt:
-                for each in made:
-                    history.retry(each, each.process, clock.now_ps)
-            try:
-                found, outcome = (yield from client.perform(session, Request(steps, operation.number))), "ok"
-            except OperationFailed:
-                outcome = "fail" if not attempt else "info"
-            except OutcomeUnknown:
-                outcome = "info"
-                continue
-            except VerbsError as error:  # the other end is gone, and the scheme's code does not look for another
-                if not error.disconnected:
-                    raise
-                outcome = "info"
-                continue
-            break
-        results: Iterable[Any] = found or () if len(made) > 1 and outcome == "ok" else [found] * len(made)
-        for each, its in zip(made, results, strict=True):
-            result = result_of(kind, each, its, value_bytes) if outcome == "ok" else None
-            history.complete(each, outcome, clock.now_ps, result)
-            if each.f == "alloc" and isinstance(result, Number):
-                held.append(result)
-        if metered is not None:
-            metered.ended(operation, thread, span)
-        if group[0].until_empty and outcome == "ok" and operation.result is not None:
-            waiting.appendleft(group)
-
-
-def _pauses(experiment: AssembledVariant, operations: Sequence[Planned]) -> Callable[[], int] | None:
-    """How long a process thinks before each operation: drawn exponentially, as for requests that know of no other."""
-    think_ps = getattr(experiment.scenario.workload, "think_ps", None)
-    if not think_ps or not operations:
-        return None
-    random = experiment.system.streams.stream(f"think of process {operations[0].process}")
-    return lambda: int(random.exponential(think_ps))
-
-
-def _invoked(experiment: AssembledVariant, planned: Planned, given: Hashable) -> Operation:
-    """A planned operation, begun now."""
-    history, kind = experiment.history, type(experiment.at_work)
-    now_ps = experiment.system.clock.now_ps
-    operation = history.invoke(planned.process, planned.f, planned.object or None, None, now_ps)
-    stamp = operation.number if planned.stamp is None else planned.stamp
-    operation.argument = argument_of(kind, planned.f, given, stamp)
-    if planned.f == "txn" and isinstance(operation.argument, tuple):
-        operation.object = tuple(dict.fromkeys(name for _, name, _ in operation.argument))
-    operation.batch, operation.part_of = planned.batch, planned.part_of
-    return operation
-
-
-def describe(operation: Operation) -> str:
-    """An operation in words: ``put k17 = v3 by client 2``."""
-    return f"{operation.text} by client {operation.process}"
 
 
 def _result(experiment: AssembledVariant) -> RunResult:

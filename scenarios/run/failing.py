@@ -6,19 +6,17 @@ contents that exploration (``crash.fault``) tries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ...models.durability.views import LineKey, Views
 from ...models.profiles.platform import Platform
-from ...models.system import Node, System
-from ...protocols.failures import Failing
-from ...sim.bytespace import Snapshot
-from ..schema.failures import Failure
+from ..schema.failures import DrawnFailures, Failure
 from ..schema.schema import Scenario, Variant
 from .experiment import AssembledVariant, run_variant
 from .inject import Strike, run_struck
+from .leftover import MemoryLeft
 from .results import RunResult
+from .series import FailureEvent, FailureSeries
+from .series import fields as repaired_fields
 
 INTERVALS = 20
 """Into so many equal parts the time of a run is divided to show how much was done in each."""
@@ -36,7 +34,17 @@ def performed(
     if not scenario.failures:
         return run_variant(scenario, variant, platform=platform, recorded=recorded, metered=metered)
     experiment = AssembledVariant(scenario, variant, platform=platform, metered=metered)
-    left = _Left(experiment.loaded)
+    if isinstance(scenario.failures, DrawnFailures):
+        alone = scenario.model_copy(update={"failures": ()})
+        series = FailureSeries(experiment, scenario.failures)
+        result = series.run_series()
+        undisturbed = run_variant(alone, variant, platform=platform, recorded=False)
+        result.over_time = {
+            "failures": [_drawn_event(scenario.failures, event) for event in series.events],
+            "repaired": repaired_fields(series, result, undisturbed),
+        }
+        return result
+    left = MemoryLeft(experiment.loaded)
     strikes = [
         Strike(one.at_ps, one.fault.parts, memory=left.behind(one.at_ps, one.fault.parts), down_ps=one.down_ps)
         for one in sorted(scenario.failures, key=lambda one: one.at_ps)
@@ -50,50 +58,9 @@ def performed(
     return result
 
 
-class _Left:
-    """What failures have left in memory, each of them by device and line; what is no memory that lasts holds zeros."""
-
-    def __init__(self, loaded: Mapping[int, Snapshot]) -> None:
-        self._loaded = loaded
-        self._views: dict[int, tuple[Views, int]] = {}
-        """By the number of a device before a failure: how to look at it, and when it failed."""
-        self._before: dict[int, int] = {}
-        """The number that a device had before the failure before."""
-
-    def behind(self, at_ps: int, parts: Iterable[Failing]) -> Callable[[System], Callable[[int, int], bytes]]:
-        """What the memory of these machines holds behind a failure at ``at_ps``; called when their power is back."""
-
-        def returned(system: System) -> Callable[[int, int], bytes]:
-            for node in (system.nodes[part.role][part.index] for part in parts):
-                self._note(system, node, at_ps)
-            return lambda device, line: self._line((device, line))
-
-        return returned
-
-    def _note(self, system: System, node: Node, at_ps: int) -> None:
-        lives = [*node.former, *node.devices]
-        for old, new in zip(lives, lives[len(node.devices) :], strict=False):
-            self._before[new.number] = old.number
-        views = Views(
-            system.trace,
-            {device.number: device.domain for device in node.devices},
-            self._at_first,
-            whole_lines=system.platform.line_atomicity == "whole",
-            iio_wc_survives=system.platform.iio_wc_survives,
-        )
-        for device in node.devices:
-            self._views.setdefault(device.number, (views, at_ps))
-
-    def _line(self, key: LineKey) -> bytes:
-        """A line of a device whose machine has failed."""
-        views, at_ps = self._views[key[0]]
-        return views.timed(key, at_ps).data
-
-    def _at_first(self, key: LineKey) -> bytes:
-        """A line at the beginning of a device's life: as it was loaded, or as the failure before left it."""
-        number, line = key
-        old = self._before.get(number)
-        return self._loaded[number].line(line) if old is None else self._line((old, line))
+def _drawn_event(drawn: DrawnFailures, event: FailureEvent) -> dict[str, Any]:
+    back_us = None if event.back_ps is None else event.back_ps / 1e6
+    return {"at_us": event.at_ps / 1e6, "fault": str(drawn.of), "back_us": back_us, "after_the_end": False}
 
 
 def _event(failure: Failure, result: RunResult) -> dict[str, Any]:

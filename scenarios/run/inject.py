@@ -61,6 +61,10 @@ class Strike:
     """Of the same memory; None: bytes are compared."""
     down_ps: int | None = None
     """For how long they are away; None: as the scenario's ``crash`` says."""
+    restart_ps: int = 0
+    """After what time the successor of a server's process begins."""
+    told: bool = True
+    """Whether the peers of a server's process are told that it is gone."""
 
 
 @dataclass(frozen=True)
@@ -145,15 +149,15 @@ def run_with_faults(
     ``departures`` are those of the run without the last of them: what has left a port is known a little later.
     """
     experiment = AssembledVariant(scenario, variant, schedule, watched=True, observer=True)
-    return _Execution(experiment, strikes, departures).run()
+    return StruckRun(experiment, strikes, departures).run()
 
 
 def run_struck(experiment: AssembledVariant, strikes: Sequence[Strike]) -> RunResult:
     """The run of an assembled variant with faults in it, until its survivors have finished; nobody reads afterwards."""
-    return _Execution(experiment, strikes, (), reads=False).run().result
+    return StruckRun(experiment, strikes, (), reads=False).run().result
 
 
-class _Execution:
+class StruckRun:
     """A run with faults in it."""
 
     def __init__(
@@ -189,7 +193,7 @@ class _Execution:
                 with suppress(VerbsError, PrimitiveFailed):
                     clock.run_until(at_ps + 1)  # exclusive: all events of the instant have happened
             happens()
-        finished = self._run_on(clock.all_of([experiment.finished, *self.recovering]))
+        finished = self.run_on(clock.all_of([experiment.finished, *self.recovering]))
         settled_ps = clock.now_ps
         unread = self._read() if self.strikes and self.reads else {}
         own = self.recovering[self.earlier :]
@@ -214,13 +218,14 @@ class _Execution:
             for part in strike.parts:
                 for number, last_ps in strike.last_ps.get(part.place, {}).items():
                     agenda.append((last_ps, partial(self._lose, part, number, last_ps)))
-            agenda.append((strike.at_ps, partial(self._strike, strike)))
+            agenda.append((strike.at_ps, partial(self.strike, strike)))
         return sorted(agenda, key=lambda each: each[0])
 
     def _lose(self, part: Failing, number: int, last_ps: int) -> None:
         self._node(part).nic.lose_acknowledgements(number, last_ps)
 
-    def _strike(self, strike: Strike) -> None:
+    def strike(self, strike: Strike) -> None:
+        """The fault comes now."""
         crashes, roles = self.experiment.history.crashes, self.experiment.at_work.roles
         self.earlier, self.back_ps, self.on_their_way = len(self.recovering), strike.at_ps, {}
         everybody = {node.name for name, kind in self.experiment.at_work.role_types.items() if not kind.invokes
@@ -252,19 +257,20 @@ class _Execution:
         for part in strike.parts:
             if part.kind == PROCESS and not part.client:
                 role = roles[part.role][part.index]
-                self.recovering.append(self._successor(role))
+                self.recovering.append(self._successor(role, strike))
         if returning:
             self.recovering.append(self.clock.start(self._return(strike, returning, self.back_ps)))
 
-    def _successor(self, role: Role) -> Any:
+    def _successor(self, role: Role, strike: Strike) -> Any:
         """A machine's process dies and another takes over; the event of its listening, whose value is the instant.
 
         It begins as soon as the operating system has destroyed the queue pairs of the first: then all that the adapter
-        had accepted from them is in coherent memory, and nothing of them can land any more.
+        had accepted from them is in coherent memory, and nothing of them can land any more. Or later, as the strike
+        says.
         """
-        role.node.process(role.node.name).end()
+        role.node.process(role.node.name).end(told=strike.told)
         role.begin()
-        destroyed_ps = max(self.clock.now_ps, role.node.host.last_visible_ps)
+        destroyed_ps = max(self.clock.now_ps + strike.restart_ps, role.node.host.last_visible_ps)
         return role.node.process(role.node.name).start(_recovered(role, destroyed_ps))
 
     def _return(self, strike: Strike, parts: Sequence[Failing], at_ps: int) -> Generator[Any, Any, int | None]:
@@ -330,7 +336,7 @@ class _Execution:
         return process // self.scenario.role("client").processes
 
     # behind it --------------------------------------------------------------------------------------------------
-    def _run_on(self, event: Any) -> bool:
+    def run_on(self, event: Any) -> bool:
         """Run until an event; whether it came before patience, and work in vain, had an end.
 
         A thread of a server whose peer is gone, and that does not look for another, comes to its end.
@@ -375,7 +381,7 @@ class _Execution:
         first_after = any(part.client for part in experiment.at_work.failures)
         while left:
             begun = len(experiment.history.operations)
-            whole = self._run_on(experiment.start_client(machine, 0, number, left, takes_over=first_after))
+            whole = self.run_on(experiment.start_client(machine, 0, number, left, takes_over=first_after))
             made = [o for o in experiment.history.operations[begun:] if o.process == number]
             unread |= {read.object: _UNREAD[read.outcome] for read in made if read.outcome != "ok"}
             if whole:

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from ...sim.errors import Mistake, nearest
 from ...sim.yaml_source import FieldPath, Source, describe, dotted
-from .failures import Failure
+from .failures import DrawnFailures, Failure
 from .known import Complaint
 from .network import ChosenPacket, NetworkSection
 from .ranking import PageRank
@@ -144,6 +144,8 @@ def _model(path: FieldPath, data: Any) -> type[BaseModel] | None:
             return NetworkSection
         case ("network", "packets", _):
             return ChosenPacket
+        case ("failures",):
+            return DrawnFailures if isinstance(data["failures"], dict) else None
         case ("failures", _):
             return Failure
         case ("workload", "groups", _):

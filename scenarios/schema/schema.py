@@ -26,7 +26,7 @@ from ...protocols.guarantees import Condition
 from ...sim.errors import nearest
 from ...sim.yaml_source import describe
 from .equipment import KEYS, NEEDED, machine_complaints, memory_complaints
-from .failures import Failure
+from .failures import DrawnFailures, Failure
 from .faults import DOWN_PS, USUAL, Fault, FaultText, conditions_after
 from .fields import (
     MAX_COUNT,
@@ -194,6 +194,12 @@ def _expectation_kind(value: Any) -> str:
     return "by variant" if isinstance(value, dict) else "always"
 
 
+Failures = Annotated[
+    Annotated[tuple[Failure, ...], Tag("listed")] | Annotated[DrawnFailures, Tag("drawn")],
+    Discriminator(lambda value: "drawn" if isinstance(value, dict | DrawnFailures) else "listed"),
+]
+"""Failures at stated instants, or at random ones."""
+
 Expected = Annotated[
     Annotated[VerdictName, Tag("always")] | Annotated[dict[Selector, VerdictName], Tag("by variant")],
     Discriminator(_expectation_kind),
@@ -242,7 +248,7 @@ class Scenario(FileMap):
     ]
     scale: Count = Field(default=1, description="how many times as many keys this stands for")
     crash: CrashSection = Field(default={}, validate_default=True, description="which crash is explored")
-    failures: tuple[Failure, ...] = Field(default=(), description="a list of what fails at which instant of a run")
+    failures: Failures = Field(default=(), description="what fails in a run: a list, or a map with of and availability")
     outages: tuple[Outage, ...] = Field(default=(), description="a list of outages of cores")
     held: tuple[Held, ...] | None = Field(default=None, description="a list of queue pairs that adapters hold up")
     network: NetworkSection | None = Field(default=None, description="what happens to packets, e.g. {loss: 0.001}")

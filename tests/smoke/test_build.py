@@ -22,6 +22,7 @@ MODELS = {
     arguments.BackgroundFields: schema.Background,
     arguments.GroupFields: workloads.ClientGroup,
     arguments.FailureFields: failures.Failure,
+    arguments.DrawnFailureFields: failures.DrawnFailures,
     arguments.YcsbFields: workloads.Ycsb,
     arguments.PageRankFields: ranking.PageRank,
     arguments.ScheduleFields: workloads.ListedWorkload,
@@ -46,7 +47,7 @@ def test_arguments_are_the_keys_of_a_file(fields):
 
 
 def test_every_kind_of_map_has_its_arguments():
-    modules = (schema, network, equipment, workloads, failures)
+    modules = (schema, network, equipment, workloads, ranking, failures)
     everything = [found for module in modules for found in vars(module).values()]
     maps = {m for m in everything if isinstance(m, type) and issubclass(m, BaseModel) and m.model_fields}
     assert maps - {workloads.Draws} == set(MODELS.values())

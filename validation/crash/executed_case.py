@@ -16,7 +16,7 @@ from ...models.durability.places import IN_WORDS, Place
 from ...protocols.failures import LOST, POWER, PROCESS
 from ...scenarios.build import Draft
 from ...scenarios.history import History, Operation, Value
-from ...scenarios.run.experiment import describe
+from ...scenarios.run.clients import describe
 from ...scenarios.run.inject import Aftermath, arrived
 from ...scenarios.run.results import RunResult
 from ...scenarios.schema.fields import exact_duration
