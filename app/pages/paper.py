@@ -29,7 +29,6 @@ from .markdown import table, wrapped
 from .plots import COLOURS, Figure, figure_layout
 from .template import render
 
-
 READINGS = ("of", "taken", "could be", "why")
 
 

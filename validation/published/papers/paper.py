@@ -9,8 +9,8 @@ for each of them; a list of such maps is all of their points. ``reading: chosen 
 the paper was chosen. A claim whose status says that there is nothing to compare may have ``why`` alone. ``explore`` are
 the fields that make a run small enough for ``holds``.
 
-``readings`` says how what the paper leaves open is read (``of``, ``taken``, ``beside``: what else it could be, ``why``).
-``systems`` gives schemes short names, ``families`` names lists of them, for ``over`` (``{$x: senders}``);
+``readings`` says how what the paper leaves open is read (``of``, ``taken``, ``beside``: what else it could be,
+``why``). ``systems`` gives schemes short names, ``families`` names lists of them, for ``over`` (``{$x: senders}``);
 ``quick_operations`` is how many operations the runs of a quick look have at most.
 
 The file records the outcome too: ``missed`` (``claims`` that are missed for one cause, and ``because``; all others are
