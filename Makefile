@@ -10,6 +10,8 @@ PIP_INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disa
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup
 # Whatever, when it changes, asks for a new installation (the editable one follows changes of code by itself).
 HOUSE := setup.cfg pyproject.toml constraints.txt __init__.py
+# Bytecode is kept, whatever the environment says: many tests start processes, and each would compile all of rpsim anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

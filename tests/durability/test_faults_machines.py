@@ -84,13 +84,13 @@ def failing(scheme, fault, work=WORK, *, value="8 B", machines=2, clients=1, pla
     return scenario(scheme, list(work), platform, ddio="off", value=value, roles=roles, crash=crash)
 
 
-def report(made):
+def report(made, examples=True):
     variant = only_variant(made)
-    return explore(run_variant(made, variant), made, variant)
+    return explore(run_variant(made, variant), made, variant, examples=examples)
 
 
 def violated(made):
-    found = report(made)
+    found = report(made, examples=False)
     assert found.exhaustive and found.executed
     return {condition for condition, verdict in found.verdicts.items() if verdict is Verdict.VIOLATED}
 

@@ -23,11 +23,11 @@ from .stores import finish
 ONCE, AGAIN = "server[0] power", "server[0] power in recovery"
 
 
-def found(scheme, fault, work, platform="optane-eadr", nested=None, **more):
+def found(scheme, fault, work, platform="optane-eadr", nested=None, examples=False, **more):
     crash = {"fault": fault} | ({"nested": nested} if nested else {})
     made = scenario(scheme, work, platform, whole_lines=True, crash=crash, **more)
     variant = only_variant(made)
-    report = explore(run_variant(made, variant), made, variant)
+    report = explore(run_variant(made, variant), made, variant, examples=examples)
     assert report.exhaustive
     return {c for c, verdict in report.verdicts.items() if verdict is Verdict.VIOLATED}, report
 
@@ -56,7 +56,7 @@ def test_a_recovery_that_cannot_be_resumed_is_refuted_by_the_second_failure_alon
     work = [put(0, "k0"), put(0, "k0", at_ns=20_000)]
     with registered():
         once, _ = found("efactory-mutant-unlinks", ONCE, work, platform)
-        again, report = found("efactory-mutant-unlinks", AGAIN, work, platform)
+        again, report = found("efactory-mutant-unlinks", AGAIN, work, platform, examples=True)
     assert Condition.COMMITTED not in once
     assert Condition.COMMITTED in again
     example = next(c for c in report.counterexamples if c.condition is Condition.COMMITTED)
@@ -71,7 +71,7 @@ def test_a_recovery_that_stands_one_failure_and_not_two_takes_both_to_refute(pla
     """And its story tells of both."""
     with registered():
         once, _ = found("saw-mutant-counts-recoveries", ONCE, [put(0, "k0")], platform, nested=1)
-        again, report = found("saw-mutant-counts-recoveries", ONCE, [put(0, "k0")], platform, nested=2)
+        again, report = found("saw-mutant-counts-recoveries", ONCE, [put(0, "k0")], platform, nested=2, examples=True)
         thrice, _ = found("saw-mutant-counts-recoveries", ONCE, [put(0, "k0")], platform, nested=3)
     assert Condition.COMMITTED not in once
     assert Condition.COMMITTED in again & thrice
@@ -117,7 +117,9 @@ def test_a_machine_that_keeps_its_power_keeps_all_that_it_had_taken_in():
 
 def test_a_violation_that_one_failure_shows_is_told_with_one():
     """It takes failures in recovery only where fewer do not show it."""
-    (_, once), (_, again) = (found("client-active", ONCE, [put(0, "k0")], nested=nested) for nested in (None, 2))
+    (_, once), (_, again) = (
+        found("client-active", ONCE, [put(0, "k0")], nested=nested, examples=True) for nested in (None, 2)
+    )
     assert Condition.NO_LOST_ACK in {example.condition for example in again.counterexamples}
     assert [example.case for example in again.counterexamples] == [example.case for example in once.counterexamples]
 

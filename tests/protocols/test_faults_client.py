@@ -30,9 +30,9 @@ def killed(scheme, work, fault="client[0] power", machines=2, value="4 KiB", **m
     return scenario(scheme, work, "optane-adr-roce", value=value, crash=crash, roles=roles, **more)
 
 
-def violated(made):
+def violated(made, examples=False):
     variant = only_variant(made)
-    report = explore(run_variant(made, variant), made, variant)
+    report = explore(run_variant(made, variant), made, variant, examples=examples)
     assert report.exhaustive and report.executed
     return {condition for condition, verdict in report.verdicts.items() if verdict is Verdict.VIOLATED}, report
 
@@ -110,7 +110,7 @@ def test_a_store_that_lacks_what_saves_it_is_refuted(mutant):
 
 @pytest.mark.long
 def test_the_counterexample_says_which_bytes_had_arrived():
-    _, report = violated(killed("client-active", ycsb(8), machines=2, keys=1))
+    _, report = violated(killed("client-active", ycsb(8), machines=2, keys=1), examples=True)
     example = next(c for c in report.counterexamples if c.condition is COMMITTED)
     assert example.operations == 1
     (fate,) = example.lost
@@ -121,7 +121,7 @@ def test_the_counterexample_says_which_bytes_had_arrived():
 
 @pytest.mark.long
 def test_an_acknowledged_value_that_the_dead_client_s_successor_hides_is_lost():
-    _, report = violated(killed("client-active", [put(1, "k0"), put(0, "k0", at_ns=20_000)]))
+    _, report = violated(killed("client-active", [put(1, "k0"), put(0, "k0", at_ns=20_000)]), examples=True)
     example = next(c for c in report.counterexamples if c.condition is LOST)
     assert example.operations == 2
     assert "but put k0 = v1 had returned at" in example.explanation
@@ -143,7 +143,7 @@ def test_monotonic_and_durable_are_judged_if_asked_for(scheme):
     """No id of a process is used again: then durable linearizability is linearizability."""
     asked = crash_report(
         Scheme.registry[scheme], "optane-adr", conditions=["monotonic", "durable"], fault="client[0] process",
-        workload={"mix": "a", "operations": 6}, ddio="on",
+        examples=False, workload={"mix": "a", "operations": 6}, ddio="on",
     ).verdicts  # fmt: skip
     assert set(asked) == {*ALL, Condition.MONOTONIC, Condition.DURABLE}
     assert asked[Condition.DURABLE] is asked[LINEARIZABLE]

@@ -1,11 +1,14 @@
 """Published curves: are they read as they stand, do the experiments replay them, and is the bar stated honestly?
 
-The quick points of every curve run here; ``make slow`` runs all of them against the bar.
+The quick points of every curve run here, with fewer requests than the board's; ``make slow`` runs all of them in full
+against the bar.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,12 +17,27 @@ from rpsim.models.profiles.platform import load_platform
 from rpsim.sim.errors import InputError
 from rpsim.validation.published.curves.board import PointTask, chosen, run, simulate
 from rpsim.validation.published.curves.curves import FOLDER, components, load_curves, read_curves
+from rpsim.validation.published.experiments import cores, inbound, raw_paths, rings, scale, tails
 from rpsim.validation.published.experiments.experiments import experiments
 from rpsim.validation.published.scoreboard import Bound, ClaimStatus
 
 CURVES = load_curves()
-GUARDED = [(curve, x) for curve in CURVES for x in curve.quick or list(curve.points)[-1:]]
+CHEAPER = {"size-clwb-6-dimms": (256,)}
+"""Where the quick point is dear and another says as much of whether the curve is met."""
+GUARDED = [(curve, x) for curve in CURVES for x in CHEAPER.get(curve.id, curve.quick) or list(curve.points)[-1:]]
 """Points that run here: the quick ones of each curve, or its last."""
+
+LESS = {
+    (cores, "TOTAL_BYTES"): 4, (cores, "TOTAL_OF_DIMM_BYTES"): 4, (inbound, "BYTES"): 2, (inbound, "MOST_WRITES"): 2,
+    (raw_paths, "SSD_ROUNDS"): 4, (rings, "WARM_ROUNDS"): 2, (rings, "ROUNDS"): 2, (tails, "OPERATIONS"): 3,
+    (tails, "TRAFFIC_BYTES"): 2,
+}  # fmt: skip
+"""How many times less than the board's experiments those that run here do: enough for a factor of two."""
+SETTLES_LATE = {"dram-under-reads"}
+"""Curves whose experiment is not made smaller: buffers that are still filling would be the result."""
+LESS_VERBS = 4
+LESS_SCALED_VERBS = 2
+"""Those on a scaled SRAM: with fewer its caches are not warm."""
 
 FAR = {
     ("PMR-raw-pmem-4k", 4096): 0.18, ("PMR-bw-pmem", 4096): 3.25, ("PMR-bw-ssd-4k", 4096): 2.12,
@@ -42,10 +60,30 @@ def test_a_curve_says_where_it_comes_from(curve):
     assert load_platform(curve.platform, **curve.settings)
 
 
+@pytest.fixture
+def less(monkeypatch):
+    """The number at a point, of an experiment that does less, so that the guard is cheap."""
+
+    def simulated(curve, x):
+        point = PointTask(curve, x).point
+        if curve.id in SETTLES_LATE:
+            return simulate(point)
+        for (module, name), times in LESS.items():
+            monkeypatch.setattr(module, name, getattr(module, name) // times)
+        fewer = scale.rate.__kwdefaults__["verbs"] // LESS_SCALED_VERBS
+        monkeypatch.setitem(scale.rate.__kwdefaults__, "verbs", fewer)
+        verbs = inspect.signature(experiments()[point.experiment].measure).parameters.get("verbs")
+        if verbs is not None:
+            point = replace(point, given=(*point.given, ("verbs", verbs.default // LESS_VERBS)))
+        return simulate(point)
+
+    return simulated
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("curve", "x"), GUARDED, ids=lambda value: str(getattr(value, "id", value)))
-def test_a_point_is_within_a_factor_of_two_of_what_was_published(curve, x):
-    published, simulated = curve.points[x], simulate(PointTask(curve, x).point)
+def test_a_point_is_within_a_factor_of_two_of_what_was_published(curve, x, less):
+    published, simulated = curve.points[x], less(curve, x)
     if isinstance(published, Bound):
         assert published.met_by(simulated) or curve.reason(x), (simulated, str(published))
     elif (curve.id, x) in FAR:
@@ -55,10 +93,10 @@ def test_a_point_is_within_a_factor_of_two_of_what_was_published(curve, x):
         assert 0.5 <= simulated / published <= 2, simulated
 
 
-@pytest.mark.long
 def test_a_point_comes_out_the_same_twice():
-    curve, x = GUARDED[0]
-    assert simulate(PointTask(curve, x).point) == simulate(PointTask(curve, x).point)
+    (curve,) = [curve for curve in CURVES if curve.id == "cx5-write-window"]
+    point = PointTask(curve, list(curve.points)[-1]).point
+    assert simulate(point) == simulate(point)
 
 
 @pytest.mark.slow

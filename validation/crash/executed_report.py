@@ -22,8 +22,9 @@ def explore(
     variant: Variant,
     progress: Callable[[float], None] | None = None,
     also: Collection[Condition] = (),
+    examples: bool = True,
 ) -> CrashReport:
-    """Execute, judge, and shrink the earliest violation of each condition."""
+    """Execute, judge, and shrink the earliest violation of each condition; that last only with ``examples``."""
 
     def advance(done: float) -> None:
         if progress is not None:
@@ -33,11 +34,11 @@ def explore(
     conditions = asked(scenario, variant, also)
     found = execute(scenario, variant, conditions, lambda done: advance(done * EXPLORING))
     seconds = time.perf_counter() - started
-    examples = []
-    for turn, condition in enumerate(sorted(found.first)):
+    counterexamples = []
+    for turn, condition in enumerate(sorted(found.first) if examples else ()):
         breach = found.first[condition]
         seen = breach.aftermath.result, breach
-        examples.append(tell(shrink(ExecutedFault, scenario.from_schedule(breach.schedule), variant, *seen)))
+        counterexamples.append(tell(shrink(ExecutedFault, scenario.from_schedule(breach.schedule), variant, *seen)))
         advance(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(found.first))
     timed = scenario.crash.view == "timed"
     return CrashReport(
@@ -53,7 +54,7 @@ def explore(
         over=found.over(scenario.crash.schedules),
         verdicts={condition: found.verdict(condition, timed) for condition in sorted(conditions)},
         violating_states=found.violating,
-        counterexamples=examples,
+        counterexamples=counterexamples,
         seconds=seconds,
         executed=True,
     )

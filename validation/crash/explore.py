@@ -46,15 +46,18 @@ def explore(
     progress: Callable[[float], None] | None = None,
     processes: int = 1,
     also: Collection[Condition] = (),
+    examples: bool = True,
 ) -> CrashReport:
     """Walk all crash states of a run, judge them, and shrink the earliest violation of each condition.
 
     With several ``processes`` schedules are explored side by side; what is found is the same. ``also`` are conditions
-    that are asked for beside the usual ones, as far as the fault can be judged by them.
+    that are asked for beside the usual ones, as far as the fault can be judged by them. Without ``examples`` nothing is
+    shrunk, which takes longer than the states of a small run, and the report has no counterexample; the rest is the
+    same.
     """
     fault = scenario.crash.fault
     if fault.executed:
-        return faults.explore(scenario, variant, progress, also)
+        return faults.explore(scenario, variant, progress, also, examples)
     started = time.perf_counter()
     schedules, conditions = scenario.crash.schedules, _asked(scenario, variant, also)
     found = Exploration()
@@ -80,7 +83,7 @@ def explore(
             source |= {c: (schedule, run) for c, violation in found.first.items() if known.get(c) is not violation}
     seconds = time.perf_counter() - started
     counterexamples = []
-    for turn, condition in enumerate(sorted(found.first)):
+    for turn, condition in enumerate(sorted(found.first) if examples else ()):
         number, run = source[condition]
         run = run or run_variant(scenario, variant, number)
         small = shrink(LeftState, scenario.from_schedule(number), variant, run, found.first[condition])

@@ -46,6 +46,7 @@ def crash_report(
     fault: str | None = None,
     schedules: int = 1,
     seed: int = 1,
+    examples: bool = True,
     **settings: str,
 ) -> CrashReport:
     """Run ``scheme``, explore all its crash states, and report the findings.
@@ -53,14 +54,15 @@ def crash_report(
     ``platform`` is a name or the path of a profile, ``settings`` are its switches (``ddio="on"``). ``workload`` is the
     map of a scenario (docs/scenarios.md), which states only what differs from :data:`DEFAULT_WORKLOAD`; ``conditions``
     are to be judged beside the usual ones and the claimed ones; ``machines`` says how many play a role; ``fault`` is
-    by default the power of the first machine that recovers. Raises InputError for what a scenario may not contain.
+    by default the power of the first machine that recovers. Without ``examples`` the report has verdicts and no
+    counterexamples, whose shrinking takes most of the time. Raises InputError for what a scenario may not contain.
     """
     scenario = scenario_of(
         scheme, platform, conditions=conditions, workload=workload, clients=clients, machines=machines, fault=fault,
         schedules=schedules, seed=seed, **settings,
     )  # fmt: skip
     (variant,) = scenario.variants()
-    return explore(run_variant(scenario, variant), scenario, variant)
+    return explore(run_variant(scenario, variant), scenario, variant, examples=examples)
 
 
 def scenario_of(

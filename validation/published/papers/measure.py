@@ -69,7 +69,8 @@ def explored(draft: Draft, conditions: Sequence[str] = ()) -> dict[str, float]:
     """
     made = draft.build()
     (variant,) = made.variants()
-    report = explore(run_variant(made, variant), made, variant, also=[Condition(name) for name in conditions])
+    also = [Condition(name) for name in conditions]
+    report = explore(run_variant(made, variant), made, variant, also=also, examples=False)
     return {str(condition): _TRUTH[Verdict(verdict)] for condition, verdict in report.verdicts.items()}
 
 
