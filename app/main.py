@@ -28,7 +28,7 @@ from .options import Command, Option
 
 ORDER = (
     "run", "crash", "litmus", "check", "replay", "reproduce", "measure", "calibrate", "mutate", "matrix", "design",
-    "bench", "list", "new",
+    "bench", "list", "new", "lab",
 )  # fmt: skip
 """In which order the help shows commands; others follow by name."""
 
@@ -81,7 +81,7 @@ def parser() -> Parser:
                 "subject", metavar=first, nargs="*" if command.several else "?", help=command.argument_help
             )
         if second:
-            added.add_argument("name", metavar=second, nargs="?", help="letters, digits, '-' and '_'")
+            added.add_argument("name", metavar=second, nargs="?", help=command.second_help)
         added.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
         for option in command.options:
             _add(added, option)

@@ -69,6 +69,8 @@ class Command:
     several: bool = False
     """Whether it takes any number of arguments."""
     needed: bool = True
+    second_help: str = "letters, digits, '-' and '_'"
+    """The help of the second argument, if there is one."""
     options: tuple[Option, ...] = ()
 
     @property

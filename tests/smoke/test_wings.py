@@ -31,7 +31,7 @@ STOREYS: Mapping[str, Sequence[str]] = {
         "oracle rigs naive litmus", "histories", "crash", "published", "matrix testing measuring speed",
         "mutation pytest_plugin",
     ),
-    "app": ("options terminal", "pages", "commands", "answers", "api main"),
+    "app": ("options terminal", "pages labs", "commands", "answers", "api main"),
 }  # fmt: skip
 """By floor: its storeys from the lowest, each with its wings. Floors that are not here have no wings to order."""
 

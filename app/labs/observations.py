@@ -1,0 +1,96 @@
+"""Right answers: none is written down; each is what the simulator or the oracle finds on the lab's own files.
+
+An observation is a map of a lab's file: ``scenario`` (a file of the lab), ``set`` (fields of it), ``crash: true`` if
+the power fails, and ``take``, one of
+
+    verdict CONDITION     holds, violated or undecided
+    lost CONDITION        where the lost lines of the smallest counterexample may have been, as in llc; else nothing
+    p50_ns OPERATION      the median latency (also mean_ns, p99_ns)
+    kops                  thousands of operations a second
+    hop_ns OPERATION HOP  how long that hop of a typical operation takes
+    longest OPERATION     the hop that takes longest
+    core_ns ROLE          processor time of an operation at a role
+
+or ``history`` and ``condition``: the oracle's verdict. ``minus`` and ``over`` name fields of a second observation,
+which is subtracted, or divided by.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ...sim.errors import InputError, Mistake
+from ..terminal.work import Job, JobOutcome, perform
+from .task import LabTask
+
+Answer = str | float
+
+
+def observe(task: LabTask, what: Mapping[str, Any]) -> Answer:
+    """The value of an observation. Raises InputError for one that makes no sense."""
+    if "history" in what:
+        return _verdict(task.material(str(what["history"])), str(what["condition"]))
+    if "over" in what or "minus" in what:
+        rest = {key: value for key, value in what.items() if key not in ("over", "minus", "times")}
+        first = observe(task, rest)
+        second = observe(task, {**rest, **(what.get("over") or what["minus"])})
+        assert isinstance(first, float) and isinstance(second, float)
+        return float(what.get("times", 1)) * (first / second if "over" in what else first - second)
+    settings = {key: _placed(task, value) for key, value in what.get("set", {}).items()}
+    overrides = tuple(f"{key}={_written(value)}" for key, value in settings.items())
+    scenario = task.material(str(what["scenario"]))
+    return _taken(performed(str(scenario), overrides, bool(what.get("crash", False))), str(what["take"]))
+
+
+def _placed(task: LabTask, value: Any) -> Any:
+    """A setting in which ``{material}`` stands for the folder of the lab's own files."""
+    return value.replace("{material}", str(task.lab.place / "starter")) if isinstance(value, str) else value
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+@lru_cache(maxsize=64)
+def performed(scenario: str, overrides: tuple[str, ...], crash: bool) -> JobOutcome:
+    """The outcome of a scenario's first variant; a lab asks several questions of one run."""
+    return perform(Job(scenario, overrides, None, 0, crash, slider=False), lambda done: None)
+
+
+@lru_cache(maxsize=64)
+def _verdict(history: Path, condition: str) -> str:
+    from ...validation.histories.check import check_history
+    from ...validation.histories.read import read_history
+
+    report = check_history(read_history(history), None, [condition])
+    return next(str(one.verdict) for name, one in report.verdicts.items() if str(name) == condition)
+
+
+def _taken(outcome: JobOutcome, take: str) -> Answer:
+    word, *names = take.split()
+    if word in ("verdict", "lost"):
+        found = outcome.crash
+        assert found is not None
+        if word == "verdict":
+            return next(str(verdict) for name, verdict in found.verdicts.items() if str(name) == names[0])
+        example = next((one for one in found.counterexamples if str(one.condition) == names[0]), None)
+        return "nothing" if example is None else " and ".join(sorted({fate.place for fate in example.lost}))
+    if word == "kops":
+        return float(outcome.summary["throughput_ops_per_s"]) / 1000
+    if word in ("p50_ns", "p99_ns", "mean_ns"):
+        return float(outcome.summary["latency_ns"][names[0]][word.removesuffix("_ns")])
+    if word == "core_ns":
+        return float(outcome.summary["per_operation"][names[0]]["cpu_ns"])
+    if word in ("hop_ns", "longest"):
+        spent: dict[str, float] = defaultdict(float)
+        for name, start_ps, end_ps in outcome.hops[names[0]]:
+            spent[name] += (end_ps - start_ps) / 1000
+        if word == "longest":
+            return max(spent, key=lambda name: spent[name])
+        return spent[" ".join(names[1:])]
+    raise InputError(Mistake(f"'{take}'", "what observations take (docs/teaching.md)", field="take"))
