@@ -43,17 +43,7 @@ from .batches import pack_numbers, room_for_numbers, unpack_numbers
 from .connections import ConnectedClient, DurableConnection, DurableSession
 from .lists import adapt, probe_of, read_object, table_for
 from .messages import DONE, LINE, READ, WORD, CallMessage, Disconnected, MessageSlot, Sender, room_for
-from .options import (
-    APPLIED,
-    BATCHING,
-    FLUSH,
-    MODEL,
-    ONE_SLOT,
-    OPERATOR,
-    PUBLIC_CODE,
-    SLOTS,
-    WORK_OF_WRITES,
-)  # fmt: skip
+from .options import OF_DURABLE_CALLS, ONE_SLOT, PUBLIC_CODE
 from .redolog import NONE, LoggedRequest, LogRing, Operator
 
 Code = Generator[Any, Any, Any]
@@ -334,7 +324,8 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
 
     def make_durable(self, thread: Thread, operator: int) -> Code:
         """Who executes a call relies on its entry: that an operator can be seen does not say that it is durable."""
-        yield from thread.flush(operator, WORD)
+        if self.scheme.option("executed") == "durable":
+            yield from thread.flush(operator, WORD)
 
     # the workers ----------------------------------------------------------------------------------------------------
     def execute(
@@ -349,7 +340,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         self.count("executed")
         call.left -= 1
         if not call.left:
-            yield from end.ring.clear(thread, call.sequence)
+            yield from end.ring.clear(thread, call.sequence, self.scheme.option("removal") == "durable")
             end.finished.add(call.sequence)
             yield from self.locks.under(thread, end.number, end.tell(thread))
             self.step()
@@ -422,13 +413,10 @@ class DurableRpc(Scheme):
     scans_by_reads = True
     batches = True
     claims: ClassVar[Claims] = {
-        Condition.NO_LOST_ACK: "ddio off, server power; ddio off, server process",
+        Condition.NO_LOST_ACK: "ddio off, server power, one writer; ddio off, server process, one writer",
         Condition.COMMITTED: "ddio off, server power; ddio off, server process",
     }
-    options: ClassVar[dict[str, Option]] = {
-        "slots": SLOTS, "operator": OPERATOR, "batching": BATCHING, "applied": APPLIED, "flush": FLUSH,
-        "work": WORK_OF_WRITES, "model": MODEL,
-    }  # fmt: skip
+    options: ClassVar[dict[str, Option]] = OF_DURABLE_CALLS
     public_over: ClassVar[str]
     """The primitive of the public code, unless a name says another one."""
 

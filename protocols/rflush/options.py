@@ -80,8 +80,22 @@ BATCHING = Option(
     "on", choices=("on", "off"), source="on: section 4.3, figure 6b; off: figure 6a",
     text="whether the requests of a batch are one call, with one WRITE and one flush, or a call each",
 )  # fmt: skip
+EXECUTED = Option(
+    "durable", choices=("durable", "seen"),
+    source="the paper is silent (section 4.2); durable: the reading under which its claim holds",
+    text="whether the server flushes an entry's operator before it executes the call, or executes what it sees",
+)  # fmt: skip
+REMOVAL = Option(
+    "durable", choices=("durable", "stored"),
+    source="section 4.2: removed once the RPC has finished; durable: the reading under which its claim holds",
+    text="whether the removal of an entry is flushed before its slot is free",
+)  # fmt: skip
 APPLIED = Option(
     "unsaid", choices=("unsaid", "said"),
     source="the paper has one completion, the flush's; said: a reading, by which that is a promise",
     text="whether the history says when a call has been executed: then its acknowledgement is judged as a promise",
 )  # fmt: skip
+OF_DURABLE_CALLS = {
+    "slots": SLOTS, "operator": OPERATOR, "executed": EXECUTED, "removal": REMOVAL, "batching": BATCHING,
+    "applied": APPLIED, "flush": FLUSH, "work": WORK_OF_WRITES, "model": MODEL,
+}  # fmt: skip

@@ -110,3 +110,12 @@ def test_a_log_of_two_slots_is_used_again_and_again():
         for slot in range(2)
     }
     assert operators == {bytes(8)} and server.connections[0].removed == 64
+
+
+def test_who_executes_what_it_has_only_seen_tears_what_nobody_can_repair():
+    assert refuted("wflush-rpc over wflush-emulated", value="128 B") == set()
+    assert refuted("wflush-rpc[executed=seen] over wflush-emulated", value="128 B") == JUDGED
+
+
+def test_a_removal_that_is_only_stored_brings_an_old_call_back():
+    assert refuted("wflush-rpc[removal=stored]", [put(0, "k0")] * 6, value="8 B") == {LOST, DURABLE}
