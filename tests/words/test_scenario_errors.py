@@ -105,7 +105,7 @@ def test_a_misspelt_key_is_one_mistake_and_not_a_missing_key_as_well():
 
 def test_a_missing_file(tmp_path, monkeypatch):
     assert read(None, tmp_path, monkeypatch) == [
-        "mine.yaml: found no such file, expected the path of a scenario file, or one of cleaning-crash, client-crash, durable-rpc, efactory, far-adapter, pagerank, quickstart, recovery-crash, rpc-failures, rpc-heavy, rpc-light, server-process, update-only, ycsb-b, ycsb-d, ycsb-e, ycsb-f"
+        "mine.yaml: found no such file, expected the path of a scenario file, or one of cleaning-crash, client-crash, durable-rpc, efactory, far-adapter, pagerank, quickstart, recovery-crash, rpc-busy, rpc-failures, rpc-heavy, rpc-light, rpc-senders, server-process, update-only, ycsb-b, ycsb-d, ycsb-e, ycsb-f"
     ]
 
 
@@ -119,7 +119,7 @@ def test_a_missing_scenario():
         load_scenario("quickstrat", known=KNOWN)
     assert str(caught.value) == (
         "quickstrat: found no such scenario, expected the path of a scenario file, or one of cleaning-crash, client-crash, durable-rpc, "
-        "efactory, far-adapter, pagerank, quickstart, recovery-crash, rpc-failures, rpc-heavy, rpc-light, server-process, update-only, "
+        "efactory, far-adapter, pagerank, quickstart, recovery-crash, rpc-busy, rpc-failures, rpc-heavy, rpc-light, rpc-senders, server-process, update-only, "
         "ycsb-b, ycsb-d, ycsb-e, ycsb-f; did you mean 'quickstart'?"
     )
 
