@@ -178,6 +178,7 @@ class Node:
         Raises ValueError for a core that the node does not have.
         """
         spec = self.spec
+        kind = self.system.thread_type if kind is Thread else kind
         thread = self._thread(core % spec.cores if spec.shared else core, name, spec.pinned, spec.waits, kind)
         thread.injected_ps = spec.work_ps
         if self.system.meter is not None:
@@ -187,13 +188,13 @@ class Node:
 
     def other_thread(self, core: int, name: str) -> Thread:
         """A thread of another program, which polls: it does not count among the node's."""
-        return self._thread(core, name, True, "poll")
+        return self._thread(core, name, True, "poll", Thread)
 
-    def _thread(self, core: int, name: str, pinned: bool, waits: str, kind: type[Thread] = Thread) -> Thread:
+    def _thread(self, core: int, name: str, pinned: bool, waits: str, kind: type[Thread]) -> Thread:
         system = self.system
         if not 0 <= core < len(self.cores):
             raise ValueError(f"{self.name} has no core {core}: its {len(self.cores)} cores are numbered from 0")
-        return (system.thread_type if kind is Thread else kind)(
+        return kind(
             system.clock,
             system.ordering,
             system.platform,

@@ -27,6 +27,8 @@ SHORT = {"workload.operations": 160, "workload.warmup": 0, "crash.schedules": 1}
 FEW = {"workload.operations": 30, "workload.keys": 8}
 """For those with many schemes and objects, all of which are read at the end."""
 RANKED = {"workload.nodes": 6, "workload.edges": 30, "workload.iterations": 2, "workload.sample": ""}
+BUSY = {"workload.operations": 4, "workload.keys": 8, "workload.work": "1 us"}
+"""For one whose other programs send millions of packets in a second, which are all in the trace."""
 MANY = ("rpc-", "ycsb-d", "ycsb-e", "ycsb-f")
 WHOLE = {
     "efactory",
@@ -45,7 +47,8 @@ WHOLE = {
 def short(name, **more):
     if name == "pagerank":
         return load_scenario(name, [f"{field}={value}" for field, value in RANKED.items()])
-    settings = {} if name in WHOLE else SHORT | (FEW if name.startswith(MANY) else {}) | more
+    few = BUSY if name == "rpc-busy" else FEW if name.startswith(MANY) else {}
+    settings = {} if name in WHOLE else SHORT | few | more
     return load_scenario(name, [f"{field}={value}" for field, value in settings.items()])
 
 
