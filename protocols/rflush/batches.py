@@ -30,3 +30,10 @@ def pack_writes(writes: Sequence[tuple[int, bytes]]) -> bytes:
 def room_for_writes(count: int, value_bytes: int) -> int:
     """How long the bytes of so many writes are."""
     return value_bytes if count == 1 else count * (value_bytes + NUMBER_BYTES)
+
+
+def unpack_writes(data: bytes, value_bytes: int) -> list[tuple[int, bytes]]:
+    """The writes of a batch of more than one."""
+    count = len(data) // (value_bytes + NUMBER_BYTES)
+    numbers = unpack_numbers(data[count * value_bytes :])
+    return [(number, data[turn * value_bytes : (turn + 1) * value_bytes]) for turn, number in enumerate(numbers)]
