@@ -1,4 +1,4 @@
-"""Batches of calls that are executed before they are answered: one request and one reply for several writes or reads."""
+"""Batches of calls that are executed before they are answered: one request and one reply for several of them."""
 
 from __future__ import annotations
 
