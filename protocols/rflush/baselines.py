@@ -41,6 +41,7 @@ class DaRpc(CallScheme, name="darpc"):
     section = "section 3, figure 2a"
     requests, replies = BySend, BySend
     options: ClassVar[dict[str, Option]] = {"copies": COPIES}
+    batches = True
 
 
 class Farm(CallScheme, name="farm"):

@@ -26,8 +26,9 @@ from ..parts.locks import Locks
 from ..parts.lossy import Answered, Patience, until_reply
 from ..parts.rpc import Listener
 from ..scheme import OutcomeUnknown, Request, Role, Scheme
+from .batches import pack_numbers, pack_writes, room_for_writes, unpack_numbers, unpack_writes
 from .lists import ListFull, adapt, probe_of, read_object, table_for
-from .messages import DONE, READ, REFUSED, WRITE, CallMessage, Disconnected, Tail, room_for
+from .messages import DONE, READ, READS, REFUSED, WRITE, WRITES, CallMessage, Disconnected, Tail, room_for
 from .options import FLUSH, MODEL, REPEATS, REPLY, RESEND
 from .paths import ByWrite, MessagePath
 
@@ -78,6 +79,8 @@ class CallClient(Role, invokes=True):
         """Where the server dies meanwhile, a read is tried again with its successor; a write is not, unless the scheme
         sends calls again: nothing keeps it from being executed twice.
         """
+        if len(request.steps) > 1:
+            return (yield from self.batch(session, request))
         number, value = self.sizes.objects.index(request.step.object), request.step.value
         if value is not None:
             try:
@@ -90,6 +93,28 @@ class CallClient(Role, invokes=True):
                 return (yield from read_object(self.scheme, lambda index: self.read(session, number, index)))
             except Disconnected:
                 yield from self.connect_again(session)
+
+    def batch(self, session: CallSession, request: Request) -> Code:
+        """Several requests: all writes are one call, and all reads one behind it."""
+        index, size, found = self.sizes.objects.index, self.sizes.value_bytes, b""
+        writes = [(index(step.object), step.value) for step in request.steps if step.value is not None]
+        reads = [index(step.object) for step in request.steps if step.value is None]
+        while True:
+            try:
+                if len(writes) == 1:
+                    yield from self.write(session, *writes[0])
+                elif writes:
+                    yield from self.call(session, CallMessage(WRITES, writes[0][0], pack_writes(writes)), 0)
+                if reads:
+                    message = CallMessage(READS, reads[0], pack_numbers(reads))
+                    found = (yield from self.call(session, message, len(reads) * size)).data
+                break
+            except Disconnected as error:
+                yield from self.connect_again(session)
+                if writes:
+                    raise OutcomeUnknown("the connection is broken") from error
+        values = (_value(found[at : at + size]) for at in range(0, len(found), size))
+        return tuple(next(values) if step.value is None else None for step in request.steps)
 
     def read(self, session: CallSession, number: int, index: bytes) -> Code:
         """A call that reads an object, or its item with that index."""
@@ -140,6 +165,11 @@ class CallClient(Role, invokes=True):
         return self.server.admit(thread, self.node, connection)
 
 
+def _value(found: bytes) -> bytes | None:
+    """What stands in an object's place: nothing where it was never written."""
+    return found if any(found) else None
+
+
 class CallConnection:
     """The server's end of one connection."""
 
@@ -165,7 +195,7 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         self.listener = Listener(self.node, {})
         self.domain = self.listener.door.domain
         self.locks = Locks(self.system.clock, self.sizes.threads)
-        self.room = room_for(self.sizes.value_bytes)
+        self.room = room_for(room_for_writes(self.sizes.batch, self.sizes.value_bytes))
         # One for every client, and one for a client that comes after a failure.
         self.connections = [
             CallConnection(self.scheme.request_path(self.node, self.domain, self.room))
@@ -230,6 +260,9 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
             if end.answered.given_up(request.number):
                 continue
             yield from self.compute(thread)
+            if request.kind in (WRITES, READS):
+                yield from self.answer(thread, end, request)
+                continue
             yield from self.locks.under(thread, request.object, self.answer(thread, end, request))
 
     def compute(self, thread: Thread) -> Code:
@@ -255,6 +288,8 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
     def execute(self, thread: Thread, end: CallConnection, request: CallMessage) -> Code:
         """Read or write the object in place; returns the reply, None where the client is gone."""
         number = request.object
+        if request.kind in (WRITES, READS):
+            return CallMessage(DONE, number, (yield from self.execute_batch(thread, end, request)))
         if request.kind == READ:
             return CallMessage(DONE, number, (yield from self.table.read(thread, number, request.data)))
         try:
@@ -263,6 +298,22 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
             return CallMessage(REFUSED, number)
         yield from self.flush(thread, number)
         return CallMessage(DONE, number)
+
+    def execute_batch(self, thread: Thread, end: CallConnection, request: CallMessage) -> Code:
+        """One request after the other, each on its object alone; returns what reads have found."""
+        found = []
+        if request.kind == READS:
+            writes = [(number, b"") for number in unpack_numbers(request.data)]
+        else:
+            writes = unpack_writes(request.data, self.sizes.value_bytes)
+        for turn, (number, value) in enumerate(writes):
+            if turn:
+                yield from self.compute(thread)
+            kind = WRITE if value else READ
+            one = self.execute(thread, end, CallMessage(kind, number, value))
+            reply = yield from self.locks.under(thread, number, one)
+            found.append(reply.data)
+        return b"".join(found)
 
     def flush(self, thread: Thread, number: int) -> Code:
         """Make what has been written durable."""

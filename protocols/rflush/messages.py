@@ -22,6 +22,8 @@ READ, WRITE, DONE = 1, 2, 3
 """Kinds of messages: read an object, write one, and the reply to either."""
 REFUSED = 5
 """The reply to a write for which there is no room."""
+WRITES, READS = 6, 7
+"""Batches of either: the data of the former are as ``batches.pack_writes`` has them, of the latter objects' numbers."""
 WORD = 8
 LINE = 64
 

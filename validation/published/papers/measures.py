@@ -29,7 +29,7 @@ MEASURES: Mapping[str, Measure] = {
     "thr": Measure("throughput, operations per second", _OF_OPERATION),
     "bw": Measure("values moved, bytes per second"),
     "time": Measure("from the end of the warm-up to the end of the run, us"),
-    "whole": Measure("execution time of the whole work that a run takes a sample of (PageRank), s"),
+    "whole": Measure("time of the whole that a run is a sample of (PageRank, many calls with failures), s"),
     "lat": Measure("mean latency, us", _OF_OPERATION),
     "med": Measure("median latency, us", _OF_OPERATION),
     "min": Measure("shortest latency, us", _OF_OPERATION),

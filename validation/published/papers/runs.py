@@ -86,7 +86,7 @@ def scenario(paper: Paper, run: SchemeRun, operations: int | None = None, values
     Of ``values`` only the fields of a scenario (``roles.server.threads: 1``); the others are the platform's.
     """
     name = f"{paper.name}-run"
-    draft = Draft.given(paper.scenario, name).with_(scenario=name, title=str(run), schemes=[run.scheme])
+    draft = Draft.given(paper.scenario, name).with_(scenario=name, title=run.scheme, schemes=[run.scheme])
     at = dict(run.at)
     for name, axis in paper.axes.items():  # in the file's order: of two that set one field the later one counts
         draft = draft.set(axis.values[at[name]])
