@@ -280,8 +280,9 @@ def test_executed_faults_are_judged_alike(store, model, fault):
     few = {**how(model)["workload"], "operations": SCHEDULES[model][:3]}
     report = crash_report(store(model), workload=few, ddio="on", fault=fault)
     assert report.executed and set(report.verdicts.values()) == {"holds"}, report.verdicts
-    twice = crash_report(store(model, twice=True), workload=few, ddio="on", fault=fault)
-    assert "violated" in twice.verdicts.values() and twice.counterexamples
+    told = model == "append"  # to shrink each of them takes ten times as long as to find it
+    twice = crash_report(store(model, twice=True), workload=few, ddio="on", fault=fault, examples=told)
+    assert "violated" in twice.verdicts.values() and bool(twice.counterexamples) is told
 
 
 def test_an_update_that_is_executed_twice_shows_in_a_list(store):
