@@ -302,6 +302,7 @@ def fetching(kind, value):
     return crash_report(kind, workload=workload, clients=1, fault="all power", ddio="on")
 
 
+@pytest.mark.long
 def test_a_checksum_of_bytes_that_a_client_fetches_is_decided_exactly(fetched):
     report = fetching(fetched(), "256 B")
     assert report.exhaustive and set(report.verdicts.values()) == {"holds"}, report.verdicts

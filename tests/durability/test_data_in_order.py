@@ -96,6 +96,7 @@ def test_a_receive_completion_publishes_all_of_it_whatever_the_order(order):
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ddio", ["on", "off"])
 def test_credits_of_a_tlp_come_back_once_when_its_pieces_are_taken(ddio):
     """Many WRITEs on a root port with little room: with pieces they take no credit twice, and lose none."""

@@ -114,7 +114,8 @@ def test_a_copy_less_than_acknowledged_is_lost_with_its_machine():
 
 @pytest.mark.long
 def test_the_example_s_scenario_gives_what_it_expects(capsys, tmp_path):
-    assert main(["crash", str(EXAMPLE.with_name("two-copies.yaml")), "--json", "--out", str(tmp_path / "out")]) == 0
+    alone = ["--json", "--jobs", "1", "--out", str(tmp_path / "out")]
+    assert main(["crash", str(EXAMPLE.with_name("two-copies.yaml")), *alone]) == 0
     found = {one["scheme"]: one for one in json.loads(capsys.readouterr().out)["schemes"]}
     assert {name: one["verdicts"]["committed"] for name, one in found.items()} == {
         "two-copies": "holds", "two-copies-hasty": "holds", "two-copies-trusting": "violated",

@@ -106,6 +106,7 @@ def test_the_persistent_queue_keeps_its_items(example, fault):
     assert report.exhaustive and set(report.verdicts.values()) == {"holds"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("twin", "condition", "story"),
     [
@@ -119,6 +120,7 @@ def test_a_queue_in_the_wrong_order_is_caught(example, twin, condition, story):
     assert story in found.explanation and found.timeline
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ["office[0] power", "all power", "all power in recovery"])
 def test_the_bank_does_a_transfer_whole_or_not_at_all(example, fault):
     report = crash_report(example("transfers").Bank, workload=listed(MOVES, keys=4), fault=fault, **AT)

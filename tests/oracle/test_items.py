@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections import Counter, deque
 from collections.abc import Callable
 
 import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.validation.histories import check, pieces
 from rpsim.validation.histories.check import Judgement, check_history
 from rpsim.validation.histories.read import parse_history
 from rpsim.validation.oracle.known import NEVER_PS
@@ -20,6 +20,7 @@ from rpsim.validation.oracle.search import items as items_module
 from rpsim.validation.oracle.search.general import Interval, search
 from rpsim.validation.oracle.search.items import ItemClash, Misfit, NotForItems
 from rpsim.validation.oracle.search.plain import TooHard, plain
+from rpsim.validation.speed.counting import counts
 from rpsim.validation.speed.oracle import container_history
 
 from .spans import Choose, mutant
@@ -222,12 +223,15 @@ def judged(text: str) -> Judgement:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CALLS)
-def test_twenty_thousand_operations(name: str) -> None:
-    one = judged(history(name, 20_000))
-    assert (one.verdict, one.by, one.steps) == (Verdict.HOLDS, ("items",), 20_000)
-    began = time.process_time()
-    FIND[name](spans_of(name, 100_000))
-    assert time.process_time() - began < 10  # many times what it takes: this catches a square, not a slow day
+def test_five_thousand_operations(name: str) -> None:
+    one = judged(history(name, 5_000))
+    assert (one.verdict, one.by, one.steps) == (Verdict.HOLDS, ("items",), 5_000)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_work_grows_no_faster_than_the_operations_and_their_logarithm(name: str) -> None:
+    few, many = spans_of(name, 400), spans_of(name, 1_600)
+    assert counts(lambda: FIND[name](many)).bytecodes < 6 * counts(lambda: FIND[name](few)).bytecodes
 
 
 def spans_of(name: str, operations: int) -> list[Interval]:
@@ -244,7 +248,9 @@ def spans_of(name: str, operations: int) -> list[Interval]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CALLS)
-def test_a_violation_in_a_long_history_is_told_by_few_operations(name: str) -> None:
+def test_a_violation_in_a_long_history_is_told_by_few_operations(name: str, monkeypatch) -> None:
+    for module in (check, pieces):  # the search for the longest prefix that is right comes to no end either way
+        monkeypatch.setattr(module, "SHRINKING_BUDGET", 30_000)
     one = judged(history(name, 3_000, swapped=30))
     assert one.verdict is Verdict.VIOLATED and one.by == ("items",) and one.witness is not None
     assert len(one.witness.piece) <= 12 and "line" in one.witness.explanation

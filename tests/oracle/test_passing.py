@@ -72,6 +72,7 @@ def closed(view: View) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("histories", [3_000, pytest.param(60_000, marks=pytest.mark.slow)])
 def test_it_agrees_with_the_closure(histories: int) -> None:
     seen = compare(histories, 24, 5)

@@ -148,10 +148,14 @@ def whole_judge(history: HistoryFile, model: str) -> WholeJudge:
 @pytest.mark.parametrize(
     ("model", "scoped", "turns", "events"),
     [
-        ("register", False, 1500, 17),
-        ("register", True, 1500, 17),
-        ("queue", True, 900, 14),
-        ("append", False, 1200, 14),
+        ("register", False, 600, 17),
+        ("register", True, 600, 17),
+        ("queue", True, 500, 14),
+        ("append", False, 600, 14),
+        pytest.param("register", False, 6000, 17, marks=pytest.mark.slow),
+        pytest.param("register", True, 6000, 17, marks=pytest.mark.slow),
+        pytest.param("queue", True, 4000, 14, marks=pytest.mark.slow),
+        pytest.param("append", False, 4000, 14, marks=pytest.mark.slow),
     ],
 )
 def test_buffered_forms_are_what_their_definitions_say(model: str, scoped: bool, turns: int, events: int) -> None:
@@ -181,7 +185,7 @@ def test_buffered_forms_are_what_their_definitions_say(model: str, scoped: bool,
             opinion = judge._search(judge.eras(judge.acts), judge.acts, None)
             assert (opinion.verdict is Verdict.HOLDS) == expected[BUFFERED], text
             ways["search"] += 1
-    assert min(seen[condition, holds] for condition in (BUFFERED, CUT) for holds in (True, False)) > 50, seen
+    assert min(seen[condition, holds] for condition in (BUFFERED, CUT) for holds in (True, False)) > 30, seen
     assert seen[BUFFERED, False] > seen[CUT, False]  # it is the stronger one
     assert model != "register" or min(ways["zones"], ways["search"]) > 100
 
@@ -190,7 +194,7 @@ def test_buffered_forms_are_what_their_definitions_say(model: str, scoped: bool,
 def test_sessions_are_what_the_definition_says() -> None:
     rng = random.Random(12)
     seen: Counter[bool] = Counter()
-    for _ in range(2500):
+    for _ in range(1000):
         text = random_whole(rng, 17)
         if '"key"' not in text:
             continue
@@ -207,7 +211,7 @@ def test_sessions_are_what_the_definition_says() -> None:
 def test_what_follows_from_what_is_asserted_on_every_history() -> None:
     rng = random.Random(13)
     seen: Counter[tuple[Condition, Verdict]] = Counter()
-    for turn in range(1500):
+    for turn in range(750):
         text = random_whole(rng, 16, ("register", "queue", "append")[turn % 3], scoped=turn % 2 == 0)
         if '"key"' not in text:
             continue
@@ -221,7 +225,7 @@ def test_what_follows_from_what_is_asserted_on_every_history() -> None:
 def test_the_two_ways_to_judge_buffered_agree_on_longer_histories() -> None:
     rng = random.Random(14)
     seen: Counter[tuple[bool, bool]] = Counter()
-    for turn in range(1500):
+    for turn in range(700):
         text = random_whole(rng, 40, keys="xyz") if turn % 2 else plausible(rng, 18)
         history = parse_history(text, "h")
         judge = whole_judge(history, "register")

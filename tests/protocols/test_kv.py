@@ -32,6 +32,7 @@ def test_a_get_returns_the_last_put_by_whomever(store, platform, ddio, value_byt
     assert [shop.get("k0", client=0), shop.get("k1", client=1)] == [2, 3]
 
 
+@pytest.mark.long
 @both
 @everywhere
 def test_without_a_crash_clients_that_meet_see_only_what_somebody_put(store, platform, ddio):

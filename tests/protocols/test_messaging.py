@@ -31,6 +31,7 @@ def report(kind, order):
     return crash_report(kind, "optane-adr", fault="no fault", workload=LONG, clients=2, data_in_order=order)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["Messaging", "Checked"])
 @pytest.mark.parametrize("order", ["whole message", "128 B", "none"])
 def test_polling_the_last_byte_is_right_only_where_a_message_comes_in_order(example, scheme, order):
@@ -38,6 +39,7 @@ def test_polling_the_last_byte_is_right_only_where_a_message_comes_in_order(exam
     assert found == ("violated" if scheme == "Messaging" and order != "whole message" else "holds")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ["client[0] power", "client[0] process"])
 def test_a_client_that_dies_in_the_middle_of_a_message_spoils_nothing(example, fault):
     found = crash_report(example.Messaging, fault=fault, workload=LONG | {"operations": 8}, clients=2)

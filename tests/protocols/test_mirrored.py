@@ -63,6 +63,7 @@ def test_what_is_put_is_read_and_lies_in_both_logs(example):
     assert first == second and any(first)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ddio", ["on", "off"])
 def test_no_power_failure_of_the_primary_takes_back_what_was_put_or_read(example, ddio):
     report = assert_holds(
@@ -120,6 +121,7 @@ def test_every_image_of_both_machines_one_by_one_gives_the_same_verdicts(example
     assert compared.agree and compared.images > compared.states
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "told"),
     [

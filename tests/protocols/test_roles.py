@@ -242,6 +242,7 @@ class Heir(Locked.Client):
         yield from session[0].read(*lock, 8)
 
 
+@pytest.mark.long
 def test_who_waits_for_a_dead_client_s_lock_waits_for_ever_and_that_is_a_loss():
     work = ONE | {"operations": 1}
     with known(Locked) as kind:

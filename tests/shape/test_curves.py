@@ -93,6 +93,7 @@ def test_a_point_is_within_a_factor_of_two_of_what_was_published(curve, x, less)
         assert 0.5 <= simulated / published <= 2, simulated
 
 
+@pytest.mark.long
 def test_a_point_comes_out_the_same_twice():
     (curve,) = [curve for curve in CURVES if curve.id == "cx5-write-window"]
     point = PointTask(curve, list(curve.points)[-1]).point

@@ -32,6 +32,7 @@ def halved(number: int) -> float:
     return number / 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2])
 def test_answers_come_in_the_order_of_the_jobs_and_errors_from_wherever_they_are_raised(workers: int) -> None:
     shares: list[tuple[int, float]] = []
@@ -153,6 +154,7 @@ def test_a_new_data_file_changes_the_fingerprint(tree: Path) -> None:
     assert fingerprint(tree) != before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changed", "matters"),
     [
@@ -245,6 +247,7 @@ def _below(root: Path, path: str) -> str | None:
     return whole.relative_to(root).as_posix() if whole.is_relative_to(root) else None
 
 
+@pytest.mark.long
 def test_imports_are_found_as_the_parser_finds_them(root: Path) -> None:
     for path in package_files(root)[::5]:
         for_types = {

@@ -28,7 +28,7 @@ def verdicts(capsys):
 def test_a_new_scheme_keeps_what_it_promises_and_does_not_without_its_flush(folder, capsys):
     assert main(["new", "scheme", "my-store"]) == 0
     assert capsys.readouterr().out == "my_store.py, my-store.yaml: a scheme to start from\n"
-    assert main(["crash", "my-store.yaml", "--json"]) == 0
+    assert main(["crash", "my-store.yaml", "--json", "--jobs", "1"]) == 0
     kept = verdicts(capsys)
     assert len(kept) == 4 and set(kept.values()) == {"holds"}
 
@@ -37,7 +37,7 @@ def test_a_new_scheme_keeps_what_it_promises_and_does_not_without_its_flush(fold
     (folder / "broken.py").write_text(code.replace(FLUSH, ""))
     (folder / "broken.yaml").write_text(scenario.replace("my_store.py:", "broken.py:"))
     (folder / "my_store.py").unlink()
-    assert main(["crash", "broken.yaml", "--json"]) == 1
+    assert main(["crash", "broken.yaml", "--json", "--jobs", "1"]) == 1
     lost = verdicts(capsys)
     assert lost == {platform: "holds" if "eadr" in platform else "violated" for platform in kept}
 

@@ -196,6 +196,7 @@ def name_complaints(root: Path) -> list[str]:
     return [f"{name} stands in {' and in '.join(places)}" for name, places in found.items() if len(places) > 1]
 
 
+@pytest.mark.long
 def test_a_class_name_stands_for_one_thing(root: Path) -> None:
     assert name_complaints(root) == []
 

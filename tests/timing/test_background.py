@@ -179,6 +179,7 @@ def test_noise_is_off_and_costs_nothing_unless_it_is_asked_for():
     assert run().spent["server"]["kernel_ns"] == 0
 
 
+@pytest.mark.long
 def test_processes_that_think_wait_for_each_other_before_the_server_is_busy():
     def puts(processes, **more):
         fields = {"kind": "ycsb", "mix": "update-only", "keys": 20, "value": "256 B", "operations": 150, "zipf": 0.0}

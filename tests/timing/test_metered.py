@@ -217,6 +217,7 @@ def test_a_core_of_another_type_draws_its_own_power():
     assert platform.cpu.of_type(kind).core_milliwatts == kind.core_milliwatts < platform.cpu.core_milliwatts
 
 
+@pytest.mark.long
 def test_the_command_line_has_the_fields(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = [f"--set=workload.{field}" for field in ("operations=20", "keys=4", "warmup=0")]

@@ -130,6 +130,11 @@ def hits(keys, scale, monkeypatch):
 
 
 @pytest.mark.long
+def test_a_scaled_experiment_has_smaller_caches(monkeypatch):
+    assert hits(500, 16, monkeypatch)[0] < hits(500, 1, monkeypatch)[0] - 0.02
+
+
+@pytest.mark.slow
 def test_a_scaled_experiment_meets_the_same_caches_and_fewer_keys_alone_do_not(monkeypatch):
     whole, half = hits(8000, 1, monkeypatch), hits(2000, 4, monkeypatch)
     assert half[0] == pytest.approx(whole[0], abs=0.04)

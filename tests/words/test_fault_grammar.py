@@ -47,6 +47,7 @@ def at_once(draw):
     return Fault(tuple(parts))
 
 
+@pytest.mark.long
 @given(at_once(), st.none() | at_once(), st.booleans())
 def test_a_fault_is_read_as_it_is_written(first, then, spaced):
     lost = {part.at for part in first.parts if part.kind == "lost"}

@@ -97,6 +97,7 @@ def test_what_is_listed_as_without_effect_has_none():
         assert one(lambda platform: varied(platform, OTHERWISE)) == one(lambda platform: platform), one.__name__
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("path", "text", "run"), EFFECTIVE, ids=lambda value: value if isinstance(value, str) else "")
 def test_what_is_not_listed_changes_results(path, text, run):
     assert reading.general(path) in reading.everything_read()

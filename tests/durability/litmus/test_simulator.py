@@ -75,6 +75,7 @@ def test_the_library_in_the_simulator(test):
     assert not found, str(found[0])
 
 
+@pytest.mark.long
 def test_more_timings_of_what_atomics_and_barriers_prove():
     for name in ("flush-atomic", "pmr-write-read", "pmr-store-and-flush", "flush-persist-on-the-medium"):
         assert not shown(name), name

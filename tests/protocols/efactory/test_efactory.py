@@ -278,6 +278,7 @@ def random_image(views, at_ps, rng):
     return image
 
 
+@pytest.mark.long
 @everywhere
 def test_recovery_in_units_finds_what_recovery_as_a_whole_finds(platform, ddio):
     result = run("efactory", ycsb(40, "update-only"), platform, ddio, processes=6, keys=3, value="64 B")

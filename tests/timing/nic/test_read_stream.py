@@ -15,6 +15,7 @@ from rpsim.validation.published.experiments.verbs import read_completion, write_
 from ..workloads import changed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mtu_bytes", [256, 1024, 4096])
 @pytest.mark.parametrize("offset", [0, 8, 63])
 @pytest.mark.parametrize("length", [257, 1500, 4097, 9000])

@@ -83,6 +83,7 @@ def test_an_operand_that_is_read_sooner_lets_more_atomics_through_one_lock():
     assert 50_000 <= usual - sooner <= 100_000
 
 
+@pytest.mark.long
 def test_off_atomics_hold_up_nobody_and_on_they_take_the_rate_of_reads():
     """Eight queue pairs of CAS to one word; each unit takes a READ and an atomic in turn, which waits for the lock."""
     assert rate_loss_beside_atomics(PLATFORM, 8, verbs=1600) == pytest.approx(1, abs=0.1)

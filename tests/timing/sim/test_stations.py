@@ -127,6 +127,7 @@ def test_m_d_1_waits_half_of_that(load):
     assert mean == pytest.approx(load / (2 * (1 - load)), abs=1.5 * half_width)
 
 
+@pytest.mark.long
 @given(CUSTOMERS)
 def test_a_fifo_is_a_resource_of_one(drawn):
     customers = list(zip(arrivals(gap for gap, _ in drawn), (service for _, service in drawn), strict=True))
