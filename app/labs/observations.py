@@ -10,6 +10,8 @@ the power fails, and ``take``, one of
     hop_ns OPERATION HOP  how long that hop of a typical operation takes
     longest OPERATION     the hop that takes longest
     core_ns ROLE          processor time of an operation at a role
+    reached PLACE         when, in microseconds, the first line of the crash slider was in that place
+    certain               when, in microseconds, it first survived for certain
 
 or ``history`` and ``condition``: the oracle's verdict. ``minus`` and ``over`` name fields of a second observation,
 which is subtracted, or divided by.
@@ -29,6 +31,8 @@ from ..terminal.work import Job, JobOutcome, perform
 from .task import LabTask
 
 Answer = str | float
+OF_SLIDER = ("reached", "certain")
+"""Words of ``take`` that need the crash slider's data."""
 
 
 def observe(task: LabTask, what: Mapping[str, Any]) -> Answer:
@@ -44,7 +48,9 @@ def observe(task: LabTask, what: Mapping[str, Any]) -> Answer:
     settings = {key: _placed(task, value) for key, value in what.get("set", {}).items()}
     overrides = tuple(f"{key}={_written(value)}" for key, value in settings.items())
     scenario = task.material(str(what["scenario"]))
-    return _taken(performed(str(scenario), overrides, bool(what.get("crash", False))), str(what["take"]))
+    take = str(what["take"])
+    slider = take.partition(" ")[0] in OF_SLIDER
+    return _taken(performed(str(scenario), overrides, bool(what.get("crash", False)), slider), take)
 
 
 def _placed(task: LabTask, value: Any) -> Any:
@@ -57,9 +63,9 @@ def _written(value: Any) -> str:
 
 
 @lru_cache(maxsize=64)
-def performed(scenario: str, overrides: tuple[str, ...], crash: bool) -> JobOutcome:
+def performed(scenario: str, overrides: tuple[str, ...], crash: bool, slider: bool = False) -> JobOutcome:
     """The outcome of a scenario's first variant; a lab asks several questions of one run."""
-    return perform(Job(scenario, overrides, None, 0, crash, slider=False), lambda done: None)
+    return perform(Job(scenario, overrides, None, 0, crash, slider=slider), lambda done: None)
 
 
 @lru_cache(maxsize=64)
@@ -80,6 +86,11 @@ def _taken(outcome: JobOutcome, take: str) -> Answer:
             return next(str(verdict) for name, verdict in found.verdicts.items() if str(name) == names[0])
         example = next((one for one in found.counterexamples if str(one.condition) == names[0]), None)
         return "nothing" if example is None else " and ".join(sorted({fate.place for fate in example.lost}))
+    if word in OF_SLIDER:
+        assert outcome.slider is not None
+        if word == "reached":
+            return float(next(ps for place, ps in outcome.slider["lines"][0]["places"] if place == names[0])) / 1e6
+        return float(next(one["ps"] for one in outcome.slider["steps"] if one["lines"][0]["survives"] == "yes")) / 1e6
     if word == "kops":
         return float(outcome.summary["throughput_ops_per_s"]) / 1000
     if word in ("p50_ns", "p99_ns", "mean_ns"):
