@@ -27,8 +27,8 @@ from . import commands
 from .options import Command, Option
 
 ORDER = (
-    "run", "crash", "litmus", "check", "replay", "reproduce", "measure", "calibrate", "mutate", "matrix", "design",
-    "bench", "list", "new", "lab",
+    "run", "crash", "sweep", "litmus", "check", "replay", "reproduce", "measure", "calibrate", "mutate", "matrix",
+    "design", "bench", "list", "new", "lab",
 )  # fmt: skip
 """In which order the help shows commands; others follow by name."""
 
@@ -118,6 +118,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     given |= {"--json"} if options.json else set()
     if mistakes := list(command.misfits(getattr(options, "subject", None), given)):
         raise InputError(mistakes)
+    options.given = given
     for option in command.options:
         setattr(options, option.attribute, option.read(getattr(options, option.attribute)))
     return options

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from typing_extensions import override
 
-from ...protocols.guarantees import Claims, claimed, covers
-from ...validation.crash.findings import CrashReport
+from ...protocols.guarantees import Claims, Condition, claimed, covers
 
 Expect = Mapping[str, Mapping[str, str | Mapping[str, str]]]
 """Scheme -> condition -> verdict, or -> platform -> verdict."""
+
+
+class Judged(Protocol):
+    """Verdicts on one scheme and platform: a crash report, or a run of a sweep."""
+
+    @property
+    def scheme(self) -> str: ...
+    @property
+    def platform(self) -> str: ...
+    @property
+    def fault(self) -> str: ...
+    @property
+    def verdicts(self) -> Mapping[Condition, str]: ...
 
 
 @dataclass(frozen=True)
@@ -45,7 +58,7 @@ def expected(expect: Expect, scheme: str, platform: str) -> dict[str, str]:
     return answer
 
 
-def surprises(report: CrashReport, expect: Expect, claims: Claims) -> list[Surprise]:
+def surprises(report: Judged, expect: Expect, claims: Claims) -> list[Surprise]:
     """All verdicts of a report that are not as expected, in the order of the report's conditions."""
     by_scenario = expected(expect, report.scheme, report.platform)
     found = {str(condition): str(verdict) for condition, verdict in report.verdicts.items()}

@@ -15,10 +15,25 @@ _Job = TypeVar("_Job")
 _Answer = TypeVar("_Answer")
 
 
-def bar(description: str, total: float | None = None) -> tqdm[Any]:
-    """A progress bar, a context; it goes when its context ends. ``total`` None: only words are shown."""
+def bar(description: str, total: float | None = None, *, done: float | None = None) -> tqdm[Any]:
+    """A progress bar, a context; it goes when its context ends. ``total`` None: only words are shown.
+
+    ``done`` is how much was there before it began: then it says how long the rest takes, by the mean speed since.
+    """
     form = "{desc}" if total is None else "{desc} {percentage:3.0f}%|{bar}| {elapsed}"
-    return tqdm(total=total, desc=description, leave=False, file=sys.stderr, disable=None, ncols=WIDTH, bar_format=form)
+    if done is not None:
+        form += ", left {remaining}"
+    return tqdm(
+        total=total,
+        desc=description,
+        initial=done or 0,
+        smoothing=0.3 if done is None else 0,
+        leave=False,
+        file=sys.stderr,
+        disable=None,
+        ncols=WIDTH,
+        bar_format=form,
+    )
 
 
 def performed(

@@ -79,6 +79,15 @@ def validate(
     known: KnownNames | None = None,
 ) -> Scenario:
     """The scenario that a source and the overrides describe; raises InputError with all mistakes at once."""
+    data, places, wrong = overridden(source, overrides)
+    if seed is not None:
+        data["seed"] = seed
+        places["seed",] = "--seed"
+    return check(data, Origin(source, places), known, wrong)
+
+
+def overridden(source: Source, overrides: Sequence[str]) -> tuple[dict[str, Any], dict[FieldPath, str], list[Mistake]]:
+    """A copy of a source's data with the overrides in it, the place of each, and the mistakes in them."""
     data = copy.deepcopy(source.mapping(EXPECTED_ROOT))
     places: dict[FieldPath, str] = {}
     wrong: list[Mistake] = []
@@ -87,10 +96,7 @@ def validate(
             _apply(override, data, places)
         except InputError as error:
             wrong += error.mistakes
-    if seed is not None:
-        data["seed"] = seed
-        places["seed",] = "--seed"
-    return check(data, Origin(source, places), known, wrong)
+    return data, places, wrong
 
 
 def check(

@@ -26,7 +26,7 @@ STOREYS: Mapping[str, Sequence[str]] = {
     "protocols": (
         "failures guarantees layout", "objects naming primitives", "scheme", "registry parts", "efactory rflush shapes",
     ),
-    "scenarios": ("history keyspace ycsb arguments", "values pagerank", "calls schema", "build", "run"),
+    "scenarios": ("history keyspace ycsb arguments", "values pagerank", "calls schema", "build", "run", "sweep"),
     "validation": (
         "oracle rigs naive litmus", "histories", "crash", "published", "matrix testing measuring speed",
         "mutation pytest_plugin",

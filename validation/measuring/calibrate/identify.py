@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
+from ....sim.intervals import student
 from .knobs import Knob
 from .solver import CUT, Vector
 
@@ -31,8 +31,6 @@ STILL = 2e-3
 """A parameter that moves no measurement by this share, when it doubles, is not fitted."""
 PARTNER = 0.2
 """Share of an undetermined direction from which on a parameter is named in it."""
-LEVEL = 0.95
-"""Of the confidence intervals."""
 
 
 @dataclass(frozen=True)
@@ -151,20 +149,3 @@ def undetermined(knobs: Sequence[Knob], slopes: Vector) -> list[tuple[str, ...]]
     sizes = np.concatenate([sizes, np.zeros(len(directions) - len(sizes))])
     weak = directions[sizes <= CUT * max(float(sizes.max()), 1e-300)]
     return [tuple(knob.name for knob, part in zip(knobs, one, strict=True) if abs(part) > PARTNER) for one in weak]
-
-
-def student(free: int) -> float:
-    """Student's two-sided quantile at LEVEL; expansion of Abramowitz, Stegun, 26.7.5, exact for 1 and 2."""
-    p = (1 + LEVEL) / 2
-    if free == 1:
-        return float(math.tan(math.pi * (p - 0.5)))
-    if free == 2:
-        return (2 * p - 1) * math.sqrt(1 / (2 * p * (1 - p)))
-    z = NormalDist().inv_cdf(p)
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return z + math.fsum(term / float(free) ** power for power, term in enumerate(terms, start=1))
