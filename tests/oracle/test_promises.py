@@ -93,6 +93,8 @@ def test_results_of_a_batch() -> None:
     assert "linearizable" in tale.violated()
 
 
+LOST = "no_lost_ack"
+
 # retries ----------------------------------------------------------------------------------------------------------
 
 
@@ -104,6 +106,22 @@ def test_a_retry_from_a_new_process_after_the_crash_is_the_same_operation() -> N
         again = Tale()
         again.lines = [*tale.lines, read[0] | {"time": 100}, read[1] | {"time": 110, "value": result}]
         assert again.violated() == wrong
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong"),
+    [
+        ([1, 2], set()), ([1, 2, 2], {"exactly_once"}), ([1, 2, 1], {"exactly_once"}), ([2, 2], {"exactly_once", LOST}),
+        ([2, 1], {LOST}), ([1, 1], {"exactly_once", LOST}),
+    ],
+)  # fmt: skip
+def test_what_was_appended_twice_is_there_and_not_lost(found: list[int], wrong: set[str]) -> None:
+    """Two appends, one after the other, and a crash; a read behind it finds one of them twice, or too few."""
+    tale = Tale()
+    for value in (1, 2):
+        tale.say("invoke", f="append", value=value).say("ok", f="append")
+    tale.crash().say("invoke", 9, f="read").say("ok", 9, f="read", value=found)
+    assert tale.violated() & {"exactly_once", LOST} == wrong
 
 
 def test_an_attempt_that_was_killed_may_have_taken_effect_whatever_became_of_its_retry() -> None:

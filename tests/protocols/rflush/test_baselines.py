@@ -224,7 +224,7 @@ def test_another_call_is_one_file_of_two_paths(tmp_path):
     file.write_text(text.partition("### A remote procedure call")[2].split("```")[1].removeprefix("python\n"), "utf-8")
     kind = scheme(f"{file}:mixed-rpc")
     made = page(kind)
-    assert "### put" in made and "`mixed-rpc[" in made and "client->>server: WRITE WITH IMMEDIATE" in made
+    assert "### put" in made and "mixed-rpc[flush=...]" in made
     result = small(f"{file}:mixed-rpc", WORK, processes=2)
     assert [o.result for o in result.history.operations if o.f == "get"] == [1, 3]
     assert refuted(f"{file}:mixed-rpc", ycsb(6)) == set()
