@@ -80,6 +80,7 @@ def test_the_command_prints_the_fields_that_scripts_lean_on(capsys):
     for field in (
         "crash_states_per_second",
         "crash_states_per_second_opaque",
+        "crash_states_per_second_redo_log",
         "executed_faults_per_second",
         "timeouts_per_executed_fault",
         "oracle_operations_per_second",
