@@ -43,7 +43,7 @@ def figures(factor: float) -> bench.Figures:
     size = bench.SizeFigures(100_000 * factor, 90_000 * factor, 8 / factor, 0.9, 20 * factor, 6.0)
     one = operations.OperationFigures(70_000 * factor, 11.9 / factor, Counts(9_999.9, 9_999_999))
     verbs, stores = dict.fromkeys(operations.VERBS, one), dict.fromkeys(operations.STORES, one)
-    states = 40_000 * factor, 1_000 * factor
+    states = 40_000 * factor, 1_000 * factor, 200 * factor
     faults = 100 * factor, 20_000 / factor
     return bench.Figures(1e6, dict.fromkeys(bench.SIZES, size), verbs, stores, 600, *states, *faults, 1e6, 150)
 
