@@ -141,6 +141,29 @@ class BatchCutShort(WFlushRpc, name="wflush-rpc-twin-batch-cut-short"):
             yield from self.table.flush(thread, requests[0].object)
 
 
+class RecoveredUnflushed(WFlushRpc, name="wflush-rpc-twin-recovered-unflushed"):
+    """The entry goes durably, and the object is in the cache."""
+
+    title = "recovery does not flush what it executes"
+
+    class Server(DurableServer):
+        def execute_again(self, thread: Thread, ring: LogRing, operator: Operator) -> Code:
+            for request in (yield from ring.requests(thread, operator)):
+                yield from self.redo(thread, request)
+
+
+class RecoveredAndKept(WFlushRpc, name="wflush-rpc-twin-recovered-and-kept"):
+    """What has been executed again stays in the log, beside what comes after it."""
+
+    title = "recovery removes nothing"
+
+    class Server(DurableServer):
+        def recover_unit(self, thread: Thread, unit: Any) -> Code:
+            ring = self.rings[unit]
+            for operator in (yield from ring.scan(thread)):
+                yield from self.execute_again(thread, ring, operator)
+
+
 class RecoveredWhole(WFlushRpc, name="wflush-rpc-twin-recovered-whole"):
     """No broken one: the explorer sees one recovery where it saw one for each log."""
 
@@ -156,7 +179,8 @@ TWINS: Mapping[str, type[DurableRpc]] = {
     kind.name.removeprefix("wflush-rpc-twin-"): kind
     for kind in (
         ExecutedBeforeDurable, RemovedBeforeDurable, RemovalUnflushed, RemovedInAnyOrder, RecoveredBySlot, NotRecovered,
-        ReadsAhead, OutOfOrder, BatchCutShort, RecoveredWhole,
+        ReadsAhead, OutOfOrder, BatchCutShort, RecoveredUnflushed, RecoveredAndKept,
+        RecoveredWhole,
     )
 }  # fmt: skip
 for _kind in TWINS.values():

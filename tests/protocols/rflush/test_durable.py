@@ -267,3 +267,17 @@ def test_the_claim_of_one_connection_is_charged_where_each_object_has_one_writer
         charged = claimed(claims, LOST, report.platform, report.fault, one_writer=report.one_writer)
         found[name] = str(report.verdicts[LOST]), report.one_writer, charged, surprises(report, {}, claims)
     assert found == {"shared": ("violated", False, False, []), "own": ("holds", True, True, [])}
+
+
+def test_recovery_that_does_not_flush_loses_what_it_executed_when_power_fails_again():
+    work = {"kind": "schedule", "operations": PUTS[:2], "work": "20 us"}
+    twin = TWINS["recovered-unflushed"].name
+    assert executed(twin, work, "server[0] power in recovery") == {"durable", "no_lost_ack"}
+
+
+@pytest.mark.long
+def test_recovery_that_removes_nothing_executes_old_calls_over_newer_ones():
+    work = {"kind": "schedule", "operations": [*PUTS[:2], put(0, "k0", at_ns=60_000)], "work": "10 us"}
+    twice = "server[0] process then server[0] power"
+    assert executed("wflush-rpc", work, twice) == set()
+    assert executed(TWINS["recovered-and-kept"].name, work, twice) == {"durable"}
