@@ -58,10 +58,10 @@ def main(options: argparse.Namespace) -> int:
     if options.operations:
         return _operations(options)
     from ...validation.speed.bench import SIZES, measure, where_time_goes
-    from ...validation.speed.operations import ROUNDS, STORES, VERBS
+    from ...validation.speed.operations import ROUNDS, RPCS, STORES, VERBS
     from ..terminal.output import as_json
 
-    with _progress(2 * ROUNDS + len(VERBS) + len(STORES) + 3) as on_step:
+    with _progress(2 * ROUNDS + len(VERBS) + len(STORES) + len(RPCS) + 3) as on_step:
         figures = measure(_effort(options), on_step)
     profile = {size: where_time_goes(size, 2_000) for size in SIZES}
     answer = document(figures, profile)
@@ -92,12 +92,12 @@ def _effort(options: argparse.Namespace) -> float:
 
 def _operations(options: argparse.Namespace) -> int:
     """Only the cost of each verb and of each operation of a store."""
-    from ...validation.speed.operations import STORES, VERBS, measure_all
+    from ...validation.speed.operations import RPCS, STORES, VERBS, measure_all
     from ..terminal.output import as_json
 
-    with _progress(len(VERBS) + len(STORES)) as on_step:
-        verbs, stores = measure_all(_effort(options), on_step)
-    answer = operations_document(verbs, stores)
+    with _progress(len(VERBS) + len(STORES) + len(RPCS)) as on_step:
+        verbs, stores, rpcs = measure_all(_effort(options), on_step)
+    answer = operations_document(verbs, stores, rpcs)
     print(as_json(answer) if options.json else "\n".join(operations_text(answer)) + "\n", end="")
     return 0
 
@@ -194,9 +194,11 @@ def _rounded(shares: Mapping[str, float]) -> dict[str, float]:
 
 
 def operations_document(
-    verbs: Mapping[str, OperationFigures], stores: Mapping[str, OperationFigures]
+    verbs: Mapping[str, OperationFigures],
+    stores: Mapping[str, OperationFigures],
+    rpcs: Mapping[str, OperationFigures],
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """The cost of each verb and of each operation of a store, as JSON."""
+    """The cost of each verb, of each operation of a store, and of each call, as JSON."""
 
     def rows(figures: Mapping[str, OperationFigures], one: str) -> dict[str, dict[str, float]]:
         return {
@@ -209,22 +211,24 @@ def operations_document(
             for key, figure in figures.items()
         }
 
-    return {"verbs": rows(verbs, "verb"), "stores": rows(stores, "operation")}
+    return {"verbs": rows(verbs, "verb"), "stores": rows(stores, "operation"), "rpcs": rows(rpcs, "operation")}
 
 
 def operations_text(answer: Mapping[str, Any]) -> list[str]:
     """The answer of :func:`operations_document` as lines of a terminal."""
-    from ...validation.speed.operations import STORES, VERBS
+    from ...validation.speed.operations import RPCS, STORES, VERBS
 
     return [
         *_rows("verb", VERBS, answer["verbs"]),
         "",
         *_rows("store", STORES, answer["stores"]),
         "",
+        *_rows("call", RPCS, answer["rpcs"]),
+        "",
         *paragraph(
             "timeouts: as many raw SimPy timeouts take as long. calls: Python frames entered. calls and bytecodes are "
             f"exact, on Python {sys.version_info.major}.{sys.version_info.minor}. Stores: an operation of YCSB A, "
-            "values of 256 B, 16 clients, traced."
+            "values of 256 B, 16 clients, traced. Calls: one client, writes and reads in turn, metered."
         ),
     ]
 
@@ -260,7 +264,7 @@ def document(figures: Figures, profile: dict[int, list[tuple[str, str, float, fl
     return {
         **sizes[str(SIZES[0])],
         "sizes": sizes,
-        **operations_document(figures.verbs, figures.stores),
+        **operations_document(figures.verbs, figures.stores, figures.rpcs),
         "raw_timeouts_per_second": round(figures.raw_timeouts_per_second),
         "mebibytes_per_million_traced_verbs": round(figures.mebibytes_per_million_traced_verbs),
         "crash_states_per_second": round(figures.crash_states_per_second),

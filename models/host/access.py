@@ -40,7 +40,7 @@ class Memory(Protocol):
 
 _L1, _MEMORY = Level.L1, Level.MEMORY
 MOST_COMING = 256
-"""With more prefetched lines than this on record, the ones that have arrived are forgotten."""
+"""With fewer prefetched lines than this on record, the ones that have arrived are not forgotten."""
 
 
 class CacheAccess:
@@ -66,6 +66,10 @@ class CacheAccess:
         """Lines that cores have stored to before they had them: the instant at which each comes."""
         self._coming: dict[Key, int] = {}
         """Lines whose tags are in the caches before their data: the instant at which a prefetch brings each."""
+        self._most_owned = self._most_coming = MOST_COMING
+        """With so many on record those that have come are forgotten; twice as many as are left then, so that a long
+        range of lines that are still to come does not have them all looked at for each.
+        """
         dram = platform.memory.get("dram")
         self._flush_all_ps = llc.size_bytes * llc.flush_all_ps_per_byte
         self._victims_hold = llc.victims_hold
@@ -157,14 +161,16 @@ class CacheAccess:
 
     def _comes(self, key: Key, ready_ps: int, now_ps: int) -> None:
         """Record that a prefetch brings a line at ``ready_ps``."""
-        if len(self._coming) >= MOST_COMING:
+        if len(self._coming) >= self._most_coming:
             self._coming = {other: ps for other, ps in self._coming.items() if ps > now_ps}
+            self._most_coming = max(MOST_COMING, 2 * len(self._coming))
         self._coming[key] = ready_ps
 
     def _owns(self, key: Key, owned_ps: int, now_ps: int) -> None:
         """Record that a core has a line that it stored to at ``owned_ps``."""
-        if len(self.owned) >= MOST_COMING:
+        if len(self.owned) >= self._most_owned:
             self.owned = {other: ps for other, ps in self.owned.items() if ps > now_ps}
+            self._most_owned = max(MOST_COMING, 2 * len(self.owned))
         self.owned[key] = owned_ps
 
     def _walk(self, core: int, entries: list[Key], start_ps: int) -> int:

@@ -42,10 +42,10 @@ def test_a_long_history_is_linearizable_unless_its_end_is_another():
 def figures(factor: float) -> bench.Figures:
     size = bench.SizeFigures(100_000 * factor, 90_000 * factor, 8 / factor, 0.9, 20 * factor, 6.0)
     one = operations.OperationFigures(70_000 * factor, 11.9 / factor, Counts(9_999.9, 9_999_999))
-    verbs, stores = dict.fromkeys(operations.VERBS, one), dict.fromkeys(operations.STORES, one)
+    rows = [dict.fromkeys(table, one) for table in (operations.VERBS, operations.STORES, operations.RPCS)]
     states = 40_000 * factor, 1_000 * factor, 200 * factor
     faults = 100 * factor, 20_000 / factor
-    return bench.Figures(1e6, dict.fromkeys(bench.SIZES, size), verbs, stores, 600, *states, *faults, 1e6, 150)
+    return bench.Figures(1e6, dict.fromkeys(bench.SIZES, size), *rows, 600, *states, *faults, 1e6, 150)
 
 
 def test_what_is_missed_is_named():
@@ -89,6 +89,7 @@ def test_the_command_prints_the_fields_that_scripts_lean_on(capsys):
         assert answer[field] > 0
     assert answer["verbs"].keys() == operations.VERBS.keys()
     assert answer["stores"].keys() == operations.STORES.keys()
+    assert answer["rpcs"].keys() == operations.RPCS.keys()
     assert abs(sum(row["share"] for row in answer["profile"]["64"])) <= 1
 
 
@@ -96,9 +97,14 @@ def test_the_command_prints_the_fields_that_scripts_lean_on(capsys):
 def test_each_verb_and_each_store_has_its_figures(capsys, monkeypatch):
     monkeypatch.setattr(operations, "VERBS", {"cas": operations.VERBS["cas"]})
     monkeypatch.setattr(operations, "STORES", {"saw": operations.STORES["saw"]})
+    monkeypatch.setattr(operations, "RPCS", {"farm_64": operations.RPCS["farm_64"]})
     assert main(["bench", "--operations", "--quick", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert {kind: list(rows) for kind, rows in answer.items()} == {"verbs": ["cas"], "stores": ["saw"]}
+    assert {kind: list(rows) for kind, rows in answer.items()} == {
+        "verbs": ["cas"],
+        "stores": ["saw"],
+        "rpcs": ["farm_64"],
+    }
     for one, row in (("verb", answer["verbs"]["cas"]), ("operation", answer["stores"]["saw"])):
         figures = f"{one}s_per_second", f"timeouts_per_{one}", f"calls_per_{one}", f"bytecodes_per_{one}"
         assert tuple(row) == figures
@@ -125,3 +131,8 @@ def test_the_files_that_a_write_passes_belong_to_a_component():
     assert components.of_component(64, 100).get("other models", 0) < 0.1
     assert components.component("models/nic/nic.py") == "adapter"
     assert components.component("models/something_new.py") == "other models"
+
+
+def test_a_thread_that_spins_in_vain_costs_no_event():
+    few, many = (operations.counts(operations.RPCS["idle_polling"].prepare(count)) for count in (1_000, 100_000))
+    assert few == many and many.calls < 50

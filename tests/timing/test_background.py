@@ -190,3 +190,15 @@ def test_processes_that_think_wait_for_each_other_before_the_server_is_busy():
     assert min(thinking) == pytest.approx(min(alone), rel=0.01)
     assert max(thinking) > 1.05 * max(alone)
     assert len(set(thinking)) > len(set(alone))  # each wait is another one
+
+
+def test_packets_of_other_programs_are_sent_in_a_metered_run_and_are_none_of_its_work():
+    built = Draft.new(
+        "x", scenario="x", schemes="farm", platform="rflush-testbed",
+        roles={"client": {"background": [{"kind": "network", "to": "server[0]", "size": "64 B", "rate": 2_000_000}]}},
+        workload={"kind": "ycsb", "mix": "a", "keys": 4, "value": "64 B", "operations": 10},
+    ).build()  # fmt: skip
+    result = run_variant(built, built.variants()[0], recorded=False, metered=True)
+    alone = run_variant(built.model_copy(update={"roles": {}}), built.variants()[0], recorded=False, metered=True)
+    assert result.spent["client"]["verbs"] == alone.spent["client"]["verbs"]
+    assert result.history.operations[-1].outcome == "ok"

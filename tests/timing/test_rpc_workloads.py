@@ -109,3 +109,12 @@ def test_an_object_that_was_never_written_is_absent(scheme):
 
 def test_processing_without_a_unit_is_refused():
     assert "workload.work: found 100, expected a time with its unit" in refused(mix="a", work=100)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("scheme", ["farm", "darpc", "l5", "rfp", "scalerpc", "wflush-rpc", "s-rflush-rpc"])
+def test_the_server_works_for_every_call_so_long_as_the_workload_says(scheme, threads):
+    heavy = draft(scheme, reads=0.5, order="alternating", work="100 us", operations=24)
+    built = heavy.with_(roles={"server": {"threads": threads}}).build()
+    result = run_variant(built, built.variants()[0], recorded=False)
+    assert result.spent["server"]["cpu_ns"] >= 100_000

@@ -60,6 +60,7 @@ class Figures:
     sizes: dict[int, SizeFigures]
     verbs: dict[str, OperationFigures]
     stores: dict[str, OperationFigures]
+    rpcs: dict[str, OperationFigures]
     mebibytes_per_million_traced_verbs: float
     crash_states_per_second: float
     crash_states_per_second_opaque: float
@@ -137,7 +138,7 @@ def measure(effort: float, on_step: Callable[[str], None]) -> Figures:
     """All figures; ``effort`` 1.0 takes about two minutes, ``on_step`` is called with the name of each step."""
     raw: list[float] = []
     sizes = {size_bytes: _measure_size(size_bytes, effort, raw, on_step) for size_bytes in SIZES}
-    verbs, stores = measure_all(effort, on_step)
+    verbs, stores, rpcs = measure_all(effort, on_step)
     on_step("memory of traced WRITEs")
     memory = memory_of_traced(max(1000, int(50_000 * effort)))
     on_step("crash exploration")
@@ -152,6 +153,7 @@ def measure(effort: float, on_step: Callable[[str], None]) -> Figures:
         sizes=sizes,
         verbs=verbs,
         stores=stores,
+        rpcs=rpcs,
         mebibytes_per_million_traced_verbs=memory,
         crash_states_per_second=Pace(*units).per_second,
         crash_states_per_second_opaque=Pace(*opaque).per_second,

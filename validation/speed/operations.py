@@ -17,10 +17,11 @@ from ...scenarios.build import Draft
 from ...scenarios.run.experiment import AssembledVariant
 from ..rigs.pair import Pair
 from .counting import Counts, counts
-from .spinning import messages
+from .spinning import idle, messages
 from .timing import raw_timeouts, timed
 
 PLATFORM = "optane-adr"
+RPC_PLATFORM = "rflush-testbed"
 WINDOW = 64
 """Requests that a client keeps outstanding, each signalled and polled (perftest's ib_write_bw keeps 128)."""
 ROUNDS = 5
@@ -135,6 +136,28 @@ def store(scheme: str) -> Callable[[int], Work]:
     return prepare
 
 
+def rpc(scheme: str, value: str) -> Callable[[int], Work]:
+    """Calls of one client on the RDMA Flush paper's machines, writes and reads in turn, as `rpsim run` has them."""
+
+    def prepare(count: int) -> Work:
+        scenario = Draft.new(
+            "bench",
+            scenario="bench",
+            platform=RPC_PLATFORM,
+            schemes=[scheme],
+            roles={"server": {"threads": 4}},
+            workload={
+                "kind": "ycsb", "reads": 0.5, "order": "alternating", "keys": 1000, "value": value, "operations": count,
+            },
+        ).build()  # fmt: skip
+        (variant,) = scenario.variants()
+        experiment = AssembledVariant(scenario, variant, metered=True)
+        experiment.system.record_nothing()
+        return lambda: experiment.system.clock.run_until(experiment.finished)
+
+    return prepare
+
+
 _WRITE, _READ = Opcode.IBV_WR_RDMA_WRITE, Opcode.IBV_WR_RDMA_READ
 
 VERBS: dict[str, Operation] = {
@@ -162,27 +185,40 @@ STORES: dict[str, Operation] = {
 and 2,100 on a machine that makes 1.2 million raw timeouts a second."""
 
 
+RPCS: dict[str, Operation] = {
+    "farm_64": Operation("farm, 64 B", rpc("farm", "64 B"), 320, 64, 800),
+    "farm_4096": Operation("farm, 4 KiB", rpc("farm", "4 KiB"), 120, 24, 2_400),
+    "farm_65536": Operation("farm, 64 KiB", rpc("farm", "64 KiB"), 12, 4, 30_000),
+    "wflush-rpc_64": Operation("wflush-rpc, 64 B", rpc("wflush-rpc", "64 B"), 320, 64, 800),
+    "wflush-rpc_4096": Operation("wflush-rpc, 4 KiB", rpc("wflush-rpc", "4 KiB"), 120, 24, 2_400),
+    "wflush-rpc_65536": Operation("wflush-rpc, 64 KiB", rpc("wflush-rpc", "64 KiB"), 12, 4, 30_000),
+    "idle_polling": Operation("1 us of idle polling", idle, 200_000, 100_000),
+}
+"""Remote procedure calls, and threads that spin in vain. The aims are 1,500, 500 and 40 calls a second at 64 B, 4 KiB
+and 64 KiB on a machine that makes 1.2 million raw timeouts a second."""
+
+
 def count(operation: Operation) -> Counts:
     """The exact calls and bytecodes of one of these operations."""
     return counts(operation.prepare(operation.counted)).each(operation.counted)
 
 
 def measure_all(effort: float, on_step: Callable[[str], None]) -> tuple[dict[str, OperationFigures], ...]:
-    """The figures of all verbs, and of all stores; ``effort`` 1.0 takes half a minute."""
+    """The figures of all verbs, of all stores, and of all calls; ``effort`` 1.0 takes a minute."""
 
     def figures(rows: Mapping[str, Operation]) -> Iterator[tuple[str, OperationFigures]]:
         for key, operation in rows.items():
             on_step(operation.name)
             yield key, measure(operation, effort)
 
-    return dict(figures(VERBS)), dict(figures(STORES))
+    return dict(figures(VERBS)), dict(figures(STORES)), dict(figures(RPCS))
 
 
 def measure(operation: Operation, effort: float) -> OperationFigures:
     """The cost of one of these operations here; ``effort`` 1.0 takes some two seconds."""
     paces, ratios = [], []
     for _ in range(ROUNDS):
-        done = max(WINDOW, int(operation.timed * effort))
+        done = max(min(WINDOW, operation.timed), int(operation.timed * effort))
         work = operation.prepare(done)
         raw = raw_timeouts(max(1000, int(100_000 * effort))).per_second
         paces.append(timed(done, work).per_second)

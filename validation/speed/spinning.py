@@ -13,6 +13,7 @@ from ...models.cpu import Thread
 from ...models.profiles.platform import load_platform
 from ...models.system import NodeSpec, System
 from ...models.verbs import Opcode, QueuePair, SendFlags, SendWR
+from ...sim.units import PS_PER_US
 
 PLATFORM = "optane-adr"
 REPLY_BYTES = 8
@@ -106,3 +107,11 @@ def messages(pairs: int, threads: int, message_bytes: int) -> Callable[[int], Ca
         return lambda: spinners.exchange(count)
 
     return prepare
+
+
+def idle(count: int) -> Callable[[], object]:
+    """A row of the benchmark: ``count`` microseconds in which a server's thread spins on 16 slots and nothing comes."""
+    spinners = Spinners(16, 1, 64)
+    spinners.exchange(32)
+    until_ps = spinners.clock.now_ps + count * PS_PER_US
+    return lambda: spinners.clock.run_until(until_ps)
