@@ -48,9 +48,13 @@ SERVER_CRASH = "server power; server process"
 NO_FAULT = "no fault"
 """A claim for as long as nothing fails: all that "strong consistency" can mean of updates that are durable later."""
 
+ONE_WRITER = "one writer"
+"""A claim for workloads in which no two processes write one object: the paper orders what comes on one connection."""
+
 Claims = Mapping[Condition, str]
 """What a scheme's paper claims: the condition, and where: ALWAYS, or one of several alternatives (``;``), each of parts
-(``,``) that must all apply: a platform, a switch, a fault without its index (``optane-adr, server power``)."""
+(``,``) that must all apply: a platform, a switch, a fault without its index (``optane-adr, server power``), ONE_WRITER.
+"""
 
 _INDEX = re.compile(r"\[\d+\]")
 
@@ -61,11 +65,12 @@ def covers(selector: str, platform: str) -> bool:
     return all(part.strip() in parts for part in selector.split(","))
 
 
-def claimed(claims: Claims, condition: str, platform: str, fault: str) -> bool:
-    """Whether the claim covers this platform (by its label) and fault (``server[0] power``).
+def claimed(claims: Claims, condition: str, platform: str, fault: str, *, one_writer: bool = True) -> bool:
+    """Whether the claim covers this platform (by its label), this fault (``server[0] power``) and this workload, in
+    which each object has one process that writes it, or not.
 
-    A claim is made always, or for one of several: ``optane-eadr; optane-adr, ddio off, server power``.
+    A claim is made always, or for one of several: ``optane-eadr; optane-adr, ddio off, server power, one writer``.
     """
-    circumstances = f"{platform}, {re.sub(_INDEX, '', fault)}"
+    circumstances = f"{platform}, {re.sub(_INDEX, '', fault)}{f', {ONE_WRITER}' if one_writer else ''}"
     where = {str(name): text for name, text in claims.items()}.get(condition)
     return where is not None and (where == ALWAYS or any(covers(part, circumstances) for part in where.split(";")))

@@ -187,7 +187,8 @@ def _guarantees(kind: type[Scheme]) -> list[str]:
             cells = []
             for condition in CONDITIONS:
                 verdict = report.verdicts.get(condition, "")
-                star = "*" if verdict and claimed(kind.claims, condition, report.platform, report.fault) else ""
+                here = report.platform, report.fault
+                star = "*" if verdict and claimed(kind.claims, condition, *here, one_writer=report.one_writer) else ""
                 cells.append(f"{verdict}{star}")
             rows.append([report.fault, report.platform, *cells])
             for example in report.counterexamples:

@@ -56,6 +56,8 @@ def surprises(report: CrashReport, expect: Expect, claims: Claims) -> list[Surpr
             if verdict != by_scenario[condition]:
                 wanted = by_scenario[condition]
                 answer.append(Surprise(report.scheme, report.platform, condition, verdict, wanted, "scenario"))
-        elif verdict == "violated" and claimed(claims, condition, report.platform, report.fault):
+        elif verdict == "violated" and claimed(
+            claims, condition, report.platform, report.fault, one_writer=report.one_writer
+        ):
             answer.append(Surprise(report.scheme, report.platform, condition, verdict, "holds", "claim"))
     return answer

@@ -27,7 +27,7 @@ from ...models.cpu import Signal, Thread
 from ...models.persist.requester import PrimitiveFailed, PrimitiveRequester
 from ...models.persist.service import Service
 from ...models.primitives.messages import TRAILER_BYTES
-from ...models.system import Node
+from ...models.system import Node, System
 from ...models.verbs import REMOTE
 from ...sim.errors import InputError, Mistake
 from ..guarantees import Claims, Condition
@@ -38,11 +38,12 @@ from ..parts.locks import Locks
 from ..parts.onesided import Poster
 from ..parts.rpc import Listener
 from ..primitives import primitive
-from ..scheme import OutcomeUnknown, Request, Role, Scheme
-from .batches import NUMBER_BYTES, pack_numbers, unpack_numbers
+from ..scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
+from .batches import pack_numbers, room_for_numbers, unpack_numbers
 from .connections import ConnectedClient, DurableConnection, DurableSession
+from .lists import adapt, probe_of, read_object, table_for
 from .messages import DONE, LINE, READ, WORD, CallMessage, Disconnected, MessageSlot, Sender, room_for
-from .objects import ObjectTable
+from .options import OF_DURABLE_CALLS, ONE_SLOT, PUBLIC_CODE
 from .redolog import NONE, LoggedRequest, LogRing, Operator
 
 Code = Generator[Any, Any, Any]
@@ -90,8 +91,8 @@ class DurableClient(Role, invokes=True):
         while True:
             session = process.session or (yield from self.reconnect(process))
             try:
-                for call in self.calls_of(writes):
-                    yield from self.write(session, call)
+                for turn, call in enumerate(self.calls_of(writes)):
+                    yield from self.write(session, call, request.number + turn)
                 found = []
                 for objects in self.calls_of(reads):
                     found += yield from self.read(session, objects)
@@ -121,17 +122,28 @@ class DurableClient(Role, invokes=True):
         return session
 
     def read(self, session: DurableSession, objects: Sequence[int]) -> Code:
-        """The values of objects, by one request beside the log."""
-        numbers = pack_numbers(objects) if len(objects) > 1 else b""
-        reply = yield from session.call(CallMessage(READ, objects[0], numbers, after=session.written))
+        """The values of objects, by one request beside the log; of lists one after the other, item by item."""
+        if self.scheme.model == "append":
+            found = []
+            for number in objects:
+                found.append((yield from read_object(self.scheme, partial(self.ask, session, number))))
+            return found
+        data = yield from self.ask(session, objects[0], pack_numbers(objects) if len(objects) > 1 else b"")
         size = self.sizes.value_bytes
-        values = [reply.data[turn * size : (turn + 1) * size] for turn in range(len(objects))]
+        values = [data[turn * size : (turn + 1) * size] for turn in range(len(objects))]
         return [value if any(value) else None for value in values]  # None: an object that was never written
 
-    def write(self, session: DurableSession, requests: Sequence[tuple[int, bytes]]) -> Code:
-        """Put a call into the log; returns when the primitive says that it is durable there."""
+    def ask(self, session: DurableSession, number: int, data: bytes) -> Code:
+        """The data of the reply to a request beside the log."""
+        return (yield from session.call(CallMessage(READ, number, data, after=session.written))).data
+
+    def write(self, session: DurableSession, requests: Sequence[tuple[int, bytes]], number: int) -> Code:
+        """Put a call into the log, the first request of which has this number in the run's history; returns when the
+        primitive says that it is durable there.
+        """
         yield from session.room()
         sequence, ring = session.number, session.ring
+        self.scheme.numbers[ring.address, sequence] = number
         session.written = sequence
         data, operator = ring.call(sequence, requests)
         yield from self.persist(session.requester, ring, sequence, data, operator)
@@ -160,8 +172,10 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
 
     def __init__(self, scheme: DurableRpc, node: Node, number: int) -> None:
         super().__init__(scheme, node, number)
-        self.table = ObjectTable(node, len(self.sizes.objects), self.sizes.value_bytes)
-        self.numbers_bytes = NUMBER_BYTES * self.sizes.batch if self.sizes.batch > 1 else 0
+        self.table = table_for(type(scheme), node, self.sizes)
+        if scheme.option("flush") == "one line":
+            self.table.flushed_bytes = 1
+        self.asked_bytes = max(WORD if scheme.model == "append" else 0, room_for_numbers(self.sizes.batch))
         # One for every client, and one for a client that comes after a failure.
         self.rings = [
             LogRing(node, scheme.option("slots"), self.sizes.value_bytes, self.sizes.batch)
@@ -178,7 +192,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         self.dispatcher = Dispatcher(self.system.clock)
         self.locks = Locks(self.system.clock, self.sizes.threads)
         self.connections = [
-            DurableConnection(number, ring, MessageSlot(self.node, room_for(self.numbers_bytes), "request"))
+            DurableConnection(number, ring, MessageSlot(self.node, room_for(self.asked_bytes), "request"))
             for number, ring in enumerate(self.rings)
         ]
         self.free = deque(self.connections)
@@ -296,12 +310,13 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         end.next += 1
         requests = yield from end.ring.requests(thread, operator)
         entry = LoggedCall(operator.sequence, len(requests))
-        for one in requests:
-            yield from self.dispatcher.hand_over(thread, one.object, partial(self.execute, end, entry, one))
+        for turn, one in enumerate(requests):
+            yield from self.dispatcher.hand_over(thread, one.object, partial(self.execute, end, entry, one, turn))
 
     def take_read(self, thread: Thread, end: DurableConnection, read: CallMessage) -> Code:
         """A read's turn has come: behind all that its objects still have to execute."""
-        objects = unpack_numbers(read.data) or [read.object]
+        several = read.data and self.scheme.model != "append"
+        objects = unpack_numbers(read.data) if several else [read.object]
         found: dict[int, bytes] = {}
         for turn, number in enumerate(objects):
             job = partial(self.answer, end, read, found, len(objects), turn, number)
@@ -309,25 +324,30 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
 
     def make_durable(self, thread: Thread, operator: int) -> Code:
         """Who executes a call relies on its entry: that an operator can be seen does not say that it is durable."""
-        yield from thread.flush(operator, WORD)
+        if self.scheme.option("executed") == "durable":
+            yield from thread.flush(operator, WORD)
 
     # the workers ----------------------------------------------------------------------------------------------------
-    def execute(self, end: DurableConnection, call: LoggedCall, request: LoggedRequest, thread: Thread) -> Code:
+    def execute(
+        self, end: DurableConnection, call: LoggedCall, request: LoggedRequest, turn: int, thread: Thread
+    ) -> Code:
         """A write: the data from the log to the object's place, durably; behind the call's last one the entry goes."""
-        yield from thread.compute()
+        if self.scheme.option("work") == "done":
+            yield from thread.compute()
         yield from self.redo(thread, request)
         yield from self.table.flush(thread, request.object)
         self.count("executed")
+        self.scheme.executed(end.ring, call.sequence, turn)
         call.left -= 1
         if not call.left:
-            yield from end.ring.clear(thread, call.sequence)
+            yield from end.ring.clear(thread, call.sequence, self.scheme.option("removal") == "durable")
             end.finished.add(call.sequence)
             yield from self.locks.under(thread, end.number, end.tell(thread))
             self.step()
 
     def redo(self, thread: Thread, request: LoggedRequest) -> Code:
         """Copy a request's data to where they belong."""
-        yield from thread.memcpy(self.table.place(request.object), request.source, self.sizes.value_bytes)
+        yield from self.table.copy(thread, request.object, request.source)
 
     def answer(
         self,
@@ -341,7 +361,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
     ) -> Code:
         """A read, one of ``count``: the object as the writes before it have left it; the last one replies for all."""
         yield from thread.compute()
-        found[turn] = yield from self.table.read(thread, number)
+        found[turn] = yield from self.table.read(thread, number, read.data)
         self.count("executed")
         if len(found) == count:
             data = b"".join(found[turn] for turn in range(count))
@@ -393,28 +413,22 @@ class DurableRpc(Scheme):
     scans_by_reads = True
     batches = True
     claims: ClassVar[Claims] = {
-        Condition.NO_LOST_ACK: "ddio off, server power; ddio off, server process",
+        Condition.NO_LOST_ACK: "ddio off, server power, one writer; ddio off, server process, one writer",
         Condition.COMMITTED: "ddio off, server power; ddio off, server process",
     }
-    options: ClassVar[dict[str, Option]] = {
-        "slots": Option(
-            4, at_least=1, at_most=1024, source="public code (CGCL-codes/PRDMA, 0426c57): 4; the paper gives no number",
-            text="how many entries a connection's log has",
-        ),
-        "operator": Option(
-            "behind", choices=("behind", "together"),
-            source="behind: section 4.2; together: the public code, which has a valid byte as the last of one WRITE",
-            text="whether an entry's operator is written behind its data, or with them",
-        ),
-        "batching": Option(
-            "on", choices=("on", "off"), source="on: section 4.3, figure 6b; off: figure 6a",
-            text="whether the requests of a batch are one call, with one WRITE and one flush, or a call each",
-        ),
-    }  # fmt: skip
+    options: ClassVar[dict[str, Option]] = OF_DURABLE_CALLS
+    public_over: ClassVar[str]
+    """The primitive of the public code, unless a name says another one."""
 
     @override
     @classmethod
     def composed(cls) -> None:
+        adapt(cls)
+        if cls.option("as") == PUBLIC_CODE and "over" not in vars(cls):
+            cls.over = cls.public_over
+            part = parse_name(f"scheme over {cls.over}").primitive
+            assert part is not None
+            cls.primitive = primitive(part.word, part.options)
         found = cls.primitive
         stays = found.follows[0] == "SEND" and not any(step.do == "copy" for step in found.steps)
         if stays:
@@ -433,7 +447,17 @@ class DurableRpc(Scheme):
 
     @override
     def probe(self, object: Hashable) -> Request:
-        return Request.of("get", object)
+        return probe_of(self, object)
+
+    def __init__(self, system: System, sizes: Sizes) -> None:
+        self.numbers: dict[tuple[int, int], int] = {}
+        """By ring and call: the number of its first request in the run's history, for :meth:`executed`."""
+        super().__init__(system, sizes)
+
+    def executed(self, ring: LogRing, sequence: int, turn: int) -> None:
+        """One request of a call, by its place in it, is in effect: the history may know."""
+        if self.option("applied") == "said" and (ring.address, sequence) in self.numbers:
+            self.applied(self.numbers[ring.address, sequence] + turn)
 
 
 class WFlushRpc(DurableRpc, name="wflush-rpc"):
@@ -441,6 +465,7 @@ class WFlushRpc(DurableRpc, name="wflush-rpc"):
 
     title = "WRITE into the redo log, then WFlush: durable at its acknowledgement, executed later"
     over = "wflush[operator=behind data]"
+    public_over = "wflush-emulated[read=nothing]"
 
 
 class SFlushRpc(DurableRpc, name="sflush-rpc"):
@@ -448,6 +473,7 @@ class SFlushRpc(DurableRpc, name="sflush-rpc"):
 
     title = "SEND, then SFlush into the redo log: durable at its acknowledgement, executed later"
     over = "sflush[operator=behind data]"
+    public_over = "sflush[look up=emulated]"
 
 
 class WRFlushRpc(DurableRpc, name="w-rflush-rpc"):
@@ -455,6 +481,8 @@ class WRFlushRpc(DurableRpc, name="w-rflush-rpc"):
 
     title = "WRITE into the redo log, which the adapter flushes on arrival: durable at its notification"
     over = "rflush-write[operator=behind data]"
+    public_over = "rflush-write-emulated[flush=nothing]"
+    options: ClassVar[dict[str, Option]] = {"slots": ONE_SLOT}
 
 
 class SRFlushRpc(DurableRpc, name="s-rflush-rpc"):
@@ -462,3 +490,5 @@ class SRFlushRpc(DurableRpc, name="s-rflush-rpc"):
 
     title = "SEND, which the adapter copies into the redo log on arrival: durable at its notification"
     over = "rflush-send[target=memory, operator=behind data]"
+    public_over = "rflush-send-emulated[target=memory, flush=nothing]"
+    options: ClassVar[dict[str, Option]] = {"slots": ONE_SLOT}

@@ -56,3 +56,46 @@ MODEL = Option(
     source="register: section 3, data are copied to the target memory space; append: shows what a put hides",
     text="what an object is: a register that a put overwrites in place, or a list that an append adds to",
 )  # fmt: skip
+
+# of durable calls -----------------------------------------------------------------------------------------------------
+WORK_OF_WRITES = Option(
+    "done", choices=("done", "skipped"), presets={PUBLIC_CODE: "skipped"},
+    source="section 5.2: 100 us are injected; public code (CGCL-codes/PRDMA, 0426c57): compiled out for writes",
+    text="whether the server does the work that a workload injects (`work`) for writes too",
+)  # fmt: skip
+SLOTS = Option(
+    4, at_least=1, at_most=1024, source="public code (CGCL-codes/PRDMA, 0426c57): 4; the paper gives no number",
+    text="how many entries a connection's log has",
+)  # fmt: skip
+ONE_SLOT = Option(
+    4, at_least=1, at_most=1024, presets={PUBLIC_CODE: 1}, text=SLOTS.text,
+    source="public code (CGCL-codes/PRDMA, 0426c57): 4, of which RFlush uses one; the paper gives no number",
+)  # fmt: skip
+OPERATOR = Option(
+    "behind", choices=("behind", "together"), presets={PUBLIC_CODE: "together"},
+    source="behind: section 4.2; together: the public code, which has a valid byte as the last of one WRITE",
+    text="whether an entry's operator is written behind its data, or with them",
+)  # fmt: skip
+BATCHING = Option(
+    "on", choices=("on", "off"), source="on: section 4.3, figure 6b; off: figure 6a",
+    text="whether the requests of a batch are one call, with one WRITE and one flush, or a call each",
+)  # fmt: skip
+EXECUTED = Option(
+    "durable", choices=("durable", "seen"),
+    source="the paper is silent (section 4.2); durable: the reading under which its claim holds",
+    text="whether the server flushes an entry's operator before it executes the call, or executes what it sees",
+)  # fmt: skip
+REMOVAL = Option(
+    "durable", choices=("durable", "stored"),
+    source="section 4.2: removed once the RPC has finished; durable: the reading under which its claim holds",
+    text="whether the removal of an entry is flushed before its slot is free",
+)  # fmt: skip
+APPLIED = Option(
+    "unsaid", choices=("unsaid", "said"),
+    source="the paper has one completion, the flush's; said: a reading, by which that is a promise",
+    text="whether the history says when a call has been executed: then its acknowledgement is judged as a promise",
+)  # fmt: skip
+OF_DURABLE_CALLS = {
+    "slots": SLOTS, "operator": OPERATOR, "executed": EXECUTED, "removal": REMOVAL, "batching": BATCHING,
+    "applied": APPLIED, "flush": FLUSH, "work": WORK_OF_WRITES, "model": MODEL,
+}  # fmt: skip

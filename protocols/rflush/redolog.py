@@ -91,7 +91,8 @@ class LogRing:
                 found.append(operator)
         return sorted(found, key=lambda operator: operator.sequence)
 
-    def clear(self, thread: Thread, sequence: int) -> Code:
-        """Remove an entry, durably: afterwards its slot may be used again."""
+    def clear(self, thread: Thread, sequence: int, durably: bool = True) -> Code:
+        """Remove an entry: once that is durable, its slot may be used again."""
         yield from thread.store(self.operator(sequence), NONE)
-        yield from thread.flush(self.operator(sequence), WORD)
+        if durably:
+            yield from thread.flush(self.operator(sequence), WORD)

@@ -89,6 +89,18 @@ def requests(operations: Sequence[Planned]) -> Iterator[list[Planned]]:
         yield [one for _, one in same]
 
 
+def has_one_writer(planned: Plan) -> bool:
+    """Whether no two processes write one object."""
+    writers: dict[str, int] = {}
+    return all(
+        writers.setdefault(name, process) == process
+        for process, operations in enumerate(planned)
+        for one in operations
+        if one.is_update
+        for name in _named(one)
+    )
+
+
 def planned_updates(planned: Plan) -> int:
     """How many of the planned operations write."""
     return sum(operation.is_update for operations in planned for operation in operations)

@@ -43,7 +43,7 @@ def figures(factor: float) -> bench.Figures:
     size = bench.SizeFigures(100_000 * factor, 90_000 * factor, 8 / factor, 0.9, 20 * factor, 6.0)
     one = operations.OperationFigures(70_000 * factor, 11.9 / factor, Counts(9_999.9, 9_999_999))
     verbs, stores = dict.fromkeys(operations.VERBS, one), dict.fromkeys(operations.STORES, one)
-    states = 40_000 * factor, 1_000 * factor
+    states = 40_000 * factor, 1_000 * factor, 200 * factor
     faults = 100 * factor, 20_000 / factor
     return bench.Figures(1e6, dict.fromkeys(bench.SIZES, size), verbs, stores, 600, *states, *faults, 1e6, 150)
 
@@ -80,6 +80,7 @@ def test_the_command_prints_the_fields_that_scripts_lean_on(capsys):
     for field in (
         "crash_states_per_second",
         "crash_states_per_second_opaque",
+        "crash_states_per_second_redo_log",
         "executed_faults_per_second",
         "timeouts_per_executed_fault",
         "oracle_operations_per_second",

@@ -12,6 +12,7 @@ from .executed import asked, execute
 from .executed_case import ExecutedFault
 from .findings import CrashReport
 from .shrink import shrink
+from .subjects import one_writer
 
 EXPLORING = 0.8
 """How much of the progress is exploring; the rest is shrinking: a guess for the bar, nothing else."""
@@ -55,5 +56,6 @@ def explore(
         violating_states=found.violating,
         counterexamples=examples,
         seconds=seconds,
+        one_writer=one_writer(scenario, variant),
         executed=True,
     )

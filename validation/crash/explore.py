@@ -28,6 +28,7 @@ from .findings import Counterexample, CrashReport
 from .shrink import shrink
 from .sidebyside import in_advance, walk
 from .slider import slider_data
+from .subjects import one_writer
 
 EXPLORING = 0.8
 """How much of the progress is exploring; the rest is shrinking: a guess for the bar, nothing else."""
@@ -108,6 +109,7 @@ def explore(
         violating_states=found.violating_states,
         counterexamples=counterexamples,
         seconds=seconds,
+        one_writer=one_writer(scenario, variant),
     )
 
 

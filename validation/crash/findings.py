@@ -92,5 +92,7 @@ class CrashReport:
     violating_states: dict[Condition, int]
     counterexamples: list[Counterexample]
     seconds: float = 0.0
+    one_writer: bool = True
+    """Whether each object has one process that writes it: some papers claim no more."""
     executed: bool = False
     """Whether each state is a run of its own, with survivors: then a timeline goes on after the fault."""

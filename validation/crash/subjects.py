@@ -10,11 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...protocols.failures import CLIENT
 from ...protocols.guarantees import EXPLORED, Condition
 from ...protocols.objects import REGISTERS, conditions_of
+from ...protocols.registry import scheme
 from ...scenarios.calls import probe_of
 from ...scenarios.history import History, Operation, Removed
 from ...scenarios.run.results import RunResult
+from ...scenarios.run.workload import has_one_writer, plan
+from ...scenarios.schema.known import SchemeFacts
+from ...scenarios.schema.schema import Scenario, Variant
+from ...sim.streams import Streams
 from ..histories.recorded import JudgedHistory
 from ..oracle import RegisterHistory, RemovableHistory, followed
 
@@ -159,3 +165,9 @@ def events(result: RunResult, conditions: Collection[Condition]) -> Iterator[tup
         for o in result.history.operations:
             if o.outcome == "ok" and o.return_ps is not None and o.f in result.history.updates:
                 yield o.return_ps + result.loss_ps + 1, AGED, o
+
+
+def one_writer(scenario: Scenario, variant: Variant) -> bool:
+    """Whether no two client processes of a scenario write one object."""
+    clients, facts = scenario.role(CLIENT), SchemeFacts.of(scheme(variant.scheme))
+    return has_one_writer(plan(scenario.workload, clients.machines * clients.processes, Streams(scenario.seed), facts))

@@ -31,7 +31,7 @@ from ..oracle import check
 from ..rigs.pair import Pair
 from . import naive
 from .operations import PLATFORM, ROUNDS, WINDOW, OperationFigures, measure_all, requests
-from .pace import executed_faults, opaque_states, unit_states
+from .pace import executed_faults, log_states, opaque_states, unit_states
 from .timing import Pace, raw_timeouts, timed
 
 Amount = TypeVar("Amount", int, float)
@@ -63,6 +63,7 @@ class Figures:
     mebibytes_per_million_traced_verbs: float
     crash_states_per_second: float
     crash_states_per_second_opaque: float
+    crash_states_per_second_redo_log: float
     executed_faults_per_second: float
     timeouts_per_executed_fault: float
     oracle_operations_per_second: float
@@ -140,7 +141,8 @@ def measure(effort: float, on_step: Callable[[str], None]) -> Figures:
     on_step("memory of traced WRITEs")
     memory = memory_of_traced(max(1000, int(50_000 * effort)))
     on_step("crash exploration")
-    units, opaque = (_in_fresh_process(states, 6 * effort) for states in (unit_states, opaque_states))
+    walks = unit_states, opaque_states, log_states
+    units, opaque, log = (_in_fresh_process(states, 6 * effort) for states in walks)
     on_step("executed faults")
     faults = Pace(*_in_fresh_process(executed_faults, 6 * effort)).per_second
     on_step("oracle")
@@ -153,6 +155,7 @@ def measure(effort: float, on_step: Callable[[str], None]) -> Figures:
         mebibytes_per_million_traced_verbs=memory,
         crash_states_per_second=Pace(*units).per_second,
         crash_states_per_second_opaque=Pace(*opaque).per_second,
+        crash_states_per_second_redo_log=Pace(*log).per_second,
         executed_faults_per_second=faults,
         timeouts_per_executed_fault=median(raw) / faults,
         oracle_operations_per_second=median(oracle(operations).per_second for _ in range(3)),

@@ -31,6 +31,20 @@ def opaque_states(seconds: float) -> tuple[int, float]:
     return _states(seconds, 20, whole=True)
 
 
+def log_states(seconds: float) -> tuple[int, float]:
+    """As :func:`unit_states`, of the redo log of durable calls: whichever object is read, every ring is recovered."""
+    scenario = Draft.new(
+        "pace",
+        scenario="pace",
+        vary={"platform": ["rflush-testbed"]},
+        schemes=["wflush-rpc"],
+        roles={"client": {"machines": 1, "processes": 2}},
+        workload={"kind": "ycsb", "mix": "update-only", "keys": 8, "value": "64 B", "operations": 8, "work": "5 us"},
+    ).build()
+    (variant,) = scenario.variants()
+    return _walked(run_variant(scenario, variant), seconds, whole=False)
+
+
 def executed_faults(seconds: float) -> tuple[int, float]:
     """Faults executed and judged, of a client process whose machine and server live on, in 40 operations; and the
     seconds that they took: about ``seconds``, at instants all through the run.
@@ -70,7 +84,10 @@ def workload(operations: int) -> RunResult:
 
 def _states(seconds: float, operations: int, *, whole: bool) -> tuple[int, float]:
     """Whole walks only: the first states of a walk cost more than later ones, since all images are new to it."""
-    run = workload(operations)
+    return _walked(workload(operations), seconds, whole=whole)
+
+
+def _walked(run: RunResult, seconds: float, *, whole: bool) -> tuple[int, float]:
     states, began = 0, time.perf_counter()
     while not states or time.perf_counter() - began < seconds:
         states += Explorer(run, whole=whole).walk().states

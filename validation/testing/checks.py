@@ -106,7 +106,10 @@ def assert_holds(
     """
     wanted = [condition_named(name) for name in conditions]
     report = crash_report(scheme, platform, conditions=wanted, **how)
-    wanted = wanted or [c for c in report.verdicts if claimed(scheme.claims, str(c), report.platform, report.fault)]
+    where = report.platform, report.fault
+    wanted = wanted or [
+        c for c in report.verdicts if claimed(scheme.claims, str(c), *where, one_writer=report.one_writer)
+    ]
     if not wanted:
         expected = "a condition to hold it to, as in assert_holds(scheme, platform, 'no_lost_ack')"
         raise InputError(Mistake(f"{scheme.name}, which claims nothing on {report.platform}", expected))

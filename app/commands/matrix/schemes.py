@@ -58,7 +58,8 @@ class SchemeRow:
     def claimed(self) -> list[str]:
         """The conditions that its paper claims here."""
         claims = scheme(self.subject).claims
-        return [str(c) for c in claims if claimed(claims, str(c), self.platform, self.fault)]
+        one_writer = all(report.one_writer for report in self.reports.values())
+        return [str(c) for c in claims if claimed(claims, str(c), self.platform, self.fault, one_writer=one_writer)]
 
     @property
     def refuted(self) -> list[str]:

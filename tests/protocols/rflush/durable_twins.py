@@ -32,7 +32,9 @@ class RemovedBeforeDurable(WFlushRpc, name="wflush-rpc-twin-removed-before-durab
     title = "an entry is removed before the object is durable"
 
     class Server(DurableServer):
-        def execute(self, end: DurableConnection, call: LoggedCall, request: LoggedRequest, thread: Thread) -> Code:
+        def execute(
+            self, end: DurableConnection, call: LoggedCall, request: LoggedRequest, turn: int, thread: Thread
+        ) -> Code:
             yield from self.redo(thread, request)
             yield from end.ring.clear(thread, call.sequence)
             yield from self.table.flush(thread, request.object)
@@ -46,7 +48,9 @@ class RemovalUnflushed(WFlushRpc, name="wflush-rpc-twin-removal-unflushed"):
     title = "an entry's removal is not durable when its slot is used again"
 
     class Server(DurableServer):
-        def execute(self, end: DurableConnection, call: LoggedCall, request: LoggedRequest, thread: Thread) -> Code:
+        def execute(
+            self, end: DurableConnection, call: LoggedCall, request: LoggedRequest, turn: int, thread: Thread
+        ) -> Code:
             yield from self.redo(thread, request)
             yield from self.table.flush(thread, request.object)
             yield from thread.store(end.ring.operator(call.sequence), NONE)
@@ -137,6 +141,29 @@ class BatchCutShort(WFlushRpc, name="wflush-rpc-twin-batch-cut-short"):
             yield from self.table.flush(thread, requests[0].object)
 
 
+class RecoveredUnflushed(WFlushRpc, name="wflush-rpc-twin-recovered-unflushed"):
+    """The entry goes durably, and the object is in the cache."""
+
+    title = "recovery does not flush what it executes"
+
+    class Server(DurableServer):
+        def execute_again(self, thread: Thread, ring: LogRing, operator: Operator) -> Code:
+            for request in (yield from ring.requests(thread, operator)):
+                yield from self.redo(thread, request)
+
+
+class RecoveredAndKept(WFlushRpc, name="wflush-rpc-twin-recovered-and-kept"):
+    """What has been executed again stays in the log, beside what comes after it."""
+
+    title = "recovery removes nothing"
+
+    class Server(DurableServer):
+        def recover_unit(self, thread: Thread, unit: Any) -> Code:
+            ring = self.rings[unit]
+            for operator in (yield from ring.scan(thread)):
+                yield from self.execute_again(thread, ring, operator)
+
+
 class RecoveredWhole(WFlushRpc, name="wflush-rpc-twin-recovered-whole"):
     """No broken one: the explorer sees one recovery where it saw one for each log."""
 
@@ -152,7 +179,8 @@ TWINS: Mapping[str, type[DurableRpc]] = {
     kind.name.removeprefix("wflush-rpc-twin-"): kind
     for kind in (
         ExecutedBeforeDurable, RemovedBeforeDurable, RemovalUnflushed, RemovedInAnyOrder, RecoveredBySlot, NotRecovered,
-        ReadsAhead, OutOfOrder, BatchCutShort, RecoveredWhole,
+        ReadsAhead, OutOfOrder, BatchCutShort, RecoveredUnflushed, RecoveredAndKept,
+        RecoveredWhole,
     )
 }  # fmt: skip
 for _kind in TWINS.values():

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import rpsim
-from rpsim.protocols.guarantees import Condition
+from rpsim.app.terminal.expected import surprises
+from rpsim.protocols.guarantees import Condition, claimed
 from rpsim.protocols.registry import scheme
 from rpsim.sim.errors import InputError
 from rpsim.validation.crash.explore import explore
@@ -251,3 +252,32 @@ def test_a_wrong_name_is_refused_in_one_line(name, found):
     with pytest.raises(InputError) as error:
         scheme(name)
     assert found in str(error.value) and "\n" not in str(error.value)
+
+
+def test_the_claim_of_one_connection_is_charged_where_each_object_has_one_writer():
+    """With two the loss is shown, and is nobody's broken promise."""
+    slow = {"kind": "schedule", "work": "20 us"}
+    shared = slow | {"operations": [put(1, "k0"), put(0, "k0", at_ns=8_000)]}
+    own = slow | {"operations": [put(1, "k1"), put(0, "k0", at_ns=8_000)]}
+    how = {"vary": vary("off"), "crash": {"fault": "server[0] power"}, "processes": 2, "keys": 2}
+    claims, found = scheme("wflush-rpc").claims, {}
+    for name, work in (("shared", shared), ("own", own)):
+        made = scenario("wflush-rpc", work, **how)
+        report = explore(run("wflush-rpc", work, **how), made, only_variant(made))
+        charged = claimed(claims, LOST, report.platform, report.fault, one_writer=report.one_writer)
+        found[name] = str(report.verdicts[LOST]), report.one_writer, charged, surprises(report, {}, claims)
+    assert found == {"shared": ("violated", False, False, []), "own": ("holds", True, True, [])}
+
+
+def test_recovery_that_does_not_flush_loses_what_it_executed_when_power_fails_again():
+    work = {"kind": "schedule", "operations": PUTS[:2], "work": "20 us"}
+    twin = TWINS["recovered-unflushed"].name
+    assert executed(twin, work, "server[0] power in recovery") == {"durable", "no_lost_ack"}
+
+
+@pytest.mark.long
+def test_recovery_that_removes_nothing_executes_old_calls_over_newer_ones():
+    work = {"kind": "schedule", "operations": [*PUTS[:2], put(0, "k0", at_ns=60_000)], "work": "10 us"}
+    twice = "server[0] process then server[0] power"
+    assert executed("wflush-rpc", work, twice) == set()
+    assert executed(TWINS["recovered-and-kept"].name, work, twice) == {"durable"}
