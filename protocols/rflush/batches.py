@@ -32,13 +32,13 @@ def room_for_writes(count: int, value_bytes: int) -> int:
     return value_bytes if count == 1 else count * (value_bytes + NUMBER_BYTES)
 
 
-def room_for_numbers(count: int) -> int:
-    """How long the numbers are by which so many objects are asked for: a single one's stands in the message's tail."""
-    return NUMBER_BYTES * count if count > 1 else 0
-
-
 def unpack_writes(data: bytes, value_bytes: int) -> list[tuple[int, bytes]]:
     """The writes of a batch of more than one."""
     count = len(data) // (value_bytes + NUMBER_BYTES)
     numbers = unpack_numbers(data[count * value_bytes :])
     return [(number, data[turn * value_bytes : (turn + 1) * value_bytes]) for turn, number in enumerate(numbers)]
+
+
+def room_for_numbers(count: int) -> int:
+    """How long the numbers are by which so many objects are asked for: a single one's stands in the message's tail."""
+    return NUMBER_BYTES * count if count > 1 else 0

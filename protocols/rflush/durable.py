@@ -336,8 +336,8 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
             yield from thread.compute()
         yield from self.redo(thread, request)
         yield from self.table.flush(thread, request.object)
-        self.scheme.executed(end.ring, call.sequence, turn)
         self.count("executed")
+        self.scheme.executed(end.ring, call.sequence, turn)
         call.left -= 1
         if not call.left:
             yield from end.ring.clear(thread, call.sequence, self.scheme.option("removal") == "durable")

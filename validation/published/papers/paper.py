@@ -412,10 +412,7 @@ class _PaperReader:
             return ({axis: tuple(self.axes[axis].values)},)
         maps = at.items("a list of maps", least=1) if isinstance(at.data, list) else [at]
         return tuple(
-            {
-                axis: self._values(axis, values)
-                for axis, values in one.fields("an axis, or lists of values by axis").items()
-            }
+            {axis: self._values(axis, values) for axis, values in one.fields("lists of values by axis").items()}
             for one in maps
         )
 
