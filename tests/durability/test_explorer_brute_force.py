@@ -38,7 +38,7 @@ def _mutants_are_known() -> Iterator[None]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("ten", range(16))
+@pytest.mark.parametrize("ten", [*range(8), *(pytest.param(ten, marks=pytest.mark.slow) for ten in range(8, 40))])
 def test_on_random_little_workloads_of_whole_lines(ten):
     for number in range(10 * ten, 10 * ten + 10):
         on_a_random_workload(number)

@@ -14,7 +14,8 @@ from rpsim.validation.oracle import CONDITIONS, FINDERS, RegisterHistory, assert
 
 from .histories import UPDATES, Case, feed, random_case, violated
 
-thorough = settings(max_examples=1000)
+MANY = pytest.param(4000, marks=pytest.mark.slow)
+thoroughly = pytest.mark.parametrize("examples", [1000, MANY], ids=["some", "many"])
 
 
 def found(case: Case) -> frozenset[Condition]:
@@ -24,10 +25,11 @@ def found(case: Case) -> frozenset[Condition]:
 
 
 @pytest.mark.long
-def test_check_and_the_definitions_agree() -> None:
+@thoroughly
+def test_check_and_the_definitions_agree(examples: int) -> None:
     seen: Counter[tuple[Condition, bool]] = Counter()
 
-    @thorough
+    @settings(max_examples=examples)
     @given(st.data())
     def agree(data: st.DataObject) -> None:
         case = random_case(lambda n: data.draw(st.integers(0, n - 1)))
@@ -41,11 +43,12 @@ def test_check_and_the_definitions_agree() -> None:
 
 
 @pytest.mark.long
-def test_several_reads_after_the_crash() -> None:
+@thoroughly
+def test_several_reads_after_the_crash(examples: int) -> None:
     seen: Counter[tuple[Condition, bool]] = Counter()
     only_strict = 0
 
-    @settings(max_examples=1000)
+    @settings(max_examples=examples)
     @given(st.data())
     def agree(data: st.DataObject) -> None:
         nonlocal only_strict
@@ -61,10 +64,11 @@ def test_several_reads_after_the_crash() -> None:
 
 
 @pytest.mark.long
-def test_the_register_and_check_agree_at_every_size_and_in_every_order_of_ties() -> None:
+@pytest.mark.parametrize("examples", [500, MANY], ids=["some", "many"])
+def test_the_register_and_check_agree_at_every_size_and_in_every_order_of_ties(examples: int) -> None:
     seen: Counter[tuple[Condition, bool]] = Counter()
 
-    @thorough
+    @settings(max_examples=examples)
     @given(st.data())
     def agree(data: st.DataObject) -> None:
         def choose(n: int) -> int:
@@ -86,4 +90,4 @@ def test_the_register_and_check_agree_at_every_size_and_in_every_order_of_ties()
         seen.update((condition, condition in answer) for condition in CONDITIONS)
 
     agree()
-    assert min(seen[condition, broken] for condition in CONDITIONS for broken in (True, False)) > 10, seen
+    assert min(seen[condition, broken] for condition in CONDITIONS for broken in (True, False)) > 4, seen

@@ -66,7 +66,7 @@ slowness = st.lists(st.floats(0.6, 1.7), min_size=len(GROUPS), max_size=len(GROU
 
 
 @pytest.mark.long
-@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(slowness)
 def test_a_known_profile_is_recovered_within_two_percent(slower):
     recovers(BASE, slower)

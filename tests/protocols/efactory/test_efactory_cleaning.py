@@ -197,4 +197,4 @@ def _marks_before_it_drops(self, thread, old, new):
 def test_a_cleaner_with_two_steps_swapped_is_refuted(monkeypatch, step, broken):
     monkeypatch.setattr(EFactory.Server, "publish", metadata_first)
     monkeypatch.setattr(EFactoryCleaning.Server, step, broken)
-    assert refuted(schedules=range(6), operations=90)
+    assert any(refuted(schedules=[schedule], operations=90) for schedule in range(6))
