@@ -28,7 +28,6 @@ from typing import Any
 
 from ...sim.errors import InputError, Mistake
 from ..terminal.work import Job, JobOutcome, perform
-from .definition import STARTER
 from .task import LabTask
 
 Answer = str | float
