@@ -54,8 +54,8 @@ def observe(task: LabTask, what: Mapping[str, Any]) -> Answer:
 
 
 def _placed(task: LabTask, value: Any) -> Any:
-    """A setting in which ``{material}`` stands for the folder of the lab's own files."""
-    return value.replace("{material}", str(task.lab.place / "starter")) if isinstance(value, str) else value
+    """A setting in which ``{starter}`` stands for the folder of the starter."""
+    return value.replace("{starter}", str(task.lab.place / "starter")) if isinstance(value, str) else value
 
 
 def _written(value: Any) -> str:
@@ -63,7 +63,7 @@ def _written(value: Any) -> str:
 
 
 @lru_cache(maxsize=64)
-def performed(scenario: str, overrides: tuple[str, ...], crash: bool, slider: bool = False) -> JobOutcome:
+def performed(scenario: str, overrides: tuple[str, ...], crash: bool = False, slider: bool = False) -> JobOutcome:
     """The outcome of a scenario's first variant; a lab asks several questions of one run."""
     return perform(Job(scenario, overrides, None, 0, crash, slider=slider), lambda done: None)
 

@@ -56,14 +56,17 @@ def as_expected(task: LabTask) -> LabFinding:
 
     path = str(task.file(task.given("scenario")))
     scenario = load_scenario(path)
+    for variant in scenario.variants():
+        said = expected(scenario.expect, variant.scheme, variant.label)
+        for condition in task.given("conditions"):
+            if condition not in said:
+                where = f"{variant.scheme} on {variant.label}"
+                otherwise = "{where}: expect says nothing of {condition}."
+                return LabFinding(False, (task.say(["silent"], otherwise, where=where, condition=condition),))
     for report in reports(path, ()):
         said = expected(scenario.expect, report.scheme, report.platform)
         found = {str(condition): str(verdict) for condition, verdict in report.verdicts.items()}
         for condition in task.given("conditions"):
-            where = f"{report.scheme} on {report.platform}"
-            if condition not in said:
-                otherwise = "{where}: expect says nothing of {condition}."
-                return LabFinding(False, (task.say(["silent"], otherwise, where=where, condition=condition),))
             if said[condition] != found.get(condition):
                 return _missed(task, report, condition, said[condition], found.get(condition, "not judged"))
     return LabFinding(True)

@@ -1,7 +1,5 @@
 """Two images of one CRC32."""
 
-import zlib  # noqa: F401  # you will need it
-
 WORD = 8
 
 
