@@ -146,4 +146,6 @@ def _write_parquet(source: Path, target: Path) -> None:
     import duckdb
 
     read = f"read_csv('{source.as_posix().replace(chr(39), chr(39) * 2)}', header = true)"
-    duckdb.sql(f"COPY (SELECT * FROM {read}) TO '{target.as_posix().replace(chr(39), chr(39) * 2)}' (FORMAT parquet)")
+    duckdb.execute(
+        f"COPY (SELECT * FROM {read}) TO '{target.as_posix().replace(chr(39), chr(39) * 2)}' (FORMAT parquet)"
+    )
