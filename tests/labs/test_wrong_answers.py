@@ -61,7 +61,14 @@ SLOW = [
         "store",
         "torn value",
     ),
-    ("5", "collide.py", "    pivots: dict", "    return old[:256] + new[256:]\n    pivots: dict", "collide", "replacing one word"),
+    (
+        "5",
+        "collide.py",
+        "    pivots: dict",
+        "    return old[:256] + new[256:]\n    pivots: dict",
+        "collide",
+        "replacing one word",
+    ),
     (
         "6",
         "log.py",

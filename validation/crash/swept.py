@@ -36,6 +36,7 @@ def explore_point(run: SweptRun) -> dict[str, Any]:
         "states": found.states,
         "exhaustive": found.exhaustive,
         "over": found.over,
+        "one_writer": found.one_writer,
         "verdicts": {str(condition): str(verdict) for condition, verdict in found.verdicts.items()},
         "violating_states": {str(condition): number for condition, number in found.violating_states.items()},
     }

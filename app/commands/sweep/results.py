@@ -33,6 +33,8 @@ class JudgedRun:
     platform: str
     fault: str
     verdicts: Mapping[Condition, str]
+    one_writer: bool
+    """Whether each object has one process that writes it."""
 
 
 def check_parquet(wanted: bool) -> None:
@@ -90,7 +92,7 @@ def unexpected(rows: Sequence[Row], expect: Mapping[str, Any]) -> list[dict[str,
         if name not in claims:
             claims[name] = scheme(name).claims
         verdicts = {Condition(condition): verdict for condition, verdict in crash["verdicts"].items()}
-        judged = JudgedRun(name, row["platform"], crash["fault"], verdicts)
+        judged = JudgedRun(name, row["platform"], crash["fault"], verdicts, crash["one_writer"])
         for one in surprises(judged, expect, claims[name]):
             found.append({"over": row["over"], "seed": row["seed"], **vars(one)})
     return found
