@@ -28,6 +28,7 @@ from typing import Any
 
 from ...sim.errors import InputError, Mistake
 from ..terminal.work import Job, JobOutcome, perform
+from .definition import STARTER
 from .task import LabTask
 
 Answer = str | float
@@ -55,7 +56,9 @@ def observe(task: LabTask, what: Mapping[str, Any]) -> Answer:
 
 def _placed(task: LabTask, value: Any) -> Any:
     """A setting in which ``{starter}`` stands for the folder of the starter."""
-    return value.replace("{starter}", str(task.lab.place / "starter")) if isinstance(value, str) else value
+    if isinstance(value, list):
+        return [_placed(task, one) for one in value]
+    return value.replace("{starter}", str(task.lab.place / STARTER)) if isinstance(value, str) else value
 
 
 def _written(value: Any) -> str:

@@ -10,7 +10,7 @@ from . import answers, code, crashes, fitting, histories, litmus, primitives
 KINDS: Kinds = {
     "predictions": CheckKind(answers.predicted, ("of",)),
     "answers": CheckKind(answers.compared, ("of",)),
-    "crash": CheckKind(crashes.crashed, ("wanted",), ("scenario", "judge", "schemes", "keep", "set")),
+    "crash": CheckKind(crashes.crashed, ("wanted",), ("scenario", "judge", "schemes", "keep", "set", "faults")),
     "expectations": CheckKind(crashes.as_expected, ("scenario", "conditions"), ("keep",)),
     "litmus verdicts": CheckKind(litmus.agrees, ("file", "tests")),
     "litmus program": CheckKind(litmus.program, ("file", "test", "profile", "asks"), ("without", "begins")),
