@@ -25,9 +25,9 @@ def crashed(task: LabTask) -> LabFinding:
     are faults to explore one after the other. ``keep`` names fields that must
     be as in the starter.
     """
-    changed = _changed(task)
-    if changed:
-        return changed
+    refused = changed(task)
+    if refused:
+        return refused
     overrides = [f"{key}={json.dumps(value)}" for key, value in (task.given("set") or {}).items()]
     if task.given("schemes"):
         overrides.append(f"schemes={json.dumps([_at_desk(task, name) for name in task.given('schemes')])}")
@@ -52,9 +52,9 @@ def _at_desk(task: LabTask, name: str) -> str:
 
 def as_expected(task: LabTask) -> LabFinding:
     """The student's ``expect`` names each of ``conditions`` for each variant, and each is what comes out."""
-    changed = _changed(task)
-    if changed:
-        return changed
+    refused = changed(task)
+    if refused:
+        return refused
     from ....scenarios.schema.load import load_scenario
 
     path = str(task.file(task.given("scenario")))
@@ -85,7 +85,7 @@ def reports(scenario: str, overrides: tuple[str, ...]) -> Iterator[CrashReport]:
         yield found
 
 
-def _changed(task: LabTask) -> LabFinding | None:
+def changed(task: LabTask) -> LabFinding | None:
     """The finding that a field was changed that is to stay, so that nobody passes with a run of nothing."""
     for name in task.given("keep") or ():
         mine = read_yaml(task.file(task.given("scenario"))).mapping("a scenario").get(name)
