@@ -76,9 +76,10 @@ def _mark(task: LabTask, gather: bool) -> LabMark:
         return LabMark(task.check, LabFinding(False, tuple(map(str, error.mistakes))), wrong_input=True)
     except Exception as error:
         own = [frame for frame in traceback.extract_tb(error.__traceback__) if _inside(frame.filename, task.desk)]
-        if not own:
+        runs = "schemes" in task.check.given
+        if not own and not runs:
             raise
-        where = f"{Path(own[-1].filename).name}, line {own[-1].lineno}"
+        where = f"{Path(own[-1].filename).name}, line {own[-1].lineno}" if own else "A run of your scheme ended early"
         return LabMark(task.check, LabFinding(False, (f"{where}: {type(error).__name__}: {error}",)))
     if finding.case is None:
         return LabMark(task.check, finding)

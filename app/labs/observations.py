@@ -13,8 +13,9 @@ the power fails, and ``take``, one of
     reached PLACE         when, in microseconds, the first line of the crash slider was in that place
     certain               when, in microseconds, it first survived for certain
 
-or ``history`` and ``condition``: the oracle's verdict. ``minus`` and ``over`` name fields of a second observation,
-which is subtracted, or divided by.
+or ``history`` and ``condition``: the oracle's verdict; or ``md1``, with the observations ``load`` and ``limit`` in
+kops: the mean wait at an M/D/1 queue, in microseconds; or ``measured`` (a file of measurements), ``id`` and ``take``.
+``minus`` and ``over`` name fields of a second observation, which is subtracted, or divided by.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import Any
 
 from ...sim.errors import InputError, Mistake
 from ..terminal.work import Job, JobOutcome, perform
+from .definition import STARTER
 from .task import LabTask
 
 Answer = str | float
@@ -39,6 +41,11 @@ def observe(task: LabTask, what: Mapping[str, Any]) -> Answer:
     """The value of an observation. Raises InputError for one that makes no sense."""
     if "history" in what:
         return _verdict(task.material(str(what["history"])), str(what["condition"]))
+    if "md1" in what:
+        load, limit = (float(observe(task, what["md1"][part])) for part in ("load", "limit"))
+        return wait_md1(load / limit, 1000 / limit)
+    if "measured" in what:
+        return _measured(task.material(str(what["measured"])), str(what["id"]), what["take"])
     if "over" in what or "minus" in what:
         rest = {key: value for key, value in what.items() if key not in ("over", "minus", "times")}
         first = observe(task, rest)
@@ -50,12 +57,27 @@ def observe(task: LabTask, what: Mapping[str, Any]) -> Answer:
     scenario = task.material(str(what["scenario"]))
     take = str(what["take"])
     slider = take.partition(" ")[0] in OF_SLIDER
-    return _taken(performed(str(scenario), overrides, bool(what.get("crash", False)), slider), take)
+    return taken(performed(str(scenario), overrides, bool(what.get("crash", False)), slider), take)
+
+
+def wait_md1(busy: float, service_us: float) -> float:
+    """The mean wait, in microseconds, of Poisson arrivals at a server of constant service time."""
+    return busy / (2 * (1 - busy)) * service_us
+
+
+def _measured(file: Path, series: str, take: str) -> float:
+    """A latency in nanoseconds of a file of measurements, or the quotient of two (``p99 / p50``)."""
+    results = json.loads(file.read_text(encoding="utf-8"))["results"]
+    latency = next(one["latency_ns"] for one in results if one["id"] == series)
+    first, _, second = take.partition(" / ")
+    return float(latency[first]) / (float(latency[second]) if second else 1.0)
 
 
 def _placed(task: LabTask, value: Any) -> Any:
     """A setting in which ``{starter}`` stands for the folder of the starter."""
-    return value.replace("{starter}", str(task.lab.place / "starter")) if isinstance(value, str) else value
+    if isinstance(value, list):
+        return [_placed(task, one) for one in value]
+    return value.replace("{starter}", str(task.lab.place / STARTER)) if isinstance(value, str) else value
 
 
 def _written(value: Any) -> str:
@@ -77,7 +99,8 @@ def _verdict(history: Path, condition: str) -> str:
     return next(str(one.verdict) for name, one in report.verdicts.items() if str(name) == condition)
 
 
-def _taken(outcome: JobOutcome, take: str) -> Answer:
+def taken(outcome: JobOutcome, take: str) -> Answer:
+    """What ``take`` names of an outcome."""
     word, *names = take.split()
     if word in ("verdict", "lost"):
         found = outcome.crash

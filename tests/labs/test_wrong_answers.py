@@ -77,6 +77,16 @@ SLOW = [
         "acknowledged",
         "before the reply",
     ),
+    ("9", ANSWERS, "mirror: holds", "mirror: violated", "faults", "What does the primary still have"),
+    ("9", "replicated.py", "ibta-flush-persistent", "read-after-write", "survives", "each was in a cache"),
+    (
+        "9",
+        "replicated.py",
+        "ibta-flush-persistent",
+        "write-send-cpu-flush",
+        "survives",
+        "A run of your scheme ended early",
+    ),
     ("6", "test_log.py", 'ault="server[0] power in recovery"', 'ault="server[0] power"', "tests", "not a second one"),
 ]
 

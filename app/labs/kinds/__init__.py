@@ -5,12 +5,12 @@ one line in the table below.
 """
 
 from ..task import CheckKind, Kinds
-from . import answers, code, crashes, fitting, histories, litmus, primitives
+from . import answers, bounds, code, crashes, fitting, histories, litmus, primitives
 
 KINDS: Kinds = {
     "predictions": CheckKind(answers.predicted, ("of",)),
     "answers": CheckKind(answers.compared, ("of",)),
-    "crash": CheckKind(crashes.crashed, ("wanted",), ("scenario", "judge", "schemes", "keep", "set")),
+    "crash": CheckKind(crashes.crashed, ("wanted",), ("scenario", "judge", "schemes", "keep", "set", "faults")),
     "expectations": CheckKind(crashes.as_expected, ("scenario", "conditions"), ("keep",)),
     "litmus verdicts": CheckKind(litmus.agrees, ("file", "tests")),
     "litmus program": CheckKind(litmus.program, ("file", "test", "profile", "asks"), ("without", "begins")),
@@ -19,6 +19,7 @@ KINDS: Kinds = {
     "cheaper primitive": CheckKind(primitives.cheaper, ("file", "on", "than", "size")),
     "collision": CheckKind(code.collision, ("file", "function", "bytes")),
     "tests": CheckKind(code.tests, ("file", "module", "twins")),
+    "bounds": CheckKind(bounds.bounded, ("scenario", "bounds"), ("keep",)),
     "profile": CheckKind(fitting.profile, ("file", "base", "measurements", "better")),
 }
 """Every kind by its name."""

@@ -21,21 +21,24 @@ def crashed(task: LabTask) -> LabFinding:
     """Every wanted verdict comes out.
 
     ``scenario`` is the student's file, or ``judge`` one of the lab's own. ``schemes`` (``{desk}`` stands for the
-    student's folder) and ``set`` change fields. ``wanted`` maps conditions to verdicts. ``keep`` names fields that must
+    student's folder) and ``set`` change fields. ``wanted`` maps conditions to verdicts. ``faults``
+    are faults to explore one after the other. ``keep`` names fields that must
     be as in the starter.
     """
-    changed = _changed(task)
-    if changed:
-        return changed
+    refused = changed(task)
+    if refused:
+        return refused
     overrides = [f"{key}={json.dumps(value)}" for key, value in (task.given("set") or {}).items()]
     if task.given("schemes"):
         overrides.append(f"schemes={json.dumps([_at_desk(task, name) for name in task.given('schemes')])}")
     path = task.file(task.given("scenario")) if task.given("scenario") else task.material(task.given("judge"))
-    for report in reports(str(path), tuple(overrides)):
-        found = {str(condition): str(verdict) for condition, verdict in report.verdicts.items()}
-        for condition, verdict in task.given("wanted").items():
-            if found.get(condition) != verdict:
-                return _missed(task, report, condition, verdict, found.get(condition, "not judged"))
+    for fault in task.given("faults") or [None]:
+        more = () if fault is None else (f"crash.fault={fault}",)
+        for report in reports(str(path), (*overrides, *more)):
+            found = {str(condition): str(verdict) for condition, verdict in report.verdicts.items()}
+            for condition, verdict in task.given("wanted").items():
+                if found.get(condition) != verdict:
+                    return _missed(task, report, condition, verdict, found.get(condition, "not judged"))
     return LabFinding(True)
 
 
@@ -49,9 +52,9 @@ def _at_desk(task: LabTask, name: str) -> str:
 
 def as_expected(task: LabTask) -> LabFinding:
     """The student's ``expect`` names each of ``conditions`` for each variant, and each is what comes out."""
-    changed = _changed(task)
-    if changed:
-        return changed
+    refused = changed(task)
+    if refused:
+        return refused
     from ....scenarios.schema.load import load_scenario
 
     path = str(task.file(task.given("scenario")))
@@ -82,7 +85,7 @@ def reports(scenario: str, overrides: tuple[str, ...]) -> Iterator[CrashReport]:
         yield found
 
 
-def _changed(task: LabTask) -> LabFinding | None:
+def changed(task: LabTask) -> LabFinding | None:
     """The finding that a field was changed that is to stay, so that nobody passes with a run of nothing."""
     for name in task.given("keep") or ():
         mine = read_yaml(task.file(task.given("scenario"))).mapping("a scenario").get(name)
@@ -103,7 +106,7 @@ def _missed(task: LabTask, report: CrashReport, condition: str, wanted: str, fou
     names += [f"{condition} {found}", found]
     otherwise = "{where}: {condition} {found}, where it should be {wanted}."
     text = task.say(names, otherwise, where=where, condition=condition, found=found, wanted=wanted)
-    head = f"{where}, power failing at every instant: {condition} {found} ({plural(report.states, 'crash state')})."
+    head = f"{where}, {report.fault} at every instant: {condition} {found} ({plural(report.states, 'crash state')})."
     if example is None:
         return LabFinding(False, (head, text))
     lines = [*heading(report, example), "", *timeline(example)]
