@@ -19,9 +19,10 @@ COMMAND = Command(
     "how fast the simulator and the checker are on this machine",
     options=(
         Option("--quick", "a tenth of the work: rough figures in seconds"),
-        Option("--components", "instead: what each component costs", without=("--oracle", "--operations")),
-        Option("--oracle", "instead: the oracle, beside the plain search", without=("--operations",)),
-        Option("--operations", "instead: what each verb and each store's operation costs"),
+        Option("--components", "instead: what each component costs", without=("--oracle", "--operations", "--sweep")),
+        Option("--oracle", "instead: the oracle, beside the plain search", without=("--operations", "--sweep")),
+        Option("--operations", "instead: what each verb and each store's operation costs", without=("--sweep",)),
+        Option("--sweep", "instead: how many times as fast two processes do a sweep as one"),
     ),
 )
 
@@ -47,6 +48,8 @@ LESS_IS_BETTER = frozenset(
     {"timeouts_per_verb", "timeouts_per_executed_fault", "mebibytes_per_million_traced_verbs", "help_milliseconds"}
 )
 PROFILE_ROWS = 12
+SWEEP_AIM = 1.9
+"""Two processes over one, for runs of a second or more (docs/limits.md, "Speed")."""
 
 
 def main(options: argparse.Namespace) -> int:
@@ -57,6 +60,8 @@ def main(options: argparse.Namespace) -> int:
         return _oracle(options)
     if options.operations:
         return _operations(options)
+    if options.sweep:
+        return _sweep(options)
     from ...validation.speed.bench import SIZES, measure, where_time_goes
     from ...validation.speed.operations import ROUNDS, RPCS, STORES, VERBS
     from ..terminal.output import as_json
@@ -99,6 +104,35 @@ def _operations(options: argparse.Namespace) -> int:
         verbs, stores, rpcs = measure_all(_effort(options), on_step)
     answer = operations_document(verbs, stores, rpcs)
     print(as_json(answer) if options.json else "\n".join(operations_text(answer)) + "\n", end="")
+    return 0
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    """Only a sweep: wall time of one process over that of two."""
+    from ...validation.speed.sweep import PROCESSES, measure
+    from ..terminal.output import as_json
+
+    with _progress(2) as on_step:
+        figures = measure(_effort(options), on_step)
+    answer = {
+        "runs": figures.runs,
+        "seconds": {str(n): round(seconds, 2) for n, seconds in figures.seconds.items()},
+        "processor_seconds": {str(n): round(seconds, 2) for n, seconds in figures.processor_seconds.items()},
+        "two_processes_over_one": round(figures.ratio, 2),
+    }
+    if options.json:
+        print(as_json(answer), end="")
+        return 0
+    rows = [(str(n), f"{seconds:.1f}", f"{figures.processor_seconds[n]:.1f}") for n, seconds in figures.seconds.items()]
+    lines = [f"a sweep of {figures.runs} runs, by so many processes, their start included", ""]
+    lines += table(["processes", "seconds", "processor seconds"], rows)
+    missed = "" if figures.ratio >= SWEEP_AIM else ": missed"
+    lines += ["", f"{PROCESSES} over 1: {figures.ratio:.2f} times as fast, aim at least {SWEEP_AIM}{missed}"]
+    lines += paragraph(
+        f"Two processes take {figures.overhead:+.0%} of processor time: more is their start, and cores that share "
+        "caches, a clock, or their time with other programs."
+    )
+    print("\n".join(lines))
     return 0
 
 

@@ -85,10 +85,11 @@ def _panels(about: Mapping[str, Any], groups: Sequence[SeedGroup]) -> list[dict[
 
 
 def figure(about: Mapping[str, Any], groups: Sequence[SeedGroup], name: str) -> Figure:
-    """One figure of the runs over the grid, as a plotly specification."""
+    """One figure of the runs over the grid, as a plotly specification: colour says the scheme, dashes the platform."""
     x, panels = across(about), _panels(about, groups)[:MOST_PANELS]
     title, scale = heading(name)
     variants = list(dict.fromkeys((group.scheme, group.platform) for group in groups))
+    schemes, platforms = (list(dict.fromkeys(names)) for names in zip(*variants, strict=True))
     rows, columns = -(-len(panels) // COLUMNS), min(COLUMNS, len(panels))
     layout = figure_layout(PANEL_PIXELS * rows + 60, len(variants))
     layout |= {"annotations": [], "hovermode": "closest"}
@@ -120,7 +121,7 @@ def figure(about: Mapping[str, Any], groups: Sequence[SeedGroup], name: str) -> 
         }
         if panel:
             layout["annotations"].append(_panel_title(panel, wide, high))
-        for place, (scheme, platform) in enumerate(variants):
+        for scheme, platform in variants:
             own = [
                 group
                 for group in groups
@@ -129,8 +130,8 @@ def figure(about: Mapping[str, Any], groups: Sequence[SeedGroup], name: str) -> 
             ]
             trace = _line(own, x, unit, name, scale, f"{scheme}, {platform}")
             style = {
-                "color": COLOURS[place % len(COLOURS)],
-                "dash": DASHES[place // len(COLOURS) % len(DASHES)],
+                "color": COLOURS[schemes.index(scheme) % len(COLOURS)],
+                "dash": DASHES[platforms.index(platform) % len(DASHES)],
                 "width": 2,
             }
             trace |= {"line": style, "marker": {"color": style["color"], "size": 6}, "showlegend": number == 0}

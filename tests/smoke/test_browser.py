@@ -28,6 +28,7 @@ COMMANDS = {
     "matrix": ["matrix", *CELL, "--quick"],
     "history": ["check", str(EXAMPLES / "lost-update.jsonl"), "--html", "page.html"],
     "scoreboard": ["reproduce", "hardware", "--component", "nic", "--quick"],
+    "sweep": ["sweep", "quickstart", *FEW, "--over", "workload.value=64 B..256 B*2", "--seeds", "2"],
     "calibration": ["calibrate", *LAB, "--html", "page.html"],
 }
 """The command that makes each kind of page, small."""
@@ -69,6 +70,11 @@ def test_a_page_opens_without_errors_and_draws_its_plots(kind, browser, tmp_path
     elif kind == "matrix":
         browser.evaluate("document.querySelector('#heat td').click()")
         assert "LLC" in browser.evaluate("document.getElementById('detail').textContent")
+    elif kind == "sweep":
+        first = "[...document.querySelectorAll('#points tbody tr')].map(row => row.cells[0].textContent.trim()).join()"
+        for order in ("64 B,128 B,256 B", "256 B,128 B,64 B"):
+            browser.evaluate("document.querySelector('#points th button').click()")
+            assert browser.evaluate(first) == order
     assert browser.errors == []
 
 

@@ -65,7 +65,7 @@ def test_version_and_bare_call(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["crahs"], "rpsim: found 'crahs', expected a command: run, crash, litmus,"),
+        (["crahs"], "rpsim: found 'crahs', expected a command: run, crash, sweep, litmus,"),
         (["crahs"], "did you mean 'crash'?"),
         (["run"], "rpsim run: found no SCENARIO, expected a path to a scenario file, or"),
         (["run", "quickstart", "--sed", "5"], "did you mean '--seed'?"),

@@ -41,6 +41,9 @@ HEAVY = ("jinja2", "numpy", "networkx", "plotly", "pydantic", "simpy", "yaml")
 IMPORT_NAMES = {"PyYAML": {"yaml"}, "jinja2": {"jinja2", "markupsafe"}, "pydantic": {"pydantic", "pydantic_core"}}
 """Under which names a distribution is imported, where that is not its own alone."""
 
+OF_EXTRAS = {"distributed": "sim/jobs/cluster.py", "duckdb": "app/commands/sweep/results.py"}
+"""Libraries of extras, each with the one file that imports it, in a function, and does without."""
+
 LONGEST = 500
 
 
@@ -270,6 +273,7 @@ def dependency_complaints(root: Path, requirements: list[str], for_tests: Sequen
         for line, name, _ in imports(root, path)
         if name.partition(".")[0] not in known
         and not (name.partition(".")[0] in for_tests and path.relative_to(root).as_posix().startswith(FOR_TESTS))
+        and OF_EXTRAS.get(name.partition(".")[0]) != path.relative_to(root).as_posix()
     ]
 
 

@@ -27,6 +27,8 @@ from rpsim.scenarios.run import experiment
 from rpsim.scenarios.schema import schema, workloads
 from rpsim.scenarios.schema.failures import Failure
 from rpsim.scenarios.schema.load import load_scenario
+from rpsim.scenarios.sweep.axes import parse_axes
+from rpsim.scenarios.sweep.grid import make_grid
 from rpsim.validation.litmus.shipped import chosen
 
 from .pages import EXAMPLES, PAGES, ROOT, blocks, code, commands, prose, rows, section
@@ -48,7 +50,7 @@ WRITTEN = {
     "my-store.yaml",
     "my_store.py",
 }
-WRITTEN |= {"matrix.json", "matrix.html"}
+WRITTEN |= {"matrix.json", "matrix.html", "sweep.json", "runs.csv"}
 """What runs write: no files of the checkout. tests/smoke/test_cli.py asks for each of them."""
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -149,6 +151,9 @@ def check_rpsim(words: list[str], copied: frozenset[str]) -> None:
     if options.command in ("run", "crash"):
         path = ROOT / options.subject
         load_scenario(str(path) if path.suffix else options.subject, options.overrides, options.seed)
+    elif options.command == "sweep":
+        if options.subject[0] != "merge":
+            assert make_grid(options.subject[0], parse_axes(options.over), options.overrides).runs, words
     elif options.command == "litmus":
         assert chosen([str(ROOT / one) if (ROOT / one).exists() else one for one in options.subject]), words
     elif options.command == "reproduce":

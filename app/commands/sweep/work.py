@@ -7,9 +7,8 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from ....scenarios.sweep.axes import parse_axes
 from ....scenarios.sweep.grid import SweepGrid, make_grid, run_digest
 from ....scenarios.sweep.point import simulate
 from ....sim.errors import InputError, Mistake
+from ....sim.jobs.cluster import Workers, dask_workers
 from ....sim.jobs.runner import JobRunner
 from ....sim.jobs.spread import Spread, known_answers
 from ....validation.crash.swept import explore_point
@@ -30,7 +30,6 @@ PARTIAL, WORKERS = ".partial", "workers"
 """A sweep that is not complete has this behind its folder's name; the workers' files are in there."""
 TRIES = 3
 """So often workers may die without a finished run between, before the sweep is given up."""
-CONNECTING_S = 10
 LOST = 1
 """The exit status when workers die again and again."""
 
@@ -57,8 +56,8 @@ def main(options: argparse.Namespace, subject: str) -> int:
     own = range(len(digests)) if shard is None else range(shard[0] - 1, len(digests), shard[1])
     partial = target.with_name(target.name + PARTIAL)
     known = _known(out, grid.base.name, {digests[number] for number in own})
-    with cluster(options.dask) as executor:
-        answers = _perform(grid, digests, own, function, partial / WORKERS, known, options.jobs, executor)
+    with dask_workers(options.dask, "--dask") if options.dask else nullcontext(Workers()) as workers:
+        answers = _perform(grid, digests, own, function, partial / WORKERS, known, options.jobs, workers)
     if answers is None:
         return LOST
     rows = [{**about["runs"][number], "answer": answers[digests[number]]} for number in own]
@@ -106,13 +105,13 @@ def _perform(
     folder: Path,
     known: Mapping[str, Any],
     jobs: int,
-    executor: Executor | None,
+    workers: Workers,
 ) -> Mapping[str, Any] | None:
     """The answers of these runs; None if workers die again and again."""
     # In the order of digests, as good as drawn: what is done says how long the rest takes, also where runs get longer.
     order = sorted(own, key=lambda number: digests[number])
     spread = Spread(folder, known)
-    failures, died = 0, _died(executor)
+    failures = 0
     try:
         while True:
             rest = [number for number in order if digests[number] not in spread.known]
@@ -120,8 +119,8 @@ def _perform(
             if not rest:
                 return spread.known
             try:
-                _complete(spread, grid, digests, rest, function, jobs, executor, done)
-            except died:
+                _complete(spread, grid, digests, rest, function, jobs, workers, done)
+            except workers.died:
                 spread.read()
                 advanced = sum(digests[number] in spread.known for number in order) > done
                 failures = 1 if advanced else failures + 1
@@ -136,15 +135,6 @@ def _perform(
         spread.close()
 
 
-def _died(executor: Executor | None) -> tuple[type[BaseException], ...]:
-    """The errors that say that workers, or the scheduler of a cluster, are gone."""
-    if executor is None:
-        return (BrokenExecutor,)
-    from distributed import KilledWorker
-
-    return BrokenExecutor, CancelledError, KilledWorker
-
-
 def _complete(
     spread: Spread,
     grid: SweepGrid,
@@ -152,12 +142,12 @@ def _complete(
     rest: Sequence[int],
     function: Any,
     jobs: int,
-    executor: Executor | None,
+    workers: Workers,
     done: int,
 ) -> None:
     shares = [0.0] * len(rest)
     what = f"sweep {grid.base.name}"
-    with bar(what, done + len(rest), done=done) as shown, JobRunner(jobs, executor) as runner:
+    with bar(what, done + len(rest), done=done) as shown, JobRunner(jobs, workers.executor) as runner:
 
         def advance(turn: int, share: float) -> None:
             if share > shares[turn]:
@@ -173,26 +163,3 @@ def _kept(spread: Spread, digests: Sequence[str], own: Sequence[int]) -> str:
     spread.read()
     count = sum(digests[number] in spread.known for number in own)
     return f"{count:,} of {plural(len(own), 'run')} are kept: the same command goes on from there"
-
-
-@contextmanager
-def cluster(address: str | None) -> Iterator[Executor | None]:
-    """The executor of a Dask cluster, or None without an address. Raises InputError where nobody answers."""
-    if address is None:
-        yield None
-        return
-    try:
-        from distributed import Client
-    except ImportError:
-        found = "no package distributed"
-        raise InputError(Mistake(found, "the extra [cluster]: pip install 'rpsim[cluster]'", field="--dask")) from None
-    try:
-        client = Client(address, timeout=CONNECTING_S, name="rpsim sweep")
-    except (OSError, ValueError, TypeError) as error:
-        expected = "the address of a running Dask scheduler, as in tcp://127.0.0.1:8786"
-        why = " ".join(str(error).split()).partition(" after ")[0].partition(" (")[0][:60] or type(error).__name__
-        raise InputError(Mistake(f"'{address}' ({why})", expected, field="--dask")) from None
-    try:
-        yield client.get_executor()
-    finally:
-        client.close()
