@@ -23,8 +23,8 @@ COMMAND = Command(
     options=(
         Option("--in", "the folder with the labs' folders (default: here)", "DIR", ".", to="above"),
         Option("--all", "of check: every shipped lab", of=("check",)),
-        Option("--gradescope", "of check --all: write Gradescope's results.json", "FILE", of=("check",), needs="--all"),
-        Option("--otter", "of check --all: write tests for Otter-Grader", "DIR", of=("check",), needs="--all"),
+        Option("--gradescope", "of check --all: write Gradescope's results.json", "FILE", needs="--all"),
+        Option("--otter", "of check --all: write tests for Otter-Grader", "DIR", needs="--all"),
     ),
 )
 
@@ -33,7 +33,7 @@ ACTIONS = ("check", "hint", "test")
 
 def main(options: argparse.Namespace) -> int:
     """List, show, hint, check; returns 1 where a check is not passed. Raises InputError."""
-    from ..labs.definition import find, read, shipped
+    from ..labs.shelf import find, read, shipped
 
     subject, action = options.subject, options.name
     if subject is None:
@@ -60,7 +60,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _list(labs: list[Lab], options: argparse.Namespace) -> int:
-    from ..terminal.lab import listing
+    from ..labs.printed import listing
     from ..terminal.output import as_json
 
     if options.json:
@@ -73,7 +73,7 @@ def _list(labs: list[Lab], options: argparse.Namespace) -> int:
 
 def _show(lab: Lab, options: argparse.Namespace) -> int:
     from ..labs.desk import lay_out
-    from ..terminal.lab import page
+    from ..labs.printed import page
     from ..terminal.output import as_json
 
     desk, written, kept = lay_out(lab, options.above)
@@ -104,7 +104,7 @@ def _check(lab: Lab, options: argparse.Namespace) -> int:
     from ..labs.desk import existing
     from ..labs.forms import document
     from ..labs.marking import mark
-    from ..terminal.lab import marks
+    from ..labs.printed import marks
     from ..terminal.output import as_json
     from ..terminal.progress import bar
 
@@ -116,11 +116,11 @@ def _check(lab: Lab, options: argparse.Namespace) -> int:
 
 
 def _check_all(options: argparse.Namespace) -> int:
-    from ..labs.definition import read, shipped
     from ..labs.desk import desk_of
     from ..labs.forms import document, gradescope, otter
     from ..labs.marking import mark
-    from ..terminal.lab import summary
+    from ..labs.printed import summary
+    from ..labs.shelf import read, shipped
     from ..terminal.output import as_json, writable, write_text
     from ..terminal.progress import bar
 
@@ -169,8 +169,8 @@ def _test(lab: Lab, options: argparse.Namespace) -> int:
             passed[what] = mark(lab, desk, gather=True)
     fine = not passed["starter"].passed and passed["solution"].passed
     if options.json:
-        what = {name: {"points": one.points, "passed": one.passed} for name, one in passed.items()}
-        print(as_json({"lab": lab.name, "of": lab.points, "fine": fine, **what}), end="")
+        each = {name: {"points": one.points, "passed": one.passed} for name, one in passed.items()}
+        print(as_json({"lab": lab.name, "of": lab.points, "fine": fine, **each}), end="")
     else:
         for name, one in passed.items():
             wrong = [mark.check.id for mark in one.marks if not mark.finding.passed]

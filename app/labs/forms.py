@@ -100,9 +100,9 @@ def passes(lab: str, check: str, above: str = ".") -> bool:
     """Whether one check of a lab passes; prints what it has to say, as a doctest's reader wants to see."""
     from dataclasses import replace
 
-    from .definition import find
     from .desk import desk_of
     from .marking import mark
+    from .shelf import find
 
     whole = find(lab)
     one = replace(whole, checks=tuple(known for known in whole.checks if known.id == check))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 
-from rpsim.app.labs.definition import HOME, STARTER, find
+from rpsim.app.labs.definition import HOME, STARTER
 from rpsim.app.labs.desk import lay_out
 from rpsim.app.labs.marking import mark
+from rpsim.app.labs.shelf import find
 
 SOLUTIONS = HOME / "solutions"
 

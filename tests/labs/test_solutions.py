@@ -5,9 +5,10 @@ import re
 
 import pytest
 
-from rpsim.app.labs.definition import FILE, HOME, find, read, shipped
+from rpsim.app.labs.definition import FILE, HOME
 from rpsim.app.labs.kinds import KINDS
 from rpsim.app.labs.marking import mark
+from rpsim.app.labs.shelf import find, read, shipped
 from rpsim.app.main import main
 
 from .benches import SOLUTIONS, bench

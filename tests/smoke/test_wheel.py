@@ -32,7 +32,8 @@ def shipped_files(root: Path) -> set[str]:
     """
     at_root = [*root.glob("*.py"), root / "py.typed"]
     on_floors = [path for floor in FLOORS for path in (root / floor).rglob("*") if path.is_file()]
-    kept = [path.relative_to(root) for path in at_root + on_floors if path.suffix not in {".pyc", ".pyo"}]
+    labs = [path for path in (root / "labs").rglob("*") if path.is_file() and "solutions" not in path.parts]
+    kept = [path.relative_to(root) for path in at_root + on_floors + labs if path.suffix not in {".pyc", ".pyo"}]
     return {f"rpsim/{path.as_posix()}" for path in kept if not any(map(made, path.parts))}
 
 

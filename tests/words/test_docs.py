@@ -20,6 +20,7 @@ from rpsim.app.commands.list import KINDS
 from rpsim.app.commands.measure import plan_path
 from rpsim.app.commands.new import KINDS as STARTING_POINTS
 from rpsim.app.commands.reproduce import subjects
+from rpsim.app.labs.shelf import shipped as shipped_labs
 from rpsim.app.main import COMMANDS, main, parse, parser
 from rpsim.protocols.primitives import known_primitives
 from rpsim.protocols.registry import schemes
@@ -47,6 +48,7 @@ WRITTEN = {
     "trace-case-N.json",
     "trace.json",
     "my-flush.yaml",
+    "results.json",
     "my-store.yaml",
     "my_store.py",
 }
@@ -168,6 +170,8 @@ def check_rpsim(words: list[str], copied: frozenset[str]) -> None:
         assert options.subject in (None, *schemes(), *known_primitives()), words
     elif options.command == "new":
         assert options.subject in STARTING_POINTS and options.name, words
+    elif options.command == "lab":
+        assert options.subject in (None, "check", "new", "my-lab", *shipped_labs()), words
     elif options.command not in ("bench", "matrix", "design"):
         assert options.subject in KINDS, words
 

@@ -12,10 +12,11 @@ def _rms(platform: str, measurements: Path) -> float:
     """The root mean square of the relative errors, in percent."""
     from ....validation.measuring.calibrate import calibration
     from ....validation.measuring.calibrate.runner import Base, Runner
+    from ....validation.measuring.documents import merged
     from ....validation.measuring.reading import read_measurements
 
     with Runner(Base(platform, ()), 1) as runner:
-        found = calibration.compare(read_measurements(measurements), runner, calibration.LARGEST_BYTES)
+        found = calibration.compare(merged([read_measurements(measurements)]), runner, calibration.LARGEST_BYTES)
     return 100 * calibration.rms(list(found.points))
 
 

@@ -69,5 +69,5 @@ def cheaper(task: LabTask) -> LabFinding:
     faster = [name for name, ns in others.items() if ns <= mine]
     if not faster:
         return LabFinding(True, (), tuple(shown))
-    otherwise = "Not yet below {names} on {on}."
-    return LabFinding(False, (task.say(["slow"], otherwise, names=", ".join(faster), on=on),), tuple(shown))
+    otherwise = "Not yet below {others} on {on}."
+    return LabFinding(False, (task.say(["slow"], otherwise, others=", ".join(faster), on=on),), tuple(shown))

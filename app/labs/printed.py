@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .text import WIDTH, paragraph, plural
+from ..terminal.text import WIDTH, paragraph, plural
 
 if TYPE_CHECKING:
-    from ..labs.definition import Lab
-    from ..labs.marking import LabMark, LabMarks
+    from .definition import Lab
+    from .marking import LabMark, LabMarks
 
 
 def listing(labs: Sequence[Lab]) -> list[str]:
