@@ -9,7 +9,7 @@ import pytest
 from rpsim.app.commands.bench import AIMS, LESS_IS_BETTER, document, text
 from rpsim.app.main import main
 from rpsim.validation.naive.model import naive
-from rpsim.validation.speed import bench, components, operations
+from rpsim.validation.speed import bench, components, operations, sweep
 from rpsim.validation.speed.counting import Counts
 from rpsim.validation.speed.naive import write_workload
 
@@ -124,3 +124,15 @@ def test_the_files_that_a_write_passes_belong_to_a_component():
     assert components.of_component(64, 100).get("other models", 0) < 0.1
     assert components.component("models/nic/nic.py") == "adapter"
     assert components.component("models/something_new.py") == "other models"
+
+
+@pytest.mark.parametrize(("two", "missed"), [(5.0, False), (6.0, True)])
+def test_a_sweep_by_two_processes_is_compared_with_one(two, missed, monkeypatch, capsys):
+    figures = sweep.SweepFigures(16, {1: 10.0, 2: two}, {1: 10.0, 2: 11.0})
+    monkeypatch.setattr(sweep, "measure", lambda effort, on_step: figures)
+    assert main(["bench", "--sweep"]) == 0
+    said = capsys.readouterr().out
+    assert ("missed" in said) == missed and "+10%" in said
+    assert max(map(len, said.splitlines())) <= 80
+    assert main(["bench", "--sweep", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["two_processes_over_one"] == round(10 / two, 2)
