@@ -9,7 +9,7 @@ import pytest
 from rpsim.app.commands.bench import AIMS, LESS_IS_BETTER, document, text
 from rpsim.app.main import main
 from rpsim.validation.naive.model import naive
-from rpsim.validation.speed import bench, components, operations
+from rpsim.validation.speed import bench, components, operations, sweep
 from rpsim.validation.speed.counting import Counts
 from rpsim.validation.speed.naive import write_workload
 
@@ -136,3 +136,15 @@ def test_the_files_that_a_write_passes_belong_to_a_component():
 def test_a_thread_that_spins_in_vain_costs_no_event():
     few, many = (operations.counts(operations.RPCS["idle_polling"].prepare(count)) for count in (1_000, 100_000))
     assert few == many and many.calls < 50
+
+
+@pytest.mark.parametrize(("two", "missed"), [(5.0, False), (6.0, True)])
+def test_a_sweep_by_two_processes_is_compared_with_one(two, missed, monkeypatch, capsys):
+    figures = sweep.SweepFigures(16, {1: 10.0, 2: two}, {1: 10.0, 2: 11.0})
+    monkeypatch.setattr(sweep, "measure", lambda effort, on_step: figures)
+    assert main(["bench", "--sweep"]) == 0
+    said = capsys.readouterr().out
+    assert ("missed" in said) == missed and "+10%" in said
+    assert max(map(len, said.splitlines())) <= 80
+    assert main(["bench", "--sweep", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["two_processes_over_one"] == round(10 / two, 2)
