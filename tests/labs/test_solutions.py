@@ -21,11 +21,11 @@ QUICK = ("7",)
     "number", [number if number in QUICK else pytest.param(number, marks=pytest.mark.slow) for number in NUMBERS]
 )
 def test_the_starter_fails_every_check_and_the_solution_passes_all(tmp_path, number):
-    lab, desk = bench(tmp_path, number, solved=False)
+    lab, desk = bench(tmp_path / "starter", number, solved=False)
     before = mark(lab, desk)
     assert before.points == 0 and not any(one.finding.passed for one in before.marks)
     assert all(one.finding.said for one in before.marks), "a failed check says nothing"
-    lab, desk = bench(tmp_path, number)
+    lab, desk = bench(tmp_path / "solution", number)  # elsewhere: a process reads a scheme's file once
     after = mark(lab, desk)
     assert after.passed and after.points == lab.points == 10, [
         (one.check.id, one.finding.said) for one in after.marks if not one.finding.passed
@@ -62,13 +62,13 @@ def test_the_numbers_are_those_of_the_folders():
 def test_all_labs_at_once(tmp_path, capsys):
     """What a lecturer runs: of the starters none is passed, of the solutions all."""
     for number in NUMBERS:
-        bench(tmp_path, number, solved=False)
-    assert main(["lab", "check", "--all", "--json", "--in", str(tmp_path)]) == 1
+        bench(tmp_path / "starter", number, solved=False)
+    assert main(["lab", "check", "--all", "--json", "--in", str(tmp_path / "starter")]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["points"], document["passed"]) == (0, False)
     for number in NUMBERS:
-        bench(tmp_path, number)
-    assert main(["lab", "check", "--all", "--json", "--in", str(tmp_path)]) == 0
+        bench(tmp_path / "solution", number)
+    assert main(["lab", "check", "--all", "--json", "--in", str(tmp_path / "solution")]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["points"] == document["of"] == 10 * len(NUMBERS)
 

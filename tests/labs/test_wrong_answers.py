@@ -79,7 +79,7 @@ SLOW = [
     ),
     ("8", ANSWERS, "cores-gets: 1.0", "cores-gets: 2.0", "cores", "Who answers a READ"),
     ("8", ANSWERS, "md1: 1.72", "md1: 5.83", "formula", "rho s / (2 (1 - rho))"),
-    ("10", "mine.yaml", "extends: connectx4-lab", "extends: connectx5-lab", "fit", "mine.yaml predicts"),
+    ("10", ANSWERS, "spread-write: 399.1", "spread-write: 1.2", "spread", "p99 over p50"),
     ("9", ANSWERS, "mirror: holds", "mirror: violated", "faults", "What does the primary still have"),
     ("9", "replicated.py", "ibta-flush-persistent", "read-after-write", "survives", "each was in a cache"),
     (
