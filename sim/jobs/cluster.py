@@ -37,7 +37,8 @@ def dask_workers(address: str, option: str) -> Iterator[Workers]:
     except ImportError:
         found = "no package distributed"
         raise InputError(Mistake(found, "the extra [cluster]: pip install 'rpsim[cluster]'", field=option)) from None
-    for name in ("distributed", "tornado", "asyncio", "concurrent.futures"):  # they log tracebacks of what is reported here in a line
+    # They log tracebacks of what is reported in one line.
+    for name in ("distributed", "tornado", "asyncio", "concurrent.futures"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
         client = Client(address, timeout=CONNECTING_S, name="rpsim")

@@ -406,3 +406,25 @@ def test_workers_that_die_again_and_again_are_one_line_and_status_1(
     assert main(["sweep", *SMALL, "--seeds", "5", "--jobs", "1", "--no-report"]) == 0
     (folder,) = Path("results").iterdir()
     assert len(lines(folder)) == 5
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "message"),
+    [
+        (
+            "distributed",
+            ["--dask", "tcp://127.0.0.1:8786"],
+            "rpsim: --dask: found no package distributed, expected the extra",
+        ),
+        ("duckdb", ["--parquet"], "rpsim: --parquet: found no package duckdb, expected the extra [data]"),
+    ],
+)
+def test_an_extra_that_is_not_installed_is_named(
+    module: str, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["sweep", *SMALL, "--seeds", "2", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(message) and said.count("\n") == 1
+    assert list(Path().iterdir()) == []
