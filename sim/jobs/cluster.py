@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ class Workers:
     executor: Executor | None = None
     died: tuple[type[BaseException], ...] = (BrokenExecutor,)
     """The errors that say that workers are gone, or the scheduler: no job's own."""
+    why: str = "workers die again and again (out of memory? then fewer at a time)"
+    """What to say of it when it does not get better."""
 
 
 @contextmanager
@@ -30,9 +33,13 @@ def dask_workers(address: str, option: str) -> Iterator[Workers]:
     """
     try:
         from distributed import Client, KilledWorker  # noqa: PLC0415  # an extra
+        from distributed.client import ClosedClientError  # noqa: PLC0415
     except ImportError:
         found = "no package distributed"
         raise InputError(Mistake(found, "the extra [cluster]: pip install 'rpsim[cluster]'", field=option)) from None
+    # They log tracebacks of what is reported in one line.
+    for name in ("distributed", "tornado", "asyncio", "concurrent.futures"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
         client = Client(address, timeout=CONNECTING_S, name="rpsim")
     except (OSError, ValueError, TypeError) as error:
@@ -40,6 +47,7 @@ def dask_workers(address: str, option: str) -> Iterator[Workers]:
         why = " ".join(str(error).split()).partition(" after ")[0].partition(" (")[0][:60] or type(error).__name__
         raise InputError(Mistake(f"'{address}' ({why})", expected, field=option)) from None
     try:
-        yield Workers(client.get_executor(), (BrokenExecutor, CancelledError, KilledWorker))
+        died = (BrokenExecutor, CancelledError, KilledWorker, ClosedClientError)
+        yield Workers(client.get_executor(), died, f"the Dask cluster at {address} is gone, or its workers die")
     finally:
         client.close()

@@ -125,8 +125,7 @@ def _perform(
                 advanced = sum(digests[number] in spread.known for number in order) > done
                 failures = 1 if advanced else failures + 1
                 if failures == TRIES:
-                    what = f"workers died {TRIES} times before they had finished a run (out of memory? fewer --jobs)"
-                    print(f"rpsim: {what}; {_kept(spread, digests, own)}", file=sys.stderr)
+                    print(f"rpsim: {workers.why}; {_kept(spread, digests, own)}", file=sys.stderr)
                     return None
     except (KeyboardInterrupt, SystemExit):
         print(_kept(spread, digests, own), file=sys.stderr)

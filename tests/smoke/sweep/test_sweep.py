@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 
 import pytest
@@ -382,3 +383,48 @@ def test_a_dask_cluster_of_two_workers_one_of_which_is_killed(undisturbed: Path)
 def written() -> list[Path]:
     """The files of workers that have an answer."""
     return [path for path in Path("results").glob("*.partial/workers/*.jsonl") if path.stat().st_size]
+
+
+def test_workers_that_die_again_and_again_are_one_line_and_status_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    perform, begun = point.performed, []
+
+    def dying(*given, **more):
+        begun.append(given[0].seed)
+        if len(begun) > 2:
+            raise BrokenExecutor("a process in the process pool was terminated abruptly")
+        return perform(*given, **more)
+
+    monkeypatch.setattr(point, "performed", dying)
+    assert main(["sweep", *SMALL, "--seeds", "5", "--jobs", "1"]) == 1
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1
+    assert "workers die again and again" in said.err and "2 of 5 runs are kept" in said.err
+    assert len(begun) == 2 + 3
+    monkeypatch.setattr(point, "performed", perform)
+    assert main(["sweep", *SMALL, "--seeds", "5", "--jobs", "1", "--no-report"]) == 0
+    (folder,) = Path("results").iterdir()
+    assert len(lines(folder)) == 5
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "message"),
+    [
+        (
+            "distributed",
+            ["--dask", "tcp://127.0.0.1:8786"],
+            "rpsim: --dask: found no package distributed, expected the extra",
+        ),
+        ("duckdb", ["--parquet"], "rpsim: --parquet: found no package duckdb, expected the extra [data]"),
+    ],
+)
+def test_an_extra_that_is_not_installed_is_named(
+    module: str, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["sweep", *SMALL, "--seeds", "2", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(message) and said.count("\n") == 1
+    assert list(Path().iterdir()) == []
