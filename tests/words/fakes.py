@@ -150,7 +150,7 @@ def scenario(**more: Any) -> SimpleNamespace:
         "name": "quickstart",
         "title": "Two stores, one power cut",
         "seed": 1,
-        "workload": SimpleNamespace(keys=200),
+        "workload": SimpleNamespace(kind="ycsb", keys=200),
         "resolved": lambda: resolved,
         "variants": lambda: variants,
         "expect": {"client-active": {"no_lost_ack": "violated"}, "saw": {"no_lost_ack": "holds"}},

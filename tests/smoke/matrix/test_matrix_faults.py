@@ -14,8 +14,6 @@ STORE = ["no fault", "client[0] process", "server[0] process", "server[0] power"
 def test_a_store_may_suffer_what_one_server_may(name):
     kind = schemes()[name]
     files = dict(zip(STORE, ["no-fault", "survivors", "survivors", "server-power", "power-in-recovery"], strict=True))
-    if name == "fasst":  # of a datagram's queue pair nobody learns that its other end is gone
-        del files["server[0] process"]
     assert every(kind) == list(files)
     assert usual(kind) == "server[0] power"
     assert {fault: scenario_of(fault, kind) for fault in files} == files
