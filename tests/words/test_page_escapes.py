@@ -82,7 +82,7 @@ def test_a_matrix_with_tags_in_a_primitives_name():
 
 
 def test_a_paper_with_tags_in_its_title():
-    example = SimpleNamespace(title=EVIL, name=EVIL, source=EVIL, about=EVIL, figures={})
+    example = SimpleNamespace(title=EVIL, name=EVIL, source=EVIL, about=EVIL, figures={}, readings=())
     claim = SimpleNamespace(id=EVIL, words=EVIL, kind="value", unit=EVIL, why="")
     found_ = SimpleNamespace(met=False, status="predict", chosen=False, published=1.0, simulated=2.0, reason=EVIL)
     summary = summarise([])
