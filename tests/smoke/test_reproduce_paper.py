@@ -19,12 +19,11 @@ EXAMPLE = Path(__file__).parents[2] / "docs/examples/claims.yaml"
 def words(tmp_path, monkeypatch):
     """The command's words, for a paper that takes a moment."""
     text = EXAMPLE.read_text(encoding="utf-8").replace("published: 1.96", "published: 9.96")
-    text += 'missed:\n  - {claims: [X-1], because: "Too few operations."}\n'
+    text += 'quick_operations: 20\nmissed:\n  - {claims: [X-1], because: "Too few operations."}\n'
     claims = tmp_path / "claims"
     claims.mkdir()
     (claims / "example.yaml").write_text(text, encoding="utf-8")
     monkeypatch.setattr(paper, "FOLDER", claims)
-    monkeypatch.setattr(command, "QUICK_OPERATIONS", 20)
     monkeypatch.setattr(command, "SWEEP_OPERATIONS", 10)
     return ["reproduce", "example", "--quick", "--jobs", "1", "--out", str(tmp_path / "results")]
 

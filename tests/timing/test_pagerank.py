@@ -100,7 +100,7 @@ def test_records_that_come_back_otherwise_make_other_ranks(registry):
 @pytest.mark.long
 def test_the_product_is_what_the_whole_takes():
     whole, product = (ran("farm", nodes=140, edges=1024, iterations=2, sample=sample) for sample in (None, 512))
-    assert product["rpcs"] == whole["rpcs"] == whole["rpcs_run"] > 2 * product["rpcs_run"]
+    assert product["rpcs"] == whole["rpcs"] == whole["rpcs_run"] >= 2 * product["rpcs_run"]
     for name in ("execution_time_s", "load_time_s", "iteration_time_s"):
         assert product[name] == pytest.approx(whole[name], rel=0.02)
 
