@@ -35,7 +35,7 @@ def test_who_is_stopped_goes_on_where_it_stopped(words, tmp_path, capsys, monkey
     def stopped(draft, values):
         if len(begun) == 2:
             raise KeyboardInterrupt
-        begun.append(draft.data["title"])
+        begun.append(repr(draft.data))
         return measure(draft, values)
 
     monkeypatch.setattr(runs, "measure", stopped)
@@ -45,7 +45,7 @@ def test_who_is_stopped_goes_on_where_it_stopped(words, tmp_path, capsys, monkey
     assert [path.name for path in (tmp_path / "results").iterdir()] == [".example-runs.jsonl"]
 
     def going_on(draft, values):
-        assert draft.data["title"] not in begun
+        assert repr(draft.data) not in begun
         return measure(draft, values)
 
     monkeypatch.setattr(runs, "measure", going_on)
