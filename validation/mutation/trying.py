@@ -16,7 +16,7 @@ from ...protocols.failures import ALL, CLIENT, LOST, POWER, PROCESS
 from ...protocols.guarantees import NO_FAULT, Condition, Verdict
 from ...protocols.objects import REGISTERS
 from ...protocols.scheme import Scheme
-from ...scenarios.arguments import RoleFields
+from ...scenarios.arguments import RoleFields, YcsbFields
 from ...scenarios.build import Draft
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.inject import instants
@@ -84,6 +84,19 @@ class Load:
         roles: dict[str, RoleFields] = {"client": {"processes": self.clients}}
         if self.threads > 1:
             roles |= {name: {"threads": self.threads} for name, role in scheme.role_types.items() if role.served}
+        workload: YcsbFields = {
+            "kind": "ycsb",
+            "mix": self.mix,
+            "operations": self.operations,
+            "keys": self.keys,
+            "value": self.value,
+            "zipf": 0.0,
+            "deletes": self.deletes,
+        }
+        if self.batch > 1:
+            workload["batch"] = self.batch
+        if self.work:
+            workload["work"] = self.work
         return Draft.new(
             f"the trial of {scheme.name}",
             scenario="mutate",
@@ -91,17 +104,7 @@ class Load:
             vary=_place(scheme, platform, ddio),
             schemes=[scheme.name],
             roles=roles,
-            workload={
-                "kind": "ycsb",
-                "mix": self.mix,
-                "operations": self.operations,
-                "keys": self.keys,
-                "value": self.value,
-                "zipf": 0.0,
-                "deletes": self.deletes,
-                **({"batch": self.batch} if self.batch > 1 else {}),
-                **({"work": self.work} if self.work else {}),
-            },
+            workload=workload,
             crash={"fault": fault},
         ).build()
 
